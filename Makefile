@@ -1,0 +1,29 @@
+# Each target does all its own set-up: a fresh machine needs only Python >= 3.11, make and pip.
+PYTHON ?= python3
+VENV := .venv
+STAMP := $(VENV)/.installed
+
+.PHONY: demo test lint bench docs clean
+
+$(STAMP): pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(VENV)/bin/python -m pip install -q -e '.[dev]'
+	touch $(STAMP)
+
+demo: $(STAMP)
+	$(VENV)/bin/gough demo palida -o gough-demo --force
+
+test: $(STAMP)
+	$(VENV)/bin/ruff check src tests benchmarks examples
+	$(VENV)/bin/mypy
+	$(VENV)/bin/python -m pytest -n 2
+
+lint: $(STAMP)
+	$(VENV)/bin/ruff check src tests benchmarks examples
+	$(VENV)/bin/mypy
+
+bench: $(STAMP)
+	$(VENV)/bin/python benchmarks/run.py
+
+clean:
+	rm -rf $(VENV) gough-demo
