@@ -15,9 +15,10 @@ IntArray = NDArray[np.int64]
 
 def frozen(values: ArrayLike, dtype: Any = np.float64) -> NDArray[Any]:
     """Copy into a read-only C-ordered array; an array that already is one and owns its data is returned as is."""
-    if isinstance(values, np.ndarray) and values.dtype == dtype and not values.flags.writeable:
-        if values.flags.c_contiguous and values.base is None:
-            return values
+    if isinstance(values, np.ndarray) and values.dtype == dtype and not values.flags.writeable and (
+        values.flags.c_contiguous and values.base is None
+    ):
+        return values
     array = np.array(values, dtype=dtype, order="C", copy=True)
     array.flags.writeable = False
     return array

@@ -90,7 +90,8 @@ class BaseParameters:
     """The combinations of standard parameters that motion and effort can determine.
 
     base = matrix @ standard; the regressor of the base parameters is the `independent` columns of the standard one.
-    Each base parameter keeps the name of its independent standard parameter, with an `R` if others were regrouped into it.
+    Each base parameter keeps the name of its independent standard parameter, with an `R` if others
+    were regrouped into it.
 
     Args:
         names: Base parameter names, (b,).

@@ -1,0 +1,1 @@
+"""Gough: the dynamic model of a parallel robot from what its controller records."""
