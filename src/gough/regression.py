@@ -231,8 +231,9 @@ def concatenate(parts: Sequence[Regression]) -> Regression:
         covariance = np.concatenate([
             np.broadcast_to(c, (len(part), *c.shape[-2:])) for c, part in zip(covariances, parts) if c is not None
         ])
-        if all(c is not None and c.ndim == 2 and np.array_equal(c, covariances[0]) for c in covariances):
-            covariance = covariances[0]
+        head = covariances[0]
+        if head is not None and all(c is not None and c.ndim == 2 and np.array_equal(c, head) for c in covariances):
+            covariance = head
     times = [part.time for part in parts]
     return Regression(
         regressor=np.concatenate([part.regressor for part in parts]),
