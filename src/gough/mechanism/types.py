@@ -8,6 +8,8 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import Literal
 
+import numpy as np
+
 from gough.errors import InvalidInput, InvalidMechanism, nearest
 from gough.mechanism.terms import TERMS
 from gough.parameters import BASE_ORDER, INERTIAL, ParameterTable
@@ -40,7 +42,7 @@ class Placement:
     @classmethod
     def mdh(cls, *, gamma: float = 0.0, b: float = 0.0, alpha: float = 0.0, d: float = 0.0, theta: float = 0.0,
             r: float = 0.0) -> Placement:
-        """Place by modified Denavit-Hartenberg parameters in tree form: Rz Tz Rx Tx Rz Tz, lengths [m], angles [rad]."""
+        """Place by modified Denavit-Hartenberg parameters, tree form: Rz Tz Rx Tx Rz Tz. [m, rad]"""
         return cls((("Rz", gamma), ("Tz", b), ("Rx", alpha), ("Tx", d), ("Rz", theta), ("Tz", r)))
 
     @classmethod
@@ -72,10 +74,12 @@ class Body:
     def __post_init__(self) -> None:
         for name in (*self.parameters, *self.values):
             if name not in INERTIAL:
-                raise InvalidMechanism(f"body '{self.name}' has no inertial parameter '{name}'{nearest(name, INERTIAL)}")
+                raise InvalidMechanism(
+                    f"body '{self.name}' has no inertial parameter '{name}'{nearest(name, INERTIAL)}")
         for name in self.values:
             if name not in self.parameters and self.values[name] != 0.0:
-                raise InvalidMechanism(f"body '{self.name}' gives a value for '{name}' but does not list it as a parameter")
+                raise InvalidMechanism(
+                    f"body '{self.name}' gives a value for '{name}' but does not list it as a parameter")
         object.__setattr__(self, "values", MappingProxyType(dict(self.values)))
         object.__setattr__(self, "sources", MappingProxyType(dict(self.sources)))
 
@@ -271,14 +275,14 @@ class Mechanism:
             for i, name in enumerate(names):
                 if name in names[:i]:
                     raise InvalidMechanism(f"{kind} '{name}' is defined twice; names must be unique", name=name)
-        names = {b.name for b in self.bodies}
+        known = {b.name for b in self.bodies}
         reached = {BASE}
         for joint in self.joints:
-            for role, body in (("parent", joint.parent), ("child", joint.child)):
-                if body not in names and not (role == "parent" and body == BASE):
+            for role, end in (("parent", joint.parent), ("child", joint.child)):
+                if end not in known and not (role == "parent" and end == BASE):
                     raise InvalidMechanism(
-                        f"joint '{joint.name}' names the {role} body '{body}', which does not exist"
-                        f"{nearest(body, names)}", joint=joint.name, body=body)
+                        f"joint '{joint.name}' names the {role} body '{end}', which does not exist"
+                        f"{nearest(end, known)}", joint=joint.name, body=end)
             if joint.child in reached:
                 other = next(j.name for j in self.joints if j.child == joint.child)
                 raise InvalidMechanism(
@@ -291,7 +295,8 @@ class Mechanism:
             reached.add(joint.child)
         for body in self.bodies:
             if body.name not in reached:
-                raise InvalidMechanism(f"body '{body.name}' hangs on no joint; add a joint or remove it", body=body.name)
+                raise InvalidMechanism(
+                    f"body '{body.name}' hangs on no joint; add a joint or remove it", body=body.name)
         if not self.joints:
             raise InvalidMechanism("the mechanism has no joints")
         if not any(joint.actuated for joint in self.joints):
@@ -320,8 +325,9 @@ class Mechanism:
                 raise InvalidMechanism(f"closure '{closure.name}' of kind distance needs a positive length")
         for payload in self.payloads:
             if payload.body not in names - {BASE}:
-                raise InvalidMechanism(f"payload '{payload.name}' is fixed to the body '{payload.body}', which does not "
-                                       f"exist{nearest(payload.body, names)}")
+                raise InvalidMechanism(
+                    f"payload '{payload.name}' is fixed to the body '{payload.body}', which does not exist"
+                    f"{nearest(payload.body, names)}")
 
     @cached_property
     def coordinates(self) -> tuple[str, ...]:
@@ -378,7 +384,7 @@ class Mechanism:
                 names.append(f"{joint.name}.{term}")
                 values.append(float(joint.values.get(term, 0.0)))
                 units.append(TERMS[term].units[0 if joint.kind == "prismatic" else 1])
-        return ParameterTable(names=tuple(names), values=values, units=tuple(units))
+        return ParameterTable(names=tuple(names), values=np.array(values), units=tuple(units))
 
     def payload_parameters(self, name: str) -> ParameterTable:
         """Return a payload's parameters as `payload.<name>.m` and so on, in INERTIAL order."""
@@ -386,7 +392,7 @@ class Mechanism:
         keep = [p for p in INERTIAL if p in payload.parameters]
         return ParameterTable(
             names=tuple(f"payload.{name}.{p}" for p in keep),
-            values=[float(payload.values.get(p, 0.0)) for p in keep],
+            values=np.array([float(payload.values.get(p, 0.0)) for p in keep]),
             units=tuple(INERTIAL_UNITS[p] for p in keep),
         )
 
