@@ -1,0 +1,31 @@
+"""What a look at the data found."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Finding:
+    """One thing worth knowing about a recording.
+
+    Args:
+        kind: A fixed word to select by: `truncated`, `gap`, `saturation`, `quantisation`, `dead`, `jitter`, ...
+        channel: The file, column or clock it is about.
+        message: One plain sentence with numbers and units. Names out of files appear in it as they are: escape
+            it where markup is made.
+        numbers: The values behind the message.
+    """
+
+    kind: str
+    channel: str
+    message: str
+    numbers: Mapping[str, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "numbers", MappingProxyType({k: float(v) for k, v in self.numbers.items()}))
+
+    def __str__(self) -> str:
+        return f"{self.channel}: {self.message}"
