@@ -23,6 +23,8 @@ UNITS: dict[str, tuple[float, str]] = {
     "m/s2": (1.0, "acceleration"), "mm/s2": (1e-3, "acceleration"), "rad/s2": (1.0, "angular acceleration"),
     "deg/s2": (math.pi / 180, "angular acceleration"),
     "kgm2": (1.0, "inertia"), "gm2": (1e-3, "inertia"), "kgm": (1.0, "first moment"),
+    "kgcm2": (1e-4, "inertia"), "kgmm2": (1e-6, "inertia"), "gmm2": (1e-9, "inertia"), "gcm2": (1e-7, "inertia"),
+    "kgmm": (1e-3, "first moment"), "gmm": (1e-6, "first moment"),
     "Ns/m": (1.0, "viscous linear"), "Nms/rad": (1.0, "viscous rotary"),
     "N/m": (1.0, "stiffness linear"), "Nm/rad": (1.0, "stiffness rotary"), "kgm/s2": (1.0, "force"),
     "N/A": (1.0, "gain"), "N/V": (1.0, "gain"), "Nm/A": (1.0, "gain"), "Nm/V": (1.0, "gain"),

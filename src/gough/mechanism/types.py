@@ -60,7 +60,7 @@ class Body:
         parameters: Which of the ten inertial parameters the body has; the others are structural zeros.
         values: A-priori values of these, SI. Missing means unknown a priori (taken as zero).
         leg: The leg it belongs to (`leg1`), or None.
-        template: Its name inside the leg (`rod`); equal bodies of equal legs share it.
+        template: Its name with that of the leg's template (`leg.rod`); equal bodies of equal legs share it.
         sources: Where a value comes from: printed, derived or assumed.
     """
 
@@ -96,7 +96,9 @@ class Limits:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Joint:
-    """A revolute or prismatic joint about or along the z axis of a placed frame.
+    """A revolute or prismatic joint about or along an axis (z unless said) of a placed frame.
+
+    The child's frame is the placed frame moved by q: T = placement * Rot(axis, q) or placement * Trans(axis, q).
 
     Args:
         name: Full name, e.g. `leg1.slider`; also the name of its coordinate.
@@ -104,6 +106,7 @@ class Joint:
         parent: Body it sits on (`base` for the fixed one).
         child: Body it carries.
         placement: From the parent's frame to the joint frame at q = 0.
+        axis: Axis of the joint frame it turns about or slides along.
         actuated: Driven by a motor.
         virtual: A task coordinate of the platform: no real joint, no terms.
         limits: Bounds.
@@ -119,6 +122,7 @@ class Joint:
     parent: str
     child: str
     placement: Placement = Placement()
+    axis: Literal["x", "y", "z"] = "z"
     actuated: bool = False
     virtual: bool = False
     limits: Limits = Limits()
@@ -247,8 +251,10 @@ class Mechanism:
         payloads: Bodies that may be attached.
         gravity: Acceleration of free fall in the base frame. [m/s2]
         ties: Groups of parameter names declared equal across identical legs, keyed by the tied name.
+        redundant: More motors than degrees of freedom is intended.
         noise: Defaults of the virtual robot.
         title: One line about it.
+        reference: Where the robot and its numbers come from.
         source: File it was read from.
     """
 
@@ -260,8 +266,10 @@ class Mechanism:
     payloads: tuple[Payload, ...] = ()
     gravity: tuple[float, float, float] = (0.0, 0.0, -9.80665)
     ties: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    redundant: bool = False
     noise: Noise = Noise()
     title: str = ""
+    reference: str = ""
     source: str = ""
 
     def __post_init__(self) -> None:
