@@ -40,6 +40,14 @@ def test_infinite_degrees_of_freedom_give_the_gaussian_interval():
     np.testing.assert_allclose(reach, 1.959963984540054 * 0.2)
 
 
+def test_each_parameter_may_have_its_own_degrees_of_freedom():
+    estimate = make_estimate(degrees_of_freedom=[3.0, 10.0, np.inf])
+    reach = np.diff(estimate.interval(0.95), axis=1)[:, 0] / 2 / estimate.std
+    np.testing.assert_allclose(reach, [3.182446, 2.228139, 1.959964], rtol=1e-6)
+    assert "3 to inf degrees of freedom" in estimate.summary()
+    np.testing.assert_array_equal(estimate.select(["b.fs", "a.m"]).degrees_of_freedom, [np.inf, 3.0])
+
+
 def test_summary_says_what_is_doubtful():
     text = make_estimate(values=np.array([1 / 3 - 0.01, -2.0, 1e-3]), notes=("look here",)).summary()
     assert "a.m is poorly known" in text
@@ -61,7 +69,7 @@ def test_saved_estimate_comes_back_to_the_last_bit(tmp_path):
     back = Estimate.load(tmp_path / "result.json")
     for name in ("values", "covariance", "residual_rms", "residual_relative", "white_std"):
         assert np.array_equal(getattr(back, name), getattr(estimate, name)), name
-    assert back.degrees_of_freedom == np.inf
+    assert np.array_equal(back.degrees_of_freedom, [np.inf] * 3)
     assert back.parameters == estimate.parameters
     assert back.notes == ("n",)
     assert back.residual_mean is None
@@ -108,7 +116,7 @@ def test_selecting_keeps_the_marginal_covariance():
 
 @pytest.mark.parametrize("changes", [
     {"values": np.array([np.nan, 1, 1])}, {"covariance": -np.eye(3)}, {"covariance": np.eye(2)},
-    {"units": ("kg",)}, {"parameters": ("a", "a", "b")},
+    {"units": ("kg",)}, {"degrees_of_freedom": 0.0}, {"parameters": ("a", "a", "b")},
 ])
 def test_inconsistent_estimates_are_refused(changes):
     with pytest.raises(InvalidInput):

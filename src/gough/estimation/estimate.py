@@ -42,7 +42,8 @@ class Estimate:
         residual_relative: rms residual / rms effort per row, (r,). [1]
         residual_mean: Per row, (r,), or None when the samples were condensed away. [row unit]
         samples: Samples behind the estimate.
-        degrees_of_freedom: Behind the standard deviations; sets the quantile of `interval`. Infinite means Gaussian.
+        degrees_of_freedom: Behind each standard deviation, (p,) or one number for all; sets the quantile of `interval`.
+            Infinite means Gaussian.
         condition_number: Of the whitened regressor with columns of unit length. [1]
         method: Which estimator, e.g. 'weighted least squares'.
         uncertainty: Where the covariance comes from: 'white', 'period', 'hac', 'bootstrap', 'sandwich', ...
@@ -61,7 +62,7 @@ class Estimate:
     residual_relative: FloatArray
     residual_mean: FloatArray | None = None
     samples: int
-    degrees_of_freedom: float
+    degrees_of_freedom: FloatArray
     condition_number: float
     method: str
     uncertainty: str
@@ -70,9 +71,11 @@ class Estimate:
     notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "degrees_of_freedom", np.broadcast_to(
+            np.asarray(self.degrees_of_freedom, dtype=float), (len(tuple(self.parameters)),)).copy())
         _settle(self, ("parameters", "units", "rows", "row_units", "notes"),
-                ("values", "covariance", "residual_rms", "residual_relative", "residual_mean", "white_std",
-                 "noise_covariance"))
+                ("degrees_of_freedom", "values", "covariance", "residual_rms", "residual_relative", "residual_mean",
+                 "white_std", "noise_covariance"))
         p, r = len(self.parameters), len(self.rows)
         _check_names(self.parameters, self.units)
         for name, shape in (("values", (p,)), ("covariance", (p, p)), ("residual_rms", (r,)),
@@ -85,6 +88,8 @@ class Estimate:
         check_finite(self.covariance, "covariance of the estimate")
         if (np.diag(self.covariance) < 0).any():
             raise InvalidInput("covariance of the estimate has a negative variance")
+        if not (self.degrees_of_freedom > 0).all():
+            raise InvalidInput("degrees of freedom must be positive", degrees_of_freedom=self.degrees_of_freedom)
 
     def __len__(self) -> int:
         return len(self.parameters)
@@ -141,6 +146,7 @@ class Estimate:
         """Return the estimate of some parameters, in the given order; the others stay marginalised."""
         keep = [_index(self.parameters, name) for name in parameters]
         return replace(self, parameters=tuple(parameters), units=tuple(self.units[i] for i in keep),
+                       degrees_of_freedom=self.degrees_of_freedom[keep],
                        values=self.values[keep], covariance=self.covariance[np.ix_(keep, keep)],
                        white_std=None if self.white_std is None else self.white_std[keep])
 
@@ -173,7 +179,7 @@ class Estimate:
                     enumerate(zip(self.rows, self.residual_rms, self.residual_relative, self.row_units))]
         text = [
             f"{self.method}: {len(self)} parameters from {self.samples} samples of {len(self.rows)} rows",
-            f"standard deviations: {self.uncertainty}, {self.degrees_of_freedom:.6g} degrees of freedom",
+            f"standard deviations: {self.uncertainty}, {_range(self.degrees_of_freedom)} degrees of freedom",
             f"condition number {self.condition_number:.4g}, of the correlation matrix {self.correlation_condition:.4g}",
             "", text_table(header, lines),
             "", text_table(["row", "rms residual", "of effort", "mean", "unit"], residual),
@@ -303,6 +309,12 @@ def text_table(header: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
     )
 
 
+def _range(values: FloatArray) -> str:
+    """Return '12' or '3.2 to 12'."""
+    low, high = (f"{edge:.4g}" for edge in (values.min(initial=np.inf), values.max(initial=0.0)))
+    return low if low == high else f"{low} to {high}"
+
+
 def _notes(notes: Sequence[str]) -> list[str]:
     return ["", "Notes", *(f"  {note}" for note in notes)] if notes else []
 
@@ -343,11 +355,10 @@ def _from_dict(cls: type, content: Mapping[str, Any], kind: str) -> dict[str, An
     if missing:
         raise InvalidInput(f"stored {kind} lacks {', '.join(sorted(missing))}", missing=sorted(missing))
     values = {key: value for key, value in content.items() if key in known}
-    for name in ("degrees_of_freedom", "condition_number"):
-        if name in values:
-            values[name] = float(values[name])  # 'inf' is stored as text
-    for name in ("lower", "upper", "residual_rms", "residual_relative", "residual_mean", "white_std",
-                 "noise_covariance"):
+    if "condition_number" in values:
+        values["condition_number"] = float(values["condition_number"])  # 'inf' is stored as text
+    for name in ("degrees_of_freedom", "lower", "upper", "residual_rms", "residual_relative", "residual_mean",
+                 "white_std", "noise_covariance"):
         if values.get(name) is not None:
             values[name] = np.array(values[name], dtype=object).astype(float)
     return values
