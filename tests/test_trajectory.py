@@ -101,6 +101,8 @@ def test_periodic_trajectories_repeat(kind):
     t = np.linspace(0, 1, 50)
     for now, later in zip(trajectory.at(t), trajectory.at(t + 3 * trajectory.period)):
         np.testing.assert_allclose(later, now, atol=1e-9)
+    for before, after in zip(trajectory.at(trajectory.period - 1e-9), trajectory.at(0.0)):  # no jump at the seam
+        np.testing.assert_allclose(before, after, atol=1e-6)
 
 
 def test_projection_gives_rest_at_every_period_and_changes_no_more_than_needed():
@@ -267,11 +269,23 @@ def test_a_file_with_one_wrong_value_is_refused(key, value, tmp_path):
         load_trajectory(tmp_path / "bad.json")
 
 
+def test_a_file_that_lacks_a_key_says_which(tmp_path):
+    content = make_fourier().to_dict() | {"speed": 1.0}
+    del content["mu"]
+    (tmp_path / "bad.json").write_text(json.dumps(content))
+    with pytest.raises(InvalidTrajectory, match=r"missing: \['mu'\], unknown: \['speed'\]"):
+        load_trajectory(tmp_path / "bad.json")
+
+
 def test_missing_files_and_folders_are_reported(tmp_path):
     with pytest.raises(InvalidTrajectory, match="No such file"):
         load_trajectory(tmp_path / "none.json")
     with pytest.raises(OutputError, match="does the folder exist"):
         make_fourier().save(tmp_path / "none" / "t.json")
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(OutputError, match="cannot write"):
+        make_fourier().save(tmp_path / "folder")
+    assert [p.name for p in tmp_path.iterdir()] == ["folder"]  # no half-written file stays behind
 
 
 @pytest.mark.parametrize("build", [
