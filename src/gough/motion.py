@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
+
+from numpy.typing import NDArray
 
 from gough.arrays import FloatArray, check_shape, frozen
 
@@ -42,7 +45,7 @@ class Motion:
         """Return the index of a coordinate by name."""
         return self.coordinates.index(coordinate)
 
-    def take(self, rows: slice | FloatArray) -> Motion:
+    def take(self, rows: slice | NDArray[Any]) -> Motion:
         """Return the motion of some samples."""
         return Motion(coordinates=self.coordinates, time=self.time[rows], q=self.q[rows], qd=self.qd[rows],
                       qdd=self.qdd[rows], closure_residual=self.closure_residual[rows])

@@ -1,0 +1,154 @@
+"""Sparse elimination written out as expressions, with pivots fixed in advance.
+
+A batched LAPACK solve of the closures would be the bottleneck of every kernel. Written out with a pivot order that
+keeps the matrix sparse, a six-legged robot costs six 3x3 and one 6x6 elimination without anyone having to say so.
+The order is chosen on sample matrices; a kernel that uses it must report a check value so that samples where the
+order is poor can be solved again with pivoting.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import casadi as ca
+import numpy as np
+
+from gough.arrays import FloatArray
+from gough.errors import SingularConfiguration
+
+Pivots = tuple[tuple[int, int], ...]
+
+
+def choose_pivots(samples: FloatArray, pattern: FloatArray, threshold: float = 0.1) -> Pivots:
+    """Choose a pivot order that keeps sparse matrices sparse and is stable on all samples (Markowitz with threshold).
+
+    Args:
+        samples: Matrices at typical configurations, (s, n, n).
+        pattern: Where an entry can be non-zero, (n, n).
+        threshold: Smallest accepted ratio of a pivot to the largest entry of its column.
+
+    Raises:
+        SingularConfiguration: Some sample has no usable pivot left.
+    """
+    work = np.array(samples, dtype=float)
+    work /= np.maximum(np.abs(work).max(axis=2, keepdims=True), 1e-300)  # rows of one size
+    filled = np.array(pattern, dtype=bool)
+    size = work.shape[1]
+    rows, columns = list(range(size)), list(range(size))
+    pivots: list[tuple[int, int]] = []
+    for _ in range(size):
+        sub = np.abs(work[:, rows][:, :, columns])
+        largest = np.maximum(sub.max(axis=1, keepdims=True), 1e-300)
+        ratio = (sub / largest).min(axis=0)  # worst over samples
+        mask = filled[np.ix_(rows, columns)]
+        if (sub.max(axis=(1, 2)) < 1e-10).any() or not mask.any():
+            raise SingularConfiguration(
+                "the closures lose rank at a sampled configuration; check the geometry or move the start pose away "
+                "from the singularity", singular_value=float(sub.max(axis=(1, 2)).min()))
+        count_row, count_column = mask.sum(axis=1), mask.sum(axis=0)
+        cost = (count_row[:, None] - 1.0) * (count_column[None, :] - 1.0)
+        accepted = mask & (ratio >= min(threshold, float((ratio * mask).max())))
+        cost = np.where(accepted, cost - 0.1 * ratio, np.inf)
+        i, j = np.unravel_index(int(np.argmin(cost)), cost.shape)
+        row, column = rows.pop(int(i)), columns.pop(int(j))
+        pivots.append((row, column))
+        factor = work[:, rows, column] / work[:, row, column][:, None]
+        work[:, rows] -= factor[:, :, None] * work[:, row][:, None, :]
+        touched = [r for r in rows if filled[r, column]]
+        filled[np.ix_(touched, columns)] |= filled[row, columns]
+    return tuple(pivots)
+
+
+def solve(matrix: ca.SX, right: ca.SX, pivots: Sequence[tuple[int, int]]) -> ca.SX:
+    """Return matrix^-1 right as expressions, eliminating in the given pivot order.
+
+    Args:
+        matrix: (n, n).
+        right: (n, k).
+        pivots: From `choose_pivots`.
+    """
+    size, width = matrix.shape[0], right.shape[1]
+    rows = [_entries(matrix, i) for i in range(size)]
+    rhs = [_entries(right, i) for i in range(size)]
+    waiting = [i for i, _ in pivots]
+    for row, column in pivots:
+        waiting.remove(row)
+        inverse = 1 / rows[row][column]
+        for other in waiting:
+            if column not in rows[other]:
+                continue
+            factor = rows[other].pop(column) * inverse
+            for target, source in ((rows[other], rows[row]), (rhs[other], rhs[row])):
+                for j, value in source.items():
+                    if j != column or target is rhs[other]:
+                        target[j] = target[j] - factor * value if j in target else -factor * value
+    solution: dict[int, dict[int, ca.SX]] = {}
+    for row, column in reversed(pivots):
+        values = dict(rhs[row])
+        for j, coefficient in rows[row].items():
+            if j == column:
+                continue
+            for k, value in solution[j].items():
+                values[k] = values[k] - coefficient * value if k in values else -coefficient * value
+        inverse = 1 / rows[row][column]
+        solution[column] = {k: value * inverse for k, value in values.items()}
+    result = ca.SX(size, width)
+    for i, values in solution.items():
+        for k, value in values.items():
+            result[i, k] = value
+    return result
+
+
+def cholesky_solve(matrix: ca.SX, right: ca.SX) -> ca.SX:
+    """Return matrix^-1 right for a symmetric positive definite matrix (L D L^T, no pivoting needed)."""
+    size = matrix.shape[0]
+    lower = ca.SX.eye(size)
+    diagonal: list[ca.SX] = []
+    for j in range(size):
+        pivot = matrix[j, j]
+        for k in range(j):
+            pivot -= lower[j, k] ** 2 * diagonal[k]
+        diagonal.append(pivot)
+        for i in range(j + 1, size):
+            value = matrix[i, j]
+            for k in range(j):
+                value -= lower[i, k] * lower[j, k] * diagonal[k]
+            lower[i, j] = value / pivot
+    result = ca.SX(right)
+    for i in range(size):
+        for k in range(i):
+            result[i, :] -= lower[i, k] * result[k, :]
+    for i in range(size):
+        result[i, :] = result[i, :] / diagonal[i]
+    for i in reversed(range(size)):
+        for k in range(i + 1, size):
+            result[i, :] -= lower[k, i] * result[k, :]
+    return result
+
+
+def _entries(matrix: ca.SX, row: int) -> dict[int, ca.SX]:
+    """Return the non-zero entries of a row by column."""
+    found = {}
+    for j in range(matrix.shape[1]):
+        value = matrix[row, j]
+        if value.nnz() and not value.is_zero():
+            found[j] = value
+    return found
+
+
+def determinant(matrix: ca.SX, pivots: Sequence[tuple[int, int]]) -> ca.SX:
+    """Return the determinant up to a constant sign, by elimination in the given pivot order."""
+    size = matrix.shape[0]
+    rows = [_entries(matrix, i) for i in range(size)]
+    waiting = [i for i, _ in pivots]
+    product = ca.SX(1)
+    for row, column in pivots:
+        waiting.remove(row)
+        product *= rows[row][column]
+        for other in waiting:
+            if column in rows[other]:
+                factor = rows[other].pop(column) / rows[row][column]
+                for j, value in rows[row].items():
+                    if j != column:
+                        rows[other][j] = rows[other][j] - factor * value if j in rows[other] else -factor * value
+    return product

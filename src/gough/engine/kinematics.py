@@ -1,0 +1,368 @@
+"""Positions, velocities and accelerations of all coordinates of a closed chain, many samples at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+import casadi as ca
+import numpy as np
+
+from gough.arrays import FloatArray, check_finite, check_shape
+from gough.engine.kernel import Kernel
+from gough.engine.loops import CLOSED, By, Loops, closure_expressions
+from gough.engine.symbolic import body_transforms
+from gough.errors import InvalidInput, LoopNotClosed, SingularConfiguration
+from gough.motion import Motion
+
+CHECK = 1e-9  # elimination without pivoting is trusted below this relative residual
+SINGULAR = 1e-9  # ratio of singular values of K_D taken as singular
+
+
+class ClosedChain:
+    """Kinematics of a mechanism with its loops closed.
+
+    Args:
+        loops: The assembled mechanism.
+    """
+
+    def __init__(self, loops: Loops) -> None:
+        self.loops = loops
+        self._kernels: dict[tuple[object, ...], Kernel] = {}
+
+    def kernel(self, key: tuple[object, ...], build: Callable[[], ca.Function]) -> Kernel:
+        """Return the kernel of a key, compiling it on first use."""
+        if key not in self._kernels:
+            self._kernels[key] = Kernel(build())
+        return self._kernels[key]
+
+    @cached_property
+    def _size(self) -> int:
+        return len(self.loops.home)
+
+    def _partition_of(self, by: By) -> tuple[int, ...]:
+        if by not in self.loops.partitions:
+            mechanism = self.loops.mechanism
+            raise InvalidInput(
+                f"'{mechanism.name}' cannot be driven by its {by} coordinates: it has {len(mechanism.task)} of them "
+                f"and {self.loops.degrees_of_freedom} degrees of freedom; use the actuated coordinates")
+        return self.loops.partitions[by].independent
+
+    def _step(self, by: By) -> Kernel:
+        def build() -> ca.Function:
+            q = ca.SX.sym("q", self._size)
+            closure = closure_expressions(self.loops, by, q)
+            return ca.Function(f"newton_{by}", [q], [closure.newton_step(), ca.densify(closure.residual)])
+
+        return self.kernel(("step", by), build)
+
+    def _rates(self, by: By) -> Kernel:
+        def build() -> ca.Function:
+            m = len(self.loops.partitions[by].independent)
+            q, v, a = ca.SX.sym("q", self._size), ca.SX.sym("v", m), ca.SX.sym("a", m)
+            closure = closure_expressions(self.loops, by, q)
+            return ca.Function(f"rates_{by}", [q, v, a], [*closure.rates(v, a), closure.check])
+
+        return self.kernel(("rates", by), build)
+
+    def _map(self, by: By) -> Kernel:
+        def build() -> ca.Function:
+            q = ca.SX.sym("q", self._size)
+            closure = closure_expressions(self.loops, by, q)
+            return ca.Function(f"map_{by}", [q], [closure.closure_map, closure.check])
+
+        return self.kernel(("map", by), build)
+
+    def _jacobian(self) -> Kernel:
+        def build() -> ca.Function:
+            q, v = ca.SX.sym("q", self._size), ca.SX.sym("v", self._size)
+            closure = closure_expressions(self.loops, "actuated", q)
+            rate = ca.jtimes(closure.jacobian @ v, q, v)
+            return ca.Function("jacobian", [q, v], [ca.densify(closure.jacobian), ca.densify(rate)])
+
+        return self.kernel(("jacobian",), build)
+
+    def _poses(self) -> Kernel:
+        def build() -> ca.Function:
+            q = ca.SX.sym("q", self._size)
+            poses = body_transforms(self.loops.mechanism, q)
+            bodies = [poses[body.name] for body in self.loops.mechanism.bodies]
+            return ca.Function("poses", [q], [
+                ca.densify(ca.vertcat(*[ca.reshape(p.rotation.T, 1, 9) for p in bodies])),
+                ca.densify(ca.vertcat(*[p.translation.T for p in bodies]))])
+
+        return self.kernel(("poses",), build)
+
+    def body_poses(self, q: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return rotations (t, bodies, 3, 3) and origins (t, bodies, 3) of all bodies in the base frame."""
+        rotation, origin = self._poses()(q)
+        return rotation.reshape(len(q), -1, 3, 3), origin
+
+    def residual(self, q: FloatArray) -> FloatArray:
+        """Return the largest closure error of each sample, (t,). [m or rad]"""
+        if not self.loops.mechanism.closures:
+            return np.zeros(len(q))
+        phi = self._step(self.loops.dynamic)(q)[1]
+        return np.asarray(np.abs(phi).reshape(len(q), -1).max(axis=1))
+
+    def _newton(self, q: FloatArray, by: By, iterations: int = 12) -> tuple[FloatArray, FloatArray]:
+        """Close the loops of all samples at once with the independent coordinates fixed.
+
+        Returns:
+            Coordinates (t, n) and the largest residual of each sample (t,); samples that failed keep a large one.
+        """
+        q = np.array(q)
+        if not self.loops.partitions[by].dependent:
+            return q, np.zeros(len(q))
+        kernel = self._step(by)
+        worst = np.full(len(q), np.inf)
+        active = np.arange(len(q))
+        for _ in range(iterations):
+            step, phi = kernel(q[active])
+            error = np.abs(phi).reshape(len(active), -1).max(axis=1)
+            size = np.abs(step).max(axis=1)
+            worst[active] = np.where(np.isfinite(error), error, np.inf)
+            usable = np.isfinite(size) & (size < 2.0)  # a larger step has left the neighbourhood
+            step[~usable] = 0.0
+            q[active] += step
+            # Quadratic convergence: once the residual is this small, the step just taken ends at rounding.
+            done = (error < 1e-9) | ~usable
+            active = active[~done]
+            if active.size == 0:
+                break
+        phi = kernel(q)[1]
+        error = np.abs(phi).reshape(len(q), -1).max(axis=1)
+        return q, np.where(np.isfinite(error), error, np.inf)
+
+    def assemble(self, positions: FloatArray, by: By = "actuated", *, start: FloatArray | None = None,
+                 time: FloatArray | None = None) -> FloatArray:
+        """Find all coordinates from the independent ones, on one branch.
+
+        A coarse sequential pass follows the branch from the start; the samples between are refined in parallel and the
+        continuity of the result is checked.
+
+        Args:
+            positions: Independent coordinates, (t, m). Redundant robots: all actuated (t, a); a well-conditioned
+                subset is used. [m or rad]
+            by: Which coordinates these are.
+            start: A configuration near the first sample, (n,); home by default.
+            time: Sample times, for messages.
+
+        Raises:
+            LoopNotClosed: No solution near the previous sample; carries loop, sample, time, residual.
+            SingularConfiguration: The closures lose rank on the way.
+        """
+        independent = self._partition_of(by)
+        positions = np.asarray(positions, dtype=float)
+        if by == "actuated" and self.loops.redundant and positions.ndim == 2:
+            index = {name: i for i, name in enumerate(self.loops.mechanism.coordinates)}
+            columns = [index[name] for name in self.loops.mechanism.actuated]
+            if positions.shape[1] == len(columns):
+                positions = positions[:, [columns.index(i) for i in independent]]
+        check_shape(positions, (None, len(independent)), f"{by} positions")
+        if len(positions) == 0:
+            raise InvalidInput(f"there are no {by} positions; the array is empty")
+        check_finite(positions, f"{by} positions")
+        q0 = np.array(self.loops.home if start is None else start, dtype=float)
+        if not self.loops.partitions[by].dependent:
+            q = np.empty((len(positions), self._size))
+            q[:, independent] = positions
+            return q
+        coarse = self._coarse(positions)
+        anchors = np.empty((len(coarse), self._size))
+        previous = q0
+        for k, sample in enumerate(coarse):
+            guess = previous
+            if k > 1:  # secant prediction
+                guess = 2 * anchors[k - 1] - anchors[k - 2]
+            previous = self._follow(previous, guess, positions[sample], by, int(sample), time)
+            anchors[k] = previous
+        t = np.arange(len(positions))
+        q = np.empty((len(positions), self._size))
+        right = np.clip(np.searchsorted(coarse, t, side="left"), 1, max(len(coarse) - 1, 1))
+        if len(coarse) == 1:
+            q[:] = anchors[0]
+        else:
+            low, high = coarse[right - 1], coarse[right]
+            weight = ((t - low) / np.maximum(high - low, 1))[:, None]
+            q[:] = anchors[right - 1] * (1 - weight) + anchors[right] * weight
+        q[:, independent] = positions
+        q, error = self._newton(q, by)
+        for sample in np.flatnonzero(~(error < CLOSED)).tolist():
+            before = q[max(sample - 1, 0)]
+            q[sample] = self._follow(before, before, positions[sample], by, sample, time)
+        self._check_branch(q, by, time)
+        return q
+
+    def _coarse(self, positions: FloatArray) -> np.ndarray:
+        """Return sample indices at which the branch is followed step by step: small moves, at most 256 apart."""
+        scale = np.where([self.loops.mechanism.joints[i].kind == "revolute"
+                          for i in self.loops.partitions["actuated"].independent], 1.0, self.loops.length)
+        scale = np.resize(scale, positions.shape[1])
+        travelled = np.concatenate([[0.0], np.cumsum((np.abs(np.diff(positions, axis=0)) / scale).max(axis=1))])
+        bins = np.floor(travelled / 0.1)
+        marks = np.flatnonzero(np.diff(bins) > 0) + 1
+        regular = np.arange(0, len(positions), 256)
+        return np.unique(np.concatenate([[0], marks, regular, [len(positions) - 1]]))
+
+    def _follow(self, previous: FloatArray, guess: FloatArray, target: FloatArray, by: By, sample: int,
+                time: FloatArray | None) -> FloatArray:
+        """Move from an assembled configuration to a target, in as many steps as it takes."""
+        independent = list(self.loops.partitions[by].independent)
+        trial = np.array(guess)
+        trial[independent] = target
+        q, error = self._newton(trial[None], by)
+        reach = 0.5 + 3 * np.abs(target - previous[independent]).max()
+        if error[0] < CLOSED and np.abs(q[0] - previous).max() < reach:
+            return np.asarray(q[0])
+        steps = 8
+        while steps <= 512:
+            current = np.array(previous)
+            for k in range(1, steps + 1):
+                moved = current.copy()
+                moved[independent] = previous[independent] + k / steps * (target - previous[independent])
+                q, error = self._newton(moved[None], by)
+                if not (error[0] < CLOSED and np.abs(q[0] - current).max() < 0.5):
+                    break
+                current = q[0]
+            else:
+                return current
+            steps *= 8
+        raise self._open_loop(current, moved, by, sample, time)
+
+    def _open_loop(self, last: FloatArray, tried: FloatArray, by: By, sample: int,
+                   time: FloatArray | None) -> Exception:
+        """Explain why a sample could not be assembled."""
+        loops = self.loops
+        moment = float(time[sample]) if time is not None else float("nan")
+        when = f"at sample {sample}" + ("" if time is None else f" (t = {moment:.4g} s)")
+        margin = loops.margin(last, by)
+        if margin < 1e-4:
+            return SingularConfiguration(
+                f"'{loops.mechanism.name}' reaches a singularity {when}: the {by} coordinates stop determining the "
+                f"others (singular value ratio {margin:.1e}); keep the motion away from it",
+                sample=sample, time=moment, singular_value=margin)
+        phi = np.abs(np.array(loops.equations(tried)[0]).ravel())
+        name = loops.loop_name(int(np.argmax(phi)))
+        return LoopNotClosed(
+            f"loop '{name}' is open by {phi.max():.1e} m {when}; the position is out of reach, or check the start "
+            "pose or the link lengths", loop=name, sample=sample, time=moment, residual=float(phi.max()))
+
+    def _check_branch(self, q: FloatArray, by: By, time: FloatArray | None) -> None:
+        """Raise if consecutive samples lie on different assembly branches.
+
+        Steps much larger than the motion of the independent coordinates are compared with E dq_I.
+        """
+        independent = list(self.loops.partitions[by].independent)
+        moved = np.abs(np.diff(q, axis=0)).max(axis=1)
+        driven = np.abs(np.diff(q[:, independent], axis=0)).max(axis=1)
+        suspects = np.flatnonzero((moved > 20 * driven + 1e-6) | (moved > 0.2))
+        if suspects.size == 0:
+            return
+        actual = q[suspects + 1] - q[suspects]
+        mean = 0.5 * (self.closure_map(q[suspects], by) + self.closure_map(q[suspects + 1], by))
+        predicted = np.einsum("tnm,tm->tn", mean, actual[:, independent])
+        wrong = np.abs(actual - predicted).max(axis=1) > 0.5 * np.abs(actual).max(axis=1) + 1e-6
+        if wrong.any():
+            sample = int(suspects[wrong][0]) + 1
+            moment = float(time[sample]) if time is not None else float("nan")
+            raise LoopNotClosed(
+                f"the loops jump to another assembly branch at sample {sample}" +
+                ("" if time is None else f" (t = {moment:.4g} s)") +
+                "; the motion between two samples is too large or passes a singularity",
+                loop="", sample=sample, time=moment, residual=float(np.abs(actual[wrong][0]).max()))
+
+    def closure_map(self, q: FloatArray, by: By | None = None) -> FloatArray:
+        """Map independent velocities to the velocities of all coordinates: E of qd = E qd_I, (t, n, m).
+
+        Eq. (7) of BG13. Departure: redundant but consistent closures are allowed.
+        """
+        by = self.loops.dynamic if by is None else by
+        self._partition_of(by)
+        E, check = self._map(by)(q)
+        bad = np.flatnonzero(~(check.reshape(-1) < CHECK))
+        if bad.size:
+            E[bad] = self._pivoted_map(q[bad], by, bad)
+        return E
+
+    def _pivoted_map(self, q: FloatArray, by: By, samples: np.ndarray) -> FloatArray:
+        """Solve for E with pivoting, for samples where the fixed elimination order failed."""
+        part = self.loops.partitions[by]
+        K = self._jacobian()(q, np.zeros_like(q))[0]
+        E = np.zeros((len(q), self._size, len(part.independent)))
+        E[:, list(part.independent), range(len(part.independent))] = 1.0
+        for k in range(len(q)):
+            K_D = K[k][:, list(part.dependent)]
+            values = np.linalg.svd(self.loops.scaled(K[k])[:, list(part.dependent)], compute_uv=False)
+            if not values[-1] > SINGULAR * values[0]:
+                raise SingularConfiguration(
+                    f"'{self.loops.mechanism.name}' is singular at sample {int(samples[k])}: the {by} coordinates do "
+                    f"not determine the others (singular value ratio {values[-1] / values[0]:.1e}); keep the motion "
+                    "away from this configuration", sample=int(samples[k]), time=float("nan"),
+                    singular_value=float(values[-1] / values[0]))
+            E[k][list(part.dependent)] = np.linalg.lstsq(K_D, -K[k][:, list(part.independent)], rcond=None)[0]
+        return E
+
+    def rates(self, q: FloatArray, velocity: FloatArray, acceleration: FloatArray,
+              by: By = "actuated") -> tuple[FloatArray, FloatArray]:
+        """Return velocities and accelerations of all coordinates from those of the independent ones, each (t, n)."""
+        self._partition_of(by)
+        qd, qdd, check = self._rates(by)(q, velocity, acceleration)
+        bad = np.flatnonzero(~(check.reshape(-1) < CHECK))
+        if bad.size:
+            part = self.loops.partitions[by]
+            E = self._pivoted_map(q[bad], by, bad)
+            qd[bad] = np.einsum("tnm,tm->tn", E, velocity[bad])
+            qdd[bad] = np.einsum("tnm,tm->tn", E, acceleration[bad])
+            K, rate = self._jacobian()(q[bad], qd[bad])
+            for k, sample in enumerate(bad):
+                qdd[sample, list(part.dependent)] += np.linalg.lstsq(
+                    K[k][:, list(part.dependent)], -rate[k], rcond=None)[0]
+        return qd, qdd
+
+    def motion(self, time: FloatArray, position: FloatArray, velocity: FloatArray, acceleration: FloatArray,
+               by: By = "actuated", *, start: FloatArray | None = None) -> Motion:
+        """Return the motion of all coordinates from that of the independent ones.
+
+        Args:
+            time: Sample times, (t,). [s]
+            position, velocity, acceleration: Of the independent coordinates, (t, m). [m or rad, per s, per s2]
+            by: Which coordinates these are.
+            start: A configuration near the first sample; home by default.
+        """
+        check_finite(np.asarray(velocity, dtype=float), f"{by} velocities")
+        check_finite(np.asarray(acceleration, dtype=float), f"{by} accelerations")
+        q = self.assemble(position, by, start=start, time=time)
+        qd, qdd = self.rates(q, velocity, acceleration, by)
+        return Motion(coordinates=self.loops.mechanism.coordinates, time=time, q=q, qd=qd, qdd=qdd,
+                      closure_residual=self.residual(q))
+
+    def margins(self, q: FloatArray) -> Margins:
+        """Return the distance to Type-1 and Type-2 singularities of each sample."""
+        K = self._jacobian()(q, np.zeros_like(q))[0] if self.loops.mechanism.closures else None
+        result = {}
+        for by in ("task", "actuated"):
+            part = self.loops.partitions.get(by)
+            if part is None:
+                result[by] = np.full(len(q), np.nan)
+            elif K is None or not part.dependent:
+                result[by] = np.ones(len(q))
+            else:
+                scaled = np.stack([self.loops.scaled(k)[:, list(part.dependent)] for k in K])
+                values = np.linalg.svd(scaled, compute_uv=False)
+                result[by] = values[:, -1] / values[:, 0]
+        return Margins(type1=result["task"], type2=result["actuated"])
+
+
+@dataclass(frozen=True, eq=False)
+class Margins:
+    """Distance to singularity: smallest over largest singular value of the scaled K_D; 0 is singular.
+
+    Args:
+        type1: With the task coordinates independent (platform locked, motors move), (t,); NaN if there are none.
+        type2: With the actuated coordinates independent (motors locked, platform moves), (t,).
+    """
+
+    type1: FloatArray
+    type2: FloatArray

@@ -1,0 +1,332 @@
+"""Which coordinates are independent, and how the others follow."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import casadi as ca
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import qr
+
+from gough.arrays import FloatArray
+from gough.engine.elimination import Pivots, choose_pivots, solve
+from gough.engine.symbolic import body_transforms, closure_equations, fixed_transform
+from gough.errors import InvalidMechanism, LoopNotClosed, SingularConfiguration
+from gough.mechanism.types import BASE, Mechanism
+
+By = Literal["actuated", "task"]
+CLOSED = 1e-10  # a loop is closed below this residual [m or rad]
+
+
+@dataclass(frozen=True, eq=False)
+class Partition:
+    """A choice of independent coordinates.
+
+    Args:
+        independent: Their indices, (m,).
+        dependent: The others, (n - m,).
+        rows: Closure equations that determine them, (n - m,); the rest is redundant but consistent.
+        pivots: Elimination order of K[rows, dependent].
+    """
+
+    independent: tuple[int, ...]
+    dependent: tuple[int, ...]
+    rows: tuple[int, ...]
+    pivots: Pivots
+
+
+@dataclass(frozen=True, eq=False)
+class Loops:
+    """The closed loops of a mechanism, assembled at home.
+
+    Args:
+        mechanism: The robot.
+        home: All coordinates with the loops closed, (n,). [m or rad]
+        degrees_of_freedom: n - rank K.
+        partitions: By actuated, and by task coordinates where these are independent.
+        dynamic: The partition whose coordinates are the rows of the dynamics.
+        neighbours: Other assembled configurations near home, (s, n).
+        length: Characteristic length that makes angles and lengths comparable. [m]
+    """
+
+    mechanism: Mechanism
+    home: FloatArray
+    degrees_of_freedom: int
+    partitions: dict[By, Partition]
+    dynamic: By
+    neighbours: FloatArray
+    length: float
+    equations: ca.Function  # q -> phi, K
+
+    @property
+    def redundant(self) -> bool:
+        """More motors than degrees of freedom."""
+        return len(self.mechanism.actuated) > self.degrees_of_freedom
+
+    def scaled(self, jacobian: FloatArray) -> FloatArray:
+        """Make K dimensionless: angular rows times, revolute columns over the characteristic length."""
+        angular = np.array([joint.kind == "revolute" for joint in self.mechanism.joints])
+        return jacobian * row_scale(self.mechanism, self.length)[:, None] * np.where(angular, 1 / self.length, 1.0)
+
+    def margin(self, q: FloatArray, by: By) -> float:
+        """Return the smallest over the largest singular value of scaled K_D at one configuration: 0 is singular."""
+        part = self.partitions[by]
+        if not part.dependent:
+            return 1.0
+        jacobian = self.scaled(np.array(self.equations(q)[1]))[:, part.dependent]
+        values = np.linalg.svd(jacobian, compute_uv=False)
+        return float(values[-1] / values[0])
+
+    def loop_name(self, equation: int) -> str:
+        """Return the closure an equation belongs to."""
+        for closure in self.mechanism.closures:
+            if equation < closure.equations:
+                return closure.name
+            equation -= closure.equations
+        raise IndexError(equation)
+
+
+def row_scale(mechanism: Mechanism, length: float) -> FloatArray:
+    """Return the length for closure rows that are angles, one for those that are lengths."""
+    scale: list[float] = []
+    kinds = {joint.name: joint.kind for joint in mechanism.joints}
+    for closure in mechanism.closures:
+        if closure.kind == "coupling":
+            scale.append(length if all(kinds[j] == "revolute" for j in closure.coefficients) else 1.0)
+        else:
+            points = {"point": 3, "revolute": 3, "weld": 3, "distance": 1, "parallel": 0}[closure.kind]
+            scale += [1.0] * points + [length] * (closure.equations - points)
+    return np.array(scale)
+
+
+def close_loops(mechanism: Mechanism) -> Loops:
+    """Assemble a mechanism from its start values and find its mobility and independent coordinates.
+
+    Raises:
+        LoopNotClosed: The loops do not assemble from the start values.
+        SingularConfiguration: The assembled pose, or the architecture, is singular.
+        InvalidMechanism: The number of motors does not fit the mobility.
+    """
+    q = ca.SX.sym("q", len(mechanism.joints))
+    phi = closure_equations(mechanism, q)
+    equations = ca.Function("closures", [q], [phi, ca.densify(ca.jacobian(phi, q))])
+    start = np.array([joint.start for joint in mechanism.joints])
+    length = _characteristic_length(mechanism, start)
+    home, residual = _assemble_start(mechanism, equations, start)
+    names = [(c.name, k) for c in mechanism.closures for k in range(c.equations)]
+    if residual.size and not np.abs(residual).max() < CLOSED:
+        worst = int(np.argmax(np.where(np.isfinite(residual), np.abs(residual), np.inf)))
+        raise LoopNotClosed(
+            f"loop '{names[worst][0]}' of '{mechanism.name}' stays open by {abs(residual[worst]):.2e} m (or rad) when "
+            "assembled from the start values; check the start values of the joints or the link lengths",
+            loop=names[worst][0], residual=float(abs(residual[worst])))
+    loops = Loops(mechanism=mechanism, home=home, degrees_of_freedom=0, partitions={}, dynamic="actuated",
+                  neighbours=home[None], length=length, equations=equations)
+    neighbours, mobility = _explore(loops)
+    loops = _with(loops, degrees_of_freedom=mobility, neighbours=neighbours)
+    _check_motors(loops)
+    index = {name: i for i, name in enumerate(mechanism.coordinates)}
+    partitions: dict[By, Partition] = {}
+    partitions["actuated"] = _partition(loops, [index[a] for a in mechanism.actuated], "actuated")
+    if len(mechanism.task) == mobility:
+        partitions["task"] = _partition(loops, [index[a] for a in mechanism.task], "task")
+    dynamic: By = "task" if loops.redundant and "task" in partitions else "actuated"
+    return _with(loops, partitions=partitions, dynamic=dynamic)
+
+
+def _with(loops: Loops, **changes: object) -> Loops:
+    fields = {name: getattr(loops, name) for name in Loops.__dataclass_fields__}
+    return Loops(**(fields | changes))
+
+
+def _characteristic_length(mechanism: Mechanism, q: FloatArray) -> float:
+    """Return the rms distance of body origins and closure points from their mean. [m]"""
+    poses = body_transforms(mechanism, ca.SX(ca.DM(q)))
+    points = [np.array(ca.DM(ca.densify(pose.translation))).ravel() for pose in poses.values()]
+    for closure in mechanism.closures:
+        for frame in (closure.a, closure.b):
+            if frame is not None and frame.body != BASE:
+                pose = poses[frame.body]
+                shift = fixed_transform(frame.placement)[1]
+                points.append(np.array(ca.DM(ca.densify(pose.translation + pose.rotation @ ca.DM(shift)))).ravel())
+    spread = np.array(points) - np.mean(points, axis=0)
+    return max(float(np.sqrt((spread**2).sum(axis=1).mean())), 1e-3)
+
+
+def _assemble_start(mechanism: Mechanism, equations: ca.Function, start: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Close the loops from the start values: platform held if that works, else motors held, else all moving."""
+    virtual = np.array([joint.virtual for joint in mechanism.joints])
+    actuated = np.array([joint.actuated for joint in mechanism.joints])
+    for held in (virtual, actuated, np.zeros(len(start), dtype=bool)):
+        home, residual = _gauss_newton(equations, start, ~held)
+        if not residual.size or np.abs(residual).max() < CLOSED:
+            break
+    return home, residual
+
+
+def _gauss_newton(equations: ca.Function, start: FloatArray, free: NDArray[np.bool_] | None = None,
+                  iterations: int = 200) -> tuple[FloatArray, FloatArray]:
+    """Close the loops near a start by damped least-norm Newton steps; all coordinates move unless `free` says."""
+    q = np.array(start, dtype=float)
+    move = np.ones(len(q), dtype=bool) if free is None else free
+    residual = np.array(equations(q)[0]).ravel()
+    for _ in range(iterations):
+        if residual.size == 0 or np.abs(residual).max() < 1e-14:
+            break
+        jacobian = np.array(equations(q)[1])[:, move]
+        step = np.linalg.lstsq(jacobian, -residual, rcond=1e-9)[0]
+        scale = min(1.0, 0.5 / max(float(np.abs(step).max()), 1e-300))
+        while True:
+            trial = q.copy()
+            trial[move] += scale * step
+            new = np.array(equations(trial)[0]).ravel()
+            if np.linalg.norm(new) < np.linalg.norm(residual) or scale < 1e-4:
+                break
+            scale /= 2
+        if np.linalg.norm(new) >= np.linalg.norm(residual):
+            break
+        q, residual = trial, new
+    return q, residual
+
+
+def _rank(values: NDArray[Any]) -> int:
+    return int((values > 1e-7 * max(values[0], 1e-300)).sum()) if values.size else 0
+
+
+def _explore(loops: Loops) -> tuple[FloatArray, int]:
+    """Return assembled configurations near home and the mobility there.
+
+    Raises:
+        SingularConfiguration: Home has more mobility than its neighbours.
+    """
+    mechanism, n = loops.mechanism, len(loops.home)
+    if not mechanism.closures:
+        return loops.home[None], n
+    rng = np.random.default_rng(0)
+    jacobian = loops.scaled(np.array(loops.equations(loops.home)[1]))
+    _, values, vt = np.linalg.svd(jacobian)
+    rank_home = _rank(values)
+    free = vt[rank_home:]
+    unscale = np.where([joint.kind == "revolute" for joint in mechanism.joints], 1 / loops.length, 1.0)
+    found, ranks = [], []
+    for _ in range(24):
+        step = (rng.standard_normal(len(free)) @ free) * unscale * loops.length
+        q, residual = _gauss_newton(loops.equations, loops.home + 0.05 * step / max(np.abs(step).max(), 1e-12))
+        if np.abs(residual).max() < CLOSED and np.abs(q - loops.home).max() < 0.5:
+            found.append(q)
+            ranks.append(_rank(np.linalg.svd(loops.scaled(np.array(loops.equations(q)[1])), compute_uv=False)))
+    generic = max(ranks, default=rank_home)
+    if generic > rank_home:
+        raise SingularConfiguration(
+            f"'{mechanism.name}' is singular at its start pose: {n - rank_home} degrees of freedom there, "
+            f"{n - generic} nearby; move the start values away from this pose",
+            singular_value=float(values[generic - 1] / values[0]), sample=0, time=0.0)
+    if not free.size:
+        raise InvalidMechanism(f"'{mechanism.name}' cannot move: {n} coordinates, {rank_home} independent closure "
+                               "equations; remove a closure or add a joint")
+    return np.array([loops.home, *found]), n - generic
+
+
+def _check_motors(loops: Loops) -> None:
+    mechanism, mobility = loops.mechanism, loops.degrees_of_freedom
+    motors = len(mechanism.actuated)
+    if motors < mobility:
+        raise InvalidMechanism(
+            f"'{mechanism.name}' has {mobility} degrees of freedom but {motors} actuated joints; add motors or "
+            "closures",
+            degrees_of_freedom=mobility, actuated=motors)
+    if motors > mobility and not mechanism.redundant:
+        raise InvalidMechanism(
+            f"'{mechanism.name}' has {mobility} degrees of freedom but {motors} actuated joints; write "
+            "'redundant = true' if it really has more motors than it needs",
+            degrees_of_freedom=mobility, actuated=motors)
+
+
+def _partition(loops: Loops, candidates: list[int], by: By) -> Partition:
+    """Choose independent coordinates among candidates, the closure rows that fix the rest, and the pivots."""
+    n, m = len(loops.home), loops.degrees_of_freedom
+    if len(candidates) > m:  # redundant actuation: the best-conditioned subset measures the position
+        null = np.linalg.svd(loops.scaled(np.array(loops.equations(loops.home)[1])))[2][n - m:]
+        order = qr(null[:, candidates], pivoting=True, mode="economic")[2]
+        candidates = sorted(candidates[i] for i in order[:m])
+    dependent = [i for i in range(n) if i not in candidates]
+    if not dependent:
+        return Partition(tuple(candidates), (), (), ())
+    samples = np.array([np.array(loops.equations(q)[1]) for q in loops.neighbours])
+    scaled = np.array([loops.scaled(s) for s in samples])[:, :, dependent]
+    values = np.linalg.svd(scaled[0], compute_uv=False)
+    if not values[-1] > 1e-7 * values[0]:
+        kind = "Type-2 (motors locked, platform moves)" if by == "actuated" else "Type-1 (platform locked, motors move)"
+        raise SingularConfiguration(
+            f"'{loops.mechanism.name}' is at a {kind} singularity at its start pose: the {by} coordinates do not "
+            f"determine the others (singular value ratio {values[-1] / values[0]:.1e}); change the start pose",
+            singular_value=float(values[-1]), sample=0, time=0.0)
+    rows = list(range(scaled.shape[1]))
+    if len(rows) > len(dependent):
+        rows = sorted(qr(scaled[0].T, pivoting=True, mode="economic")[2][: len(dependent)].tolist())
+    pattern = (np.abs(samples) > 0).any(axis=0)
+    pivots = choose_pivots(samples[:, rows][:, :, dependent], pattern[np.ix_(rows, dependent)])
+    return Partition(tuple(candidates), tuple(dependent), tuple(rows), pivots)
+
+
+@dataclass(frozen=True, eq=False)
+class Closure:
+    """Expressions of the closed chain for one partition.
+
+    qd = E v,  qdd = E a + e,  E = [1; -K_D^-1 K_I],  e_D = -K_D^-1 (dK/dt) qd.
+    """
+
+    partition: Partition
+    jacobian: ca.SX
+    residual: ca.SX
+    closure_map: ca.SX
+    check: ca.SX
+    q: ca.SX
+
+    def rates(self, velocity: ca.SX, acceleration: ca.SX) -> tuple[ca.SX, ca.SX]:
+        """Return velocities and accelerations of all coordinates."""
+        E = self.closure_map
+        qd = E @ velocity
+        qdd = E @ acceleration
+        part = self.partition
+        if part.dependent:
+            v = ca.SX.sym("v", self.q.shape[0])
+            rate = ca.jtimes(self.jacobian[list(part.rows), :] @ v, self.q, v)
+            rate = ca.substitute(rate, v, qd)
+            extra = solve(self.jacobian[list(part.rows), list(part.dependent)], -rate, part.pivots)
+            qdd[list(part.dependent)] = qdd[list(part.dependent)] + extra
+        return qd, qdd
+
+    def newton_step(self) -> ca.SX:
+        """Return the step of all coordinates that closes the loops to first order, independent ones fixed."""
+        step = ca.SX(self.q.shape[0], 1)
+        part = self.partition
+        if part.dependent:
+            step[list(part.dependent)] = solve(
+                self.jacobian[list(part.rows), list(part.dependent)], -self.residual[list(part.rows)], part.pivots)
+        return step
+
+
+def closure_expressions(loops: Loops, by: By, q: ca.SX) -> Closure:
+    """Write the closed chain for one partition.
+
+    The check is |K E 1| / (|K| |E 1|): rounding if the fixed pivots served, larger where they did not.
+    """
+    part = loops.partitions[by]
+    n, m = q.shape[0], len(part.independent)
+    phi = closure_equations(loops.mechanism, q)
+    jacobian = ca.jacobian(phi, q)
+    closure_map = ca.SX(n, m)
+    for k, i in enumerate(part.independent):
+        closure_map[i, k] = 1
+    check = ca.SX(0)
+    if part.dependent:
+        rows, D = list(part.rows), list(part.dependent)
+        closure_map[D, :] = solve(jacobian[rows, D], -jacobian[rows, list(part.independent)], part.pivots)
+        total = closure_map @ ca.SX.ones(m, 1)
+        used = jacobian[rows, :]
+        scale = ca.sqrt(ca.sumsqr(ca.fabs(used) @ ca.fabs(total)))
+        check = ca.sqrt(ca.sumsqr(used @ total)) / scale
+    return Closure(part, jacobian, phi, closure_map, check, q)

@@ -1,0 +1,410 @@
+"""The compiled model of a robot: regressor, inverse and forward dynamics in actuated coordinates."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+
+import casadi as ca
+import numpy as np
+from numpy.typing import ArrayLike
+
+from gough.arrays import FloatArray, check_finite, check_shape
+from gough.engine.elimination import cholesky_solve
+from gough.engine.kernel import Kernel
+from gough.engine.kinematics import CHECK, ClosedChain
+from gough.engine.loops import Closure, close_loops, closure_expressions
+from gough.engine.symbolic import TreeEfforts, body_transforms
+from gough.errors import InvalidInput, nearest
+from gough.mechanism.types import INERTIAL_UNITS, Mechanism
+from gough.motion import Motion
+from gough.parameters import INERTIAL, BaseParameters, ParameterTable
+from gough.regression import Regression
+
+BLOCK = 2048  # samples per block: a 6 x 50 regressor of these stays in the second-level cache
+
+
+class Model:
+    """A mechanism compiled to kernels.
+
+    The equation of motion, Jourdain's principle on the closed chain (BG13 (15)):
+
+        sum_b G_b^T Y_b chi_b + sum_j E_j^T (ia qdd + fv qd + fs sign(qd) + off + k q)_j = E_act^T tau + G_p^T w_ext
+
+    Its rows are the actuated coordinates, or the independent ones of a robot with more motors than degrees of freedom.
+
+    Args:
+        mechanism: The robot.
+
+    Raises:
+        LoopNotClosed, SingularConfiguration, InvalidMechanism: The robot cannot be assembled (see `close_loops`).
+    """
+
+    def __init__(self, mechanism: Mechanism) -> None:
+        self.mechanism = mechanism
+        self.loops = close_loops(mechanism)
+        self.kinematics = ClosedChain(self.loops)
+
+    @property
+    def degrees_of_freedom(self) -> int:
+        """Number of independent coordinates."""
+        return self.loops.degrees_of_freedom
+
+    @property
+    def home(self) -> FloatArray:
+        """All coordinates at the start pose, loops closed, (n,). [m or rad]"""
+        return self.loops.home
+
+    @cached_property
+    def rows(self) -> tuple[str, ...]:
+        """Names of the equation rows: motors, or independent coordinates of a redundant robot."""
+        return tuple(self.mechanism.coordinates[i] for i in self.independent)
+
+    @cached_property
+    def row_units(self) -> tuple[str, ...]:
+        """Units of the rows' efforts."""
+        return tuple(self.mechanism.joints[i].effort_unit for i in self.independent)
+
+    @property
+    def independent(self) -> tuple[int, ...]:
+        """Indices of the coordinates whose equations are the rows."""
+        return self.loops.partitions[self.loops.dynamic].independent
+
+    @cached_property
+    def actuated(self) -> tuple[int, ...]:
+        """Indices of the actuated coordinates."""
+        return tuple(i for i, joint in enumerate(self.mechanism.joints) if joint.actuated)
+
+    @cached_property
+    def load_body(self) -> str:
+        """The body that carries payloads: the platform, or the last body of a serial robot."""
+        bodies = {payload.body for payload in self.mechanism.payloads}
+        return bodies.pop() if len(bodies) == 1 else (self.mechanism.platform or self.mechanism.joints[-1].child)
+
+    def load(self, payload: str | None = None) -> FloatArray:
+        """Return the ten inertial parameters of a payload about its body's frame; zeros for none."""
+        if payload is None:
+            return np.zeros(10)
+        values = self.mechanism.payload(payload).values
+        return np.array([values.get(p, 0.0) for p in INERTIAL])
+
+    # -- parameters -------------------------------------------------------------------------------------------------
+
+    def resolve(self, name: str) -> tuple[str, ...]:
+        """Return the standard columns a parameter name stands for: itself, all its ties, or the load body's."""
+        if name in self.mechanism.ties:
+            return self.mechanism.ties[name]
+        if name.startswith("payload."):
+            parameter = name.rpartition(".")[2]
+            if parameter in INERTIAL:
+                return (f"{self.load_body}.{parameter}",)
+        if name in self._standard_names:
+            return (name,)
+        valid = [*self._standard_names, *self.mechanism.ties, *(f"payload.{p.name}.m" for p in self.mechanism.payloads)]
+        raise InvalidInput(f"'{self.mechanism.name}' has no parameter '{name}'{nearest(name, valid)}", name=name)
+
+    @cached_property
+    def _standard_names(self) -> frozenset[str]:
+        return frozenset(self.mechanism.standard.names)
+
+    def unit(self, name: str) -> str:
+        """Return the unit of a parameter."""
+        parameter = name.rpartition(".")[2]
+        if parameter in INERTIAL:
+            return INERTIAL_UNITS[parameter]
+        return self.mechanism.standard.units[self.mechanism.standard.index(self.resolve(name)[0])]
+
+    def parameter_names(self, *, tie_legs: bool = False) -> tuple[str, ...]:
+        """Return the standard parameter names in base order; tied ones once, under their common name, if asked."""
+        names = [self.mechanism.standard.names[i] for i in self.mechanism.base_order]
+        if not tie_legs:
+            return tuple(names)
+        common = {member: tied for tied, members in self.mechanism.ties.items() for member in members}
+        return tuple(dict.fromkeys(common.get(name, name) for name in names))
+
+    def values(self, names: Sequence[str], table: ParameterTable | Mapping[str, float] | None = None) -> FloatArray:
+        """Return the values of named parameters (tied: the mean of the members) from a table, a priori by default."""
+        source = (self.mechanism.standard if table is None else table)
+        lookup = source.as_dict() if isinstance(source, ParameterTable) else dict(source)
+        result = []
+        for name in names:
+            if name in lookup:
+                result.append(lookup[name])
+            elif name.startswith("payload."):
+                _, payload, parameter = name.split(".", 2)
+                result.append(float(self.mechanism.payload(payload).values.get(parameter, 0.0)))
+            else:
+                result.append(float(np.mean([lookup[member] for member in self.resolve(name)])))
+        return np.array(result)
+
+    def standard_values(self, changes: Mapping[str, float] | None = None) -> FloatArray:
+        """Return all standard parameters a priori, some replaced (tied names set all their members), (p,)."""
+        table = self.mechanism.standard.as_dict()
+        for name, value in (changes or {}).items():
+            for member in self.resolve(name):
+                table[member] = value
+        return np.array([table[name] for name in self.mechanism.standard.names])
+
+    # -- expressions ------------------------------------------------------------------------------------------------
+
+    def _symbols(self) -> tuple[ca.SX, ca.SX, ca.SX, ca.SX]:
+        n, m = len(self.mechanism.joints), self.degrees_of_freedom
+        return ca.SX.sym("q", n), ca.SX.sym("v", m), ca.SX.sym("a", m), ca.SX.sym("band", n)
+
+    def projected_columns(self, tree: TreeEfforts, closure_map: ca.SX, names: Sequence[str]) -> ca.SX:
+        """Return E^T times the tree columns of named parameters, (m, p)."""
+        members = [self.resolve(name) for name in names]
+        flat = list(dict.fromkeys(m for group in members for m in group))
+        columns = tree.columns(flat)
+        position = {name: k for k, name in enumerate(flat)}
+        summed = ca.horzcat(*[sum((columns[:, position[m]] for m in group[1:]), start=columns[:, position[group[0]]])
+                              for group in members])
+        return closure_map.T @ summed
+
+    def generalised_efforts(self, tree: TreeEfforts, closure_map: ca.SX, chi: ca.SX, load: ca.SX) -> ca.SX:
+        """Return the rows' efforts (m,) for standard parameters chi (p,) and a load (10,) on the load body."""
+        index = {name: i for i, name in enumerate(self.mechanism.standard.names)}
+        extra = {f"{self.load_body}.{p}": load[k] for k, p in enumerate(INERTIAL)}
+
+        def value(name: str) -> ca.SX | None:
+            own = chi[index[name]] if name in index else None
+            more = extra.get(name)
+            return own if more is None else more if own is None else own + more
+
+        return closure_map.T @ tree.total(value)
+
+    def _inverse(self) -> tuple[ca.SX, ca.SX, ca.SX, ca.SX, ca.SX, ca.SX, ca.SX, Closure]:
+        q, v, a, band = self._symbols()
+        chi, load = ca.SX.sym("chi", len(self.mechanism.standard)), ca.SX.sym("load", 10)
+        closure = closure_expressions(self.loops, self.loops.dynamic, q)
+        qd, qdd = closure.rates(v, a)
+        tree = TreeEfforts(self.mechanism, q, qd, qdd, band)
+        tau = self.generalised_efforts(tree, closure.closure_map, chi, load)
+        return q, v, a, band, chi, load, tau, closure
+
+    # -- kernels ----------------------------------------------------------------------------------------------------
+
+    def regressor_kernel(self, names: tuple[str, ...]) -> Kernel:
+        """Return the kernel (q, v, a, band) -> regressor (m, p), check, for the rows' velocities and accelerations."""
+        def build() -> ca.Function:
+            q, v, a, band = self._symbols()
+            closure = closure_expressions(self.loops, self.loops.dynamic, q)
+            qd, qdd = closure.rates(v, a)
+            tree = TreeEfforts(self.mechanism, q, qd, qdd, band)
+            return ca.Function("regressor", [q, v, a, band],
+                               [self.projected_columns(tree, closure.closure_map, names), closure.check])
+
+        return self.kinematics.kernel(("regressor", names), build)
+
+    def effort_kernel(self) -> Kernel:
+        """Return the kernel (q, v, a, band, chi, load) -> efforts of the rows (m,), check."""
+        def build() -> ca.Function:
+            q, v, a, band, chi, load, tau, closure = self._inverse()
+            return ca.Function("efforts", [q, v, a, band, chi, load], [tau, closure.check])
+
+        return self.kinematics.kernel(("efforts",), build)
+
+    def dynamics_kernel(self) -> Kernel:
+        """Return the kernel (q, v, tau, band, chi, load) -> mass matrix, bias, acceleration of the rows, check."""
+        def build() -> ca.Function:
+            q, v, a, band, chi, load, tau, closure = self._inverse()
+            mass = ca.densify(ca.jacobian(tau, a))
+            bias = ca.substitute(tau, a, ca.SX.zeros(a.shape[0]))
+            applied = ca.SX.sym("tau", a.shape[0])
+            acceleration = cholesky_solve(mass, applied - bias)
+            return ca.Function("dynamics", [q, v, applied, band, chi, load], [mass, bias, acceleration, closure.check])
+
+        return self.kinematics.kernel(("dynamics",), build)
+
+    def platform_kernel(self) -> Kernel:
+        """Return the kernel q -> platform Jacobian (6, m): linear then angular velocity in the base frame."""
+        def build() -> ca.Function:
+            q, _, _, _ = self._symbols()
+            closure = closure_expressions(self.loops, self.loops.dynamic, q)
+            pose = body_transforms(self.mechanism, q)[self.load_body]
+            linear = ca.jacobian(pose.translation, q) @ closure.closure_map
+            spin = ca.jacobian(ca.vec(pose.rotation), q) @ closure.closure_map
+            angular = []
+            for k in range(closure.closure_map.shape[1]):
+                rate = ca.reshape(spin[:, k], 3, 3) @ pose.rotation.T
+                angular.append(ca.vertcat(rate[2, 1], rate[0, 2], rate[1, 0]))
+            return ca.Function("platform", [q], [ca.densify(ca.vertcat(linear, ca.horzcat(*angular)))])
+
+        return self.kinematics.kernel(("platform",), build)
+
+    # -- numbers ----------------------------------------------------------------------------------------------------
+
+    def _band(self, dead_band: ArrayLike | None) -> FloatArray:
+        n = len(self.mechanism.joints)
+        band = np.zeros(n) if dead_band is None else np.array(np.broadcast_to(np.asarray(dead_band, float), (n,)))
+        if not (band >= 0).all():
+            raise InvalidInput("the dead band of the velocity sign must not be negative")
+        return band
+
+    def _check_motion(self, motion: Motion) -> None:
+        if motion.coordinates != self.mechanism.coordinates:
+            raise InvalidInput(f"the motion is not of '{self.mechanism.name}': its coordinates are "
+                               f"{', '.join(motion.coordinates[:4])}, ...")
+        if len(motion) == 0:
+            raise InvalidInput("the motion has no samples")
+
+    def regressor(self, motion: Motion, parameters: Sequence[str] | BaseParameters, *,
+                  dead_band: ArrayLike | None = None) -> FloatArray:
+        """Return the derivative of the rows' efforts by parameters, (t, r, p).
+
+        Args:
+            motion: Motion of all coordinates.
+            parameters: Names (standard, tied, `payload.<name>.m`), or base parameters (their independent columns).
+            dead_band: Velocity below which Coulomb terms are interpolated, scalar or (n,). [m/s or rad/s]
+
+        Raises:
+            SingularConfiguration: The closures lose rank at a sample.
+        """
+        self._check_motion(motion)
+        names = column_names(parameters)
+        v, a = (np.ascontiguousarray(x[:, list(self.independent)]) for x in (motion.qd, motion.qdd))
+        band = self._band(dead_band)
+        result, check = self.regressor_kernel(names)(motion.q, v, a, band)
+        bad = np.flatnonzero(~(check.reshape(-1) < CHECK))
+        if bad.size:
+            result[bad] = self._careful_regressor(motion.take(bad), names, band)
+        return result
+
+    def _careful_regressor(self, motion: Motion, names: tuple[str, ...], band: FloatArray) -> FloatArray:
+        """Return the regressor of samples where the fixed elimination order failed, from a pivoted closure map."""
+        n, m = len(self.mechanism.joints), self.degrees_of_freedom
+        q, qd, qdd, E = (ca.SX.sym("q", n), ca.SX.sym("qd", n), ca.SX.sym("qdd", n), ca.SX.sym("E", n, m))
+        tree = TreeEfforts(self.mechanism, q, qd, qdd, ca.SX(ca.DM(band)))
+        function = ca.Function("careful", [q, qd, qdd, E], [self.projected_columns(tree, E, names)])
+        maps = self.kinematics.closure_map(motion.q)
+        by = self.loops.dynamic
+        rows = list(self.independent)
+        qd_all, qdd_all = self.kinematics.rates(motion.q, motion.qd[:, rows], motion.qdd[:, rows], by)
+        return np.stack([np.array(function(*x)) for x in zip(motion.q, qd_all, qdd_all, maps)])
+
+    def blocks(self, motion: Motion, effort: FloatArray, parameters: Sequence[str] | BaseParameters, *,
+               dead_band: ArrayLike | None = None, covariance: FloatArray | None = None, size: int = BLOCK,
+               ) -> Iterator[Regression]:
+        """Yield the regression in blocks that stay in cache; see `regression`."""
+        for start in range(0, len(motion), size):
+            part = slice(start, start + size)
+            yield self.regression(motion.take(part), effort[part], parameters, dead_band=dead_band,
+                                  covariance=covariance)
+
+    def regression(self, motion: Motion, effort: FloatArray, parameters: Sequence[str] | BaseParameters, *,
+                   dead_band: ArrayLike | None = None, covariance: FloatArray | None = None,
+                   wrench: FloatArray | None = None) -> Regression:
+        """Return the linear problem of a motion and its motor efforts.
+
+        Args:
+            motion: Motion of all coordinates.
+            effort: Motor efforts, (t, a). [N or N m]
+            parameters: Names or base parameters.
+            dead_band: As in `regressor`.
+            covariance: Noise of the motor efforts, (a, a). Redundant robots get E_act^T Sigma E_act per sample.
+            wrench: Known force and moment on the platform origin in the base frame, (t, 6) or (6,). [N, N m]
+        """
+        effort = np.asarray(effort, dtype=float)
+        check_shape(effort, (len(motion), len(self.actuated)), "motor efforts")
+        check_finite(effort, "motor efforts")
+        rows, noise = effort, covariance
+        if self.loops.redundant:
+            act = self.kinematics.closure_map(motion.q)[:, list(self.actuated), :]
+            rows = np.einsum("tam,ta->tm", act, effort)
+            noise = None if covariance is None else np.einsum("tam,ab,tbk->tmk", act, covariance, act)
+        if wrench is not None:
+            rows = rows + self.wrench_efforts(motion.q, wrench)
+        names = parameters.names if isinstance(parameters, BaseParameters) else tuple(parameters)
+        return Regression(
+            regressor=self.regressor(motion, parameters, dead_band=dead_band), effort=rows, rows=self.rows,
+            row_units=self.row_units, parameters=names, units=tuple(self.unit(n) for n in column_names(parameters)),
+            covariance=noise, time=motion.time)
+
+    def wrench_efforts(self, q: FloatArray, wrench: FloatArray) -> FloatArray:
+        """Return G_p^T w_ext: what a wrench on the platform contributes to the rows, (t, m)."""
+        wrench = np.broadcast_to(np.asarray(wrench, dtype=float), (len(q), 6))
+        return np.asarray(np.einsum("tkm,tk->tm", self.platform_kernel()(q)[0], wrench))
+
+    def inverse_dynamics(self, motion: Motion, values: ArrayLike | None = None, *, load: ArrayLike | None = None,
+                         dead_band: ArrayLike | None = None, wrench: FloatArray | None = None) -> FloatArray:
+        """Return the motor efforts that a motion needs, (t, a). [N or N m]
+
+        Redundant robots: the smallest efforts in the least-squares sense.
+
+        Args:
+            motion: Motion of all coordinates.
+            values: Standard parameters, (p,) or (t, p); a priori by default.
+            load: Ten inertial parameters of a payload, (10,).
+            dead_band: As in `regressor`.
+            wrench: Known wrench on the platform, as in `regression`.
+        """
+        self._check_motion(motion)
+        chi = self.mechanism.standard.values if values is None else np.asarray(values, dtype=float)
+        v, a = (np.ascontiguousarray(x[:, list(self.independent)]) for x in (motion.qd, motion.qdd))
+        extra = np.zeros(10) if load is None else np.asarray(load, dtype=float)
+        rows, check = self.effort_kernel()(motion.q, v, a, self._band(dead_band), chi, extra)
+        bad = np.flatnonzero(~(check.reshape(-1) < CHECK))
+        if bad.size:
+            names = self.mechanism.standard.names
+            regressor = self._careful_regressor(motion.take(bad), names, self._band(dead_band))
+            rows[bad] = np.einsum("trp,...p->tr", regressor, chi if chi.ndim == 1 else chi[bad])
+            loaded = tuple(f"payload.load.{p}" for p in INERTIAL)
+            rows[bad] += self._careful_regressor(motion.take(bad), loaded, self._band(dead_band)) @ extra
+        if wrench is not None:
+            rows = rows - self.wrench_efforts(motion.q, wrench)
+        return self.distribute(motion.q, rows)
+
+    def distribute(self, q: FloatArray, rows: FloatArray) -> FloatArray:
+        """Return the smallest motor efforts (t, a) whose effect on the rows is given (t, m)."""
+        if not self.loops.redundant:
+            order = [self.independent.index(i) for i in self.actuated]
+            return rows[:, order]
+        act = self.kinematics.closure_map(q)[:, list(self.actuated), :]
+        return np.asarray(np.einsum("tam,tm->ta", np.linalg.pinv(act.transpose(0, 2, 1)), rows))
+
+    def collect(self, q: FloatArray, effort: FloatArray) -> FloatArray:
+        """Return the effect of motor efforts (t, a) on the rows, E_act^T tau, (t, m)."""
+        if not self.loops.redundant:
+            return np.ascontiguousarray(effort[:, [self.actuated.index(i) for i in self.independent]])
+        act = self.kinematics.closure_map(q)[:, list(self.actuated), :]
+        return np.asarray(np.einsum("tam,ta->tm", act, effort))
+
+    def forward_dynamics(self, q: FloatArray, velocity: FloatArray, effort: FloatArray,
+                         values: ArrayLike | None = None, *, load: ArrayLike | None = None,
+                         dead_band: ArrayLike | None = None, wrench: FloatArray | None = None) -> FloatArray:
+        """Return the rows' accelerations under motor efforts, (t, m).
+
+        Args:
+            q: All coordinates with the loops closed, (t, n).
+            velocity: Of the row coordinates, (t, m).
+            effort: Motor efforts, (t, a).
+            values, load, dead_band, wrench: As in `inverse_dynamics`.
+        """
+        rows = self.collect(q, effort)
+        if wrench is not None:
+            rows = rows + self.wrench_efforts(q, wrench)
+        chi = self.mechanism.standard.values if values is None else np.asarray(values, dtype=float)
+        extra = np.zeros(10) if load is None else np.asarray(load, dtype=float)
+        return self.dynamics_kernel()(q, velocity, rows, self._band(dead_band), chi, extra)[2]
+
+    def mass_matrix(self, q: FloatArray, values: ArrayLike | None = None, *,
+                    load: ArrayLike | None = None) -> FloatArray:
+        """Return the mass matrix of the rows, (t, m, m)."""
+        chi = self.mechanism.standard.values if values is None else np.asarray(values, dtype=float)
+        zero = np.zeros((len(q), self.degrees_of_freedom))
+        extra = np.zeros(10) if load is None else np.asarray(load, dtype=float)
+        return self.dynamics_kernel()(q, zero, zero, self._band(None), chi, extra)[0]
+
+    def bias(self, q: FloatArray, velocity: FloatArray, values: ArrayLike | None = None, *,
+             load: ArrayLike | None = None, dead_band: ArrayLike | None = None) -> FloatArray:
+        """Return the efforts of the rows at zero acceleration: Coriolis, gravity, friction, (t, m)."""
+        chi = self.mechanism.standard.values if values is None else np.asarray(values, dtype=float)
+        extra = np.zeros(10) if load is None else np.asarray(load, dtype=float)
+        return self.dynamics_kernel()(q, velocity, np.zeros_like(velocity), self._band(dead_band), chi, extra)[1]
+
+
+def column_names(parameters: Sequence[str] | BaseParameters) -> tuple[str, ...]:
+    """Return the columns to evaluate: the names themselves, or the independent columns of base parameters."""
+    if isinstance(parameters, BaseParameters):
+        return tuple(parameters.standard[i] for i in parameters.independent)
+    return tuple(parameters)

@@ -1,0 +1,278 @@
+"""The equations of a mechanism as CasADi expressions, written once.
+
+Notation: q all coordinates, phi(q) = 0 the closures, K = dphi/dq. Vectors of a body are expressed in its own frame.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import casadi as ca
+import numpy as np
+
+from gough.arrays import FloatArray
+from gough.mechanism.terms import TERMS
+from gough.mechanism.types import BASE, Closure, Mechanism, Placement
+from gough.parameters import INERTIAL
+
+
+@dataclass(frozen=True)
+class Transform:
+    """A rigid transform: rotation (3, 3) and translation (3,), numbers or expressions."""
+
+    rotation: ca.SX
+    translation: ca.SX
+
+    def __matmul__(self, other: Transform) -> Transform:
+        return Transform(self.rotation @ other.rotation, self.translation + self.rotation @ other.translation)
+
+
+def fixed_transform(placement: Placement) -> tuple[FloatArray, FloatArray]:
+    """Return rotation (3, 3) and translation (3,) of a placement; round-off at right angles is removed."""
+    rotation, translation = np.eye(3), np.zeros(3)
+    for step, value in placement.steps:
+        axis = "xyz".index(step[1])
+        if step[0] == "T":
+            translation = translation + rotation[:, axis] * value
+            continue
+        c, s = math.cos(value), math.sin(value)
+        c, s = (0.0 if abs(c) < 1e-15 else c), (0.0 if abs(s) < 1e-15 else s)
+        turn = np.eye(3)
+        i, j = (axis + 1) % 3, (axis + 2) % 3
+        turn[i, i], turn[i, j], turn[j, i], turn[j, j] = c, -s, s, c
+        rotation = rotation @ turn
+    rotation[np.abs(rotation) < 1e-15] = 0.0
+    translation[np.abs(translation) < 1e-15] = 0.0
+    return rotation, translation
+
+
+def _sparse(values: FloatArray) -> ca.SX:
+    """Return a constant expression without stored zeros, so that multiplications by zero vanish."""
+    return ca.SX(ca.sparsify(ca.DM(values)))
+
+
+def _cross(a: ca.SX, b: ca.SX) -> ca.SX:
+    return ca.vertcat(a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0])
+
+
+def _cross_columns(a: ca.SX, b: ca.SX) -> ca.SX:
+    """Return a x (each column of b)."""
+    return ca.vertcat(a[1] * b[2, :] - a[2] * b[1, :], a[2] * b[0, :] - a[0] * b[2, :], a[0] * b[1, :] - a[1] * b[0, :])
+
+
+def joint_transforms(mechanism: Mechanism, q: ca.SX) -> list[Transform]:
+    """Return the transform from each joint's parent body to its child body."""
+    transforms = []
+    for i, joint in enumerate(mechanism.joints):
+        rotation, translation = (_sparse(a) for a in fixed_transform(joint.placement))
+        if joint.kind == "revolute":
+            c, s = ca.cos(q[i]), ca.sin(q[i])
+            turn, k = ca.SX(3, 3), "xyz".index(joint.axis)
+            u, v = (k + 1) % 3, (k + 2) % 3
+            turn[u, u], turn[u, v], turn[v, u], turn[v, v], turn[k, k] = c, -s, s, c, 1
+            transforms.append(Transform(rotation @ turn, translation))
+        else:
+            transforms.append(Transform(rotation, translation + rotation[:, "xyz".index(joint.axis)] * q[i]))
+    return transforms
+
+
+def body_transforms(mechanism: Mechanism, q: ca.SX) -> dict[str, Transform]:
+    """Return the pose of every body in the base frame, by name."""
+    poses = {BASE: Transform(ca.SX(ca.Sparsity.diag(3), 1), ca.SX(3, 1))}
+    for joint, transform in zip(mechanism.joints, joint_transforms(mechanism, q)):
+        poses[joint.child] = poses[joint.parent] @ transform
+    return poses
+
+
+def closure_residual(closure: Closure, mechanism: Mechanism, q: ca.SX, poses: dict[str, Transform]) -> ca.SX:
+    """Return phi of one closure: zero when the loop is closed. [m or rad]"""
+    if closure.kind == "coupling":
+        index = {name: i for i, name in enumerate(mechanism.coordinates)}
+        return closure.constant + sum((c * q[index[name]] for name, c in closure.coefficients.items()), start=ca.SX(0))
+    assert closure.a is not None
+    assert closure.b is not None
+    ends = []
+    for frame in (closure.a, closure.b):
+        rotation, translation = (_sparse(a) for a in fixed_transform(frame.placement))
+        ends.append(poses[frame.body] @ Transform(rotation, translation))
+    a, b = ends
+    gap = b.translation - a.translation
+    if closure.kind == "distance":
+        assert closure.length is not None
+        return (ca.sumsqr(gap) - closure.length**2) / (2 * closure.length)
+    relative = a.rotation.T @ b.rotation
+    parts = []
+    if closure.kind in ("point", "revolute", "weld"):
+        parts.append(gap)
+    if closure.kind in ("revolute", "parallel"):
+        parts.append(ca.vertcat(relative[0, 2], relative[1, 2]))
+    if closure.kind == "weld":
+        parts.append(ca.vertcat(relative[2, 1] - relative[1, 2], relative[0, 2] - relative[2, 0],
+                                relative[1, 0] - relative[0, 1]) / 2)
+    return ca.vertcat(*parts)
+
+
+def closure_equations(mechanism: Mechanism, q: ca.SX) -> ca.SX:
+    """Return phi of all closures, stacked, (c,)."""
+    poses = body_transforms(mechanism, q)
+    parts = [closure_residual(closure, mechanism, q, poses) for closure in mechanism.closures]
+    return ca.densify(ca.vertcat(*parts)) if parts else ca.SX(0, 1)
+
+
+def velocity_sign(qd: ca.SX, dead_band: ca.SX, smooth: bool) -> ca.SX:
+    """Return sign(qd) as documented: linear inside the dead band, +-1 outside; tanh while optimising.
+
+    A band of zero gives the plain sign with sign(0) = 0.
+    """
+    scaled = qd / ca.fmax(dead_band, 1e-300)
+    return ca.tanh(scaled) if smooth else ca.fmax(ca.fmin(scaled, 1.0), -1.0)
+
+
+@dataclass(frozen=True)
+class Kinematics:
+    """Motion of all bodies: acceleration of the origin minus gravity, angular velocity and acceleration."""
+
+    transforms: list[Transform]
+    linear: dict[str, ca.SX]
+    rate: dict[str, ca.SX]
+    angular: dict[str, ca.SX]
+
+
+def forward_kinematics(mechanism: Mechanism, q: ca.SX, qd: ca.SX, qdd: ca.SX) -> Kinematics:
+    """Run the outward Newton-Euler recursion over the tree."""
+    transforms = joint_transforms(mechanism, q)
+    linear = {BASE: _sparse(-np.array(mechanism.gravity))}
+    rate, angular = {BASE: ca.SX(3, 1)}, {BASE: ca.SX(3, 1)}
+    for i, joint in enumerate(mechanism.joints):
+        axis = _sparse(np.eye(3)["xyz".index(joint.axis)])
+        R, r = transforms[i].rotation, transforms[i].translation
+        w, wd, a = rate[joint.parent], angular[joint.parent], linear[joint.parent]
+        turned = R.T @ w
+        carried = R.T @ (a + _cross(wd, r) + _cross(w, _cross(w, r)))
+        if joint.kind == "revolute":
+            rate[joint.child] = turned + axis * qd[i]
+            angular[joint.child] = R.T @ wd + axis * qdd[i] + _cross(turned, axis * qd[i])
+            linear[joint.child] = carried
+        else:
+            rate[joint.child] = turned
+            angular[joint.child] = R.T @ wd
+            linear[joint.child] = carried + axis * qdd[i] + 2 * _cross(turned, axis * qd[i])
+    return Kinematics(transforms, linear, rate, angular)
+
+
+def wrench_columns(a: ca.SX, w: ca.SX, wd: ca.SX) -> dict[str, tuple[ca.SX, ca.SX]]:
+    """Return force and moment of a body for a unit of each inertial parameter.
+
+    f = m a + wd x s + w x (w x s),  n = s x a + I wd + w x I w, s the first moment, I about the frame's origin.
+    """
+    columns = {"m": (a, ca.SX(3, 1))}
+    unit = [_sparse(e) for e in np.eye(3)]
+    for name, e in zip(("mx", "my", "mz"), unit):
+        columns[name] = (_cross(wd, e) + _cross(w, _cross(w, e)), _cross(e, a))
+    for i, j in ((0, 0), (0, 1), (1, 1), (0, 2), (1, 2), (2, 2)):
+        inertia = np.zeros((3, 3))
+        inertia[i, j] = inertia[j, i] = 1.0
+        tensor = _sparse(inertia)
+        columns["I" + "xyz"[i] + "xyz"[j]] = (ca.SX(3, 1), tensor @ wd + _cross(w, tensor @ w))
+    return {name: columns[name] for name in INERTIAL}
+
+
+class TreeEfforts:
+    """Generalised efforts of the open tree for unit parameters: the columns before projection.
+
+    Args:
+        mechanism: The robot.
+        q, qd, qdd: All coordinates and their derivatives, symbols or expressions, (n,).
+        dead_band: Velocity below which Coulomb terms are interpolated, (n,). [m/s or rad/s]
+        smooth: Use tanh for the sign (optimisation).
+    """
+
+    def __init__(self, mechanism: Mechanism, q: ca.SX, qd: ca.SX, qdd: ca.SX, dead_band: ca.SX,
+                 smooth: bool = False) -> None:
+        self.mechanism = mechanism
+        self.q, self.qd, self.qdd = q, qd, qdd
+        self.sign = velocity_sign(qd, dead_band, smooth)
+        self.kinematics = forward_kinematics(mechanism, q, qd, qdd)
+        self._carrier = {joint.child: i for i, joint in enumerate(mechanism.joints)}
+        self._index = {joint.name: i for i, joint in enumerate(mechanism.joints)}
+        self._wrenches: dict[str, dict[str, tuple[ca.SX, ca.SX]]] = {}
+
+    def project_wrench(self, body: str, force: ca.SX, moment: ca.SX) -> ca.SX:
+        """Return the tree efforts (n, k) of wrenches (3, k) at a body's origin, in its frame."""
+        efforts = ca.SX(len(self.mechanism.joints), force.shape[1])
+        while body != BASE:
+            i = self._carrier[body]
+            joint = self.mechanism.joints[i]
+            efforts[i, :] = (moment if joint.kind == "revolute" else force)["xyz".index(joint.axis), :]
+            R, r = self.kinematics.transforms[i].rotation, self.kinematics.transforms[i].translation
+            force, moment = R @ force, R @ moment
+            moment = moment + _cross_columns(r, force)
+            body = joint.parent
+        return efforts
+
+    def columns(self, names: Sequence[str]) -> ca.SX:
+        """Return the tree efforts for a unit of each named standard parameter, (n, p)."""
+        result = ca.SX(len(self.mechanism.joints), len(names))
+        wanted: dict[str, list[tuple[int, str]]] = {}
+        for k, name in enumerate(names):
+            item, _, parameter = name.rpartition(".")
+            if parameter in TERMS and item in self._index:
+                i = self._index[item]
+                result[i, k] = TERMS[parameter].expression(self.q[i], self.qd[i], self.qdd[i], self.sign[i])
+            else:
+                wanted.setdefault(item, []).append((k, parameter))
+        for body, requests in wanted.items():
+            if body not in self._wrenches:
+                kin = self.kinematics
+                self._wrenches[body] = wrench_columns(kin.linear[body], kin.rate[body], kin.angular[body])
+            unit = self._wrenches[body]
+            force = ca.horzcat(*[unit[parameter][0] for _, parameter in requests])
+            moment = ca.horzcat(*[unit[parameter][1] for _, parameter in requests])
+            result[:, [k for k, _ in requests]] = self.project_wrench(body, force, moment)
+        return result
+
+    def total(self, value: Callable[[str], Any]) -> ca.SX:
+        """Return the tree efforts (n,) of all bodies and joint terms; cheaper than the columns times the values.
+
+        Args:
+            value: Expression of a standard parameter by name, or None where the mechanism does not have it.
+        """
+        kin, joints = self.kinematics, self.mechanism.joints
+        force = {body.name: ca.SX(3, 1) for body in self.mechanism.bodies}
+        moment = {body.name: ca.SX(3, 1) for body in self.mechanism.bodies}
+        for body in self.mechanism.bodies:
+            given = {p: value(f"{body.name}.{p}") for p in INERTIAL}
+            if all(v is None for v in given.values()):
+                continue
+            number = {p: ca.SX(0) if v is None else v for p, v in given.items()}
+            a, w, wd = kin.linear[body.name], kin.rate[body.name], kin.angular[body.name]
+            s = _drop_zeros(ca.vertcat(number["mx"], number["my"], number["mz"]))
+            tensor = _drop_zeros(ca.vertcat(
+                ca.horzcat(number["Ixx"], number["Ixy"], number["Ixz"]),
+                ca.horzcat(number["Ixy"], number["Iyy"], number["Iyz"]),
+                ca.horzcat(number["Ixz"], number["Iyz"], number["Izz"])))
+            force[body.name] = number["m"] * a + _cross(wd, s) + _cross(w, _cross(w, s))
+            moment[body.name] = _cross(s, a) + tensor @ wd + _cross(w, tensor @ w)
+        efforts = ca.SX(len(joints), 1)
+        for i in reversed(range(len(joints))):
+            joint = joints[i]
+            f, n = force[joint.child], moment[joint.child]
+            own = (n if joint.kind == "revolute" else f)["xyz".index(joint.axis)]
+            for term in joint.terms:
+                coefficient = value(f"{joint.name}.{term}")
+                if coefficient is not None:
+                    own += coefficient * TERMS[term].expression(self.q[i], self.qd[i], self.qdd[i], self.sign[i])
+            efforts[i] = own
+            if joint.parent != BASE:
+                R, r = kin.transforms[i].rotation, kin.transforms[i].translation
+                carried = R @ f
+                force[joint.parent] = force[joint.parent] + carried
+                moment[joint.parent] = moment[joint.parent] + R @ n + _cross(r, carried)
+        return efforts
+
+
+def _drop_zeros(expression: ca.SX) -> ca.SX:
+    return ca.sparsify(expression)
