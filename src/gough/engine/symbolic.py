@@ -19,6 +19,9 @@ from gough.mechanism.types import BASE, Closure, Mechanism, Placement
 from gough.parameters import INERTIAL
 
 
+_AXES = ("x", "y", "z")
+
+
 @dataclass(frozen=True)
 class Transform:
     """A rigid transform: rotation (3, 3) and translation (3,), numbers or expressions."""
@@ -34,7 +37,7 @@ def fixed_transform(placement: Placement) -> tuple[FloatArray, FloatArray]:
     """Return rotation (3, 3) and translation (3,) of a placement; round-off at right angles is removed."""
     rotation, translation = np.eye(3), np.zeros(3)
     for step, value in placement.steps:
-        axis = "xyz".index(step[1])
+        axis = _AXES.index(step[1].lower())
         if step[0] == "T":
             translation = translation + rotation[:, axis] * value
             continue
