@@ -1,0 +1,318 @@
+"""Bodies, joints, closures, payloads: one function for each kind of table in a robot file."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Literal, cast
+
+import numpy as np
+
+from gough.errors import nearest
+from gough.mechanism.tables import Table
+from gough.mechanism.terms import TERMS
+from gough.mechanism.types import BASE, Body, Closure, ClosureKind, Frame, Joint, Limits, Noise, Payload, Placement
+from gough.parameters import INERTIAL
+from gough.units import dimension_of
+
+Kind = Literal["revolute", "prismatic"]
+Axis = Literal["x", "y", "z"]
+
+SOURCE_KEYS = ("source", "sources")
+PLACEMENT_KEYS = ("xyz", "rpy", "polar", "mdh")
+INERTIA_KEYS = (*INERTIAL, "com", "about", "parameters", "zero", "symmetric")
+# Dimensions of (prismatic, revolute) joints.
+POSITION = {"prismatic": "length", "revolute": "angle"}
+VELOCITY = {"prismatic": "velocity", "revolute": "angular velocity"}
+ACCELERATION = {"prismatic": "acceleration", "revolute": "angular acceleration"}
+EFFORT = {"prismatic": "force", "revolute": "torque"}
+MDH = {"gamma": "angle", "b": "length", "alpha": "angle", "d": "length", "theta": "angle", "r": "length"}
+# Shorthands: how many revolute joints, about which axes of the placed frame, one after the other.
+SHORTHANDS = {"universal": "xy", "spherical": "xyz"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scope:
+    """Where the names in a table are looked up: the top level of the file, or one placed leg.
+
+    Args:
+        leg: Name of the placed leg (`leg1`), None at the top level.
+        template: Name of the leg's template (`leg`).
+        base: What `base` means here.
+        inner: Names of the bodies defined in this scope, as written.
+        outer: Full names of the bodies of the top level, usable inside a leg; for the top level, of all legs.
+    """
+
+    leg: str | None = None
+    template: str = ""
+    base: Frame = field(default_factory=lambda: Frame(body=BASE))
+    inner: frozenset[str]
+    outer: frozenset[str]
+
+    def full(self, name: str) -> str:
+        """Return the full name of something defined here."""
+        return name if self.leg is None else f"{self.leg}.{name}"
+
+    def kin(self, name: str) -> str:
+        """Return the name shared by the same thing in equal legs."""
+        return "" if self.leg is None else f"{self.template}.{name}"
+
+    def frame(self, table: Table, key: str, local: Placement) -> Frame:
+        """Return a placement on the body a key names."""
+        name = table.text(key)
+        if name == BASE:
+            return Frame(body=self.base.body, placement=self.base.placement.then(local))
+        if name in self.inner:
+            return Frame(body=self.full(name), placement=local)
+        if name in self.outer:
+            return Frame(body=name, placement=local)
+        raise table.error(f"body '{name}' does not exist{nearest(name, (BASE, *self.inner, *self.outer))}", key)
+
+
+def read_placement(table: Table) -> Placement:
+    """Read a placement: `xyz` and `rpy`, or `polar = [radius, angle, z]`, or `mdh`; none of them is identity."""
+    given = [key for key in ("polar", "mdh") if key in table]
+    if len(given) > 1 or (given and ("xyz" in table or "rpy" in table)):
+        raise table.error("place by xyz and rpy, or by polar, or by mdh, not by two of them", given[0])
+    if "polar" in table:
+        return Placement.polar(*table.numbers("polar", ("length", "angle", "length"), shortest=2))
+    if "mdh" in table:
+        mdh = table.table("mdh")
+        mdh.check_keys(MDH)
+        return Placement.mdh(**{name: mdh.number(name, dimension, 0.0) for name, dimension in MDH.items()})
+    origin = (0.0, 0.0, 0.0)
+    xyz = table.numbers("xyz", ("length",) * 3) if "xyz" in table else origin
+    rpy = table.numbers("rpy", ("angle",) * 3) if "rpy" in table else origin
+    return Placement.xyz_rpy(cast(tuple[float, float, float], xyz), cast(tuple[float, float, float], rpy))
+
+
+def read_inertia(table: Table) -> tuple[tuple[str, ...], dict[str, float]]:
+    """Read which inertial parameters a body has and their values about its frame's origin.
+
+    About the centre of mass c (`about = "com"`) the inertia moves by Steiner: I = I_c + m (c.c 1 - c c^T).
+    Ixy, Ixz, Iyz are entries of the inertia matrix (Ixy = - integral of x y dm).
+    """
+    chosen = [key for key in ("parameters", "zero", "symmetric") if key in table]
+    if len(chosen) > 1:
+        raise table.error(f"'{chosen[0]}' and '{chosen[1]}' both select parameters; keep one", chosen[1])
+    parameters: tuple[str, ...] = INERTIAL
+    if "parameters" in table:
+        parameters = tuple(p for p in INERTIAL if p in table.words("parameters", INERTIAL))
+    elif "zero" in table:
+        parameters = tuple(p for p in INERTIAL if p not in table.words("zero", INERTIAL))
+    elif "symmetric" in table:
+        axis = table.choice("symmetric", ("x", "y", "z"))
+        parameters = ("m", f"m{axis}", "Ixx", "Iyy", "Izz")
+    values = {"m": table.number("m", "mass")} if "m" in table else {}
+    if values.get("m", 0.0) < 0:
+        raise table.error(f"a mass cannot be negative, found {values['m']:g} kg", "m")
+    moments = [key for key in ("mx", "my", "mz") if key in table]
+    values |= {key: table.number(key, "first moment") for key in moments}
+    if "com" in table:
+        if moments:
+            raise table.error(f"both 'com' and '{moments[0]}' give the centre of mass; keep one", "com")
+        if "m" not in table:
+            raise table.error("a centre of mass needs the mass 'm'", "com")
+        com = table.numbers("com", ("length",) * 3)
+        values |= {key: values["m"] * c for key, c in zip(("mx", "my", "mz"), com)}
+    inertia = [key for key in INERTIAL if key.startswith("I") and key in table]
+    values |= {key: table.number(key, "inertia") for key in inertia}
+    if table.choice("about", ("frame", "com"), "frame") == "com":
+        values |= _about_frame(table, values)
+    for name, value in values.items():
+        if name not in parameters and value != 0.0:
+            key = name if name in table else next((k for k in ("com", "about") if k in table), None)
+            raise table.error(f"gives {name} = {value:g} (SI), but '{chosen[0]}' says the body has no {name}", key)
+    return parameters, {name: values[name] for name in parameters if name in values}
+
+
+def _about_frame(table: Table, values: dict[str, float]) -> dict[str, float]:
+    """Move the inertia from the centre of mass to the frame's origin."""
+    mass = values.get("m", 0.0)
+    if mass == 0.0:
+        raise table.error("inertia about the centre of mass needs a mass 'm' above zero", "about")
+    c = np.array([values.get(key, 0.0) for key in ("mx", "my", "mz")]) / mass
+    shift = mass * (c @ c * np.eye(3) - np.outer(c, c))
+    axes = {"x": 0, "y": 1, "z": 2}
+    moved = {name: values.get(name, 0.0) + float(shift[axes[name[1]], axes[name[2]]])
+             for name in INERTIAL if name.startswith("I")}
+    return {name: value for name, value in moved.items() if name in values or value != 0.0}
+
+
+def read_body(table: Table, scope: Scope) -> Body:
+    """Read `[[body]]`."""
+    table.check_keys(("name", *INERTIA_KEYS, *SOURCE_KEYS))
+    name = table.name()
+    parameters, values = read_inertia(table)
+    return Body(name=scope.full(name), parameters=parameters, values=values, leg=scope.leg, template=scope.kin(name),
+                sources=table.sources(key for key in table.data if key in (*INERTIAL, "com")))
+
+
+def read_limits(table: Table, kind: Kind, *, effort: bool = True) -> Limits:
+    """Read the bounds of a joint or a task coordinate."""
+    valid = ("position", "velocity", "acceleration", *(("effort",) if effort else ()))
+    table.check_keys(valid)
+    position = None
+    if "position" in table:
+        low, high = table.numbers("position", (POSITION[kind],) * 2)
+        if low >= high:
+            raise table.error("expected [lowest, highest] with lowest below highest", "position")
+        position = (low, high)
+    return Limits(position=position, velocity=table.positive("velocity", VELOCITY[kind]),
+                  acceleration=table.positive("acceleration", ACCELERATION[kind]),
+                  effort=table.positive("effort", EFFORT[kind]) if effort else None)
+
+
+def check_start(table: Table, start: float, limits: Limits, key: str) -> None:
+    """Raise unless the start lies within the position limits."""
+    if limits.position is not None and not limits.position[0] <= start <= limits.position[1]:
+        low, high = limits.position
+        raise table.error(f"starts at {start:g}, outside the position limits {low:g} to {high:g} (SI)", key)
+
+
+def read_terms(table: Table, kind: Kind) -> tuple[tuple[str, ...], dict[str, float]]:
+    """Read which terms a joint has and their a-priori coefficients."""
+    terms = table.words("terms", TERMS) if "terms" in table else ()
+    given = table.table("values")
+    values = {}
+    for name in given.data:
+        if name not in terms:
+            raise given.error(f"the key 'terms' does not list '{name}'{nearest(name, terms or TERMS)}", name)
+        unit = TERMS[name].units[0 if kind == "prismatic" else 1]
+        values[name] = given.number(name, dimension_of(unit))
+        if TERMS[name].nonnegative and values[name] < 0:
+            raise given.error(f"{TERMS[name].label} cannot be negative, found {values[name]:g} {unit}", name)
+    return terms, values
+
+
+def read_joint(table: Table, scope: Scope) -> list[Joint]:
+    """Read `[[joint]]`; universal and spherical joints become two or three revolute ones."""
+    kind = table.choice("type", ("revolute", "prismatic", *SHORTHANDS))
+    common = ("name", "type", "parent", "child", *PLACEMENT_KEYS, "terms", "values", "start", *SOURCE_KEYS)
+    if kind in SHORTHANDS:
+        table.check_keys((*common, "axes", "names"))
+        return _expand(table, scope, SHORTHANDS[kind])
+    table.check_keys((*common, "axis", "actuated", "limits", "gain"))
+    single: Kind = "prismatic" if kind == "prismatic" else "revolute"
+    limits = read_limits(table.table("limits"), single)
+    start = table.number("start", POSITION[single], 0.0)
+    check_start(table, start, limits, "start")
+    actuated = table.flag("actuated")
+    if "gain" in table and not actuated:
+        raise table.error("only actuated joints have a drive gain", "gain")
+    terms, values = read_terms(table, single)
+    parent = scope.frame(table, "parent", read_placement(table))
+    name = table.name()
+    return [Joint(
+        name=scope.full(name), kind=single, parent=parent.body, child=_child(table, scope), placement=parent.placement,
+        axis=cast(Axis, table.choice("axis", ("x", "y", "z"), "z")), actuated=actuated, limits=limits, terms=terms,
+        values=values, gain=table.positive("gain", "gain"), start=start, leg=scope.leg, template=scope.kin(name),
+        sources=_joint_sources(table))]
+
+
+def _child(table: Table, scope: Scope) -> str:
+    name = table.text("child")
+    if name not in scope.inner:
+        raise table.error(f"body '{name}' does not exist{nearest(name, scope.inner)}", "child")
+    return scope.full(name)
+
+
+def _joint_sources(table: Table) -> dict[str, str]:
+    keys = [key for key in table.data if key in (*PLACEMENT_KEYS, "limits", "gain", "start")]
+    return table.sources((*keys, *table.table("values").data))
+
+
+def _expand(table: Table, scope: Scope, usual: str) -> list[Joint]:
+    """Turn a universal or spherical joint into revolute ones, with massless bodies between.
+
+    At zero the child's frame is the placed frame; R = Rot(axes[0], start[0]) Rot(axes[1], start[1]) ...
+    """
+    axes, name = table.text("axes", usual), table.name()
+    if len(axes) != len(usual) or set(axes) - set("xyz") or any(a == b for a, b in pairwise(axes)):
+        raise table.error(f"expected {len(usual)} of the axes x, y, z, neighbours different, such as '{usual}'; "
+                          f"found '{axes}'", "axes")
+    names = table.words("names") if "names" in table else tuple(f"{name}.{i + 1}" for i in range(len(axes)))
+    if len(names) != len(axes):
+        raise table.error(f"expected {len(axes)} names, found {len(names)}", "names")
+    starts = table.numbers("start", ("angle",) * len(axes)) if "start" in table else (0.0,) * len(axes)
+    terms, values = read_terms(table, "revolute")
+    first = scope.frame(table, "parent", read_placement(table))
+    carried = [scope.full(n) for n in names[:-1]] + [_child(table, scope)]
+    parents = [first.body, *carried[:-1]]
+    return [
+        Joint(name=scope.full(names[i]), kind="revolute", parent=parents[i], child=carried[i], axis=cast(Axis, axes[i]),
+              placement=first.placement if i == 0 else Placement(), terms=terms, values=values, start=starts[i],
+              leg=scope.leg, template=scope.kin(names[i]), sources=_joint_sources(table))
+        for i in range(len(axes))]
+
+
+def read_closure(table: Table, scope: Scope, joints: dict[str, Joint]) -> Closure:
+    """Read `[[closure]]`."""
+    kind = cast(ClosureKind, table.choice("kind", ("point", "revolute", "weld", "distance", "parallel", "coupling")))
+    own = {"coupling": ("coefficients", "constant"), "distance": ("a", "b", "length")}.get(kind, ("a", "b"))
+    table.check_keys(("name", "kind", *own, *SOURCE_KEYS))
+    table.sources(key for key in table.data if key in own)
+    name = scope.full(table.name())
+    if kind != "coupling":
+        a, b = (_end(table, scope, key) for key in ("a", "b"))
+        length = table.positive("length", "length")
+        if kind == "distance" and length is None:
+            raise table.error("is required but missing", "length")
+        return Closure(name=name, kind=kind, a=a, b=b, length=length)
+    given = table.table("coefficients")
+    coefficients = {}
+    for short in given.data:
+        full = scope.full(short)
+        if full not in joints:
+            prefix = scope.full("")
+            near = (j.removeprefix(prefix) for j in joints if j.startswith(prefix))
+            raise given.error(f"joint '{short}' does not exist{nearest(short, near)}", short)
+        coefficients[full] = given.number(short)
+    if not coefficients:
+        raise table.error("a coupling needs the coefficients of at least one joint", "coefficients")
+    kinds = {joints[j].kind for j in coefficients}
+    dimension = POSITION[kinds.pop()] if len(kinds) == 1 else "none"
+    return Closure(name=name, kind=kind, coefficients=coefficients, constant=table.number("constant", dimension, 0.0))
+
+
+def _end(table: Table, scope: Scope, key: str) -> Frame:
+    if key not in table:
+        raise table.error("is required but missing", key)
+    end = table.table(key)
+    end.check_keys(("body", *PLACEMENT_KEYS))
+    return scope.frame(end, "body", read_placement(end))
+
+
+def read_payload(table: Table, scope: Scope, usual: str) -> Payload:
+    """Read `[[payload]]`; it is fixed to the platform unless it names another body."""
+    table.check_keys(("name", "body", "known", *INERTIA_KEYS, *SOURCE_KEYS))
+    table.sources(key for key in table.data if key in (*INERTIAL, "com"))
+    parameters, values = read_inertia(table)
+    known = table.words("known", parameters) if "known" in table else ()
+    for i, name in enumerate(known):
+        if name not in values:
+            raise table.error(f"'{name}' is said to be known but has no value", f"known[{i}]")
+    body = scope.frame(table, "body", Placement()).body if "body" in table else usual
+    if body == BASE:
+        raise table.error("a payload must be fixed to a moving body", "body")
+    return Payload(name=table.name(), body=body, parameters=parameters, values=values, known=known)
+
+
+def read_noise(table: Table, kinds: set[Kind]) -> Noise:
+    """Read `[noise]`; plain numbers are in the units of the motors, or SI if these are of both kinds."""
+    table.check_keys(("position", "effort", "correlation", "resolution", "rate", *SOURCE_KEYS))
+    table.sources(key for key in table.data if key not in SOURCE_KEYS)
+    kind = next(iter(kinds)) if len(kinds) == 1 else None
+    position, effort = (POSITION[kind], EFFORT[kind]) if kind else ("none", "none")
+    usual = Noise()
+    noise = Noise(position=table.number("position", position, usual.position),
+                  effort=table.number("effort", effort, usual.effort),
+                  correlation=table.number("correlation", "none", usual.correlation),
+                  resolution=table.positive("resolution", position),
+                  rate=table.positive("rate", "frequency") or usual.rate)
+    for key, value in (("position", noise.position), ("effort", noise.effort)):
+        if value < 0:
+            raise table.error("a standard deviation cannot be negative", key)
+    if not -1 < noise.correlation < 1:
+        raise table.error("expected a correlation between -1 and 1", "correlation")
+    return noise
