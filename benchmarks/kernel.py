@@ -85,7 +85,7 @@ def leg_blocks(point: ca.SX, velocity: ca.SX, acceleration: ca.SX, jacobian: ca.
 
 
 def hexapod_regressor() -> ca.Function:
-    """Pose, velocity and acceleration of the platform (x, y, z [m]; roll, pitch, yaw [rad]) to the 6 x 190 regressor."""
+    """Platform pose (x, y, z [m]; roll, pitch, yaw [rad]), its velocity and acceleration to the 6 x 190 regressor."""
     q, qd, qdd = ca.SX.sym("q", 6), ca.SX.sym("qd", 6), ca.SX.sym("qdd", 6)
     roll, pitch = rotation_x(q[3]), rotation_x(q[3]) @ rotation_y(q[4])
     platform = pitch @ rotation_z(q[5])
@@ -160,7 +160,7 @@ def measure(function: ca.Function, inputs: list[np.ndarray], block: int) -> None
 def main() -> None:
     rng = np.random.default_rng(1)
     t = 4000
-    q = rng.uniform(-0.2, 0.2, (t, 6)) + [0, 0, 0.8, 0, 0, 0]
+    q = rng.uniform(-0.2, 0.2, (t, 6)) + np.array([0, 0, 0.8, 0, 0, 0])
     inputs = [q, rng.normal(size=(t, 6)), rng.normal(size=(t, 6))]
     with tempfile.TemporaryDirectory() as directory:
         os.environ["GOUGH_CACHE_DIR"] = directory

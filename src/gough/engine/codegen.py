@@ -17,7 +17,7 @@ import casadi
 from gough.engine.tape import NAMES, Node, Shape, Tape
 from gough.engine.vectormath import Lines, sincos
 
-PART_LENGTH = 1500  # operations in one function
+PART_LENGTH = 500  # operations in one function; longer ones compile more slowly and run no faster
 _FLAGS = "reassoc nsz contract"
 _SIN, _COS, _INPUT, _CONST = casadi.OP_SIN, casadi.OP_COS, casadi.OP_INPUT, casadi.OP_CONST
 
@@ -138,7 +138,7 @@ class _Schedule:
         self.row_of, self.slots = self._rows(nodes)
 
     def _rows(self, nodes: list[Node]) -> tuple[dict[int, int], int]:
-        """Assign work rows; one is free again in the part after its last reader, so no part overwrites what it reads."""
+        """Assign work rows; one is free again in the part after its last reader: no part overwrites what it reads."""
         last: dict[int, int] = {}
         for number, part in enumerate(self.parts):
             for v in part:
@@ -194,9 +194,6 @@ class _Part:
                 self._store(value, row)
         return "\n".join([f"define internal void @part{self.number}(ptr noalias %s) #0 {{", "entry:",
                           *self.lines, "  ret void", "}"])
-
-    def _address(self, row: int) -> str:
-        return f"getelementptr inbounds ({self.type}, ptr %s, i64 {row})"
 
     def _operand(self, v: int) -> str:
         """Name of a value: computed here, a constant, or loaded once per part."""

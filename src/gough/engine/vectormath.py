@@ -1,8 +1,8 @@
 """Sine and cosine as vector instructions: LLVM IR text, all lanes at once.
 
-Cody-Waite reduction r + t = x - k pi/2 with a three-part pi/2 and fused multiply-adds (the first step is exact,
-t carries the rounding of the second), then the polynomials of fdlibm's `__kernel_sin` and `__kernel_cos`
-(Sun Microsystems 1993) on [-pi/4, pi/4]. No fast-math flags here: the error terms must survive.
+Cody-Waite reduction r = x - k pi/2 with a three-part pi/2 and fused multiply-adds (the first step is exact), then
+the polynomials of fdlibm's `__kernel_sin` and `__kernel_cos` (Sun Microsystems 1993) on [-pi/4, pi/4].
+No fast-math flags here: the rounding errors must cancel as written.
 """
 
 from __future__ import annotations
@@ -71,22 +71,17 @@ def sincos(x: str, prefix: str, width: int) -> tuple[list[str], str, str]:
     large = at.let(f"fcmp ogt {v} {size}, {splat(SINCOS_LIMIT)}")
     shifted = at.fma(x, splat(_TWO_OVER_PI), splat(_ROUND))
     k = at.binary("fsub", shifted, splat(_ROUND))
-    first, second, third = (splat(-part) for part in _PI_HALF)
-    exact = at.fma(k, first, x)
-    r = at.fma(k, second, exact)
-    t = at.fma(k, third, at.fma(k, second, at.binary("fsub", exact, r)))
+    r = x
+    for part in _PI_HALF:
+        r = at.fma(k, splat(-part), r)
 
     z = at.binary("fmul", r, r)
-    cube = at.binary("fmul", z, r)
-    # sin(r + t) = r + r^3 S(z) + t (1 - z / 2)
-    small = at.fma(z, at.binary("fmul", t, splat(-0.5)), t)
-    sine = at.binary("fadd", r, at.fma(cube, at.horner(z, _SIN), small))
-    # cos(r + t) = w + ((1 - w) - z / 2) + z^2 C(z) - r t  with  w = 1 - z / 2 rounded
+    # sin(r) = r + r^3 S(z)
+    sine = at.fma(at.binary("fmul", z, r), at.horner(z, _SIN), r)
+    # cos(r) = w + ((1 - w) - z / 2) + z^2 C(z)  with  w = 1 - z / 2 rounded
     w = at.fma(z, splat(-0.5), splat(1.0))
     lost = at.fma(z, splat(-0.5), at.binary("fsub", splat(1.0), w))
-    rest = at.fma(at.binary("fmul", z, z), at.horner(z, _COS), lost)
-    turned = at.let(f"fneg {v} {t}")
-    cosine = at.binary("fadd", w, at.fma(r, turned, rest))
+    cosine = at.binary("fadd", w, at.fma(at.binary("fmul", z, z), at.horner(z, _COS), lost))
 
     bits = at.let(f"bitcast {v} {shifted} to {i}")
     odd = at.let(f"trunc {i} {bits} to {b}")
