@@ -1,0 +1,8 @@
+"""Symbolic model -> kernels -> kinematics, regressor, base parameters, dynamics."""
+
+from gough.engine.base import base_parameters, random_motion
+from gough.engine.check import Check, check
+from gough.engine.kinematics import ClosedChain, Margins
+from gough.engine.model import Model
+
+__all__ = ["Check", "ClosedChain", "Margins", "Model", "base_parameters", "check", "random_motion"]

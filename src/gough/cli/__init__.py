@@ -1,0 +1,41 @@
+"""The command line: the only place that prints, colours and exits."""
+
+from __future__ import annotations
+
+import sys
+
+import typer
+from rich.markup import escape
+
+from gough.cli.common import err, stop_on_terminate
+from gough.cli.robots import check_verb, robots_verb
+from gough.errors import GoughError
+
+app = typer.Typer(
+    name="gough", no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False,
+    help="Find the dynamic model of a parallel robot from actuated positions and motor currents.")
+app.command("robots")(robots_verb)
+app.command("check")(check_verb)
+
+
+@app.callback()
+def _root() -> None:
+    """Find the dynamic model of a parallel robot from actuated positions and motor currents."""
+
+
+def main() -> None:
+    """Run the command line: exit 0 when done, 1 with one clear error on stderr, 2 on wrong usage."""
+    stop_on_terminate()
+    try:
+        app()
+    except GoughError as error:
+        _fail(str(error))
+    except OSError as error:
+        _fail(f"{error.strerror or error}" + ("" if error.filename is None else f": '{error.filename}'"))
+    except KeyboardInterrupt:
+        _fail("stopped; files already complete were kept, nothing is half-written", 130)
+
+
+def _fail(message: str, code: int = 1) -> None:
+    err.print(f"[bold red]error:[/] {escape(message)}", soft_wrap=True)
+    sys.exit(code)

@@ -1,0 +1,85 @@
+"""What all verbs share: consoles, errors, JSON, progress."""
+
+from __future__ import annotations
+
+import json
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from time import monotonic
+from types import FrameType
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+out = Console(highlight=False)
+err = Console(stderr=True, highlight=False)
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines instead of text.")]
+Robot = Annotated[str, typer.Argument(help="Name of a bundled robot (see `gough robots`) or path of a robot file.")]
+Force = Annotated[bool, typer.Option("--force", help="Overwrite what is already there.")]
+TieLegs = Annotated[bool, typer.Option("--tie-legs", help="Take what the robot file ties as equal across legs.")]
+
+
+def print_json(value: Any) -> None:
+    """Print a value as JSON on standard output, and nothing else."""
+    typer.echo(json.dumps(value, indent=2, allow_nan=False, default=_plain))
+
+
+def _plain(value: Any) -> Any:
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    raise TypeError(f"{type(value).__name__} has no JSON form")
+
+
+def table(title: str, columns: list[str], rows: list[list[str]]) -> None:
+    """Print a table; the first column is text, the others are numbers."""
+    grid = Table(title=escape(title) if title else None, title_justify="left", header_style="bold", box=None,
+                 pad_edge=False)
+    for k, name in enumerate(columns):
+        grid.add_column(escape(name), justify="left" if k == 0 else "right", overflow="fold")
+    for row in rows:
+        grid.add_row(*[escape(cell) for cell in row])
+    out.print(grid)
+
+
+def say(text: str) -> None:
+    """Print plain text; nothing in it is taken as markup."""
+    out.print(escape(text), soft_wrap=True)
+
+
+@contextmanager
+def progress(label: str, quiet: bool = False) -> Iterator[Callable[[float], None]]:
+    """Show a bar on standard error once a task takes more than a second; gives a function of the fraction done."""
+    started = monotonic()
+    bar = Progress(TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:>3.0f} %"),
+                   TimeElapsedColumn(), console=err, transient=True, disable=quiet)
+    task = bar.add_task(escape(label), total=1.0)
+    shown = False
+
+    def update(fraction: float) -> None:
+        nonlocal shown
+        if not shown and monotonic() - started > 1.0:
+            bar.start()
+            shown = True
+        if shown:
+            bar.update(task, completed=min(max(fraction, 0.0), 1.0))
+
+    try:
+        yield update
+    finally:
+        if shown:
+            bar.stop()
+
+
+def stop_on_terminate() -> None:
+    """Make a termination request behave like Ctrl-C, so that half-written files are removed."""
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGTERM, interrupt)

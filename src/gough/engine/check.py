@@ -1,0 +1,71 @@
+"""What a robot file amounts to: mobility, closure, singularity margins, parameters."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gough.engine.base import base_parameters
+from gough.engine.model import Model
+from gough.parameters import BaseParameters
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Check:
+    """Facts about a robot, computed from its file alone.
+
+    Args:
+        robot: Name.
+        title: One line about it.
+        degrees_of_freedom: Mobility.
+        actuated: Names of the motors.
+        coordinates: Names of all coordinates.
+        task: Names of the task coordinates.
+        closure_residual: Largest closure error at home. [m or rad]
+        type1_margin: Distance to the nearest Type-1 singularity at home (0 singular, 1 best), or None without platform.
+        type2_margin: The same for Type 2.
+        standard_parameters: How many the file declares (tied ones counted once if tied).
+        base: The base parameters.
+        tied: Legs were tied as the file says.
+    """
+
+    robot: str
+    title: str
+    degrees_of_freedom: int
+    actuated: tuple[str, ...]
+    coordinates: tuple[str, ...]
+    task: tuple[str, ...]
+    closure_residual: float
+    type1_margin: float | None
+    type2_margin: float
+    standard_parameters: int
+    base: BaseParameters
+    tied: bool
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the documented JSON form."""
+        return {
+            "robot": self.robot, "title": self.title, "degrees_of_freedom": self.degrees_of_freedom,
+            "actuated": list(self.actuated), "coordinates": list(self.coordinates), "task": list(self.task),
+            "closure_residual": self.closure_residual,
+            "singularity_margin": {"type1": self.type1_margin, "type2": self.type2_margin},
+            "standard_parameters": self.standard_parameters, "tied": self.tied,
+            "base_parameters": {
+                "count": len(self.base), "names": list(self.base.names), "regrouping": self.base.regrouping(),
+                "singular_value_gap": self.base.gap if np.isfinite(self.base.gap) else None},
+        }
+
+
+def check(model: Model, *, tie_legs: bool = False) -> Check:
+    """Assemble a robot at home and count what can be identified."""
+    margins = model.kinematics.margins(model.home[None])
+    base = base_parameters(model, tie_legs=tie_legs)
+    type1 = float(margins.type1[0])
+    return Check(
+        robot=model.mechanism.name, title=model.mechanism.title, degrees_of_freedom=model.degrees_of_freedom,
+        actuated=model.mechanism.actuated, coordinates=model.mechanism.coordinates, task=model.mechanism.task,
+        closure_residual=float(model.kinematics.residual(model.home[None])[0]),
+        type1_margin=None if np.isnan(type1) else type1, type2_margin=float(margins.type2[0]),
+        standard_parameters=len(base.standard), base=base, tied=tie_legs)
