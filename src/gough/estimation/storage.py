@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import math
 import os
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from gough.errors import InvalidInput, OutputError
+from gough.errors import InvalidInput
+from gough.files import write_text
 
 
 def plain(value: Any) -> Any:
@@ -31,25 +31,8 @@ def plain(value: Any) -> Any:
 
 
 def write_json(path: str | os.PathLike[str], content: Mapping[str, Any]) -> None:
-    """Write through a temporary file beside the target, so that a reader never sees half a result.
-
-    Raises:
-        OutputError: The file cannot be written.
-    """
-    target = Path(path)
-    text = json.dumps(plain(content), indent=1, allow_nan=False)
-    try:
-        handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-    except OSError as error:
-        raise OutputError(f"cannot write '{target}': {error.strerror}; does the folder exist?", path=target) from error
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as stream:
-            stream.write(text + "\n")
-        os.chmod(name, 0o644)
-        os.replace(name, target)
-    except OSError as error:
-        os.unlink(name)
-        raise OutputError(f"cannot write '{target}': {error.strerror}", path=target) from error
+    """Write strict JSON, whole or not at all."""
+    write_text(path, json.dumps(plain(content), indent=1, allow_nan=False) + "\n")
 
 
 def read_json(path: str | os.PathLike[str], kind: str) -> dict[str, Any]:
