@@ -46,7 +46,7 @@ def test_a_nan_is_refused_naming_source_column_and_sample() -> None:
     assert caught.value.numbers["sample"] == 5
 
 
-@pytest.mark.parametrize(("value", "words"), [(0.02, "same as"), (0.015, "before"), (np.nan, "nan")])
+@pytest.mark.parametrize(("value", "words"), [(0.02, "same as"), (0.015, "0.005 s earlier than"), (np.nan, "nan")])
 def test_time_that_does_not_increase_is_refused_at_its_sample(value: float, words: str) -> None:
     time = np.arange(12) / 100.0
     time[3] = value

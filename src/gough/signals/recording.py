@@ -256,7 +256,7 @@ def check_time(time: FloatArray, source: str, column: str = "time", previous: fl
         if not finite[i]:
             what = f"is {time[i]}"
         else:
-            what = f"is {time[i]:.9g} s, " + ("the same as" if steps[i] == 0 else f"{-steps[i]:.3g} s before")
+            what = f"is {time[i]:.9g} s, " + ("the same as" if steps[i] == 0 else f"{-steps[i]:.3g} s earlier than")
             what += " the sample before it"
         raise InvalidRecording(
             f"{source}: column '{column}' {what} at sample {first + i} ({int((~good).sum())} such samples); times must "

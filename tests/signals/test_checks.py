@@ -1,0 +1,134 @@
+"""Looking at recordings: each finding appears where it should and only there."""
+
+import numpy as np
+import pytest
+
+from gough.errors import InvalidInput, InvalidRecording
+from gough.signals.checks import check_even, inspect, inspect_channel, inspect_clock, moving_samples, quantisation_step
+from gough.signals.recording import Recording
+from gough.signals.resampling import even_times, interpolate, resample, resample_evenly
+
+TIME = np.arange(5000) / 500.0
+WAVE = np.sin(2 * np.pi * 0.7 * TIME) + 0.3 * np.cos(2 * np.pi * 2.1 * TIME)
+
+
+def kinds(findings) -> list[str]:
+    return [f.kind for f in findings]
+
+
+def test_a_clean_smooth_signal_has_no_findings() -> None:
+    assert inspect_clock(TIME, "time") == ()
+    assert inspect_channel(WAVE, "q", "m") == ()
+
+
+def test_jitter_is_measured() -> None:
+    rng = np.random.default_rng(0)
+    noise = rng.normal(scale=1e-4, size=len(TIME))
+    (found,) = inspect_clock(TIME + noise, "time")
+    assert found.kind == "jitter"
+    assert found.numbers["std"] == pytest.approx(np.sqrt(2) * 1e-4, rel=0.05)
+
+
+def test_a_gap_is_found_with_place_length_and_samples_lost() -> None:
+    time = np.delete(TIME, slice(1000, 1007))
+    (found,) = inspect_clock(time, "time")
+    assert found.kind == "gap"
+    assert found.numbers == {"count": 1, "largest": pytest.approx(0.016), "sample": 999, "lost": 7}
+
+
+def test_a_clock_that_speeds_up_drifts() -> None:
+    time = TIME * (1 + 2e-3 * TIME / TIME[-1])
+    (found,) = inspect_clock(time, "time")
+    assert found.kind == "drift"
+    # A quadratic bulge of height h stands h * 2/3 above and h / 3 below its straight line: here h = 2e-3 * 10 s / 4.
+    assert found.numbers["largest"] == pytest.approx(2e-3 * 10 / 4 * 2 / 3, rel=0.01)
+
+
+def test_a_dead_channel_is_found() -> None:
+    (found,) = inspect_channel(np.full(100, 3.0), "a.current", "A")
+    assert found.kind == "dead"
+    assert found.numbers["value"] == 3.0
+
+
+@pytest.mark.parametrize("step", [1e-3, 2.325e-4, 0.05])
+def test_quantisation_steps_are_found(step: float) -> None:
+    assert quantisation_step(np.round(WAVE / step) * step) == pytest.approx(step, rel=1e-6)
+
+
+def test_quantisation_under_printed_digits_is_found_within_two_percent() -> None:
+    slow = 1e-3 * WAVE
+    printed = np.round(np.round(slow / 2.325e-6) * 2.325e-6, 6)
+    assert quantisation_step(printed) == pytest.approx(2.325e-6, rel=0.02)
+
+
+def test_continuous_signals_have_no_quantisation_step() -> None:
+    rng = np.random.default_rng(0)
+    assert quantisation_step(rng.normal(size=5000)) is None
+    assert quantisation_step(np.concatenate([np.zeros(500), rng.normal(size=5000)])) is None
+    assert quantisation_step(WAVE) is None
+
+
+@pytest.mark.parametrize("step", [None, 0.01])
+def test_clipping_is_found_on_the_side_where_it_is(step: float | None) -> None:
+    clipped = np.minimum(WAVE, 0.9)
+    if step is not None:
+        clipped = np.round(clipped / step) * step
+    found = [f for f in inspect_channel(clipped, "a.effort", "N") if f.kind == "saturation"]
+    assert len(found) == 1
+    assert found[0].numbers["value"] == pytest.approx(0.9)
+    assert found[0].numbers["count"] == np.sum(clipped == clipped.max())
+
+
+@pytest.mark.parametrize("step", [0.001, 0.02, 0.1])
+def test_turning_points_of_a_quantised_wave_are_not_saturation(step: float) -> None:
+    assert "saturation" not in kinds(inspect_channel(np.round(WAVE / step) * step, "a.position", "m"))
+
+
+def test_rest_is_not_saturation() -> None:
+    position = np.concatenate([np.full(800, WAVE.min()), WAVE, np.full(800, WAVE.min())])
+    recording = Recording(joints=("a",), time=np.arange(len(position)) / 500.0, position=position[:, None],
+                          position_units=("m",), effort=np.where(position == position.min(), 9.0, position)[:, None])
+    assert kinds(inspect(recording)) == []
+    assert kinds(inspect_channel(position, "a.position", "m")) == ["saturation"]
+
+
+def test_moving_samples_reach_to_both_sides_of_a_change() -> None:
+    position = np.zeros((30, 2))
+    position[15:, 1] = 1.0
+    assert np.array_equal(np.flatnonzero(moving_samples(position, reach=3)), np.arange(11, 18))
+
+
+def recording(time: np.ndarray) -> Recording:
+    return Recording(joints=("a",), time=time, position=(time**3)[:, None], position_units=("m",),
+                     effort=(2 * time)[:, None], period_samples=10)
+
+
+def test_uneven_clocks_are_refused_for_filtering_until_resampled() -> None:
+    time = TIME[:100].copy()
+    time[40] += 0.0004
+    with pytest.raises(InvalidRecording, match=r"after sample (39|40) .*resample_evenly"):
+        check_even(recording(time))
+    assert check_even(resample_evenly(recording(time), 500.0)) == pytest.approx(500.0)
+
+
+@pytest.mark.parametrize(("method", "error"), [("linear", 2e-4), ("cubic", 1e-12), ("previous", 0.02)])
+def test_interpolation_is_as_good_as_its_order(method: str, error: float) -> None:
+    made = resample(recording(TIME[:500]), TIME[10:400] + 0.0007, method)
+    assert made.period_samples is None
+    worst = np.abs(made.position[:, 0] - made.time**3).max()
+    assert worst <= error
+    assert worst > error * 1e-4 or method == "cubic"
+
+
+def test_nothing_is_extrapolated_and_methods_are_named() -> None:
+    with pytest.raises(InvalidInput, match="extrapolated"):
+        resample(recording(TIME[:50]), TIME[:51])
+    with pytest.raises(InvalidInput, match="did you mean 'cubic'"):
+        interpolate(np.zeros((3, 1)), TIME[:3], TIME[:3], "cubik")
+    with pytest.raises(InvalidInput, match="rate"):
+        even_times(0.0, 1.0, -1.0)
+
+
+def test_an_even_clock_keeps_the_last_sample_despite_rounding() -> None:
+    assert len(even_times(0.0, 0.7, 10.0)) == 8
+    assert even_times(0.1, 0.8, 10.0)[-1] <= 0.8
