@@ -14,7 +14,7 @@ from pathlib import Path
 import llvmlite
 from llvmlite import binding as llvm
 
-from gough.engine import codegen, vectormath
+from gough.engine import codegen, driver, vectormath
 
 
 class Compiler:
@@ -73,7 +73,7 @@ def compiler() -> Compiler:
 def _generator() -> str:
     """Hash of the code generator itself, so that no edit of it can meet old object code."""
     digest = hashlib.sha256()
-    for module in (codegen, vectormath):
+    for module in (codegen, driver, vectormath):
         digest.update(Path(str(module.__file__)).read_bytes())
     return digest.hexdigest()
 
@@ -84,5 +84,5 @@ def _libm() -> dict[str, int]:
     library = ctypes.CDLL("ucrtbase" if sys.platform == "win32" else None)
     return {
         name: int(ctypes.cast(getattr(library, name), ctypes.c_void_p).value or 0)
-        for name in (*codegen.LIBM_UNARY, *codegen.LIBM_BINARY)
+        for name in (*driver.LIBM_UNARY, *driver.LIBM_BINARY)
     }

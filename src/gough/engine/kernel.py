@@ -196,7 +196,7 @@ def _address(array: NDArray[Any]) -> int:
     """Address of the first double. The buffer protocol is four times as fast, but only for arrays like our own."""
     flags = array.flags
     if flags.owndata and flags.carray and array.size:
-        return addressof(c_char.from_buffer(array))
+        return addressof(c_char.from_buffer(array.data))
     return int(array.__array_interface__["data"][0])
 
 
