@@ -144,7 +144,8 @@ class BaseParameters:
             groups: dict[float, list[str]] = {}
             for j, coefficient in enumerate(row):
                 if j != self.independent[i] and abs(coefficient) > 1e-9 * max(1.0, float(np.abs(row).max())):
-                    groups.setdefault(float(f"{coefficient:.5g}"), []).append(self.standard[j])
+                    known = next((c for c in groups if abs(c - coefficient) < 1e-6 * abs(c)), float(coefficient))
+                    groups.setdefault(known, []).append(self.standard[j])
             text = head
             for coefficient, members in groups.items():
                 size = f"{abs(coefficient):.5g}"
