@@ -281,6 +281,7 @@ class ClosedChain:
         by = self.loops.dynamic if by is None else by
         self._partition_of(by)
         E, check = self._map(by)(q)
+        E = E.reshape(len(q), self._size, -1)
         bad = np.flatnonzero(~(check.reshape(-1) < CHECK))
         if bad.size:
             E[bad] = self._pivoted_map(q[bad], by, bad)
@@ -289,7 +290,7 @@ class ClosedChain:
     def _pivoted_map(self, q: FloatArray, by: By, samples: np.ndarray) -> FloatArray:
         """Solve for E with pivoting, for samples where the fixed elimination order failed."""
         part = self.loops.partitions[by]
-        K = self._jacobian()(q, np.zeros_like(q))[0]
+        K = self._jacobian()(q, np.zeros_like(q))[0].reshape(len(q), -1, self._size)
         E = np.zeros((len(q), self._size, len(part.independent)))
         E[:, list(part.independent), range(len(part.independent))] = 1.0
         for k in range(len(q)):
@@ -316,6 +317,7 @@ class ClosedChain:
             qd[bad] = np.einsum("tnm,tm->tn", E, velocity[bad])
             qdd[bad] = np.einsum("tnm,tm->tn", E, acceleration[bad])
             K, rate = self._jacobian()(q[bad], qd[bad])
+            K, rate = K.reshape(len(bad), -1, self._size), rate.reshape(len(bad), -1)
             for k, sample in enumerate(bad):
                 qdd[sample, list(part.dependent)] += np.linalg.lstsq(
                     K[k][:, list(part.dependent)], -rate[k], rcond=None)[0]
@@ -340,7 +342,9 @@ class ClosedChain:
 
     def margins(self, q: FloatArray) -> Margins:
         """Return the distance to Type-1 and Type-2 singularities of each sample."""
-        K = self._jacobian()(q, np.zeros_like(q))[0] if self.loops.mechanism.closures else None
+        K = None
+        if self.loops.mechanism.closures:
+            K = self._jacobian()(q, np.zeros_like(q))[0].reshape(len(q), -1, self._size)
         result = {}
         for by in ("task", "actuated"):
             part = self.loops.partitions.get(by)

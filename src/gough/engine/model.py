@@ -265,6 +265,7 @@ class Model:
         v, a = (np.ascontiguousarray(x[:, list(self.independent)]) for x in (motion.qd, motion.qdd))
         band = self._band(dead_band)
         result, check = self.regressor_kernel(names)(motion.q, v, a, band)
+        result = result.reshape(len(motion), self.degrees_of_freedom, len(names))
         bad = np.flatnonzero(~(check.reshape(-1) < CHECK))
         if bad.size:
             result[bad] = self._careful_regressor(motion.take(bad), names, band)
@@ -323,7 +324,8 @@ class Model:
     def wrench_efforts(self, q: FloatArray, wrench: FloatArray) -> FloatArray:
         """Return G_p^T w_ext: what a wrench on the platform contributes to the rows, (t, m)."""
         wrench = np.broadcast_to(np.asarray(wrench, dtype=float), (len(q), 6))
-        return np.asarray(np.einsum("tkm,tk->tm", self.platform_kernel()(q)[0], wrench))
+        jacobian = self.platform_kernel()(q)[0].reshape(len(q), 6, self.degrees_of_freedom)
+        return np.asarray(np.einsum("tkm,tk->tm", jacobian, wrench))
 
     def inverse_dynamics(self, motion: Motion, values: ArrayLike | None = None, *, load: ArrayLike | None = None,
                          dead_band: ArrayLike | None = None, wrench: FloatArray | None = None) -> FloatArray:
@@ -393,7 +395,8 @@ class Model:
         chi = self.mechanism.standard.values if values is None else np.asarray(values, dtype=float)
         zero = np.zeros((len(q), self.degrees_of_freedom))
         extra = np.zeros(10) if load is None else np.asarray(load, dtype=float)
-        return self.dynamics_kernel()(q, zero, zero, self._band(None), chi, extra)[0]
+        mass = self.dynamics_kernel()(q, zero, zero, self._band(None), chi, extra)[0]
+        return mass.reshape(len(q), self.degrees_of_freedom, self.degrees_of_freedom)
 
     def bias(self, q: FloatArray, velocity: FloatArray, values: ArrayLike | None = None, *,
              load: ArrayLike | None = None, dead_band: ArrayLike | None = None) -> FloatArray:
