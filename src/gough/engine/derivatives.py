@@ -1,0 +1,309 @@
+"""Exact derivatives of the regressor and of the robot's response, through the closed loops.
+
+A motion is given by the coordinates of one partition P, q_P(t), with velocities v and accelerations a; the closures
+give the others, q = q(q_P) with dq = E_P dq_P. For an expression f(q, v, a) that holds on closed loops,
+
+    df/dq_P = (df/dq) E_P,  df/dv,  df/da.
+
+The rows of the dynamics may belong to another partition than the motion; both are written into one graph. The sign of
+the velocity in Coulomb friction is tanh(qd / band) here, because the true one has no derivative.
+
+Full derivatives of the motion and the efforts are not left to automatic differentiation of the eliminations, which is
+several times as long. With X = d qd / d q_P and Y = d qdd / d q_P, from the closures differentiated,
+
+    K_D X_D = -d(K qd)/dq E,    K_D Y_D = -(dc/dq E + dc/dqd X),    c = K qdd + d(K qd)/dq qd,
+
+d qdd / dv = 2 X, and the rest is E. With the tree efforts t(q, qd, qdd) = K^T lambda + (the rows' efforts tau),
+
+    d tau / dq_P = E_r^T ((dt/dq - d(K^T lambda)/dq) E + dt/dqd X + dt/dqdd Y),
+    d tau / dv = E_r^T (dt/dqd E + 2 dt/dqdd X),    d tau / da = E_r^T dt/dqdd E,
+
+E_r the closure map of the rows' coordinates: E_r^T K^T = 0, so the change of lambda drops out.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Literal
+
+import casadi as ca
+import numpy as np
+
+from gough.arrays import FloatArray
+from gough.engine.elimination import cholesky_solve, choose_pivots, determinant, solve
+from gough.engine.kernel import Kernel
+from gough.engine.loops import By, Closure, closure_expressions
+from gough.engine.model import Model
+from gough.engine.symbolic import TreeEfforts
+from gough.errors import InvalidInput, nearest
+
+Quantity = Literal["position", "velocity", "acceleration", "effort", "row", "regularity"]
+Output = tuple[Quantity, str]
+QUANTITIES: tuple[Quantity, ...] = ("position", "velocity", "acceleration", "effort", "row", "regularity")
+
+
+class _Graph:
+    """Symbols of a motion in one partition and what follows from them on closed loops."""
+
+    def __init__(self, model: Model, by: By) -> None:
+        loops = model.loops
+        if by not in loops.partitions:
+            raise InvalidInput(f"'{model.mechanism.name}' cannot be driven by its {by} coordinates; "
+                               "use the actuated coordinates")
+        n, m = len(model.mechanism.joints), model.degrees_of_freedom
+        self.model = model
+        self.q, self.v, self.a = ca.SX.sym("q", n), ca.SX.sym("v", m), ca.SX.sym("a", m)
+        self.band = ca.SX.sym("band", n)
+        self.closure = closure_expressions(loops, by, self.q)
+        self.dynamic: Closure = self.closure
+        self.check = self.closure.check
+        if by != loops.dynamic:
+            self.dynamic = closure_expressions(loops, loops.dynamic, self.q)
+            self.check = ca.fmax(self.check, self.dynamic.check)
+        self.qd, self.qdd = self.closure.rates(self.v, self.a)
+        self.tree = TreeEfforts(model.mechanism, self.q, self.qd, self.qdd, self.band, smooth=True)
+
+    @property
+    def state(self) -> ca.SX:
+        return ca.vertcat(self.q, self.v, self.a)
+
+    def regressor(self, names: tuple[str, ...], covariance: ca.SX) -> ca.SX:
+        """Return the regressor with rows of independent unit noise: L^-1 W with L L^T the noise of the rows.
+
+        That noise is Sigma, or E_act^T Sigma E_act for a robot with more motors than degrees of freedom.
+        """
+        model = self.model
+        rows = model.projected_columns(self.tree, self.dynamic.closure_map, names)
+        if not model.loops.redundant:
+            order = [model.actuated.index(i) for i in model.independent]
+            return ca.densify(_lower_solve(_cholesky(covariance[order, order]), rows))
+        act = self.dynamic.closure_map[list(model.actuated), :]
+        return ca.densify(_lower_solve(_cholesky(act.T @ covariance @ act), rows))
+
+    @cached_property
+    def tangents(self) -> tuple[ca.SX, ca.SX, ca.SX]:
+        """E = dq/dq_P, X = d qd/dq_P and Y = d qdd/dq_P, each (n, m)."""
+        E, part = self.closure.closure_map, self.closure.partition
+        X, Y = ca.SX(*E.shape), ca.SX(*E.shape)
+        if part.dependent:
+            D = list(part.dependent)
+            K = self.closure.jacobian[list(part.rows), :]
+            w, u = ca.SX.sym("w", self.q.shape[0]), ca.SX.sym("u", self.q.shape[0])
+            rate = K @ w
+            X[D, :] = solve(K[:, D], -self._put(ca.jacobian(rate, self.q), w, u) @ E, part.pivots)
+            c = K @ u + ca.jtimes(rate, self.q, w)
+            change = self._put(ca.jacobian(c, self.q), w, u) @ E + self._put(ca.jacobian(c, w), w, u) @ X
+            Y[D, :] = solve(K[:, D], -change, part.pivots)
+        return E, X, Y
+
+    def _put(self, expression: ca.SX, velocity: ca.SX, acceleration: ca.SX) -> ca.SX:
+        """Return an expression with symbols replaced by the velocities and accelerations of all coordinates."""
+        result: ca.SX = ca.substitute([expression], [velocity, acceleration], [self.qd, self.qdd])[0]
+        return result
+
+    def efforts(self, chi: ca.SX, load: ca.SX) -> tuple[ca.SX, ca.SX]:
+        """Return the rows' efforts (m,) and their derivative by q_P, v, a, (m, 3m)."""
+        model = self.model
+        n = self.q.shape[0]
+        w, u = ca.SX.sym("w", n), ca.SX.sym("u", n)
+        tree = TreeEfforts(model.mechanism, self.q, w, u, self.band, smooth=True)
+        t = model.generalised_efforts(tree, ca.SX.eye(n), chi, load)
+        dq, dw, du = (self._put(ca.jacobian(t, x), w, u) for x in (self.q, w, u))
+        part, E_r = self.dynamic.partition, self.dynamic.closure_map
+        tau = self._put(t, w, u)
+        if part.dependent:
+            K, D = self.dynamic.jacobian[list(part.rows), :], list(part.dependent)
+            force = solve(K[:, D].T, tau[D], [(column, row) for row, column in part.pivots])
+            held = ca.SX.sym("lambda", force.shape[0])
+            dq = dq - ca.substitute(ca.jacobian(K.T @ held, self.q), held, force)
+        E, X, Y = self.tangents
+        derivative = ca.horzcat(dq @ E + dw @ X + du @ Y, dw @ E + 2 * (du @ X), du @ E)
+        return E_r.T @ tau, E_r.T @ derivative
+
+    def motor_efforts(self, rows: ca.SX, derivative: ca.SX) -> tuple[ca.SX, ca.SX]:
+        """Return the (smallest) motor efforts (a,) whose effect on the rows is given (m,), and their derivative."""
+        model = self.model
+        if not model.loops.redundant:
+            order = [model.independent.index(i) for i in model.actuated]
+            return rows[order], derivative[order, :]
+        m = rows.shape[0]
+        held = ca.SX.sym("rows", m)
+        act = self.dynamic.closure_map[list(model.actuated), :]
+        motors = act @ cholesky_solve(act.T @ act, held)
+        direct = ca.substitute(ca.jtimes(motors, self.q, self.closure.closure_map), held, rows)
+        change = ca.jacobian(motors, held) @ derivative + ca.horzcat(direct, ca.SX(len(model.actuated), 2 * m))
+        return ca.substitute(motors, held, rows), change
+
+    def adjoint(self, expression: ca.SX, seed: ca.SX) -> tuple[ca.SX, ca.SX, ca.SX]:
+        """Return seed^T df/d(q_P), df/dv, df/da, each (m,)."""
+        n, m = self.q.shape[0], self.v.shape[0]
+        gradient = ca.jtimes(expression, self.state, seed, True)
+        return (ca.densify(self.closure.closure_map.T @ gradient[:n]), ca.densify(gradient[n:n + m]),
+                ca.densify(gradient[n + m:]))
+
+
+def smooth_regressor(model: Model, names: tuple[str, ...], by: By) -> Kernel:
+    """Return the kernel (q, v, a, band, covariance) -> whitened regressor (m, p), check.
+
+    Args:
+        model: The robot.
+        names: Parameters, as in `Model.regressor`.
+        by: Partition of the velocities v and accelerations a, each (m,).
+
+    The kernel's q is the assembled configuration (n,), band the velocity scale of tanh (n,), covariance that of the
+    motor efforts (a, a). The elimination behind a sample is sound where its check is below `kinematics.CHECK`.
+    """
+    def build() -> ca.Function:
+        graph = _Graph(model, by)
+        covariance = _covariance(model)
+        W = graph.regressor(names, covariance)
+        return ca.Function("smooth_regressor", [graph.q, graph.v, graph.a, graph.band, covariance], [W, graph.check])
+
+    return model.kinematics.kernel(("smooth regressor", names, by), build)
+
+
+def regressor_adjoint(model: Model, names: tuple[str, ...], by: By) -> Kernel:
+    """Return the kernel (q, v, a, band, covariance, seed) -> gradients by q_P, v, a, each (m,).
+
+    They are those of sum(seed * regressor) for the regressor of `smooth_regressor`; the seed is (m, p).
+    """
+    def build() -> ca.Function:
+        graph = _Graph(model, by)
+        covariance = _covariance(model)
+        W = graph.regressor(names, covariance)
+        seed = ca.SX.sym("seed", *W.shape)
+        return ca.Function("regressor_adjoint", [graph.q, graph.v, graph.a, graph.band, covariance, seed],
+                           [*graph.adjoint(ca.vec(W), ca.vec(seed))])
+
+    return model.kinematics.kernel(("regressor adjoint", names, by), build)
+
+
+def response(model: Model, outputs: tuple[Output, ...], by: By) -> Kernel:
+    """Return the kernel (q, v, a, band, chi, load) -> values (o,), their derivative by (q_P, v, a) (o, 3m), check.
+
+    Args:
+        model: The robot.
+        outputs: What to return, as pairs (quantity, name): `position`, `velocity`, `acceleration` of a coordinate,
+            `effort` of a motor, `row` effort of an equation row, and (`regularity`, "") for the distance to
+            singularities (see `regularity`).
+        by: Partition of v and a.
+
+    The kernel's chi are the standard parameters (p,) and load the payload's ten, for the efforts.
+    """
+    def build() -> ca.Function:
+        graph = _Graph(model, by)
+        chi, load = ca.SX.sym("chi", len(model.mechanism.standard)), ca.SX.sym("load", 10)
+        values, derivatives = zip(*_outputs(graph, outputs, chi, load))
+        return ca.Function("response", [graph.q, graph.v, graph.a, graph.band, chi, load],
+                           [ca.densify(ca.vertcat(*values)), ca.densify(ca.vertcat(*derivatives)), graph.check])
+
+    return model.kinematics.kernel(("response", outputs, by), build)
+
+
+def _outputs(graph: _Graph, outputs: tuple[Output, ...], chi: ca.SX, load: ca.SX) -> list[tuple[ca.SX, ca.SX]]:
+    """Return value and derivative (1, 3m) of each output."""
+    model, m = graph.model, graph.v.shape[0]
+    E, X, Y = graph.tangents
+    none = ca.SX(*E.shape)
+    found: dict[str, tuple[tuple[str, ...], ca.SX, ca.SX]] = {
+        "position": (model.mechanism.coordinates, graph.q, ca.horzcat(E, none, none)),
+        "velocity": (model.mechanism.coordinates, graph.qd, ca.horzcat(X, E, none)),
+        "acceleration": (model.mechanism.coordinates, graph.qdd, ca.horzcat(Y, 2 * X, E)),
+    }
+    if any(quantity in ("effort", "row") for quantity, _ in outputs):
+        rows = graph.efforts(chi, load)
+        found["row"] = (model.rows, *rows)
+        found["effort"] = (model.mechanism.actuated, *graph.motor_efforts(*rows))
+    if any(quantity == "regularity" for quantity, _ in outputs):
+        value = _regularity(graph)
+        gradient = ca.jtimes(value, graph.q, ca.SX(1), True)
+        found["regularity"] = (("",), value, ca.horzcat((E.T @ gradient).T, ca.SX(1, 2 * m)))
+    values = []
+    for quantity, name in outputs:
+        if quantity not in QUANTITIES:
+            raise InvalidInput(f"no output '{quantity}'{nearest(quantity, QUANTITIES)}")
+        names, value, derivative = found[quantity]
+        if name not in names:
+            raise InvalidInput(f"'{model.mechanism.name}' has no {quantity} of '{name}'{nearest(name, names)}")
+        values.append((value[names.index(name)], derivative[names.index(name), :]))
+    return values
+
+
+def has_regularity(model: Model) -> bool:
+    """Return whether the robot can reach singularities that `regularity` measures: it has closed loops."""
+    return bool(model.loops.partitions["actuated"].dependent)
+
+
+def _regularity(graph: _Graph) -> ca.SX:
+    """Return a determinant relative to home: 1 at home, 0 where the motors stop determining the rest (Type 2).
+
+    Of dq_act/dx where there are task coordinates x (it also grows without bound towards Type 1), with more motors than
+    degrees of freedom of its square, and of K_D otherwise. It changes sign at the singularity (not when redundant).
+    """
+    model, loops = graph.model, graph.model.loops
+    if not has_regularity(model):
+        return ca.SX(1)
+    samples = loops.neighbours
+    if "task" in loops.partitions:
+        own = graph.closure if graph.closure.partition is loops.partitions["task"] else graph.dynamic
+        if own.partition is not loops.partitions["task"]:
+            own = closure_expressions(loops, "task", graph.q)
+        matrix = own.closure_map[list(model.actuated), :]
+        if loops.redundant:
+            matrix = matrix.T @ matrix
+    else:
+        part = loops.partitions["actuated"]
+        own = graph.closure if graph.closure.partition is part else graph.dynamic
+        matrix = own.jacobian[list(part.rows), list(part.dependent)]
+    numbers = ca.Function("matrix", [graph.q], [ca.densify(matrix)])
+    pattern = np.array(ca.DM(matrix.sparsity(), 1).full(), dtype=float)
+    pivots = choose_pivots(np.array([np.array(numbers(q)) for q in samples]), pattern)
+    value = determinant(matrix, pivots)
+    home = float(ca.Function("home", [graph.q], [value])(loops.home))
+    return value / home
+
+
+def close(model: Model, guess: FloatArray, positions: FloatArray, by: By) -> tuple[FloatArray, FloatArray]:
+    """Close the loops of many samples at once from a guess that is already near.
+
+    Args:
+        model: The robot.
+        guess: All coordinates near the solution, (t, n). [m or rad]
+        positions: The independent ones to reach, (t, m).
+        by: Which these are.
+
+    Returns:
+        All coordinates (t, n) and the largest closure error of each sample (t,), infinite where Newton failed.
+    """
+    q = np.array(guess, dtype=float)
+    q[:, list(model.loops.partitions[by].independent)] = positions
+    return model.kinematics._newton(q, by)
+
+
+def _covariance(model: Model) -> ca.SX:
+    return ca.SX.sym("covariance", len(model.actuated), len(model.actuated))
+
+
+def _cholesky(matrix: ca.SX) -> list[list[ca.SX]]:
+    """Return the rows of L with L L^T = matrix."""
+    lower: list[list[ca.SX]] = []
+    for i in range(matrix.shape[0]):
+        row: list[ca.SX] = []
+        for j in range(i + 1):
+            rest = matrix[i, j]
+            for k in range(j):
+                rest -= row[k] * (row if i == j else lower[j])[k]
+            row.append(ca.sqrt(rest) if i == j else rest / lower[j][j])
+        lower.append(row)
+    return lower
+
+
+def _lower_solve(lower: list[list[ca.SX]], right: ca.SX) -> ca.SX:
+    """Return L^-1 right."""
+    rows: list[ca.SX] = []
+    for i, row in enumerate(lower):
+        rest = right[i, :]
+        for k in range(i):
+            rest = rest - row[k] * rows[k]
+        rows.append(rest / row[i])
+    return ca.vertcat(*rows)
