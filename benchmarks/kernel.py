@@ -146,7 +146,7 @@ def measure(function: ca.Function, inputs: list[np.ndarray], block: int) -> None
     vm = best(lambda: mapped.call([ca.DM(x) for x in arguments]), 3) / few
     inside = [x[:block] for x in inputs]
     cached = [np.empty_like(r[:block]) for r in results]
-    one_block = best(lambda: [kernel(*inside, out=cached, threads=1) for _ in range(20)]) / 20 / block
+    one_block = best(lambda: [kernel(*inside, out=cached, threads=1) for _ in range(10)]) / 10 / block
     one = best(lambda: kernel(*inputs, out=results, threads=1)) / t
     all_cores = best(lambda: kernel(*inputs, out=results)) / t
     single = [x[:1] for x in inputs]
@@ -167,11 +167,11 @@ def main() -> None:
         regressor = hexapod_regressor()
         print(f"graph: {regressor.n_instructions()} instructions, {len(read_tape(regressor).nodes)} distinct; "
               f"parts of {codegen.PART_LENGTH}")
-        measure(regressor, inputs, 64)
+        measure(regressor, inputs, 256)
         gradient = adjoint(regressor)
-        measure(gradient, [*inputs, rng.normal(size=(t, 6, 190))], 64)
+        measure(gradient, [*inputs, rng.normal(size=(t, 6, 190))], 256)
         tiny = ca.SX.sym("x", 6)
-        measure(ca.Function("tiny", [tiny], [2 * tiny]), [q], 64)
+        measure(ca.Function("tiny", [tiny], [2 * tiny]), [q], 256)
 
 
 if __name__ == "__main__":

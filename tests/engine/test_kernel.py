@@ -271,6 +271,15 @@ def test_one_kernel_may_be_called_from_many_threads(rng):
         np.testing.assert_array_equal(result, kernel(x[k % 16], A)[0])
 
 
+def test_kernels_may_be_built_in_many_threads():
+    x = ca.SX.sym("x", 2)
+    functions = [ca.Function("f", [x], [ca.sin(x) * k]) for k in range(12)]
+    with ThreadPoolExecutor(6) as pool:
+        kernels = list(pool.map(Kernel, functions))
+    for k, kernel in enumerate(kernels):
+        np.testing.assert_array_equal(kernel([[0.0, 0.5]])[0], [[0.0, k * kernels[1]([[0.0, 0.5]])[0][0, 1]]])
+
+
 def test_sparse_inputs_and_outputs_are_dense_arrays(rng):
     A = ca.SX.sym("A", ca.Sparsity.lower(3))
     D = ca.SX.sym("D", ca.Sparsity.diag(3))

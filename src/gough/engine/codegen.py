@@ -18,7 +18,8 @@ from gough.engine.tape import NAMES, Node, Tape
 from gough.engine.vectormath import VECTORISED, Lines, sincos
 
 PART_LENGTH = 500  # operations in one function; longer ones compile more slowly and run no faster
-_FLAGS = "reassoc nsz contract"
+# Fused multiply-adds are welcome; reassociation brought no speed, and no NaN or infinity may be assumed away.
+_FLAGS = "contract"
 _SIN, _COS, _INPUT, _CONST = casadi.OP_SIN, casadi.OP_COS, casadi.OP_INPUT, casadi.OP_CONST
 
 # {t} vector type, {f} fast-math flags, {a} {b} operands, {w} lanes
@@ -79,26 +80,18 @@ class _Schedule:
     def __init__(self, tape: Tape) -> None:
         nodes = tape.nodes
         cosines = {a: v for v, (op, a, _) in enumerate(nodes) if op == _COS}
-        sines = {a: v for v, (op, a, _) in enumerate(nodes) if op == _SIN}
-        units: list[int] = []
-        for v, (op, a, _) in enumerate(nodes):
-            if op in (_INPUT, _CONST):
-                continue
-            twin = cosines.get(a) if op == _SIN else sines.get(a) if op == _COS else None
-            if twin is None or v < twin:  # the first of a pair computes both
-                units.append(v)
+        pairs = [(v, cosines[a]) for v, (op, a, _) in enumerate(nodes) if op == _SIN and a in cosines]
+        self.twins = {min(pair): max(pair) for pair in pairs}  # the first of a pair computes both
+        later = set(self.twins.values())
+        units = [v for v, (op, _, _) in enumerate(nodes) if op not in (_INPUT, _CONST) and v not in later]
         self.parts = [units[i:i + PART_LENGTH] for i in range(0, len(units), PART_LENGTH)] or [[]]
-        self.part_of: dict[int, int] = {}
-        self.twins: dict[int, int] = {}
-        for number, part in enumerate(self.parts):
-            for v in part:
-                self.part_of[v] = number
-                op, a, _ = nodes[v]
-                twin = cosines.get(a) if op == _SIN else sines.get(a) if op == _COS else None
-                if twin is not None:
-                    self.part_of[twin] = number
-                    self.twins[v] = twin
+        self.part_of = {v: number for number, part in enumerate(self.parts) for v in part}
+        self.part_of |= {second: self.part_of[first] for first, second in self.twins.items()}
         self.row_of, self.slots = self._rows(nodes)
+        # inputs and constants that are results themselves are stored by the last part
+        self.results: list[dict[int, list[tuple[int, int]]]] = [{} for _ in self.parts]
+        for v, array, position in tape.results:
+            self.results[self.part_of.get(v, -1)].setdefault(v, []).append((array, position))
 
     def _rows(self, nodes: list[Node]) -> tuple[dict[int, int], int]:
         """Assign work rows; one is free again in the part after its last reader: no part overwrites what it reads."""
@@ -138,23 +131,16 @@ class _Part:
         self.lines: list[str] = []
         self.block = "entry"
         self.loaded: dict[int, str] = {}
-        self.results: dict[int, list[int]] = {}
-        final = number == len(schedule.parts) - 1
-        for v, array, position in tape.results:
-            # inputs and constants that are results themselves are stored by the last part
-            if schedule.part_of.get(v, number if final else -1) == number:
-                self.results.setdefault(v, []).append(layout.outputs[array] + position)
 
     def text(self) -> str:
+        results = dict(self.schedule.results[self.number])
         for v in self.schedule.parts[self.number]:
             for value in self._compute(v):
                 if value in self.schedule.row_of:
                     self._store(value, self.layout.work + self.schedule.row_of[value])
-                for row in self.results.pop(value, ()):
-                    self._store(value, row)
-        for value, rows in self.results.items():
-            for row in rows:
-                self._store(value, row)
+                self._deliver(value, results.pop(value, []))
+        for value, places in results.items():
+            self._deliver(value, places)
         return "\n".join([f"define internal void @part{self.number}(ptr noalias %s) #0 {{", "entry:",
                           *self.lines, "  ret void", "}"])
 
@@ -174,6 +160,10 @@ class _Part:
         self.lines.append(f"  {name} = load {self.type}, ptr %p{v}, align {self.align}, !invariant.load !0")
         self.loaded[v] = name
         return name
+
+    def _deliver(self, v: int, places: list[tuple[int, int]]) -> None:
+        for array, position in places:
+            self._store(v, self.layout.outputs[array] + position)
 
     def _store(self, v: int, row: int) -> None:
         value = self._operand(v)

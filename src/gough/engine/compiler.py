@@ -18,7 +18,7 @@ from gough.engine import codegen, driver, vectormath
 
 
 class Compiler:
-    """Turns IR into object code and object code into functions.
+    """Turns IR into object code and object code into functions; safe in threads, as llvmlite locks each call.
 
     Attributes:
         width: Samples per vector instruction: eight with AVX-512, else four.
@@ -28,7 +28,6 @@ class Compiler:
     def __init__(self) -> None:
         llvm.initialize_native_target()
         llvm.initialize_native_asmprinter()
-        self._lock = threading.Lock()  # LLVM's global context is not made for parallel compilation
         self._triple = llvm.get_process_triple()
         features = llvm.get_host_cpu_features()
         self._cpu, self._features = llvm.get_host_cpu_name(), features.flatten()
@@ -47,26 +46,32 @@ class Compiler:
 
     def compile(self, text: str) -> bytes:
         """Turn IR into an object file. No optimisation passes: the tape holds nothing they could remove."""
-        with self._lock:
-            module = llvm.parse_assembly(f'target triple = "{self._triple}"\n{text}')
-            module.data_layout = str(self._machine.target_data)
-            return bytes(self._machine.emit_object(module))
+        module = llvm.parse_assembly(f'target triple = "{self._triple}"\n{text}', llvm.create_context())
+        module.data_layout = str(self._machine.target_data)
+        return bytes(self._machine.emit_object(module))
 
     def load(self, code: bytes) -> tuple[object, Callable[..., None]]:
         """Link an object file into the process; its `run` lives as long as the first return value."""
         builder = llvm.JITLibraryBuilder().add_object_img(code).add_current_process().export_symbol("run")
         for name, address in _libm().items():
             builder.import_symbol(f"gough_{name}", address)
-        with self._lock:
-            library = builder.link(self._linker, f"kernel{next(self._numbers)}")
+        library = builder.link(self._linker, f"kernel{next(self._numbers)}")
         word = ctypes.c_int64
         prototype = ctypes.CFUNCTYPE(None, word, word, word, word, word, word)  # releases the GIL
         return library, prototype(library["run"])
 
 
-@cache
+_lock = threading.Lock()
+
+
 def compiler() -> Compiler:
-    """The compiler of this process."""
+    """The compiler of this process; one only, because loaded code dies with its linker."""
+    with _lock:
+        return _create()
+
+
+@cache
+def _create() -> Compiler:
     return Compiler()
 
 
