@@ -173,25 +173,31 @@ class ClosedChain:
         anchors = np.empty((len(coarse), self._size))
         previous = q0
         for k, sample in enumerate(coarse):
-            guess = previous
-            if k > 1:  # secant prediction
-                guess = 2 * anchors[k - 1] - anchors[k - 2]
-            previous = self._follow(previous, guess, positions[sample], by, int(sample), time)
-            anchors[k] = previous
+            reached, fraction = self._follow(previous, positions[sample], by)
+            if fraction < 1.0:  # find the first sample that fails, not the anchor behind it
+                for between in range(int(coarse[k - 1]) + 1 if k else 0, int(sample) + 1):
+                    reached, fraction = self._follow(previous, positions[between], by)
+                    if fraction < 1.0:
+                        raise self._open_loop(reached, positions[between], by, between, time)
+                    previous = reached
+            anchors[k] = previous = reached
         t = np.arange(len(positions))
-        q = np.empty((len(positions), self._size))
-        right = np.clip(np.searchsorted(coarse, t, side="left"), 1, max(len(coarse) - 1, 1))
-        if len(coarse) == 1:
-            q[:] = anchors[0]
-        else:
-            low, high = coarse[right - 1], coarse[right]
-            weight = ((t - low) / np.maximum(high - low, 1))[:, None]
-            q[:] = anchors[right - 1] * (1 - weight) + anchors[right] * weight
-        q[:, independent] = positions
-        q, error = self._newton(q, by)
-        for sample in np.flatnonzero(~(error < CLOSED)).tolist():
-            before = q[max(sample - 1, 0)]
-            q[sample] = self._follow(before, before, positions[sample], by, sample, time)
+        right = np.clip(np.searchsorted(coarse, t, side="left"), min(1, len(coarse) - 1), None)
+        left = np.maximum(right - 1, 0)
+        weight = ((t - coarse[left]) / np.maximum(coarse[right] - coarse[left], 1))[:, None]
+        guess = anchors[left] * (1 - weight) + anchors[right] * weight
+        guess[:, independent] = positions
+        q, error = self._newton(guess, by)
+        span = np.abs(anchors[right] - anchors[left]).max(axis=1)
+        doubtful = ~(error < CLOSED) | (np.abs(q - guess).max(axis=1) > 0.25 * span + 1e-6)
+        for sample in np.flatnonzero(doubtful).tolist():
+            if sample in coarse:
+                q[sample] = anchors[np.searchsorted(coarse, sample)]
+                continue
+            reached, fraction = self._follow(q[sample - 1], positions[sample], by)
+            if fraction < 1.0:
+                raise self._open_loop(reached, positions[sample], by, sample, time)
+            q[sample] = reached
         self._check_branch(q, by, time)
         return q
 
@@ -206,43 +212,47 @@ class ClosedChain:
         regular = np.arange(0, len(positions), 256)
         return np.unique(np.concatenate([[0], marks, regular, [len(positions) - 1]]))
 
-    def _follow(self, previous: FloatArray, guess: FloatArray, target: FloatArray, by: By, sample: int,
-                time: FloatArray | None) -> FloatArray:
-        """Move from an assembled configuration to a target, in as many steps as it takes."""
-        independent = list(self.loops.partitions[by].independent)
-        trial = np.array(guess)
-        trial[independent] = target
-        q, error = self._newton(trial[None], by)
-        reach = 0.5 + 3 * np.abs(target - previous[independent]).max()
-        if error[0] < CLOSED and np.abs(q[0] - previous).max() < reach:
-            return np.asarray(q[0])
-        steps = 8
-        while steps <= 512:
-            current = np.array(previous)
-            for k in range(1, steps + 1):
-                moved = current.copy()
-                moved[independent] = previous[independent] + k / steps * (target - previous[independent])
-                q, error = self._newton(moved[None], by)
-                if not (error[0] < CLOSED and np.abs(q[0] - current).max() < 0.5):
-                    break
-                current = q[0]
-            else:
-                return current
-            steps *= 8
-        raise self._open_loop(current, moved, by, sample, time)
+    def _follow(self, start: FloatArray, target: FloatArray, by: By) -> tuple[FloatArray, float]:
+        """Move from an assembled configuration to a target along its branch, with steps as small as it takes.
 
-    def _open_loop(self, last: FloatArray, tried: FloatArray, by: By, sample: int,
+        A step is accepted if Newton lands near the tangent prediction q + E dq_I; so a neighbouring branch is not.
+
+        Returns:
+            The configuration reached and the fraction of the way, 1 if the target was reached.
+        """
+        independent = list(self.loops.partitions[by].independent)
+        q = np.array(start)
+        origin = q[independent]
+        done, step = 0.0, 1.0
+        while done < 1.0:
+            goal = min(done + step, 1.0)
+            tangent = self._map(by)(q[None])[0].reshape(self._size, -1)
+            trial = q + tangent @ (origin + goal * (target - origin) - q[independent])
+            trial[independent] = origin + goal * (target - origin)
+            found, error = self._newton(trial[None], by)
+            moved = np.abs(found[0] - q).max()
+            if error[0] < CLOSED and np.abs(found[0] - trial).max() <= 0.25 * min(moved, 1.0) + 1e-9:
+                q, done, step = found[0], goal, 2 * step
+            else:
+                step /= 4
+                if step < 1e-7:
+                    break
+        return q, done
+
+    def _open_loop(self, last: FloatArray, target: FloatArray, by: By, sample: int,
                    time: FloatArray | None) -> Exception:
-        """Explain why a sample could not be assembled."""
+        """Explain why a sample could not be assembled: `last` is as near as the branch goes."""
         loops = self.loops
         moment = float(time[sample]) if time is not None else float("nan")
         when = f"at sample {sample}" + ("" if time is None else f" (t = {moment:.4g} s)")
         margin = loops.margin(last, by)
-        if margin < 1e-4:
+        if margin < 1e-2 * loops.margin(loops.home, by):
             return SingularConfiguration(
                 f"'{loops.mechanism.name}' reaches a singularity {when}: the {by} coordinates stop determining the "
                 f"others (singular value ratio {margin:.1e}); keep the motion away from it",
                 sample=sample, time=moment, singular_value=margin)
+        tried = np.array(last)
+        tried[list(loops.partitions[by].independent)] = target
         phi = np.abs(np.array(loops.equations(tried)[0]).ravel())
         name = loops.loop_name(int(np.argmax(phi)))
         return LoopNotClosed(
