@@ -16,10 +16,10 @@ from gough.regression import Regression
 METHODS = [ExactBox(), GaussSeidel(), GaussSeidel(backward=True), GaussSeidel(preconditioned=False)]
 
 
-def regression(samples=60, parameters=4, rows=1, bound=0.5, seed=0):
+def regression(samples=60, parameters=4, rows=1, bound=0.5, seed=0, signs=1.0):
     rng = np.random.default_rng(seed)
     W = rng.standard_normal((samples, rows, parameters))
-    truth = rng.uniform(0.2, 1.8, parameters)
+    truth = rng.uniform(0.2, 1.8, parameters) * signs
     effort = W @ truth + rng.uniform(-bound, bound, (samples, rows))
     names = tuple(f"p{i}" for i in range(parameters))
     return Regression(regressor=W, effort=effort, rows=tuple(f"joint{j}" for j in range(rows)),
@@ -141,8 +141,7 @@ def test_the_exact_box_equals_the_linear_programmes_with_all_rows_at_once(seed):
     reg = replace(reg, regressor=reg.regressor * scale)
     bounded = BoundedProblem.from_regression(reg, error_bound=[0.5, 0.7], prior=(0.0, 2.0 / scale))
     box = ExactBox().fit(bounded)
-    eq = bounded.equations
-    W, y, e = eq.regressor.lower / scale, eq.effort, eq.bound
+    W, y, e = (reg.regressor / scale).reshape(-1, 5), reg.effort.ravel(), np.tile([0.5, 0.7], 300)
     for j in range(5):
         for sign, ours in ((1, box.lower[j]), (-1, box.upper[j])):
             cost = sign * np.eye(5)[j]
@@ -268,21 +267,28 @@ def test_contractors_never_grow_a_box_and_never_lose_a_solution(method, uncertai
     assert 0 < lost < 40
 
 
-def uncertain_problem(seed=0, samples=40, parameters=3, width=0.3, prior=(0.0, 2.0)):
+def uncertain_problem(seed=0, samples=40, parameters=3, width=0.3, prior=(0.0, 2.0), signs=1.0):
     rng = np.random.default_rng(seed)
-    reg, truth = regression(samples=samples, parameters=parameters, seed=seed)
+    reg, truth = regression(samples=samples, parameters=parameters, seed=seed, signs=signs)
     lower = reg.regressor - rng.uniform(0, width, reg.regressor.shape)
     upper = reg.regressor + rng.uniform(0, width, reg.regressor.shape)
     bounded = BoundedProblem.from_regression(reg, error_bound=0.5, prior=prior)
     return replace(bounded, regressor_lower=lower, regressor_upper=upper), truth
 
 
-@pytest.mark.parametrize("prior", [(0.0, 2.0), (-2.0, 2.0)], ids=["signs fixed", "signs open"])
-def test_with_an_uncertain_regressor_the_exact_box_is_as_tight_as_a_grid_over_all_corners_can_tell(prior):
-    bounded, _ = uncertain_problem(samples=12, parameters=2, prior=prior)
+@pytest.mark.parametrize(("prior", "signs", "samples"), [
+    ((0.0, 2.0), [1, 1], 12), ((-2.0, 2.0), [1, 1], 12), (([-2.0, 0.0], [0.0, 2.0]), [-1, 1], 12),
+    ((-2.0, 2.0), [-1, -1], 12), ((-2.0, 2.0), [1, -1], 5),
+], ids=["signs fixed", "signs open", "one negative", "open and negative", "box through zero"])
+def test_with_an_uncertain_regressor_the_exact_box_is_as_tight_as_a_grid_over_all_corners_can_tell(
+        prior, signs, samples):
+    bounded, _ = uncertain_problem(samples=samples, parameters=2, prior=prior, signs=np.array(signs))
     eq = bounded.equations
-    axis = np.linspace(*prior, 801)
+    axis = np.linspace(-2, 2, 1601)
     grid = np.stack(np.meshgrid(axis, axis, indexing="ij"), -1).reshape(-1, 2)
+    grid = grid[((grid >= bounded.prior_lower) & (grid <= bounded.prior_upper)).all(axis=1)]
+    distance = np.abs(grid @ (0.5 * eq.regressor.lower + 0.5 * eq.regressor.upper)[:3].T - eq.effort[:3])
+    grid = grid[(distance <= eq.bound[:3] + 1.2).all(axis=1)]  # the others cannot fit; saves time
     corners = np.stack([grid @ np.stack([a[:, 0], b[:, 1]], axis=1).T for a, b in
                         product((eq.regressor.lower, eq.regressor.upper), repeat=2)])
     fits = (corners.max(axis=0) >= eq.effort - eq.bound) & (corners.min(axis=0) <= eq.effort + eq.bound)
@@ -291,9 +297,10 @@ def test_with_an_uncertain_regressor_the_exact_box_is_as_tight_as_a_grid_over_al
     assert len(inside) > 1000
     assert (inside >= box.lower).all()
     assert (inside <= box.upper).all()
-    step = 2 * (axis[1] - axis[0])
-    np.testing.assert_allclose(inside.min(axis=0), box.lower, atol=5 * step)
-    np.testing.assert_allclose(inside.max(axis=0), box.upper, atol=5 * step)
+    np.testing.assert_allclose(inside.min(axis=0), box.lower, atol=0.025)
+    np.testing.assert_allclose(inside.max(axis=0), box.upper, atol=0.025)
+    if samples == 5:
+        assert ((box.lower < -0.1) & (box.upper > 0.1)).any()
 
 
 @pytest.mark.parametrize("prior", [(0.0, 2.0), (-2.0, 2.0)])
@@ -437,6 +444,18 @@ def test_more_outliers_than_allowed_are_an_error_with_the_number_needed():
     assert caught.value.needed == 5
 
 
+def test_good_equations_that_an_outlier_pushed_out_come_back():
+    rng = np.random.default_rng(1)
+    reg, truth = regression(samples=400, rows=2, parameters=5, bound=0.0, seed=1)
+    effort = reg.effort + 0.1 * rng.standard_normal(reg.effort.shape)
+    bad = rng.random(effort.shape) < 0.1
+    effort[bad] += rng.uniform(3, 10, bad.sum())
+    bounded = BoundedProblem.from_regression(replace(reg, effort=effort), error_bound=0.5, prior=(0.0, 2.0))
+    box = ExactBox(outliers=100).fit(bounded)
+    assert box.contains(truth)
+    np.testing.assert_array_equal(sorted(map(tuple, box.certificate["removed"])), np.argwhere(bad))
+
+
 def test_outliers_survive_one_sided_gross_errors_in_a_tenth_of_the_data():
     rng = np.random.default_rng(2)
     reg, truth = regression(samples=400, rows=2, parameters=5, seed=2)
@@ -544,6 +563,18 @@ def test_more_parameters_than_equations_still_give_a_box_inside_the_prior():
     bounded, truth = problem(samples=2, parameters=4)
     for method in METHODS:
         assert method.fit(bounded).contains(truth)
+
+
+@pytest.mark.parametrize("reach", [1e6, 1e8, 1e10, 1e12])
+def test_a_set_that_no_arithmetic_can_prove_empty_is_still_enclosed(reach):
+    w = np.array([1 / 3, 0.1, 0.7, 1.1])
+    reg = Regression(regressor=np.stack([w, 3 * w], axis=1)[:, None], effort=np.zeros((4, 1)), rows=("a",),
+                     row_units=("N",), parameters=("x", "y"), units=("kg", "kg"))
+    effort = w[:, None] * np.array([0.0, 0.0, 0.0, 2.0])[:, None] * (1 + 1e-11)
+    bounded = BoundedProblem.from_regression(replace(reg, effort=effort), error_bound=w[:, None], prior=(-reach, reach))
+    box = ExactBox().fit(bounded)  # x + 3 y = 1 fits all to one part in 1e11
+    assert box.upper[0] == reach
+    assert box.upper[1] == pytest.approx(reach / 3, rel=1e-3)
 
 
 def test_nearly_empty_sets_are_either_boxed_or_refused_but_never_wrong():

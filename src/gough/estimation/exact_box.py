@@ -17,6 +17,7 @@ from gough.estimation.outliers import find_outliers
 from gough.estimation.strips import Programme, orthants, proves_empty, safe_minimum, strips
 
 _NAMED = 10  # removed equations spelled out in a note
+_LOOSE = 1e-3  # relative gap between proven and attained bounds worth a note
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -118,7 +119,11 @@ class ExactBox:
             else:
                 lower[j], inner_lower[j] = min(lower[j], bound.value), min(inner_lower[j], bound.attained)
         gap = np.maximum(np.abs(lower - inner_lower), np.abs(upper - inner_upper))
+        relative = float((gap / np.maximum(upper - lower, 1e-300)).max())
         notes = []
+        if relative > _LOOSE:
+            notes.append(f"the bounds hold but are proven only to {100 * relative:.2g} % of the width; give a narrower "
+                         "prior")
         if removed:
             names = ", ".join(problem.describe(*pair) for pair in removed[:_NAMED])
             notes.append(f"the guarantee is conditional: {len(removed)} equations were left out as outliers ({names}"
@@ -127,8 +132,7 @@ class ExactBox:
             parameters=problem.parameters, units=problem.units, lower=lower, upper=upper, method="exact box",
             certificate={"guarantee": "safe dual bounds of linear programmes in outward-rounded interval arithmetic",
                          "equations": len(problem.equations.effort) - len(removed), "programmes": len(bounds),
-                         "gap": float(gap.max()),
-                         "relative_gap": float((gap / np.maximum(upper - lower, 1e-300)).max()),
+                         "gap": float(gap.max()), "relative_gap": relative,
                          "error_bound": [float(problem.error_bound.min()), float(problem.error_bound.max())],
                          "removed": [list(pair) for pair in removed]},
             notes=tuple(notes))

