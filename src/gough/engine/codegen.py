@@ -65,7 +65,8 @@ def generate(tape: Tape, width: int) -> Program:
 
     The module exports `void run(ptr inputs, ptr strides, ptr outputs, i64 start, i64 stop, ptr scratch)`.
     `strides` counts doubles between samples, 0 for an input shared by all samples. Samples behind `stop` that
-    fill up the last group repeat the last sample, so every lane always runs the same instructions.
+    fill up the last group repeat the last sample, so every lane always runs the same instructions. The scratch
+    block must be zero before its first use: structural zeros of the outputs are never written.
     """
     schedule = _Schedule(tape)
     layout = arrange(tape, width, schedule.slots)

@@ -190,12 +190,6 @@ def _driver(tape: Tape, layout: Layout, parts: int) -> Iterator[str]:
         yield f"  %op{i} = getelementptr ptr, ptr %out, i64 {i}"
         yield f"  %o{i} = load ptr, ptr %op{i}"
         yield f"  %os{i} = getelementptr {v}, ptr %s, i64 {layout.outputs[i]}"
-    filled = {layout.outputs[array] + position for _, array, position in tape.results}
-    for start, (rows, columns) in zip(layout.outputs, tape.output_shapes):
-        for row in range(start, start + rows * columns):
-            if row not in filled:
-                yield f"  %z{row} = getelementptr {v}, ptr %s, i64 {row}"
-                yield f"  store {v} zeroinitializer, ptr %z{row}, align {8 * width}"
     yield "  br label %group"
     yield "group:"
     end = f"call{len(layout.inputs)}"

@@ -124,7 +124,7 @@ class Kernel:
         try:
             block, memory = self._scratch.pop()
         except IndexError:
-            memory = np.zeros(self._rows * self._width + 8)
+            memory = np.zeros(self._rows * self._width + 8)  # structural zeros are read from here
             block = -(-_address(memory) // 64) * 64
         n = 8 * len(self._sizes)
         self._run(call.table, call.table + n, call.table + 2 * n, start, stop, block)
