@@ -444,14 +444,19 @@ def test_more_outliers_than_allowed_are_an_error_with_the_number_needed():
     assert caught.value.needed == 5
 
 
-def test_good_equations_that_an_outlier_pushed_out_come_back():
-    rng = np.random.default_rng(1)
-    reg, truth = regression(samples=400, rows=2, parameters=5, bound=0.0, seed=1)
-    effort = reg.effort + 0.1 * rng.standard_normal(reg.effort.shape)
+def test_good_equations_that_the_outliers_pushed_out_come_back():
+    rng = np.random.default_rng(0)
+    phase = np.linspace(0, 5, 1000)[:, None] * np.array([2.0, 5.0, 9.0])
+    amplitude = np.array([0.5, 0.2, 0.1])
+    acceleration, velocity = 20 * np.sin(phase) @ amplitude, 4 * np.cos(phase) @ amplitude
+    W = np.column_stack([acceleration, velocity, np.sign(velocity), np.ones(1000)])[:, None]
+    truth = np.array([0.05, 0.4, 1.1, 0.2])
+    effort = W @ truth + 0.3 * rng.standard_normal((1000, 1))
     bad = rng.random(effort.shape) < 0.1
-    effort[bad] += rng.uniform(3, 10, bad.sum())
-    bounded = BoundedProblem.from_regression(replace(reg, effort=effort), error_bound=0.5, prior=(0.0, 2.0))
-    box = ExactBox(outliers=100).fit(bounded)
+    effort[bad] += rng.uniform(3, 15, bad.sum())  # all to one side
+    reg = Regression(regressor=W, effort=effort, rows=("motor",), row_units=("N m",),
+                     parameters=("ia", "fv", "fs", "off"), units=("kg m2", "N m s/rad", "N m", "N m"))
+    box = ExactBox(outliers=100 + 20).fit(BoundedProblem.from_regression(reg, error_bound=1.5, prior=(0.0, 2.0)))
     assert box.contains(truth)
     np.testing.assert_array_equal(sorted(map(tuple, box.certificate["removed"])), np.argwhere(bad))
 

@@ -1,0 +1,89 @@
+"""Boxes for 20,000 equations in 14 parameters: time, and how far the proven bounds are from the attained ones.
+
+The problem has the shape and the numbers of the H4 (P03 Table 2, bound 1.5 N m, priors [0, 2], noise 0.3 N m): four
+motors with rotor inertia, viscous and Coulomb friction each, a common mass and inertia.
+Run: python benchmarks/bounds.py
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from time import perf_counter
+
+import numpy as np
+from scipy.optimize import linprog
+
+from gough.estimation.bounds import BoundedProblem, ExactBox, GaussSeidel
+from gough.regression import Regression
+
+TRUTH = np.array([0.0141, 0.0120, 0.0153, 0.0213, 1.0492, 0.0030, 0.1636, 0.0560, 0.0930, 0.0917,
+                  1.1453, 1.0950, 0.7222, 0.9932])
+NAMES = (*(f"ia{j}" for j in range(1, 5)), "m", "I", *(f"fv{j}" for j in range(1, 5)), *(f"fs{j}" for j in range(1, 5)))
+UNITS = ("kg m2",) * 4 + ("kg", "kg m2") + ("N m s/rad",) * 4 + ("N m",) * 4
+
+
+def recording(samples: int, seed: int = 0) -> tuple[Regression, np.ndarray]:
+    """Return a regression of the H4's shape on a Fourier motion, and the joint velocities, (t, 4)."""
+    rng = np.random.default_rng(seed)
+    time = np.arange(samples) / 1000  # [s]
+    omega = 2 * np.pi * 0.4 * np.arange(1, 6)  # [rad/s]
+    a, b = rng.standard_normal((2, 4, 5)) * 0.3 / np.arange(1, 6)
+    sine, cosine = np.sin(np.outer(time, omega)), np.cos(np.outer(time, omega))
+    q = sine @ a.T - cosine @ b.T
+    qd = cosine @ (a * omega).T + sine @ (b * omega).T
+    qdd = -sine @ (a * omega**2).T + cosine @ (b * omega**2).T
+    jacobian = 0.26 * np.stack([np.cos(q + 0.3 * i) for i in range(3)], axis=-1)  # (t, 4, 3)
+    acceleration = np.einsum("tji,tj->ti", jacobian, qdd) + np.array([0.0, 0.0, 9.81])
+    regressor = np.zeros((samples, 4, 14))
+    for j in range(4):
+        regressor[:, j, j], regressor[:, j, 6 + j], regressor[:, j, 10 + j] = qdd[:, j], qd[:, j], np.sign(qd[:, j])
+    regressor[:, :, 4] = np.einsum("tji,ti->tj", jacobian, acceleration)
+    regressor[:, :, 5] = 5 * np.sin(q) * qdd.sum(axis=1, keepdims=True)
+    effort = regressor @ TRUTH + 0.3 * rng.standard_normal((samples, 4)).clip(-4, 4)  # [N m]
+    rows = tuple(f"motor{j}" for j in range(1, 5))
+    return Regression(regressor=regressor, effort=effort, rows=rows, row_units=("N m",) * 4, parameters=NAMES,
+                      units=UNITS), qd
+
+
+def main() -> None:
+    """Print one line for each method."""
+    regression, qd = recording(5000)
+    problem = BoundedProblem.from_regression(regression, error_bound=1.5, prior=(0.0, 2.0))
+    slow = np.zeros(regression.regressor.shape, bool)
+    for j in range(4):
+        slow[:, j, 10 + j] = np.abs(qd[:, j]) < 0.2
+    uncertain = BoundedProblem.from_regression(regression, error_bound=1.5, prior=(0.0, 2.0), uncertain=slow)
+    rng = np.random.default_rng(1)
+    effort = np.array(regression.effort)
+    gross = rng.random(effort.shape) < 0.1
+    effort[gross] += rng.choice([-1, 1], gross.sum()) * rng.uniform(3, 15, gross.sum())
+    spoilt = replace(problem, effort=effort)
+    exact = ExactBox().fit(problem)
+    print(f"{problem.effort.size} equations, {len(NAMES)} parameters")
+    print(f"{'method':42s} {'time [s]':>9s} {'truth inside':>12s} {'width / exact':>13s} {'relative gap':>12s}")
+    for name, method, case in (
+        ("Gauss-Seidel, preconditioned (P03)", GaussSeidel(), problem),
+        ("Gauss-Seidel, plain, all rows", GaussSeidel(preconditioned=False), problem),
+        ("exact box", ExactBox(), problem),
+        ("exact box, sign(qd) uncertain below 0.2", ExactBox(), uncertain),
+        (f"exact box, {gross.sum()} gross outliers", ExactBox(outliers=int(gross.sum())), spoilt),
+    ):
+        start = perf_counter()
+        box = method.fit(case)
+        seconds = perf_counter() - start
+        ratio = float(np.exp(np.mean(np.log(box.width / exact.width))))
+        print(f"{name:42s} {seconds:9.3f} {box.contains(TRUTH)!s:>12s} {ratio:13.3f} "
+              f"{box.certificate.get('relative_gap', float('nan')):12.1e}")
+    equations = problem.equations
+    W, y, e = equations.regressor.lower, equations.effort, equations.bound
+    start = perf_counter()
+    sides, limits = np.vstack([W, -W]), np.concatenate([y + e, e - y])
+    ends = [sign * linprog(sign * np.eye(14)[j], A_ub=sides, b_ub=limits, bounds=(0, 2)).fun
+            for j in range(14) for sign in (1, -1)]
+    seconds = perf_counter() - start
+    apart = max(np.abs(np.array(ends[::2]) - exact.lower).max(), np.abs(np.array(ends[1::2]) - exact.upper).max())
+    print(f"{'scipy linprog, all rows, no proof':42s} {seconds:9.3f} {'':12s} differs by at most {apart:.1e}")
+
+
+if __name__ == "__main__":
+    main()
