@@ -1,7 +1,8 @@
 """Elementary functions as vector instructions: LLVM IR text, all lanes at once.
 
 Calling libm lane by lane would cost more than the rest of a kernel. No fast-math flags here: the rounding errors
-must cancel as written. Measured errors: sine and cosine 1.4, exp 1, arcus functions and tanh 3 units in the last place.
+must cancel as written. Largest measured errors in units in the last place: sine and cosine 1.3, exp 1, atan2 1.5,
+asin and acos 2, tanh 2.2.
 """
 
 from __future__ import annotations
