@@ -40,7 +40,7 @@ class Scope:
         template: Name of the leg's template (`leg`).
         base: What `base` means here.
         inner: Names of the bodies defined in this scope, as written.
-        outer: Full names of the bodies of the top level, usable inside a leg; for the top level, of all legs.
+        outer: Names of the bodies of the top level, usable inside a leg.
     """
 
     leg: str | None = None
@@ -234,6 +234,8 @@ def _expand(table: Table, scope: Scope, usual: str) -> list[Joint]:
     names = table.words("names") if "names" in table else tuple(f"{name}.{i + 1}" for i in range(len(axes)))
     if len(names) != len(axes):
         raise table.error(f"expected {len(axes)} names, found {len(names)}", "names")
+    for i, part in enumerate(names if "names" in table else ()):
+        table.check_name(part, f"names[{i}]")
     starts = table.numbers("start", ("angle",) * len(axes)) if "start" in table else (0.0,) * len(axes)
     terms, values = read_terms(table, "revolute")
     first = scope.frame(table, "parent", read_placement(table))

@@ -91,12 +91,16 @@ def parse_robot(text: str, source: str) -> Mechanism:
     if not text.strip():
         raise InvalidMechanism(f"{source}: the file is empty", file=source)
     try:
-        data = tomllib.loads(text)
-        return _read_mechanism(Table(data, "top level", source))
-    except tomllib.TOMLDecodeError as error:
-        raise InvalidMechanism(f"{source}: not valid TOML: {error}", file=source) from None
+        return _read_mechanism(Table(_read_toml(text, source), "top level", source))
     except RecursionError:
         raise InvalidMechanism(f"{source}: lists or tables are nested too deeply", file=source) from None
+
+
+def _read_toml(text: str, source: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(text)
+    except ValueError as error:  # also numbers of thousands of digits
+        raise InvalidMechanism(f"{source}: not valid TOML: {error}", file=source) from None
 
 
 def _bundled() -> dict[str, str]:
@@ -106,10 +110,11 @@ def _bundled() -> dict[str, str]:
 
 
 def _read_mechanism(root: Table) -> Mechanism:
-    version = root._get("format")
-    if version is True or version != FORMAT:
-        raise root.error(f"format {version!r} is not supported; this version of Gough reads format {FORMAT}", "format")
+    version = root.number("format")
+    if version != FORMAT:
+        raise root.error(f"format {version:g} is not supported; this version of Gough reads format {FORMAT}", "format")
     root.check_keys(TOP_KEYS)
+    name = root.name()
     gravity = root.numbers("gravity", ("acceleration",) * 3) if "gravity" in root else (0.0, 0.0, -9.80665)  # SI always
     root = replace(root, factors=_read_units(root))
     build = _Build(root)
@@ -124,7 +129,7 @@ def _read_mechanism(root: Table) -> Mechanism:
     kinds: set[Kind] = {joint.kind for joint in joints if joint.actuated}
     try:
         return Mechanism(
-            name=root.name(), title=root.text("title", ""), reference=root.text("reference", ""), source=root.file,
+            name=name, title=root.text("title", ""), reference=root.text("reference", ""), source=root.file,
             bodies=ordered, joints=joints, closures=tuple(build.closures), platform=platform, payloads=tuple(payloads),
             gravity=cast(tuple[float, float, float], gravity), redundant=root.flag("redundant"),
             ties=_read_ties(root.section("tie"), ordered, joints), noise=read_noise(root.section("noise"), kinds))
@@ -182,7 +187,9 @@ class _Build:
         self._read_parts(top, bodies, joints)
         closures: list[tuple[Table, Scope]] = []
         for leg in root.sections("leg", "leg"):
+            self._claim("leg", leg.name(), leg)
             for scope, parts in _place_leg(leg, top):
+                self._claim("leg instance", str(scope.leg), leg)
                 self._read_parts(scope, parts["body"], parts["joint"])
                 closures += [(table, scope) for table in parts["closure"]]
         everything = replace(top, inner=frozenset(self.bodies))

@@ -12,7 +12,7 @@ from gough.errors import GoughError, InvalidMechanism, nearest
 from gough.units import conversion, quantity
 
 SOURCES = ("printed", "derived", "assumed")
-_NAME = re.compile(r"^[A-Za-z_][A-Za-z0-9_-]*$")
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 _MISSING: Any = object()
 
 
@@ -88,16 +88,20 @@ class Table:
 
     def name(self, key: str = "name", default: str = _MISSING) -> str:
         """Return a name: letters, digits, _ and -, not starting with a digit."""
-        value = self.text(key, default)
-        if not _NAME.match(value):
-            raise self.error(f"'{value}' is not a name; use letters, digits, _ and -, starting with a letter", key)
+        return self.check_name(self.text(key, default), key)
+
+    def check_name(self, value: str, key: str) -> str:
+        """Return the value if it can be a name."""
+        if not _NAME.fullmatch(value):
+            raise self.error(f"{_described(value)} is not a name; use letters, digits, _ and -, starting with a letter",
+                             key)
         return value
 
     def choice(self, key: str, valid: Sequence[str], default: str = _MISSING) -> str:
         """Return one of a few words."""
         value = self.text(key, default)
         if value not in valid:
-            raise self.error(f"'{value}' is not one of {', '.join(valid)}{nearest(value, valid)}", key)
+            raise self.error(f"{_described(value)} is not one of {', '.join(valid)}", key)
         return value
 
     def flag(self, key: str, default: bool = False) -> bool:

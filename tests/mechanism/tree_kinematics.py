@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
+from functools import cache
+
 import numpy as np
 
 from gough.arrays import FloatArray
@@ -14,7 +18,7 @@ def rotation(axis: FloatArray, angle: float) -> FloatArray:
     """Rodrigues' formula."""
     x, y, z = axis
     cross = np.array([[0, -z, y], [z, 0, -x], [-y, x, 0]])
-    return np.eye(3) + np.sin(angle) * cross + (1 - np.cos(angle)) * cross @ cross
+    return np.eye(3) + math.sin(angle) * cross + (1 - math.cos(angle)) * cross @ cross
 
 
 def move(kind: str, axis: str, value: float) -> FloatArray:
@@ -27,6 +31,7 @@ def move(kind: str, axis: str, value: float) -> FloatArray:
     return transform
 
 
+@cache
 def fixed(placement: Placement) -> FloatArray:
     """Homogeneous transform of a placement."""
     transform = np.eye(4)
@@ -74,9 +79,9 @@ def start(mechanism: Mechanism) -> FloatArray:
     return np.array([joint.start for joint in mechanism.joints])
 
 
-def derivative(function, q: FloatArray, step: float = 1e-6) -> FloatArray:
+def derivative(function: Callable[[FloatArray], FloatArray], q: FloatArray, step: float = 1e-6) -> FloatArray:
     """Central differences, (rows, n)."""
-    columns = [(np.asarray(function(q + e)) - np.asarray(function(q - e))) / (2 * step) for e in step * np.eye(len(q))]
+    columns = [(function(q + e) - function(q - e)) / (2 * step) for e in step * np.eye(len(q))]
     return np.stack(columns, axis=-1)
 
 
