@@ -1,0 +1,78 @@
+"""Time steps of the closed chain as kernels: what the virtual robot calls thousands of times a second.
+
+The state is the configuration q of all coordinates and the velocity v of the rows. Loops are kept closed by a Newton
+step on the dependent coordinates at every evaluation: predicted over a step h they are open by about h^2 a / 2
+(1e-6 m at 0.5 ms), and Newton's method squares that.
+"""
+
+from __future__ import annotations
+
+import casadi as ca
+
+from gough.engine.elimination import cholesky_solve
+from gough.engine.kernel import Kernel
+from gough.engine.loops import closure_expressions
+from gough.engine.model import Model
+from gough.engine.symbolic import TreeEfforts
+
+
+def runge_kutta_kernel(model: Model) -> Kernel:
+    """Return the kernel of one classical Runge-Kutta step of the closed chain under given motor efforts.
+
+        qd = E(q) v,   M(q) vd = E_act^T tau - b(q, v),   phi(q) = 0 after each prediction by one Newton step
+
+    Inputs: q (n), v (m), tau (a, 3) at the start, middle and end of the step, step h (1), band (n), chi (p), load (10).
+    Outputs: q (n) at the start of the step with the loops closed, acceleration of the rows (m) there under tau at the
+    start; q (n) and v (m) at its end, q not yet closed; the largest check value (see `closure_expressions`).
+    """
+    def build() -> ca.Function:
+        stage = _stage(model)
+        n, m, a = len(model.mechanism.joints), model.degrees_of_freedom, len(model.actuated)
+        q, v, tau, h = ca.SX.sym("q", n), ca.SX.sym("v", m), ca.SX.sym("tau", a, 3), ca.SX.sym("h")
+        band, chi, load = ca.SX.sym("band", n), ca.SX.sym("chi", len(model.mechanism.standard)), ca.SX.sym("load", 10)
+        start, qd1, a1, c1 = stage(q, v, tau[:, 0], band, chi, load)
+        _, qd2, a2, c2 = stage(start + h / 2 * qd1, v + h / 2 * a1, tau[:, 1], band, chi, load)
+        _, qd3, a3, c3 = stage(start + h / 2 * qd2, v + h / 2 * a2, tau[:, 1], band, chi, load)
+        _, qd4, a4, c4 = stage(start + h * qd3, v + h * a3, tau[:, 2], band, chi, load)
+        end = start + h / 6 * (qd1 + 2 * qd2 + 2 * qd3 + qd4)
+        speed = v + h / 6 * (a1 + 2 * a2 + 2 * a3 + a4)
+        check = ca.fmax(ca.fmax(c1, c2), ca.fmax(c3, c4))
+        return ca.Function("runge_kutta", [q, v, tau, h, band, chi, load],
+                           [ca.densify(x) for x in (start, a1, end, speed, check)])
+
+    return model.kinematics.kernel(("runge_kutta",), build)
+
+
+def closing_kernel(model: Model) -> Kernel:
+    """Return the kernel (q, v, a) -> q with the loops closed by one Newton step, qd, qdd (n), check.
+
+    v and a are velocities and accelerations of the actuated coordinates (of the independent ones among them if there
+    are more motors than degrees of freedom), whose entries of q are kept.
+    """
+    def build() -> ca.Function:
+        q, v, a, _ = model._symbols()
+        closure = closure_expressions(model.loops, "actuated", q)
+        at = ca.Function("at", [q, v, a], [*closure.rates(v, a), closure.check])
+        closed = q + closure.newton_step()
+        return ca.Function("closing", [q, v, a], [ca.densify(x) for x in (closed, *at(closed, v, a))])
+
+    return model.kinematics.kernel(("closing",), build)
+
+
+def _stage(model: Model) -> ca.Function:
+    """Return (q, v, tau, band, chi, load) -> closed q, qd, acceleration of the rows, check."""
+    n, m = len(model.mechanism.joints), model.degrees_of_freedom
+    q, v, a = ca.SX.sym("q", n), ca.SX.sym("v", m), ca.SX.sym("a", m)
+    band, chi, load = ca.SX.sym("band", n), ca.SX.sym("chi", len(model.mechanism.standard)), ca.SX.sym("load", 10)
+    tau = ca.SX.sym("tau", len(model.actuated))
+    closure = closure_expressions(model.loops, model.loops.dynamic, q)
+    qd, qdd = closure.rates(v, a)
+    tree = TreeEfforts(model.mechanism, q, qd, qdd, band)
+    rows = model.generalised_efforts(tree, closure.closure_map, chi, load)
+    mass = ca.densify(ca.jacobian(rows, a))
+    applied = closure.closure_map[list(model.actuated), :].T @ tau
+    acceleration = cholesky_solve(mass, applied - ca.substitute(rows, a, ca.SX.zeros(m)))
+    inputs = [q, v, tau, band, chi, load]
+    at = ca.Function("at", inputs, [qd, acceleration, closure.check])
+    closed = q + closure.newton_step()
+    return ca.Function("stage", inputs, [closed, *at(closed, *inputs[1:])])

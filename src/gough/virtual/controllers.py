@@ -1,0 +1,292 @@
+"""Controllers of actuated joints: PID, with velocity or model feed-forward, and computed torque.
+
+Settings are frozen; `start` returns the running loop with its integrators. All act on k trials at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from gough.arrays import FloatArray, check_shape, frozen
+from gough.engine.model import Model
+from gough.engine.stepping import closing_kernel
+from gough.errors import InvalidInput
+from gough.motion import Motion
+from gough.parameters import INERTIAL, BaseParameters
+
+InverseModel = Callable[[FloatArray, FloatArray, FloatArray], FloatArray]
+"""(q, qd, qdd) of all coordinates, each (t, n) -> motor efforts (t, a)."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class RobotModel:
+    """The inverse dynamics inside a controller, for any parameter set.
+
+    Args:
+        model: The robot.
+        values: Standard parameters, (p,); a priori by default. Need not be physical: see `standard_from_base`.
+        load: Inertial parameters of the payload the controller knows of, (10,); none by default.
+        dead_band: Velocity band in which Coulomb compensation is interpolated, scalar or (n,); chosen by the
+            controller by default. [m/s or rad/s]
+    """
+
+    model: Model
+    values: FloatArray | None = None
+    load: FloatArray | None = None
+    dead_band: float | FloatArray | None = None
+
+    def __post_init__(self) -> None:
+        standard = self.model.mechanism.standard.values
+        values = frozen(standard if self.values is None else self.values)
+        load = frozen(np.zeros(10) if self.load is None else self.load)
+        check_shape(values, (len(standard),), "parameter values of the controller")
+        check_shape(load, (10,), "load of the controller")
+        object.__setattr__(self, "values", values)
+        object.__setattr__(self, "load", load)
+
+    def __call__(self, q: FloatArray, qd: FloatArray, qdd: FloatArray) -> FloatArray:
+        """Return motor efforts, (t, a). [N or N m]"""
+        model, rows = self.model, list(self.model.independent)
+        assert self.values is not None
+        assert self.load is not None
+        efforts = model.effort_kernel()(q, qd[:, rows], qdd[:, rows], model._band(self.dead_band), self.values,
+                                        self.load)[0]
+        return model.distribute(q, efforts)
+
+
+def standard_from_base(model: Model, base: BaseParameters, values: ArrayLike) -> tuple[FloatArray, FloatArray]:
+    """Return standard parameters (p,) and a load (10,) with the efforts of base parameter values.
+
+    The regressor of base parameters is the independent columns of the standard one, so base values on these columns
+    and zeros elsewhere give the same efforts at every motion, though not a physical robot.
+
+    Args:
+        model: The robot.
+        base: Its base parameters.
+        values: Values of these, (b,).
+    """
+    values = np.asarray(values, dtype=float)
+    check_shape(values, (len(base),), "base parameter values")
+    table = dict.fromkeys(model.mechanism.standard.names, 0.0)
+    load = dict.fromkeys(INERTIAL, 0.0)
+    for column, value in zip(base.independent, values):
+        name = base.standard[column]
+        if name.startswith("payload."):
+            load[name.rpartition(".")[2]] += value
+        else:
+            for member in model.resolve(name):
+                table[member] = float(value)
+    return np.array(list(table.values())), np.array(list(load.values()))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ControlSetup:
+    """What a controller is started with.
+
+    Args:
+        model: The robot, for kinematics and the nominal mass matrix.
+        reference: Motion to follow, lead-in included, (t,).
+        period: Of the controller. [s]
+        holding: Efforts that hold the robot at the start, (k, a): the integrators start there.
+        dead_band: That of the simulated friction, (n,). [m/s or rad/s]
+        load: Nominal payload of the first trial, (10,).
+    """
+
+    model: Model
+    reference: Motion
+    period: float
+    holding: FloatArray
+    dead_band: FloatArray
+    load: FloatArray
+
+
+class Loop(Protocol):
+    """A running controller."""
+
+    def command(self, k: int, position: FloatArray, velocity: FloatArray, free: FloatArray) -> FloatArray:
+        """Return efforts (k, a) at sample k; integrators of motors that are not free (saturated) stand still."""
+
+
+class Controller(Protocol):
+    """Settings of a controller."""
+
+    @property
+    def name(self) -> str:
+        """Short name."""
+
+    def start(self, setup: ControlSetup) -> Loop:
+        """Return the running loop."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PID:
+    """Decentralised PID on the actuated joints, optionally with feed-forward of velocity or of a model.
+
+        tau = F + Kp e + Ki int e + Kd (w qd_ref - qd),   e = q_ref - q
+
+    with w = 0 for the simple PID and w = 1 for BG13's "advanced PID with velocity feedforward"; F is zero, or the
+    inverse dynamics along the reference (AH09, Fig. 6). From a bandwidth: Kp = 3 M w^2, Kd = 3 M w, Ki = M w^3 with the
+    diagonal of the a-priori mass matrix at home, which puts all three poles of each axis at -w.
+
+    Args:
+        bandwidth: w. [rad/s] By default a tenth of the controller's rate, at most 100 rad/s (BG13).
+        velocity_feedforward: Let the derivative act on the error.
+        feedforward: Model of F, or None.
+        kp, ki, kd: Explicit gains instead, each a scalar or (a,). [N/m or N m/rad, per s, times s]
+    """
+
+    bandwidth: float | None = None
+    velocity_feedforward: bool = False
+    feedforward: InverseModel | None = None
+    kp: ArrayLike | None = None
+    ki: ArrayLike | None = None
+    kd: ArrayLike | None = None
+
+    def __post_init__(self) -> None:
+        given = [g is not None for g in (self.kp, self.ki, self.kd)]
+        if any(given) and not all(given):
+            raise InvalidInput("give all three gains kp, ki and kd, or a bandwidth")
+        _check_bandwidth(self.bandwidth)
+
+    @property
+    def name(self) -> str:
+        """`pid`, `pid+` or `feedforward`."""
+        return "feedforward" if self.feedforward is not None else "pid+" if self.velocity_feedforward else "pid"
+
+    def gains(self, model: Model, rate: float) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return kp, ki, kd, each (a,)."""
+        motors = len(model.actuated)
+        if self.kp is not None and self.ki is not None and self.kd is not None:
+            kp, ki, kd = (np.broadcast_to(np.asarray(g, dtype=float), (motors,)) for g in (self.kp, self.ki, self.kd))
+            return kp, ki, kd
+        w = default_bandwidth(rate) if self.bandwidth is None else self.bandwidth
+        mass = nominal_mass(model)
+        return 3 * mass * w**2, mass * w**3, 3 * mass * w
+
+    def start(self, setup: ControlSetup) -> Loop:
+        """Return the running loop."""
+        return _PIDLoop(self, setup)
+
+
+class _PIDLoop:
+    def __init__(self, settings: PID, setup: ControlSetup) -> None:
+        motors = list(setup.model.actuated)
+        reference = setup.reference
+        self._kp, self._ki, self._kd = settings.gains(setup.model, 1 / setup.period)
+        self._period = setup.period
+        self._position = np.ascontiguousarray(reference.q[:, motors])
+        self._rate = reference.qd[:, motors] * (1.0 if settings.velocity_feedforward or settings.feedforward else 0.0)
+        self._feed = np.zeros_like(self._position)
+        if settings.feedforward is not None:
+            self._feed = _with_band(settings.feedforward, setup.dead_band)(reference.q, reference.qd, reference.qdd)
+            check_shape(self._feed, self._position.shape, "feed-forward efforts")
+        self._integral = setup.holding - self._feed[0]  # [N or N m]
+
+    def command(self, k: int, position: FloatArray, velocity: FloatArray, free: FloatArray) -> FloatArray:
+        error = self._position[k] - position
+        self._integral = self._integral + self._ki * self._period * error * free
+        effort: FloatArray = (self._feed[k] + self._kp * error + self._integral
+                              + self._kd * (self._rate[k] - velocity))
+        return effort
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ComputedTorque:
+    """Computed torque control: the model makes every axis a triple integrator chain with the same poles.
+
+        tau = ID(q, qd, qdd_ref + 3 w ed + 3 w^2 e + w^3 int e)
+
+    with the configuration found from the measured motors on every sample. Same poles as the PID of that bandwidth
+    (BG13 keeps 100 rad/s for the linear part of all its laws).
+
+    Args:
+        inverse: The model; the robot's a-priori parameters with the nominal payload by default.
+        bandwidth: w. [rad/s] As for the PID.
+    """
+
+    inverse: InverseModel | None = None
+    bandwidth: float | None = None
+
+    def __post_init__(self) -> None:
+        _check_bandwidth(self.bandwidth)
+
+    @property
+    def name(self) -> str:
+        """`ctc`."""
+        return "ctc"
+
+    def start(self, setup: ControlSetup) -> Loop:
+        """Return the running loop."""
+        return _ComputedTorqueLoop(self, setup)
+
+
+class _ComputedTorqueLoop:
+    def __init__(self, settings: ComputedTorque, setup: ControlSetup) -> None:
+        model = setup.model
+        # The sign of a measured velocity that crosses zero must not chatter: five times the plant's band.
+        self._inverse = _with_band(settings.inverse or nominal_model(setup), 5 * setup.dead_band)
+        self._w = default_bandwidth(1 / setup.period) if settings.bandwidth is None else settings.bandwidth
+        self._closing = closing_kernel(model)
+        self._reference = setup.reference
+        self._motors = list(model.actuated)
+        self._leading = list(model.loops.partitions["actuated"].independent)
+        self._columns = [self._motors.index(i) for i in self._leading]
+        self._period = setup.period
+        trials = len(setup.holding)
+        self._q = np.repeat(setup.reference.q[:1], trials, axis=0)
+        self._qd = np.repeat(setup.reference.qd[:1], trials, axis=0)
+        self._integral = np.zeros((trials, len(self._leading)))
+        # A constant effort that the model lacks at the start (wrong gravity) is held from the beginning.
+        still = np.zeros_like(self._q)
+        self._held = setup.holding - self._inverse(self._q, still, still)
+
+    def command(self, k: int, position: FloatArray, velocity: FloatArray, free: FloatArray) -> FloatArray:
+        w, lead = self._w, self._leading
+        ref = self._reference
+        error = ref.q[k, lead] - position[:, self._columns]
+        rate = ref.qd[k, lead] - velocity[:, self._columns]
+        self._integral = self._integral + self._period * error * free[:, self._columns]
+        wanted = ref.qdd[k, lead] + 3 * w * rate + 3 * w**2 * error + w**3 * self._integral
+        guess = self._q + self._period * self._qd
+        guess[:, self._motors] = position
+        self._q, self._qd, qdd, _ = self._closing(guess, np.ascontiguousarray(velocity[:, self._columns]), wanted)
+        return self._inverse(self._q, self._qd, qdd) + self._held
+
+
+def nominal_model(setup: ControlSetup) -> RobotModel:
+    """Return the a-priori model with the nominal payload."""
+    return RobotModel(model=setup.model, load=setup.load)
+
+
+def _with_band(inverse: InverseModel, dead_band: FloatArray) -> InverseModel:
+    """Give a model that has no dead band of its own this one."""
+    if isinstance(inverse, RobotModel) and inverse.dead_band is None:
+        return replace(inverse, dead_band=dead_band)
+    return inverse
+
+
+def nominal_mass(model: Model) -> FloatArray:
+    """Return what each motor feels at home without payload, (a,): the diagonal of the mass matrix. [kg or kg m2]
+
+    Redundant robots: 1 / (E_act M^-1 E_act^T)_jj, the mass a single motor accelerates.
+    """
+    mass = model.mass_matrix(model.home[None])[0]
+    if not model.loops.redundant:
+        return np.asarray(np.diag(mass)[[model.independent.index(i) for i in model.actuated]])
+    act = model.kinematics.closure_map(model.home[None])[0][list(model.actuated)]
+    return np.asarray(1 / np.diag(act @ np.linalg.solve(mass, act.T)))
+
+
+def default_bandwidth(rate: float) -> float:
+    """Return a tenth of the controller's rate [Hz], at most 100 rad/s."""
+    return min(100.0, 0.1 * rate)
+
+
+def _check_bandwidth(bandwidth: float | None) -> None:
+    if bandwidth is not None and not (np.isfinite(bandwidth) and bandwidth > 0):
+        raise InvalidInput(f"the bandwidth is {bandwidth} rad/s, expected a positive number", bandwidth=bandwidth)

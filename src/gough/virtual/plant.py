@@ -1,0 +1,182 @@
+"""The robot that is simulated: configuration and velocity in, those a controller period later out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from gough.arrays import FloatArray, check_finite, check_shape, frozen
+from gough.engine.model import Model
+from gough.engine.stepping import runge_kutta_kernel
+from gough.errors import InvalidInput
+
+STABLE = 1.2  # friction rate times step; the classical Runge-Kutta method is stable below 2.78
+MOST_SUBSTEPS = 200
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PlantSettings:
+    """What a plant is built from; k trials advance together.
+
+    Args:
+        model: The robot.
+        values: Standard parameters of each trial, (k, p).
+        load: Inertial parameters of the payload of each trial about the load body's frame, (k, 10).
+        dead_band: Half-width of the velocity band in which Coulomb friction grows linearly, (n,). [m/s or rad/s]
+        period: Of the controller. [s]
+        substeps: Steps of the integrator in a period.
+    """
+
+    model: Model
+    values: FloatArray
+    load: FloatArray
+    dead_band: FloatArray
+    period: float
+    substeps: int
+
+    def __post_init__(self) -> None:
+        for name in ("values", "load", "dead_band"):
+            object.__setattr__(self, name, frozen(getattr(self, name)))
+            check_finite(getattr(self, name), name)
+        check_shape(self.values, (None, len(self.model.mechanism.standard)), "parameter values")
+        check_shape(self.load, (len(self.values), 10), "load")
+        check_shape(self.dead_band, (len(self.model.mechanism.joints),), "dead band")
+
+    @property
+    def trials(self) -> int:
+        """Number of trials."""
+        return len(self.values)
+
+
+class Sample(NamedTuple):
+    """The robot at a controller sample, under the efforts that follow it.
+
+    Args:
+        q: All coordinates with the loops closed, (k, n).
+        velocity: Of the rows, (k, m).
+        acceleration: Of the rows, (k, m).
+        check: Quality of the closures over the period that follows, (k,); rounding unless near a singularity.
+    """
+
+    q: FloatArray
+    velocity: FloatArray
+    acceleration: FloatArray
+    check: FloatArray
+
+
+class Plant(Protocol):
+    """A robot to simulate. The state is the plant's own business."""
+
+    def start(self, q: FloatArray, qd: FloatArray) -> Any:
+        """Return the state at a configuration (k, n) with the loops closed and a velocity (k, n)."""
+
+    def read(self, state: Any) -> tuple[FloatArray, FloatArray]:
+        """Return position and velocity of the motors, each (k, a)."""
+
+    def step(self, state: Any, effort: FloatArray) -> tuple[Sample, Any]:
+        """Advance by one controller period.
+
+        Args:
+            state: From `start` or the last step.
+            effort: Motor efforts at 2 substeps + 1 evenly spaced moments of the period, both ends included, (g, k, a).
+
+        Returns:
+            The sample at the start of the period and the state at its end.
+        """
+
+
+PlantFactory = Callable[[PlantSettings], Plant]
+RowState = tuple[FloatArray, FloatArray]  # q (k, n) with loops almost closed, velocity of the rows (k, m)
+
+
+class GoughPlant:
+    """Our own closed-chain equations, integrated in the coordinates of the rows by the classical Runge-Kutta method.
+
+    Loops are closed by a Newton step at every evaluation, so they do not drift. Coulomb friction is fs sign(qd) with
+    the sign linear inside the dead band: a robot "at rest" creeps at most at the band, and samples of the motion obey
+    the inverse dynamics with that dead band exactly. The steps resolve the band: see `friction_substeps`.
+    """
+
+    def __init__(self, settings: PlantSettings) -> None:
+        self._settings = settings
+        self._kernel = runge_kutta_kernel(settings.model)
+        self._rows = list(settings.model.independent)
+        self._motors = list(settings.model.actuated)
+        self._h = np.array([settings.period / settings.substeps])
+        self._shared = [_shared(settings.values), _shared(settings.load)]
+
+    def start(self, q: FloatArray, qd: FloatArray) -> RowState:
+        """Return the state."""
+        return np.array(q), np.ascontiguousarray(qd[:, self._rows])
+
+    def read(self, state: RowState) -> tuple[FloatArray, FloatArray]:
+        """Return position and velocity of the motors."""
+        q, v = state
+        if not self._settings.model.loops.redundant:
+            order = [self._rows.index(i) for i in self._motors]
+            return q[:, self._motors], v[:, order]
+        E = self._settings.model.kinematics.closure_map(q)
+        return q[:, self._motors], np.einsum("kam,km->ka", E[:, self._motors], v)
+
+    def step(self, state: RowState, effort: FloatArray) -> tuple[Sample, RowState]:
+        """Advance by one controller period."""
+        q, v = state
+        sample = Sample(q, v, v, np.zeros(len(q)))
+        efforts = np.moveaxis(effort, 0, -1)  # (k, a, g)
+        for i in range(self._settings.substeps):
+            tau = np.ascontiguousarray(efforts[:, :, 2 * i:2 * i + 3])
+            closed, acceleration, q, v_end, check = self._kernel(q, v, tau, self._h, self._settings.dead_band,
+                                                                 *self._shared)
+            if i == 0:
+                sample = Sample(closed, v, acceleration, check.reshape(-1))
+            sample = sample._replace(check=np.maximum(sample.check, check.reshape(-1)))
+            v = v_end
+        return sample, (q, v)
+
+
+def _shared(values: FloatArray) -> FloatArray:
+    """Return one row if all trials share it: kernels then read it once."""
+    return values[0] if (values == values[0]).all() else values
+
+
+def friction_substeps(model: Model, values: FloatArray, load: FloatArray, dead_band: FloatArray, q: FloatArray,
+                      period: float) -> int:
+    """Return how many integrator steps a controller period needs.
+
+    Inside the dead band friction is a viscous force with the fast rate max eig(M^-1 D), D = E^T diag(fs / band + fv) E;
+    the product of rate and step is kept below 1.2. At least two steps, so that the controlled motion is resolved to
+    (bandwidth h)^4.
+
+    Args:
+        model: The robot.
+        values: Standard parameters of the trials, (k, p).
+        load: Payloads, (k, 10).
+        dead_band: (n,). [m/s or rad/s]
+        q: Configurations to look at, loops closed, (s, n).
+        period: Of the controller. [s]
+
+    Raises:
+        InvalidInput: The dead band is so narrow that more than 200 steps would be needed.
+    """
+    m = model.degrees_of_freedom
+    positive = dead_band[dead_band > 0]
+    small = 1e-3 * float(positive.min()) if positive.size else 1e-6
+    fastest = 0.0
+    for chi, extra in {(tuple(a), tuple(b)): (a, b) for a, b in zip(values, load)}.values():
+        mass = model.mass_matrix(q, chi, load=extra)
+        damping = np.empty_like(mass)
+        for j in range(m):
+            nudge = np.zeros((len(q), m))
+            nudge[:, j] = small
+            ahead, back = (model.bias(q, s * nudge, chi, load=extra, dead_band=dead_band) for s in (1, -1))
+            damping[:, :, j] = (ahead - back) / (2 * small)
+        fastest = max(fastest, float(np.abs(np.linalg.eigvals(np.linalg.solve(mass, damping))).max()))
+    count = max(2, int(np.ceil(fastest * period / STABLE)))
+    if count > MOST_SUBSTEPS:
+        raise InvalidInput(
+            f"the dead band of friction is too narrow: its rate of {fastest:.3g} 1/s needs {count} integrator steps in "
+            f"a controller period of {period:g} s, at most {MOST_SUBSTEPS} are allowed; widen dead_band", rate=fastest)
+    return count

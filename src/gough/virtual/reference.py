@@ -1,0 +1,189 @@
+"""What the controller is asked to follow, checked before anything moves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from gough.arrays import FloatArray
+from gough.engine.loops import By
+from gough.engine.model import Model
+from gough.errors import InvalidTrajectory, LoopNotClosed, SingularConfiguration, nearest
+from gough.motion import Motion
+from gough.trajectory import Trajectory
+
+NEAR = 1e-4  # ratio of singular values of the scaled closures taken as too close to a singularity
+WHOLE = 1e-6  # how far a period may be from a whole number of samples
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Reference:
+    """A trajectory at the controller's samples.
+
+    Args:
+        motion: All coordinates, lead-in included; time is negative there, (t,).
+        lead: Samples of the lead-in.
+        period_samples: Samples of one period, or None.
+    """
+
+    motion: Motion
+    lead: int
+    period_samples: int | None
+
+
+def build_reference(model: Model, trajectory: Trajectory, rate: float, periods: int | None = None,
+                    lead_in: int = 1) -> Reference:
+    """Return the motion of all coordinates along a trajectory, after checking that the robot can follow it.
+
+    A periodic trajectory is preceded by `lead_in` periods along the same path whose pace rises smoothly from rest
+    within the first half period, so that the recorded periods repeat. Task coordinates the trajectory does not name
+    stay at home.
+
+    Args:
+        model: The robot.
+        trajectory: Of task or of actuated coordinates.
+        rate: Of the controller. [Hz]
+        periods: How many periods to run; all of the trajectory's by default.
+        lead_in: Periods before the first recorded one.
+
+    Raises:
+        InvalidTrajectory: Made for another robot, coordinates or units that are not the robot's, a period that is not
+            a whole number of samples, limits exceeded, out of reach, or through a singularity; carries time and joint.
+    """
+    by = driven_by(model, trajectory)
+    period = trajectory.period
+    if period is None:
+        if periods not in (None, 1):
+            raise InvalidTrajectory(f"the trajectory does not repeat, but {periods} periods were asked for; use one",
+                                    periods=periods)
+        motion = _motion(model, trajectory, trajectory.times(rate), None, by)
+        _check(model, motion, by)
+        return Reference(motion=motion, lead=0, period_samples=None)
+    count = periods if periods is not None else max(1, round(trajectory.duration / period))
+    if count < 1 or lead_in < 0:
+        raise InvalidTrajectory(f"{count} periods after a lead-in of {lead_in}; expected at least one and zero",
+                                periods=count)
+    samples = round(period * rate)
+    if samples < 2 or abs(period * rate - samples) > WHOLE * max(samples, 1):
+        raise InvalidTrajectory(
+            f"a period of {period:.9g} s is {period * rate:.9g} samples at {rate:g} Hz, expected a whole number; use a "
+            f"period of {max(samples, 2) / rate:.9g} s", period=period, rate=rate)
+    once = _motion(model, trajectory, np.arange(samples) / rate, None, by)
+    _check(model, once, by)
+    lead = lead_in * samples
+    parts = [once] * count
+    if lead:
+        time = np.arange(-lead, 0) / rate
+        pace = _pace(time + lead / rate, period / 2)
+        parts.insert(0, _motion(model, trajectory, time, pace, by, start=once.q[-1]))
+    joined = {name: np.concatenate([getattr(part, name) for part in parts])
+              for name in ("q", "qd", "qdd", "closure_residual")}
+    motion = Motion(coordinates=once.coordinates, time=np.arange(-lead, count * samples) / rate, **joined)
+    return Reference(motion=motion, lead=lead, period_samples=samples)
+
+
+def driven_by(model: Model, trajectory: Trajectory) -> By:
+    """Return whether a trajectory moves task or actuated coordinates of the robot.
+
+    Raises:
+        InvalidTrajectory: Made for another robot, or coordinates or units that are not the robot's.
+    """
+    mechanism = model.mechanism
+    if trajectory.robot and trajectory.robot != mechanism.name:
+        raise InvalidTrajectory(f"the trajectory was made for the robot '{trajectory.robot}', not for "
+                                f"'{mechanism.name}'", robot=trajectory.robot)
+    by: By = "task" if trajectory.coordinates[0] in mechanism.task else "actuated"
+    valid = mechanism.task if by == "task" else mechanism.actuated
+    for name, unit in zip(trajectory.coordinates, trajectory.units):
+        if name not in valid:
+            raise InvalidTrajectory(
+                f"the trajectory moves '{name}', but '{mechanism.name}' follows its task coordinates or its actuated "
+                f"joints, all of one kind{nearest(name, (*mechanism.task, *mechanism.actuated))}", joint=name)
+        if unit != mechanism.joint(name).unit:
+            raise InvalidTrajectory(f"the trajectory moves '{name}' in {unit}, but the robot in "
+                                    f"{mechanism.joint(name).unit}", joint=name)
+    if by not in model.loops.partitions or (by == "actuated" and model.loops.redundant):
+        raise InvalidTrajectory(
+            f"'{mechanism.name}' cannot be led by its {by} coordinates: {len(valid)} of them for "
+            f"{model.degrees_of_freedom} degrees of freedom; use the other kind")
+    return by
+
+
+def _pace(elapsed: FloatArray, ramp: float) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return path time s, ds/dt and d2s/dt2 of a lead-in that ends at s = 0 at full pace, each (t,).
+
+    ds/dt = 10 u^3 - 15 u^4 + 6 u^5, u = elapsed / ramp; half a ramp of path time is lost on the way.
+    """
+    u = np.minimum(elapsed / ramp, 1.0)
+    end = elapsed[-1] + (elapsed[1] - elapsed[0])
+    along = ramp * (u**6 - 3 * u**5 + 2.5 * u**4) + np.maximum(elapsed - ramp, 0.0)
+    return (along - (end - ramp / 2), 6 * u**5 - 15 * u**4 + 10 * u**3, 30 * (u**4 - 2 * u**3 + u**2) / ramp)
+
+
+def _motion(model: Model, trajectory: Trajectory, time: FloatArray,
+            pace: tuple[FloatArray, FloatArray, FloatArray] | None, by: By, start: FloatArray | None = None) -> Motion:
+    """Return the motion of all coordinates at times, along the path at another pace if one is given."""
+    s, sd, sdd = (time, np.ones_like(time), np.zeros_like(time)) if pace is None else pace
+    position, velocity, acceleration = trajectory.at(s)
+    acceleration = acceleration * sd[:, None]**2 + velocity * sdd[:, None]
+    velocity = velocity * sd[:, None]
+    mechanism = model.mechanism
+    independent = [mechanism.coordinates[i] for i in model.loops.partitions[by].independent]
+    full = np.zeros((3, len(time), len(independent)))
+    full[0] = model.home[list(model.loops.partitions[by].independent)]
+    for column, name in enumerate(trajectory.coordinates):
+        full[:, :, independent.index(name)] = position[:, column], velocity[:, column], acceleration[:, column]
+    try:
+        return model.kinematics.motion(time, full[0], full[1], full[2], by, start=start)
+    except (LoopNotClosed, SingularConfiguration) as error:
+        raise InvalidTrajectory(f"'{mechanism.name}' cannot follow the trajectory: {error}", **error.numbers) from error
+
+
+def _check(model: Model, motion: Motion, by: By) -> None:
+    """Raise if the motion exceeds limits of actuated or task coordinates or meets a singularity."""
+    for i, joint in enumerate(model.mechanism.joints):
+        limits = joint.limits
+        low, high = limits.position or (-np.inf, np.inf)
+        for word, values, lowest, highest, unit in (
+                ("position", motion.q[:, i], low, high, joint.unit),
+                ("velocity", motion.qd[:, i], -(limits.velocity or np.inf), limits.velocity or np.inf,
+                 f"{joint.unit}/s"),
+                ("acceleration", motion.qdd[:, i], -(limits.acceleration or np.inf), limits.acceleration or np.inf,
+                 f"{joint.unit}/s2")):
+            slack = 1e-9 * max(abs(x) for x in (lowest, highest, 1.0) if np.isfinite(x))
+            beyond = (values < lowest - slack) | (values > highest + slack)
+            if beyond.any():
+                first = int(np.argmax(beyond))
+                worst = values[beyond][np.argmax(np.abs(values[beyond]))]
+                raise InvalidTrajectory(
+                    f"the trajectory takes '{joint.name}' beyond its {word} limits at t = {motion.time[first]:.4g} s: "
+                    f"{worst:.4g} {unit} at worst, allowed {lowest:.4g} to {highest:.4g}; make it smaller or slower",
+                    joint=joint.name, time=float(motion.time[first]), value=float(worst))
+    _check_singularities(model, motion)
+
+
+def _check_singularities(model: Model, motion: Motion) -> None:
+    """Raise where the motors stop determining the platform, or between samples where they did.
+
+    The determinant of the closures' dependent columns changes sign across a Type-2 singularity.
+    """
+    part = model.loops.partitions["actuated"]
+    if not part.dependent:
+        return
+    every = max(1, len(motion) // 1000)
+    q, time = motion.q[::every], motion.time[::every]
+    K = model.kinematics._jacobian()(q, np.zeros_like(q))[0].reshape(len(q), -1, q.shape[1])
+    scaled = np.stack([model.loops.scaled(k) for k in K])[:, :, list(part.dependent)]
+    _, values, directions = np.linalg.svd(scaled)
+    ratio = values[:, -1] / values[:, 0]
+    sign = np.linalg.slogdet(scaled[:, list(part.rows)])[0]
+    bad = ratio < NEAR
+    bad[1:] |= sign[1:] != sign[0]
+    if bad.any():
+        k = int(np.argmax(bad))
+        moves = model.mechanism.coordinates[part.dependent[int(np.argmax(np.abs(directions[k, -1])))]]
+        raise InvalidTrajectory(
+            f"the trajectory meets a singularity at about t = {time[k]:.4g} s: with all motors locked '{moves}' can "
+            f"still move (singular value ratio {ratio[k]:.1e}); keep away from this pose",
+            joint=moves, time=float(time[k]), singular_value=float(ratio[k]))

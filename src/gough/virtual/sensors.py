@@ -1,0 +1,98 @@
+"""What the controller's computer sees: quantised, noisy positions; noisy efforts or currents. Everything is seeded."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from gough.arrays import FloatArray, check_shape
+from gough.errors import InvalidInput
+from gough.mechanism.types import Noise
+
+
+def effort_covariance(noise: Noise, motors: int) -> FloatArray:
+    """Return sigma^2 ((1 - rho) 1 + rho 1 1^T), the covariance of effort noise between motors, (a, a).
+
+    Raises:
+        InvalidInput: A correlation that no a motors can have (below -1/(a - 1) or above 1).
+    """
+    low = -1.0 / (motors - 1) if motors > 1 else -1.0
+    if not low <= noise.correlation <= 1:
+        raise InvalidInput(f"the correlation of effort noise is {noise.correlation}, expected {low:.3g} to 1 for "
+                           f"{motors} motors", correlation=noise.correlation)
+    rho = noise.correlation
+    return noise.effort**2 * ((1 - rho) * np.eye(motors) + rho * np.ones((motors, motors)))
+
+
+def draw_correlated(rng: np.random.Generator, covariance: ArrayLike, samples: int) -> FloatArray:
+    """Return white noise with a covariance between its columns, (t, a).
+
+    Raises:
+        InvalidInput: Not a covariance matrix.
+    """
+    covariance = np.asarray(covariance, dtype=float)
+    check_shape(covariance, (len(covariance),) * 2, "noise covariance")
+    values, vectors = np.linalg.eigh(covariance)
+    if not np.allclose(covariance, covariance.T) or values.min(initial=0.0) < -1e-9 * max(values.max(initial=0.0), 1.0):
+        raise InvalidInput("the noise covariance is not symmetric and positive semi-definite",
+                           smallest=float(values.min(initial=0.0)))
+    white = rng.standard_normal((samples, len(covariance)))
+    return np.asarray(white @ (vectors * np.sqrt(np.maximum(values, 0.0))).T)
+
+
+def measure_positions(rng: np.random.Generator, position: FloatArray, noise: Noise) -> FloatArray:
+    """Return positions with white noise, then rounded to the encoder's steps, same shape. [m or rad]"""
+    if noise.position < 0 or (noise.resolution is not None and noise.resolution <= 0):
+        raise InvalidInput(f"position noise {noise.position} and encoder step {noise.resolution}: expected at least "
+                           "zero and above zero")
+    seen = position + noise.position * rng.standard_normal(position.shape)
+    return seen if noise.resolution is None else np.round(seen / noise.resolution) * noise.resolution
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Feedback:
+    """Measured instead of true positions and velocities in the loop.
+
+    The velocity is the difference of measured positions through a first-order low-pass. Noise fed back makes position
+    and effort errors correlate (AH09, section 3.2); every trial then has noise of its own and is a simulation of its
+    own.
+
+    Args:
+        noise: Of the position sensors.
+        cutoff: Of the velocity filter. [rad/s]
+        seed: Of the random numbers.
+    """
+
+    noise: Noise
+    cutoff: float = 1000.0
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if not self.cutoff > 0:
+            raise InvalidInput(f"the cut-off of the velocity filter is {self.cutoff} rad/s, expected above zero")
+
+
+class FeedbackLoop:
+    """The running sensors of a simulation.
+
+    Args:
+        settings: Kind of sensors.
+        position, velocity: At the start, (k, a).
+        period: Of the controller. [s]
+    """
+
+    def __init__(self, settings: Feedback, position: FloatArray, velocity: FloatArray, period: float) -> None:
+        self._settings, self._period = settings, period
+        self._rng = np.random.default_rng(settings.seed)
+        self._last = measure_positions(self._rng, position - period * velocity, settings.noise)
+        self._velocity = velocity
+        self._share = 1 - np.exp(-settings.cutoff * period)
+
+    def measure(self, position: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return position and velocity as the controller sees them, each (k, a)."""
+        seen = measure_positions(self._rng, position, self._settings.noise)
+        self._velocity = self._velocity + self._share * ((seen - self._last) / self._period - self._velocity)
+        self._last = seen
+        return seen, self._velocity

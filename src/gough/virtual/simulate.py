@@ -1,0 +1,269 @@
+"""Closed-loop experiments on the virtual robot."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from gough.arrays import FloatArray, check_shape
+from gough.engine.model import Model
+from gough.errors import InvalidInput, SimulationFailed, nearest
+from gough.mechanism.types import Mechanism
+from gough.signals.recording import Recording
+from gough.trajectory import Trajectory
+from gough.virtual.actuators import Actuator, IdealDrive
+from gough.virtual.controllers import PID, ComputedTorque, Controller, ControlSetup, RobotModel
+from gough.virtual.plant import GoughPlant, Plant, PlantFactory, PlantSettings, Sample, friction_substeps
+from gough.virtual.reference import Reference, build_reference
+from gough.virtual.sensors import Feedback, FeedbackLoop
+from gough.virtual.simulation import Simulation, record
+
+CONTROLLERS = ("pid", "pid+", "feedforward", "ctc")
+PLANTS = ("gough", "pinocchio", "mujoco")
+BAND = 5e-3  # default dead band of friction, relative to the largest speed of a joint along the reference
+TRUSTED = 1e-6  # check value of the closures beyond which the robot is as good as singular
+
+
+def simulate(model: Model | Mechanism, trajectory: Trajectory, *, controller: Controller | str = "ctc",
+             plant: PlantFactory | str = "gough", payload: str | Sequence[str | None] | None = None,
+             values: ArrayLike | Mapping[str, float] | None = None, gains: ArrayLike | None = None,
+             believed_gains: ArrayLike | None = None, actuator: Actuator | None = None, periods: int | None = None,
+             rate: float | None = None, sampling: float | None = None, lead_in: int = 1,
+             dead_band: ArrayLike | None = None, substeps: int | None = None, feedback: Feedback | None = None,
+             progress: Callable[[float], None] | None = None) -> Simulation:
+    """Run a robot along a trajectory in closed loop and return its true motion and efforts.
+
+    Trials with different parameters or payloads advance together. Sensor noise is drawn afterwards by `record`, so
+    experiments that differ only in noise are one simulation.
+
+    Args:
+        model: The robot.
+        trajectory: Of task or actuated coordinates.
+        controller: `pid`, `pid+` (velocity feed-forward), `feedforward` (a-priori model), `ctc`, or settings.
+        plant: `gough`, `pinocchio`, `mujoco`, or a function that builds one.
+        payload: Name of the payload carried or None, or one for each trial.
+        values: True standard parameters, (p,) or (k, p), or changes by name; a priori by default.
+        gains: True drive gains, (a,); the robot file's by default.
+        believed_gains: Drive gains by which the controller turns efforts into currents, (a,); the true ones by default.
+        actuator: Ideal drive by default.
+        periods: Periods to record; all of the trajectory's by default.
+        rate: Of the controller; the robot file's by default. [Hz]
+        sampling: Of the record, a whole fraction of the rate; the rate by default. [Hz]
+        lead_in: Periods run before the first recorded one.
+        dead_band: Velocity band in which Coulomb friction grows linearly, scalar or (n,); by default 0.5 % of the
+            largest speed of each joint along the reference, at least a tenth of that of the fastest joint of its kind.
+            [m/s or rad/s]
+        substeps: Integrator steps in a controller period; chosen by `friction_substeps` by default.
+        feedback: Let the controller see measured positions; true ones by default.
+        progress: Called now and then with the fraction done.
+
+    Raises:
+        InvalidTrajectory: The robot cannot follow it; said before simulating, with time and joint.
+        InvalidInput: Unknown payload, controller or plant, rates that do not fit.
+        SimulationFailed: The loop is unstable or met a singularity; carries time and joint.
+    """
+    model = Model(model) if isinstance(model, Mechanism) else model
+    rate = model.mechanism.noise.rate if rate is None else rate
+    every = _check_rates(rate, sampling)
+    payloads, load, chi = _trials(model, payload, values)
+    reference = build_reference(model, trajectory, rate, periods, lead_in)
+    band = _dead_band(model, reference, dead_band)
+    if substeps is None:
+        some = reference.motion.q[::max(1, len(reference.motion) // 20)]
+        substeps = friction_substeps(model, chi, load, band, some, 1 / rate)
+    if substeps < 1:
+        raise InvalidInput(f"{substeps} integrator steps in a period, expected at least one")
+    settings = PlantSettings(model=model, values=chi, load=load, dead_band=band, period=1 / rate, substeps=substeps)
+    factory = _plant_factory(plant) if isinstance(plant, str) else plant
+    law = _controller(controller, model, load[0]) if isinstance(controller, str) else controller
+    true_gains = _gains(model, gains)
+    believed = true_gains if believed_gains is None else _gains(model, believed_gains)
+    ratio = np.ones(len(model.actuated)) if true_gains is None or believed is None else true_gains / believed
+    log = _run(settings, reference, factory(settings), law, actuator or IdealDrive(), ratio, feedback, every, progress)
+    kept = slice(reference.lead, None, every)
+    period = reference.period_samples
+    return Simulation(
+        model=model, plant=plant if isinstance(plant, str) else type(plant).__name__, controller=law.name,
+        time=reference.motion.time[kept], reference=reference.motion.q[kept][:, list(model.actuated)], dead_band=band,
+        gains=true_gains, payloads=payloads, period_samples=period // every if period and period % every == 0 else None,
+        **log)
+
+
+def experiment(model: Model | Mechanism, trajectory: Trajectory, *, seed: int = 0, **options: object) -> Recording:
+    """Return the recording of one simulated experiment: `record(simulate(...), seed=seed)`."""
+    return record(simulate(model, trajectory, **options), seed=seed)  # type: ignore[arg-type]
+
+
+def _run(settings: PlantSettings, reference: Reference, plant: Plant, law: Controller, actuator: Actuator,
+         ratio: FloatArray, feedback: Feedback | None, every: int, progress: Callable[[float], None] | None,
+         ) -> dict[str, FloatArray]:
+    """Step controller, drives and robot through the reference; return what `Simulation` keeps."""
+    model, motion, trials = settings.model, reference.motion, settings.trials
+    total, lead, motors = len(motion), reference.lead, len(model.actuated)
+    kept = -(-(total - lead) // every)
+    n, m = len(model.home), model.degrees_of_freedom
+    log = {"q": np.empty((trials, kept, n)), "velocity": np.empty((trials, kept, m)),
+           "acceleration": np.empty((trials, kept, m)), "effort": np.empty((trials, kept, motors)),
+           "mean_effort": np.empty((trials, kept, motors)), "saturated": np.zeros((trials, motors))}
+    limit = np.array([model.mechanism.joints[i].limits.effort or np.inf for i in model.actuated])
+    watch = _Watch(model, reference)
+    state = plant.start(*(np.repeat(x[:1], trials, axis=0) for x in (motion.q, motion.qd)))
+    holding = _holding(settings, motion.q[0])
+    loop = law.start(ControlSetup(model=model, reference=motion, period=settings.period, holding=holding / ratio,
+                                  dead_band=settings.dead_band, load=settings.load[0]))
+    sensors = None if feedback is None else FeedbackLoop(feedback, *plant.read(state), settings.period)
+    drive = actuator.start(holding)
+    before, free = holding, np.ones_like(holding)
+    for k in range(total):
+        position, velocity = plant.read(state)
+        watch.follow(k, position)
+        if sensors is not None:
+            position, velocity = sensors.measure(position)
+        wanted = loop.command(k, position, velocity, free) * ratio
+        command = np.clip(wanted, -limit, limit)
+        free = (command == wanted).astype(float)
+        watch.drives(k, command, free)
+        efforts, drive = actuator.drive(drive, command, settings.period, 2 * settings.substeps + 1)
+        sample, state = plant.step(state, efforts)
+        watch.closures(k, sample)
+        if k >= lead:
+            log["saturated"] += 1 - free
+            if (k - lead) % every == 0:
+                at = (k - lead) // every
+                log["q"][:, at], log["velocity"][:, at], log["acceleration"][:, at] = sample[:3]
+                log["effort"][:, at], log["mean_effort"][:, at] = efforts[0], (before + efforts[0]) / 2
+        before = efforts[-1]
+        if progress is not None and (k % 200 == 199 or k == total - 1):
+            progress((k + 1) / total)
+    return log
+
+
+class _Watch:
+    """Stops a simulation that has gone wrong, with time and joint."""
+
+    def __init__(self, model: Model, reference: Reference) -> None:
+        self._model, self._motion = model, reference.motion
+        self._target = reference.motion.q[:, list(model.actuated)]
+        joints = [model.mechanism.joints[i] for i in model.actuated]
+        self._reach = np.array([
+            0.5 * (j.limits.position[1] - j.limits.position[0]) if j.limits.position
+            else 1.0 if j.kind == "revolute" else model.loops.length for j in joints])
+        self._last: FloatArray = np.zeros(len(joints))
+        self._flips: FloatArray = np.zeros(len(joints))
+
+    def _fail(self, k: int, badness: FloatArray, what: str) -> SimulationFailed:
+        """Return the error for the motor of greatest badness, (k, a)."""
+        motor = int(np.argmax(np.where(np.isfinite(badness), badness, np.inf).max(axis=0)))
+        joint, time = self._model.mechanism.actuated[motor], float(self._motion.time[k])
+        return SimulationFailed(f"{what} at t = {time:.4g} s, joint '{joint}'; lower the gains or the bandwidth, raise "
+                                "the controller's rate, or keep away from singular poses", time=time, joint=joint)
+
+    def follow(self, k: int, position: FloatArray) -> None:
+        """Raise if a motor is half its stroke away from its reference, or nowhere."""
+        away = np.abs(position - self._target[k]) / self._reach
+        if not (away < 1).all():
+            raise self._fail(k, away, "the loop is unstable: the robot leaves its reference")
+
+    def drives(self, k: int, command: FloatArray, free: FloatArray) -> None:
+        """Raise if a motor hammers from one limit to the other: a leaky count of saturated changes of sign."""
+        self._flips = 0.98 * self._flips + ((command * self._last < 0) & (free == 0))
+        self._last = command
+        if (self._flips > 20).any():
+            raise self._fail(k, np.atleast_2d(self._flips), "the loop is unstable: a motor hammers between its limits")
+
+    def closures(self, k: int, sample: Sample) -> None:
+        """Raise if the loops cannot be closed any more."""
+        if not (sample.check < TRUSTED).all():
+            away = np.abs(sample.q[:, list(self._model.actuated)] - self._target[k]) / self._reach
+            raise self._fail(k, away, "the robot has run into a singularity or out of its workspace")
+
+
+def _holding(settings: PlantSettings, q: FloatArray) -> FloatArray:
+    """Return the efforts that hold the robot at rest, (k, a)."""
+    model, k = settings.model, settings.trials
+    still = np.zeros((k, model.degrees_of_freedom))
+    at = np.repeat(q[None], k, axis=0)
+    rows = model.effort_kernel()(at, still, still, settings.dead_band, settings.values, settings.load)[0]
+    return model.distribute(at, rows)
+
+
+def _check_rates(rate: float, sampling: float | None) -> int:
+    """Return how many controller samples make one recorded sample."""
+    for value, word in ((rate, "controller rate"), (rate if sampling is None else sampling, "sampling rate")):
+        if not (np.isfinite(value) and value > 0):
+            raise InvalidInput(f"the {word} is {value} Hz, expected a positive number", rate=value)
+    every = 1 if sampling is None else round(rate / sampling)
+    if sampling is not None and (every < 1 or abs(rate / sampling - every) > 1e-9 * every):
+        raise InvalidInput(f"the controller's rate of {rate:g} Hz is not a whole multiple of the sampling rate of "
+                           f"{sampling:g} Hz", rate=rate, sampling=sampling)
+    return every
+
+
+def _trials(model: Model, payload: str | Sequence[str | None] | None, values: ArrayLike | Mapping[str, float] | None,
+            ) -> tuple[tuple[str | None, ...], FloatArray, FloatArray]:
+    """Return payload names (k,), loads (k, 10) and parameters (k, p)."""
+    names = (payload,) if payload is None or isinstance(payload, str) else tuple(payload)
+    load = np.array([model.load(name) for name in names])
+    if values is None or isinstance(values, Mapping):
+        chi = model.standard_values(values)[None]
+    else:
+        chi = np.atleast_2d(np.asarray(values, dtype=float))
+    check_shape(chi, (None, len(model.mechanism.standard)), "parameter values")
+    trials = max(len(names), len(chi))
+    if not names or {len(names), len(chi)} - {1, trials}:
+        raise InvalidInput(f"{len(names)} payloads for {len(chi)} parameter sets; expected as many of both, or one",
+                           payloads=len(names), sets=len(chi))
+    return (names * (trials // len(names)), np.array(np.broadcast_to(load, (trials, 10))),
+            np.array(np.broadcast_to(chi, (trials, chi.shape[1]))))
+
+
+def _dead_band(model: Model, reference: Reference, dead_band: ArrayLike | None) -> FloatArray:
+    if dead_band is not None:
+        band = model._band(dead_band)
+        if not (band > 0).all():
+            raise InvalidInput("the dead band of simulated friction must be above zero")
+        return band
+    speed = np.abs(reference.motion.qd).max(axis=0)
+    revolute = np.array([joint.kind == "revolute" for joint in model.mechanism.joints])
+    band = np.empty_like(speed)
+    for kind in (revolute, ~revolute):
+        if kind.any():
+            band[kind] = BAND * np.maximum(speed[kind], max(0.1 * speed[kind].max(), 1e-2))
+    return band
+
+
+def _gains(model: Model, gains: ArrayLike | None) -> FloatArray | None:
+    """Return drive gains (a,), the robot file's by default; None if it has none."""
+    if gains is None:
+        found = [model.mechanism.joints[i].gain for i in model.actuated]
+        if any(g is None for g in found):
+            return None
+        gains = np.array(found, dtype=float)
+    result = np.array(np.broadcast_to(np.asarray(gains, dtype=float), (len(model.actuated),)))
+    if not (result > 0).all():
+        raise InvalidInput(f"drive gains are {result.tolist()}, expected numbers above zero")
+    return result
+
+
+def _controller(name: str, model: Model, load: FloatArray) -> Controller:
+    if name == "ctc":
+        return ComputedTorque()
+    if name == "feedforward":
+        return PID(feedforward=RobotModel(model=model, load=load))
+    if name in ("pid", "pid+"):
+        return PID(velocity_feedforward=name == "pid+")
+    raise InvalidInput(f"no controller '{name}'{nearest(name, CONTROLLERS)}", name=name)
+
+
+def _plant_factory(name: str) -> PlantFactory:
+    if name == "gough":
+        return GoughPlant
+    if name == "pinocchio":
+        from gough.virtual.pinocchio_plant import PinocchioPlant
+        return PinocchioPlant
+    if name == "mujoco":
+        from gough.virtual.mujoco_plant import MujocoPlant
+        return MujocoPlant
+    raise InvalidInput(f"no plant '{name}'{nearest(name, PLANTS)}", name=name)

@@ -1,0 +1,166 @@
+"""The outcome of a simulated experiment, and what sensors make of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from gough.arrays import FloatArray, check_shape, frozen
+from gough.engine.model import Model
+from gough.errors import InvalidInput
+from gough.mechanism.types import Noise
+from gough.motion import Motion
+from gough.signals.recording import Recording
+from gough.virtual.sensors import draw_correlated, effort_covariance, measure_positions
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Simulation:
+    """True motion and efforts of k trials that ran together, at the recorded samples.
+
+    Args:
+        model: The robot.
+        plant, controller: Their names.
+        time: (t,). [s]
+        q: All coordinates, loops closed, (k, t, n). [m or rad]
+        velocity, acceleration: Of the model's rows, (k, t, m); acceleration under the effort that follows the sample.
+        effort: Motor efforts that follow the sample, (k, t, a): the inverse dynamics of the motion. [N or N m]
+        mean_effort: Mean of the efforts before and after the sample, (k, t, a): what a drive that averages around the
+            sample measures. An effort held from one sample to the next acts half a period later than the sample it is
+            stamped with; the mean has no such delay.
+        reference: Actuated positions asked for, (t, a). [m or rad]
+        dead_band: Of the friction simulated, (n,). [m/s or rad/s]
+        gains: True drive gains, (a,), or None if efforts are recorded.
+        payloads: Name of each trial's payload or None, (k,).
+        period_samples: Of a periodic reference, or None.
+        saturated: Samples at which a motor was at its limit, (k, a).
+    """
+
+    model: Model
+    plant: str
+    controller: str
+    time: FloatArray
+    q: FloatArray
+    velocity: FloatArray
+    acceleration: FloatArray
+    effort: FloatArray
+    mean_effort: FloatArray
+    reference: FloatArray
+    dead_band: FloatArray
+    gains: FloatArray | None
+    payloads: tuple[str | None, ...]
+    period_samples: int | None
+    saturated: FloatArray
+
+    def __post_init__(self) -> None:
+        for name in ("time", "q", "velocity", "acceleration", "effort", "mean_effort", "reference", "dead_band"):
+            object.__setattr__(self, name, frozen(getattr(self, name)))
+        t, a, n, m = len(self.time), len(self.model.actuated), len(self.model.home), self.model.degrees_of_freedom
+        for name, shape in (("q", (None, t, n)), ("velocity", (None, t, m)), ("acceleration", (None, t, m)),
+                            ("effort", (None, t, a)), ("mean_effort", (None, t, a)), ("reference", (t, a))):
+            check_shape(getattr(self, name), shape, name)
+
+    @property
+    def trials(self) -> int:
+        """Number of trials."""
+        return len(self.q)
+
+    @property
+    def seconds(self) -> float:
+        """Simulated time that was recorded. [s]"""
+        return float(len(self.time) * (self.time[1] - self.time[0])) if len(self.time) > 1 else 0.0
+
+    @property
+    def position(self) -> FloatArray:
+        """True actuated positions, (k, t, a). [m or rad]"""
+        return np.asarray(self.q[:, :, list(self.model.actuated)])
+
+    @cached_property
+    def tracking_error(self) -> FloatArray:
+        """Reference minus true position of the motors, (k, t, a). [m or rad]"""
+        return np.asarray(self.reference - self.position)
+
+    @property
+    def tracking_rms(self) -> FloatArray:
+        """Root mean square tracking error, (k, a). [m or rad]"""
+        return np.asarray(np.sqrt((self.tracking_error**2).mean(axis=1)))
+
+    @property
+    def tracking_max(self) -> FloatArray:
+        """Largest tracking error, (k, a). [m or rad]"""
+        return np.asarray(np.abs(self.tracking_error).max(axis=1))
+
+    @cached_property
+    def loop_error(self) -> FloatArray:
+        """Largest closure error of each trial, (k,). [m or rad]"""
+        return np.array([self.model.kinematics.residual(q).max() for q in self.q])
+
+    @property
+    def saturated_samples(self) -> int:
+        """Samples, over all motors and trials, at which a motor was at its limit."""
+        return int(self.saturated.sum())
+
+    def motion(self, trial: int = 0) -> Motion:
+        """Return the true motion of all coordinates of a trial."""
+        by, q = self.model.loops.dynamic, self.q[trial]
+        qd, qdd = self.model.kinematics.rates(q, self.velocity[trial], self.acceleration[trial], by)
+        return Motion(coordinates=self.model.mechanism.coordinates, time=self.time, q=q, qd=qd, qdd=qdd,
+                      closure_residual=self.model.kinematics.residual(q))
+
+    def to_dict(self, trial: int = 0) -> dict[str, Any]:
+        """Return the figures of a trial by name: what `gough simulate --json` prints."""
+        joints = self.model.mechanism.actuated
+        return {
+            "robot": self.model.mechanism.name, "plant": self.plant, "controller": self.controller,
+            "payload": self.payloads[trial], "seconds": self.seconds, "samples": len(self.time),
+            "tracking_rms": dict(zip(joints, self.tracking_rms[trial].tolist())),
+            "tracking_max": dict(zip(joints, self.tracking_max[trial].tolist())),
+            "loop_error": float(self.loop_error[trial]), "saturated_samples": int(self.saturated[trial].sum())}
+
+
+def record(simulation: Simulation, *, noise: Noise | None = None, seed: int | Sequence[int] = 0, trial: int = 0,
+           covariance: ArrayLike | None = None, velocity_noise: float | None = None,
+           average: bool = True) -> Recording:
+    """Return what the robot's computer would have saved; call it again with another seed for another noise.
+
+    White noise; efforts correlate between motors. Robots with drive gains record currents, effort / gain, the others
+    efforts. Same simulation and seed, same bytes.
+
+    Args:
+        simulation: True motion and efforts.
+        noise: Of the sensors; the robot file's by default, `Noise()` for none.
+        seed: Of the random numbers.
+        trial: Which trial.
+        covariance: Of the effort noise instead of that of `noise`, (a, a). [N2, N2 m2]
+        velocity_noise: Standard deviation of recorded velocities; None records none. [m/s or rad/s]
+        average: Record the mean of the efforts before and after each sample; False for the command that follows it
+            (then efforts lead positions by half a controller period).
+    """
+    if not 0 <= trial < simulation.trials:
+        raise InvalidInput(f"there is no trial {trial}; the simulation has {simulation.trials}", trial=trial)
+    model, joints = simulation.model, simulation.model.mechanism.actuated
+    noise = model.mechanism.noise if noise is None else noise
+    cov = effort_covariance(noise, len(joints)) if covariance is None else np.asarray(covariance, dtype=float)
+    check_shape(cov, (len(joints),) * 2, "covariance of effort noise")
+    rng = np.random.default_rng(seed)
+    true = (simulation.mean_effort if average else simulation.effort)[trial]
+    effort = true + draw_correlated(rng, cov, len(true))
+    position = measure_positions(rng, simulation.position[trial], noise)
+    velocity = None
+    if velocity_noise is not None:
+        actual = simulation.motion(trial).qd[:, list(model.actuated)]
+        velocity = actual + velocity_noise * rng.standard_normal(actual.shape)
+    gains = simulation.gains
+    return Recording(
+        joints=joints, time=simulation.time, position=position,
+        position_units=tuple(model.mechanism.joint(name).unit for name in joints),
+        effort=effort if gains is None else None, current=None if gains is None else effort / gains,
+        current_units=() if gains is None else ("1",) * len(joints), velocity=velocity,
+        reference=simulation.reference, period_samples=simulation.period_samples,
+        payload=simulation.payloads[trial],
+        source=f"virtual {model.mechanism.name} ({simulation.plant} plant, {simulation.controller})")
