@@ -18,7 +18,7 @@ from gough.arrays import FloatArray
 from gough.errors import InvalidInput
 from gough.regression import Regression
 
-_OUTPUTS = 32  # samples made by one matrix product; large enough for BLAS, small enough to stay in cache
+_OUTPUTS = 8  # samples made by one matrix product: enough to use BLAS, few enough to waste little on zeros
 
 
 def _check_factor(factor: int) -> None:
