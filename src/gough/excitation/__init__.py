@@ -1,0 +1,10 @@
+"""Optimal excitation: trajectories that tell most about a robot, inside its limits."""
+
+from gough.excitation.constraints import Limit, collect_limits
+from gough.excitation.criteria import CRITERIA, Criterion, criterion_gradient, criterion_value
+from gough.excitation.design import Design, Run, design, effort_covariance, information_factor, usual_frequency
+
+__all__ = [
+    "CRITERIA", "Criterion", "Design", "Limit", "Run", "collect_limits", "criterion_gradient", "criterion_value",
+    "design", "effort_covariance", "information_factor", "usual_frequency",
+]

@@ -1,0 +1,148 @@
+"""What a robot may do: limits of its coordinates and motors, and the distance to singularities."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from gough.arrays import FloatArray
+from gough.engine.derivatives import Output, Quantity, has_regularity
+from gough.engine.model import Model
+from gough.errors import InvalidInput
+from gough.mechanism import Limits
+from gough.motion import Motion
+
+SINGULARITY = 0.1  # usual bound of the regularity: its value relative to home stays in [0.1, 10]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limit:
+    """A range that a quantity must not leave.
+
+    Args:
+        quantity: `position`, `velocity`, `acceleration`, `effort` or `regularity`.
+        name: The coordinate; empty for the regularity.
+        lower, upper: SI; for the regularity of its logarithm.
+        unit: Of both.
+    """
+
+    quantity: Quantity
+    name: str
+    lower: float
+    upper: float
+    unit: str
+
+    @property
+    def centre(self) -> float:
+        """Middle of the range."""
+        return (self.lower + self.upper) / 2
+
+    @property
+    def half(self) -> float:
+        """Half the width of the range."""
+        return (self.upper - self.lower) / 2
+
+    @property
+    def output(self) -> Output:
+        """What `derivatives.response` calls it."""
+        return self.quantity, self.name
+
+    def __str__(self) -> str:
+        if self.quantity == "regularity":
+            return f"distance to singularity (determinant within a factor of {np.exp(self.upper):.3g} of home)"
+        return f"{self.quantity} of '{self.name}' in [{self.lower:.4g}, {self.upper:.4g}] {self.unit}"
+
+
+def collect_limits(model: Model, changes: Mapping[str, Limits] | None = None, *,
+                   singularity: float | None = SINGULARITY) -> tuple[Limit, ...]:
+    """Return all limits of a robot.
+
+    Args:
+        model: The robot; joints without a limit are free.
+        changes: Limits by coordinate that replace those of the robot file, where given.
+        singularity: Smallest accepted |det dq_act/dx| relative to home, and the inverse of the largest; None for any.
+
+    Raises:
+        InvalidInput: An unknown coordinate, or a range that is empty or not finite.
+    """
+    changes = changes or {}
+    for name in changes:
+        model.mechanism.joint(name)
+    found: list[Limit] = []
+    for joint in model.mechanism.joints:
+        change = changes.get(joint.name, Limits())
+        quantities: tuple[tuple[Quantity, str], ...] = (
+            ("position", joint.unit), ("velocity", f"{joint.unit}/s"), ("acceleration", f"{joint.unit}/s2"),
+            ("effort", joint.effort_unit))
+        for quantity, unit in quantities:
+            value = getattr(change, quantity) if getattr(change, quantity) is not None else getattr(
+                joint.limits, quantity)
+            if value is None or (quantity == "effort" and not joint.actuated):
+                continue
+            lower, upper = value if quantity == "position" else (-value, value)
+            if not (np.isfinite(lower) and np.isfinite(upper) and lower < upper):
+                raise InvalidInput(f"{quantity} of '{joint.name}' is limited to [{lower}, {upper}] {unit}, expected a "
+                                   "lower bound below an upper one", name=joint.name)
+            found.append(Limit(quantity=quantity, name=joint.name, lower=lower, upper=upper, unit=unit))
+    if singularity is not None and has_regularity(model):
+        if not 0 < singularity < 1:
+            raise InvalidInput(f"distance to singularity is {singularity}, expected a number between 0 and 1")
+        bound = -float(np.log(singularity))
+        found.append(Limit(quantity="regularity", name="", lower=-bound, upper=bound, unit=""))
+    return tuple(found)
+
+
+def normalised(limits: Sequence[Limit], values: FloatArray, redundant: bool) -> tuple[FloatArray, FloatArray]:
+    """Map outputs of `derivatives.response` to [-1, 1] inside the limits.
+
+    Returns:
+        (values - centre) / half, (t, o), the regularity by its logarithm, NaN beyond the singularity; and its
+        derivative by the output, (t, o).
+    """
+    result, slope = np.array(values), np.ones_like(values)
+    for i, limit in enumerate(limits):
+        if limit.quantity == "regularity":
+            power = 0.5 if redundant else 1.0  # the determinant of a redundant robot is a squared one
+            positive = np.where(values[:, i] > 0, values[:, i], np.nan)
+            result[:, i] = power * np.log(positive)
+            slope[:, i] = power / positive
+    half = np.array([limit.half for limit in limits])
+    return (result - [limit.centre for limit in limits]) / half, slope / half
+
+
+def measure(model: Model, limits: Sequence[Limit], motion: Motion, *, values: FloatArray,
+            load: FloatArray) -> FloatArray:
+    """Return each limited quantity along a motion, normalised so that [-1, 1] is allowed, (t, o).
+
+    Efforts have the exact sign of the velocity. This shares no code with the kernels of the optimisation.
+    """
+    effort = model.inverse_dynamics(motion, values, load=load)
+    source = {"position": motion.q, "velocity": motion.qd, "acceleration": motion.qdd}
+    columns = []
+    for limit in limits:
+        if limit.quantity == "regularity":
+            column = _regularity(model, motion.q)
+        elif limit.quantity == "effort":
+            column = effort[:, model.mechanism.actuated.index(limit.name)]
+        else:
+            column = source[limit.quantity][:, motion.column(limit.name)]
+        columns.append((column - limit.centre) / limit.half)
+    return np.stack(columns, axis=1)
+
+
+def _regularity(model: Model, q: FloatArray) -> FloatArray:
+    """Return ln |det dq_act/dx| relative to home, (t,); infinite where the sign differs from that at home."""
+    q = np.concatenate([model.home[None], q])
+    if "task" in model.loops.partitions:
+        matrices = model.kinematics.closure_map(q, "task")[:, list(model.actuated)]
+        power = 1.0
+        if model.loops.redundant:
+            matrices, power = np.einsum("tam,tak->tmk", matrices, matrices), 0.5
+    else:
+        part = model.loops.partitions["actuated"]
+        full = np.array([np.array(model.loops.equations(x)[1]) for x in q])
+        matrices, power = full[:, list(part.rows)][:, :, list(part.dependent)], 1.0
+    sign, size = np.linalg.slogdet(matrices)
+    return np.where(sign[1:] == sign[0], power * (size[1:] - size[0]), -np.inf)

@@ -1,0 +1,280 @@
+"""Optimal excitation trajectories: AH09 section 4 with exact gradients, for any robot."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from gough.arrays import FloatArray, check_finite, check_shape
+from gough.engine.base import base_parameters
+from gough.engine.loops import By
+from gough.engine.model import Model, column_names
+from gough.errors import InvalidInput
+from gough.excitation.constraints import SINGULARITY, Limit, collect_limits
+from gough.excitation.criteria import CRITERIA, Criterion, criterion_value
+from gough.excitation.problem import Part, Problem
+from gough.excitation.search import Verified, find_centre, random_starts, solve_and_verify
+from gough.excitation.solver import InteriorPoint, Progress
+from gough.mechanism import Limits
+from gough.parameters import BaseParameters
+from gough.trajectory import Fourier
+
+GRID = 24  # grid samples per period of the highest harmonic
+ACTIVE = 0.98  # a limit that is used to this part is called active
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """One trajectory of an experiment: several are designed jointly, their information adds up.
+
+    Args:
+        frequency: Fundamental; None for the usual one. A slow run shows friction, a fast one inertia (P03 4.1). [Hz]
+        harmonics: None for those of the design.
+        payload: Payload carried, by name, or None (BG13 (29)).
+        periods: How often it will be run.
+    """
+
+    frequency: float | None = None
+    harmonics: int | None = None
+    payload: str | None = None
+    periods: int = 1
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Design:
+    """Trajectories that keep all limits, and how good they are.
+
+    Args:
+        trajectories: One per run.
+        runs: What they were designed for.
+        criterion: `d`, `cond`, `a` or `e`.
+        value: The criterion at the controller's samples over all periods of all runs, exact sign of the velocity.
+        condition_number: Of the regressor, AH09 (21), at the same samples.
+        violations: Limits exceeded on the verification grid: always 0.
+        active: Limits that are used to 98 % or more.
+        limits: All limits.
+        usage: Largest part of each limit that is used, (o,).
+        base: The parameters it informs about.
+        evaluations: Evaluations of objective and constraints.
+        seconds: Time taken, compilation included.
+        history: Objective after each step of the best start (the criterion on the coarse grid; its logarithm unless d).
+    """
+
+    trajectories: tuple[Fourier, ...]
+    runs: tuple[Run, ...]
+    criterion: Criterion
+    value: float
+    condition_number: float
+    violations: int
+    active: tuple[str, ...]
+    limits: tuple[Limit, ...]
+    usage: FloatArray
+    base: BaseParameters
+    evaluations: int
+    seconds: float
+    history: tuple[float, ...]
+
+    @property
+    def trajectory(self) -> Fourier:
+        """The first trajectory."""
+        return self.trajectories[0]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what a machine wants to know of the result."""
+        return {"criterion": self.criterion, "value": self.value, "condition_number": self.condition_number,
+                "violations": self.violations, "active": list(self.active), "evaluations": self.evaluations,
+                "seconds": self.seconds}
+
+    def summary(self) -> str:
+        """Return plain text."""
+        lines = [f"criterion {self.criterion}: {self.value:.6g}, condition number {self.condition_number:.4g}, "
+                 f"{len(self.base)} parameters",
+                 f"{self.evaluations} evaluations, {self.seconds:.1f} s, {self.violations} violations"]
+        for run, trajectory in zip(self.runs, self.trajectories):
+            lines.append(f"{trajectory.harmonics} harmonics of {trajectory.frequency:.5g} Hz, period "
+                         f"{trajectory.period:.5g} s" + (f", with '{run.payload}'" if run.payload else ""))
+        lines += ["active limits:", *(f"  {name}" for name in self.active)] if self.active else ["no active limits"]
+        return "\n".join(lines)
+
+
+def usual_frequency(model: Model, harmonics: int = 5, limits: Mapping[str, Limits] | None = None) -> float:
+    """Return a fundamental frequency that uses the motors: the highest harmonic meets the first of their limits.
+
+    A motor that swings by half its range r to both sides reaches its velocity limit v at v / (2 pi r) and its
+    acceleration limit a at sqrt(a / r) / (2 pi); without an acceleration limit its effort limit over its inertia at home
+    is taken. The lowest of these over all motors is the highest harmonic. (PaLiDA: 1.59 Hz; AH09 found 1.62 Hz.) Without
+    any limit: 1 Hz. The result makes the period a whole number of controller samples.
+    """
+    found = {(limit.quantity, limit.name): limit for limit in collect_limits(model, limits)}
+    inertia = model.mass_matrix(model.home[None])[0].diagonal()
+    corners = []
+    for name in model.mechanism.actuated:
+        position, effort = found.get(("position", name)), found.get(("effort", name))
+        velocity, acceleration = found.get(("velocity", name)), found.get(("acceleration", name))
+        reach = position.half if position else 1.0  # [m or rad]
+        if velocity:
+            corners.append(velocity.half / (2 * np.pi * reach))
+        if acceleration:
+            corners.append(np.sqrt(acceleration.half / reach) / (2 * np.pi))
+        elif effort and name in model.rows and inertia[model.rows.index(name)] > 0:
+            corners.append(np.sqrt(effort.half / inertia[model.rows.index(name)] / reach) / (2 * np.pi))
+    return _on_rate(min(corners, default=1.0) / harmonics, model.mechanism.noise.rate)
+
+
+def _on_rate(frequency: float, rate: float) -> float:
+    return rate / max(round(rate / frequency), 1)
+
+
+def design(model: Model, *, harmonics: int = 5, frequency: float | None = None, coordinates: By | None = None,
+           criterion: Criterion = "d", at_rest: bool = False, optimise_frequency: bool = False,
+           runs: Sequence[Run] | None = None, limits: Mapping[str, Limits] | None = None,
+           singularity: float | None = SINGULARITY, base: BaseParameters | None = None,
+           parameters: ArrayLike | None = None, covariance: ArrayLike | None = None, scale: ArrayLike | None = None,
+           samples: int | None = None, starts: int = 4, seed: int = 0, iterations: int = 200,
+           tolerance: float = 0.05, progress: Progress | None = None) -> Design:
+    """Find the most informative Fourier trajectories inside the limits of a robot.
+
+    The variables are all Fourier coefficients (AH09 (19)) and, if asked, the fundamental frequency; then information
+    per time is compared, not per period. Constraints are AH09 (20), efforts from a-priori parameters, limits of pose, task
+    velocity and acceleration, and the distance to singularities. Coulomb friction is smoothed while optimising. The
+    result is verified on a grid ten times finer with the exact sign; limits that are exceeded there are tightened and
+    the problem is solved again.
+
+    Args:
+        model: The robot.
+        harmonics: Of each coordinate.
+        frequency: Fundamental, moved to the nearest that makes a period a whole number of controller samples; see
+            `usual_frequency` for the default. [Hz]
+        coordinates: Whose Fourier series: `task` (default where the robot has them) or `actuated`.
+        criterion: See `criteria`.
+        at_rest: Start and end each period with zero velocity and acceleration.
+        optimise_frequency: Let the fundamental of every run vary.
+        runs: Trajectories designed jointly; one without payload by default.
+        limits: By coordinate, replacing those of the robot file where given.
+        singularity: Smallest |det dq_act/dx| relative to home, and inverse of the largest; None to ignore.
+        base: Parameters to be identified; by default the base parameters of the experiment, legs tied where the robot
+            file says so.
+        parameters: Standard parameters for the efforts, (p,); a priori by default.
+        covariance: Of the motor efforts, (a, a); from the robot's noise by default.
+        scale: Units in which to measure the base parameters, (b,), for cond, a and e; SI by default.
+        samples: Grid samples per period; 24 per period of the highest harmonic by default.
+        starts: Optimisations from different random trajectories; the best result is returned.
+        seed: Of the random numbers.
+        iterations: Most steps of each optimisation.
+        tolerance: How far from its local minimum the objective may end.
+        progress: Called after each step with its number, the objective and the largest violation seen (relative).
+
+    Raises:
+        InfeasibleDesign: No trajectory keeps the limits; names the limit in the way.
+        NotIdentifiable: No trajectory of this form informs about all parameters.
+        InvalidInput: Arguments that do not fit the robot.
+    """
+    began = time.perf_counter()
+    by: By = coordinates or ("task" if "task" in model.loops.partitions else "actuated")
+    if by not in model.loops.partitions:
+        raise InvalidInput(f"'{model.mechanism.name}' has no independent {by} coordinates; use "
+                           f"{' or '.join(model.loops.partitions)}")
+    if criterion not in CRITERIA:
+        raise InvalidInput(f"criterion is '{criterion}', expected one of {', '.join(CRITERIA)}")
+    for name, number in (("harmonics", harmonics), ("starts", starts), ("iterations", iterations)):
+        if number < 1:
+            raise InvalidInput(f"{name} is {number}, expected at least 1")
+    wanted = tuple(runs) if runs else (Run(),)
+    bounds = collect_limits(model, limits, singularity=singularity)
+    _check_bounded(model, bounds, by)
+    payloads = tuple(dict.fromkeys(run.payload for run in wanted if run.payload is not None))
+    if base is None:
+        base = base_parameters(model, tie_legs=bool(model.mechanism.ties), payloads=payloads)
+    values = model.standard_values() if parameters is None else np.asarray(parameters, dtype=float)
+    check_shape(values, (len(model.mechanism.standard),), "standard parameters")
+    check_finite(values, "standard parameters")
+    noise = effort_covariance(model) if covariance is None else np.asarray(covariance, dtype=float)
+    check_shape(noise, (len(model.actuated), len(model.actuated)), "effort covariance")
+    units = np.ones(len(base)) if scale is None else np.asarray(scale, dtype=float)
+    check_shape(units, (len(base),), "parameter scale")
+    rate = model.mechanism.noise.rate
+    usual = frequency or usual_frequency(model, harmonics, limits)
+    parts = []
+    for run in wanted:
+        h, f = run.harmonics or harmonics, _on_rate(run.frequency or usual, rate)
+        grid = samples or GRID * h
+        parts.append(Part(harmonics=h, frequency=f, payload=run.payload, weight=run.periods * rate / f / grid,
+                          samples=grid, at_rest=at_rest, free_frequency=optimise_frequency))
+    centre = find_centre(model, bounds, by=by, values=values, loads=[model.load(run.payload) for run in wanted],
+                         seed=seed)
+    problem = Problem(model, parts, by=by, criterion=criterion, base=base, limits=bounds, values=values,
+                      covariance=noise, scale=units, reach=_reach(model, bounds, by), centre=centre)
+    found = solve_and_verify(problem, random_starts(problem, starts, seed),
+                             InteriorPoint(iterations=iterations, tolerance=tolerance), rate, progress)
+    return _report(model, problem, found, wanted, base, noise, units, time.perf_counter() - began)
+
+
+def _report(model: Model, problem: Problem, found: Verified, runs: tuple[Run, ...], base: BaseParameters,
+            covariance: FloatArray, scale: FloatArray, seconds: float) -> Design:
+    usage = np.abs(found.extremes).max(axis=1)
+    names = tuple(str(limit) for limit, used in zip(problem.limits, usage) if used >= ACTIVE)
+    factors = {white: information_factor(model, found.trajectories, base, runs=runs,
+                                         covariance=covariance if white else None) for white in (True, False)}
+    return Design(
+        trajectories=found.trajectories, runs=runs, criterion=problem.criterion,
+        value=criterion_value(problem.criterion, factors[problem.criterion != "cond"] * scale),
+        condition_number=criterion_value("cond", factors[False]), violations=int((usage > 1).sum()), active=names,
+        limits=problem.limits, usage=usage, base=base, evaluations=problem.evaluations, seconds=seconds,
+        history=found.history)
+
+
+def effort_covariance(model: Model) -> FloatArray:
+    """Return the covariance of the motor efforts that the robot's noise describes, or ones if it has none, (a, a)."""
+    noise, count = model.mechanism.noise, len(model.actuated)
+    size = noise.effort**2 if noise.effort > 0 else 1.0
+    return size * ((1 - noise.correlation) * np.eye(count) + noise.correlation)
+
+
+def information_factor(model: Model, trajectories: Sequence[Fourier], base: BaseParameters, *,
+                       runs: Sequence[Run] | None = None, covariance: FloatArray | None = None) -> FloatArray:
+    """Return a triangular R with R^T R = Psi^T Sigma^-1 Psi at the controller's samples, (b, b).
+
+    Args:
+        model: The robot.
+        trajectories: In coordinates of one of its partitions.
+        base: Base parameters, payloads included.
+        runs: Payload and periods of each trajectory; one period without payload by default.
+        covariance: Sigma of the motor efforts, (a, a); ones by default.
+    """
+    names = column_names(base)
+    noise = np.eye(len(model.actuated)) if covariance is None else covariance
+    factor = np.zeros((0, len(names)))
+    for run, trajectory in zip(runs or [Run()] * len(trajectories), trajectories):
+        by: By = "task" if trajectory.coordinates == model.mechanism.task else "actuated"
+        times = np.arange(round(trajectory.period * model.mechanism.noise.rate)) / model.mechanism.noise.rate
+        motion = model.kinematics.motion(times, *trajectory.at(times), by)
+        own = f"payload.{run.payload}."
+        mask = np.array([not n.startswith("payload.") or n.startswith(own) for n in names]) * np.sqrt(run.periods)
+        for block in model.blocks(motion, np.zeros((len(times), len(model.actuated))), base, covariance=noise):
+            assert block.covariance is not None
+            white = np.linalg.solve(np.linalg.cholesky(block.covariance), block.regressor) * mask
+            factor = np.asarray(np.linalg.qr(np.vstack([factor, white.reshape(-1, len(names))]), mode="r"))
+    return factor
+
+
+def _reach(model: Model, limits: Sequence[Limit], by: By) -> FloatArray:
+    """Return half the range of each trajectory coordinate; the characteristic length or one radian if it has none."""
+    ranges = {limit.name: limit.half for limit in limits if limit.quantity == "position"}
+    joints = [model.mechanism.joints[i] for i in model.loops.partitions[by].independent]
+    return np.array([ranges.get(j.name, 1.0 if j.kind == "revolute" else model.loops.length) for j in joints])
+
+
+def _check_bounded(model: Model, limits: Sequence[Limit], by: By) -> None:
+    """Raise if the limits would let some coordinate move without bound."""
+    held = {limit.name for limit in limits if limit.quantity in ("position", "velocity")}
+    motors = set(model.mechanism.actuated) <= held
+    for i in model.loops.partitions[by].independent:
+        name = model.mechanism.coordinates[i]
+        if name not in held and not motors:
+            raise InvalidInput(f"neither position nor velocity of '{name}' is limited, so its best motion is without "
+                               "bound; give a limit in the robot file or pass limits", name=name)

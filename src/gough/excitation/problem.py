@@ -1,0 +1,330 @@
+"""The design problem as numbers: coefficients -> objective and constraints, with exact derivatives."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+from scipy.linalg import block_diag
+
+from gough.arrays import FloatArray
+from gough.engine.derivatives import close, regressor_adjoint, response, smooth_regressor
+from gough.engine.kinematics import CHECK
+from gough.engine.loops import CLOSED, By
+from gough.engine.model import Model, column_names
+from gough.excitation.constraints import Limit, normalised
+from gough.excitation.criteria import Criterion, criterion_gradient
+from gough.parameters import BaseParameters
+from gough.trajectory import Fourier, rest_basis
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Part:
+    """One trajectory of a design: what is fixed about it.
+
+    Args:
+        harmonics: Of the Fourier series.
+        frequency: Fundamental, or where to start if it is free. [Hz]
+        payload: Name of the payload carried, or None.
+        weight: Controller samples that each grid sample stands for, over all periods.
+        samples: Grid points per period.
+        at_rest: Zero velocity and acceleration at the start of each period.
+        free_frequency: The fundamental is a variable.
+    """
+
+    harmonics: int
+    frequency: float
+    payload: str | None
+    weight: float
+    samples: int
+    at_rest: bool
+    free_frequency: bool
+
+    @cached_property
+    def shape(self) -> FloatArray:
+        """Maps free coefficients to (offset, mu, nu): (1 + 2h, free)."""
+        h = self.harmonics
+        mu, nu = rest_basis(h) if self.at_rest else (np.eye(h), np.eye(h))
+        basis = np.zeros((1 + 2 * h, 1 + mu.shape[1] + nu.shape[1]))
+        basis[0, 0] = 1.0
+        basis[1:1 + h, 1:1 + mu.shape[1]] = mu
+        basis[1 + h:, 1 + mu.shape[1]:] = nu
+        return basis
+
+    def basis(self, phase: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return position, velocity, acceleration by (offset, mu / w, nu / w) at phases 0..1, each (t, 1 + 2h).
+
+        AH09 (12), (14), (15) with time in units of 1 / w.
+        """
+        k = np.arange(1.0, self.harmonics + 1)
+        angle = 2 * np.pi * phase[:, None] * k
+        c, s = np.cos(angle), np.sin(angle)
+        one, none = np.ones((len(phase), 1)), np.zeros((len(phase), 1))
+        return np.hstack([one, s / k, -c / k]), np.hstack([none, c, s]), np.hstack([none, -s * k, c * k])
+
+
+@dataclass(eq=False)
+class Point:
+    """The problem evaluated at one set of variables; only built where the loops close.
+
+    Args:
+        variables: (x,).
+        q: Configurations of each part.
+        motions: Positions, velocities, accelerations of each part.
+        constraints: Normalised, each part's (t, o) one after the other, flat.
+        derivatives: Of the constraints by (q_P, v, a), each part (t, o, 3m).
+        objective: To be minimised.
+        seeds: Derivative of the objective by the whitened regressors.
+    """
+
+    variables: FloatArray
+    q: list[FloatArray]
+    motions: list[tuple[FloatArray, FloatArray, FloatArray]]
+    constraints: FloatArray
+    derivatives: list[FloatArray]
+    objective: float
+    seeds: list[FloatArray] = field(default_factory=list)
+
+
+class Problem:
+    """Variables, objective and constraints of a design.
+
+    The variables of a part are the free Fourier coefficients of its coordinates, as amplitudes relative to half the
+    range of the coordinate (coefficient-major), and ln(frequency / start) if that is free.
+
+    Args:
+        model: The robot.
+        parts: The trajectories.
+        by: Coordinates they are given in.
+        criterion: What to minimise; all but `d` by their logarithm.
+        base: Parameters to be identified, of the experiment as a whole.
+        limits: What to respect.
+        values: Standard parameters for the efforts, (p,).
+        covariance: Of the motor efforts, (a, a).
+        scale: Of the parameters, (b,).
+        reach: Half the range of each trajectory coordinate, (m,). [m or rad]
+        band: Velocity scale of the smoothed sign, for each part (n,).
+    """
+
+    def __init__(self, model: Model, parts: Sequence[Part], *, by: By, criterion: Criterion, base: BaseParameters,
+                 limits: tuple[Limit, ...], values: FloatArray, covariance: FloatArray, scale: FloatArray,
+                 reach: FloatArray, centre: FloatArray) -> None:
+        self.model, self.parts, self.by, self.criterion = model, tuple(parts), by, criterion
+        self.base, self.limits, self.values = base, limits, values
+        self.covariance, self.scale, self.reach = covariance, scale, reach
+        self.centre = centre  # configuration about which trajectories are built, (n,)
+        self.names = column_names(base)
+        self.bands = [np.full(len(model.home), 0.1) for _ in self.parts]
+        self.evaluations = 0
+        independent = list(model.loops.partitions[by].independent)
+        self.origin = centre[independent]
+        self._loads = [model.load(part.payload) for part in self.parts]
+        self._masks = [self._mask(part) for part in self.parts]
+        self._bases = [part.basis(np.arange(part.samples) / part.samples) for part in self.parts]
+        self._sizes = [part.shape.shape[1] * len(self.origin) + part.free_frequency for part in self.parts]
+        self._response = response(model, tuple(limit.output for limit in limits), by)
+        self._regressor = smooth_regressor(model, self.names, by)
+
+    @cached_property
+    def _adjoint(self):  # type: ignore[no-untyped-def]
+        return regressor_adjoint(self.model, self.names, self.by)
+
+    @property
+    def size(self) -> int:
+        """Number of variables."""
+        return sum(self._sizes)
+
+    def _mask(self, part: Part) -> FloatArray:
+        """Return one for the columns a part informs about: the robot's and those of its own payload."""
+        own = f"payload.{part.payload}."
+        return np.array([0.0 if name.startswith("payload.") and not name.startswith(own) else 1.0
+                         for name in self.names]) * self.scale
+
+    def random_direction(self, rng: np.random.Generator) -> FloatArray:
+        """Return random coefficients of size one; a free frequency stays at its start."""
+        found = []
+        for part, size in zip(self.parts, self._sizes):
+            own = rng.standard_normal(size)
+            if part.free_frequency:
+                own[-1] = 0.0
+            found.append(own)
+        return np.concatenate(found)
+
+    def fix_bands(self, point: Point) -> None:
+        """Set the width of the smoothed sign of each joint to a fifth of its rms velocity in a typical motion.
+
+        The sign then changes over a few grid samples, which is what derivatives on the grid can see.
+        """
+        for k, (_, velocity, acceleration) in enumerate(point.motions):
+            qd, _ = self.model.kinematics.rates(point.q[k], velocity, acceleration, self.by)
+            rms = np.sqrt((qd**2).mean(axis=0))
+            self.bands[k] = 0.2 * np.maximum(rms, 1e-3 * rms.max() + 1e-12)
+
+    def split(self, variables: FloatArray) -> list[FloatArray]:
+        """Return the variables of each part."""
+        return np.split(variables, np.cumsum(self._sizes)[:-1])
+
+    def _unpack(self, part: Part, own: FloatArray) -> tuple[FloatArray, float]:
+        """Return (offset - origin, mu / w, nu / w) (1 + 2h, m) and the pulsation w [rad/s] of a part."""
+        stretch = float(np.exp(own[-1])) if part.free_frequency else 1.0
+        return self._amplitudes(part, own), 2 * np.pi * part.frequency * stretch
+
+    def _amplitudes(self, part: Part, own: FloatArray) -> FloatArray:
+        free = own[:-1] if part.free_frequency else own
+        return part.shape @ free.reshape(part.shape.shape[1], -1) * self.reach
+
+    def trajectories(self, variables: FloatArray) -> tuple[Fourier, ...]:
+        """Return the trajectories that variables stand for."""
+        mechanism = self.model.mechanism
+        joints = [mechanism.joints[i] for i in self.model.loops.partitions[self.by].independent]
+        found = []
+        for part, own in zip(self.parts, self.split(variables)):
+            amplitudes, w = self._unpack(part, own)
+            h = part.harmonics
+            found.append(Fourier(
+                coordinates=tuple(j.name for j in joints), units=tuple(j.unit for j in joints), robot=mechanism.name,
+                frequency=w / (2 * np.pi), offset=self.origin + amplitudes[0], mu=w * amplitudes[1:1 + h],
+                nu=w * amplitudes[1 + h:]))
+        return tuple(found)
+
+    def motion(self, k: int, own: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return position, velocity and acceleration of a part on its grid, each (t, m)."""
+        amplitudes, w = self._unpack(self.parts[k], own)
+        position, velocity, acceleration = self._bases[k]
+        return self.origin + position @ amplitudes, w * (velocity @ amplitudes), w**2 * (acceleration @ amplitudes)
+
+    def evaluate(self, variables: FloatArray, near: Point | None = None) -> Point | None:
+        """Evaluate objective and constraints; None where the loops do not close or the robot turns singular."""
+        self.evaluations += 1
+        q: list[FloatArray] = []
+        motions, constraints, derivatives, blocks = [], [], [], []
+        for k, own in enumerate(self.split(variables)):
+            position, velocity, acceleration = self.motion(k, own)
+            guess = np.repeat(self.centre[None], len(position), axis=0) if near is None else near.q[k]
+            assembled, error = close(self.model, guess, position, self.by)
+            if not (error < CLOSED).all():
+                return None
+            values, derivative, check = self._response(assembled, velocity, acceleration, self.bands[k], self.values,
+                                                       self._loads[k])
+            inside, slope = normalised(self.limits, values, self.model.loops.redundant)
+            if not (check < CHECK).all() or not np.isfinite(inside).all():
+                return None
+            W, check = self._regressor(assembled, velocity, acceleration, self.bands[k], self._noise)
+            if not (check < CHECK).all():
+                return None
+            q.append(assembled)
+            motions.append((position, velocity, acceleration))
+            constraints.append(inside.ravel())
+            derivatives.append(derivative * slope[:, :, None])
+            blocks.append(W * (np.sqrt(self.parts[k].weight) * self._masks[k]))
+        stacked = np.concatenate([block.reshape(-1, block.shape[2]) for block in blocks])
+        value, gradient = criterion_gradient(self.criterion, stacked)
+        if self.criterion != "d" and np.isfinite(value):
+            value, gradient = float(np.log(value)), gradient / value
+        rows = np.cumsum([block.shape[0] * block.shape[1] for block in blocks])[:-1]
+        seeds = [part.reshape(block.shape) for part, block in zip(np.split(gradient, rows), blocks)]
+        return Point(variables=variables, q=q, motions=motions, constraints=np.concatenate(constraints),
+                     derivatives=derivatives, objective=value, seeds=seeds)
+
+    @cached_property
+    def _noise(self) -> FloatArray:
+        """The covariance used: AH09 (21) is about the regressor itself."""
+        return np.eye(len(self.covariance)) if self.criterion == "cond" else self.covariance
+
+    def gradient(self, point: Point) -> FloatArray:
+        """Return the derivative of the objective by the variables, (x,)."""
+        by_motion = []
+        for k, (_, velocity, acceleration) in enumerate(point.motions):
+            seed = point.seeds[k] * (np.sqrt(self.parts[k].weight) * self._masks[k])
+            by_motion.append(np.hstack(self._adjoint(point.q[k], velocity, acceleration, self.bands[k], self._noise,
+                                                     seed)))
+        return self._pull_back(point, by_motion)
+
+    def linearise(self, point: Point) -> Linearisation:
+        """Return the derivative of the constraints by the variables, as an operator."""
+        return Linearisation(self, point)
+
+    def push_forward(self, point: Point, step: FloatArray) -> list[FloatArray]:
+        """Return the change of (q_P, v, a) of each part, (t, 3m), for a step of the variables."""
+        found = []
+        for k, own in enumerate(self.split(step)):
+            part = self.parts[k]
+            change = (self._spread(k, point) @ self._amplitudes(part, own)).reshape(part.samples, 3, -1)
+            if part.free_frequency:
+                change = change + own[-1] * self._faster(k, point)
+            found.append(change.reshape(part.samples, -1))
+        return found
+
+    def _pull_back(self, point: Point, by_motion: Sequence[FloatArray]) -> FloatArray:
+        """Turn derivatives by (q_P, v, a) of each part, (t, 3m), into a derivative by the variables: the transpose."""
+        found = []
+        for k, change in enumerate(by_motion):
+            part = self.parts[k]
+            change = change.reshape(part.samples, 3, -1)
+            free = self._spread(k, point).T @ change.reshape(3 * part.samples, -1)
+            found.append((part.shape.T @ free * self.reach).ravel())
+            if part.free_frequency:
+                found.append(np.array([(change * self._faster(k, point)).sum()]))
+        return np.concatenate(found)
+
+    def _spread(self, k: int, point: Point) -> FloatArray:
+        """Return the derivative of (q_P, v, a) by the amplitudes of a coordinate, (3t, 1 + 2h)."""
+        w = self._unpack(self.parts[k], self.split(point.variables)[k])[1]
+        position, velocity, acceleration = self._bases[k]
+        return np.stack([position, w * velocity, w**2 * acceleration], axis=1).reshape(-1, position.shape[1])
+
+    def _faster(self, k: int, point: Point) -> FloatArray:
+        """Return the derivative of (q_P, v, a) by ln w, (t, 3, m): the amplitudes stay, v grows with w, a with w^2."""
+        _, velocity, acceleration = point.motions[k]
+        return np.stack([np.zeros_like(velocity), velocity, 2 * acceleration], axis=1)
+
+
+class Linearisation:
+    """dc/dx at a point, never written out: each sample's constraints see the variables only through (q_P, v, a)."""
+
+    def __init__(self, problem: Problem, point: Point) -> None:
+        self._problem, self._point = problem, point
+
+    def times(self, step: FloatArray) -> FloatArray:
+        """Return dc/dx step, (c,)."""
+        moved = self._problem.push_forward(self._point, step)
+        return np.concatenate([(D @ change[:, :, None]).ravel()
+                               for D, change in zip(self._point.derivatives, moved)])
+
+    def transposed(self, weights: FloatArray) -> FloatArray:
+        """Return (dc/dx)^T weights, (x,)."""
+        return self._problem._pull_back(self._point, [
+            (w[:, None, :] @ D)[:, 0] for D, w in zip(self._point.derivatives, self._by_part(weights))])
+
+    def normal(self, weights: FloatArray) -> FloatArray:
+        """Return (dc/dx)^T diag(weights) dc/dx, (x, x)."""
+        problem, point = self._problem, self._point
+        blocks = []
+        for k, (D, w) in enumerate(zip(point.derivatives, self._by_part(weights))):
+            gram = D.transpose(0, 2, 1) @ (w[:, :, None] * D)  # by (q_P, v, a), (t, 3m, 3m)
+            blocks.append(self._block(k, gram, problem.parts[k], problem._spread(k, point)))
+        return np.asarray(block_diag(*blocks))
+
+    def _block(self, k: int, gram: FloatArray, part: Part, spread: FloatArray) -> FloatArray:
+        t, m = part.samples, len(self._problem.reach)
+        free = (spread @ part.shape).reshape(t, 3, -1)
+        x = free.shape[2]
+        half = free.transpose(0, 2, 1) @ gram.reshape(t, 3, m * 3 * m)  # (t, x, m 3 m)
+        half = half.reshape(t, x, m, 3, m)
+        columns = half.transpose(0, 3, 1, 2, 4).reshape(3 * t, x * m * m)
+        full = (free.reshape(3 * t, x).T @ columns).reshape(x, x, m, m)  # second, first coefficient; first, second m
+        scaled = full * (self._problem.reach[:, None] * self._problem.reach)
+        block = scaled.transpose(1, 2, 0, 3).reshape(x * m, x * m)
+        if not part.free_frequency:
+            return block
+        faster = self._problem._faster(k, self._point).reshape(t, 3 * m)
+        pulled = (gram @ faster[:, :, None])[:, :, 0]
+        edge = (free.reshape(3 * t, x).T @ pulled.reshape(3 * t, m) * self._problem.reach).ravel()
+        return np.block([[block, edge[:, None]], [edge[None], np.array([[(pulled * faster).sum()]])]])
+
+    def _by_part(self, weights: FloatArray) -> list[FloatArray]:
+        shapes = [D.shape[:2] for D in self._point.derivatives]
+        cuts = np.cumsum([t * o for t, o in shapes])[:-1]
+        return [part.reshape(shape) for part, shape in zip(np.split(weights, cuts), shapes)]

@@ -1,0 +1,241 @@
+"""From nothing to a verified design: a pose to start from, random starts, solving, verifying, tightening."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from gough.arrays import FloatArray
+from gough.engine.derivatives import close
+from gough.engine.loops import CLOSED, By
+from gough.engine.model import Model
+from gough.errors import InfeasibleDesign, LoopNotClosed, NotIdentifiable, SingularConfiguration
+from gough.excitation.constraints import Limit, measure
+from gough.excitation.problem import Point, Problem
+from gough.excitation.solver import InteriorPoint, Progress, interior_point
+from gough.motion import Motion
+from gough.trajectory import Fourier
+
+FINER = 10  # verification samples per grid sample
+ROUNDS = 8  # of tightening, before the trajectory is shrunk as a whole
+INSIDE = 0.98  # a start uses at most this part of each limit
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Verified:
+    """Trajectories that keep all limits on the fine grid.
+
+    Args:
+        trajectories: One per part.
+        extremes: Smallest and largest of each normalised quantity over all of them, (o, 2).
+        objective: As the optimisation saw it.
+        history: Objective after each step.
+        rounds: How often limits had to be tightened.
+    """
+
+    trajectories: tuple[Fourier, ...]
+    extremes: FloatArray
+    objective: float
+    history: tuple[float, ...]
+    rounds: int
+
+
+def extremes(model: Model, trajectory: Fourier, limits: Sequence[Limit], *, by: By, samples: int, values: FloatArray,
+             load: FloatArray) -> FloatArray:
+    """Return smallest and largest of each limited quantity over a period, normalised to [-1, 1], (o, 2).
+
+    The loops are closed anew from home, efforts have the exact sign of the velocity.
+
+    Raises:
+        LoopNotClosed, SingularConfiguration: The trajectory cannot be followed from home.
+    """
+    time = np.arange(samples) / samples * trajectory.period
+    motion = model.kinematics.motion(time, *trajectory.at(time), by)
+    found = measure(model, limits, motion, values=values, load=load)
+    return np.stack([found.min(axis=0), found.max(axis=0)], axis=1)
+
+
+def find_centre(model: Model, limits: Sequence[Limit], *, by: By, values: FloatArray,
+                loads: Sequence[FloatArray], seed: int) -> FloatArray:
+    """Return a configuration that can be held inside all limits with every load: home, or the best of random ones.
+
+    Raises:
+        InfeasibleDesign: There is none; names the limit in the way.
+    """
+    def worst(q: FloatArray) -> FloatArray:
+        rest = np.zeros_like(q)
+        motion = Motion(coordinates=model.mechanism.coordinates, time=np.arange(len(q), dtype=float), q=q, qd=rest,
+                        qdd=rest, closure_residual=np.zeros(len(q)))
+        used = [np.abs(measure(model, limits, motion, values=values, load=load)) for load in loads]
+        return np.asarray(np.max(used, axis=0))
+
+    home = worst(model.home[None])[0]
+    if home.max() < INSIDE:
+        return model.home
+    candidates = _random_poses(model, limits, by, seed)
+    found = worst(candidates)
+    best = int(np.argmin(found.max(axis=1)))
+    if found[best].max() < INSIDE:
+        return np.asarray(candidates[best])
+    limit = limits[int(np.argmax(home))]
+    raise InfeasibleDesign(
+        f"'{model.mechanism.name}' cannot even stand still inside its limits: the {limit} is reached to "
+        f"{100 * home.max():.0f} % at home, and none of {len(candidates)} other poses is better than "
+        f"{100 * found[best].max():.0f} %; relax this limit, lighten the load or change the start pose",
+        limit=str(limit), used=float(home.max()))
+
+
+def _random_poses(model: Model, limits: Sequence[Limit], by: By, seed: int, count: int = 256) -> FloatArray:
+    """Return assembled configurations with the independent coordinates anywhere in their ranges, home among them."""
+    independent = list(model.loops.partitions[by].independent)
+    ranges = {limit.name: (limit.lower, limit.upper) for limit in limits if limit.quantity == "position"}
+    names = [model.mechanism.coordinates[i] for i in independent]
+    home = model.home[independent]
+    low = np.array([ranges.get(name, (x - 0.5, x + 0.5))[0] for name, x in zip(names, home)])
+    high = np.array([ranges.get(name, (x - 0.5, x + 0.5))[1] for name, x in zip(names, home)])
+    target = low + (high - low) * np.random.default_rng(seed).uniform(0.05, 0.95, (count, len(home)))
+    q, good = np.repeat(model.home[None], count, axis=0), np.ones(count, dtype=bool)
+    for fraction in np.linspace(0.1, 1.0, 10):
+        q, error = close(model, q, home + fraction * (target - home), by)
+        good &= error < CLOSED
+        q[~good] = model.home
+    return np.concatenate([model.home[None], q[good]])
+
+
+def random_starts(problem: Problem, count: int, seed: int) -> list[Point]:
+    """Return feasible random trajectories, the most informative of five times as many, best first.
+
+    Each is a random direction from the centre, followed until the first limit is nearly reached.
+
+    Raises:
+        InfeasibleDesign: The limits leave no room to move.
+        NotIdentifiable: None of them informs about all parameters.
+    """
+    rng = np.random.default_rng(seed)
+    rest = problem.evaluate(np.zeros(problem.size))
+    if rest is None or np.abs(rest.constraints).max() >= 1:
+        raise _no_room(problem, rest)
+    found: list[Point] = []
+    for k in range(5 * count + 1):
+        point = _grow(problem, problem.random_direction(rng), rest)
+        if k == 0:  # only fixes the width of the smoothed sign, which the others then share
+            problem.fix_bands(point)
+            continue
+        if np.isfinite(point.objective) and point is not rest:
+            found.append(point)
+    if not found:
+        raise NotIdentifiable(
+            f"no random trajectory of '{problem.model.mechanism.name}' informs about all {len(problem.base)} "
+            "parameters; use more harmonics or fewer parameters", parameters=len(problem.base))
+    return sorted(found, key=lambda point: point.objective)[:count]
+
+
+def _grow(problem: Problem, direction: FloatArray, rest: Point) -> Point:
+    """Follow a direction until a limit is nearly reached; small steps keep the loops on their branch."""
+    point, size, factor = rest, 1e-4, 4.0
+    while size < 1e4 and factor > 1.05:
+        trial = problem.evaluate(size * factor * direction, point)
+        if trial is None or not np.abs(trial.constraints).max() < INSIDE:
+            factor = np.sqrt(factor)
+            continue
+        point, size = trial, size * factor
+    return point
+
+
+def _no_room(problem: Problem, rest: Point | None) -> InfeasibleDesign:
+    if rest is None:
+        return InfeasibleDesign(f"'{problem.model.mechanism.name}' cannot be evaluated at its centre pose")
+    worst = int(np.argmax(np.abs(rest.constraints))) % len(problem.limits)
+    return InfeasibleDesign(f"the {problem.limits[worst]} is already exceeded at rest; relax it",
+                            limit=str(problem.limits[worst]))
+
+
+def solve_and_verify(problem: Problem, starts: Sequence[Point], settings: InteriorPoint, rate: float,
+                     progress: Progress | None) -> Verified:
+    """Solve from every start, take the best, and tighten until the fine grid agrees."""
+    bounds = np.tile([-1.0, 1.0], (len(problem.limits), 1))
+    solved: list[tuple[Point, tuple[float, ...]]] = []
+    count = 0
+
+    def report(_: int, value: float, violation: float) -> None:
+        nonlocal count
+        count += 1
+        if progress is not None:
+            progress(count, value, violation)
+
+    for start in starts:
+        point, solution = interior_point(problem, start, *_spread(problem, bounds), settings, report)
+        solved.append((point, solution.history))
+    solved.sort(key=lambda item: item[0].objective)
+    point, history = solved[0]
+    barrier = settings.tolerance / problem.size
+    for round_ in range(ROUNDS):
+        trajectories, seen = _verify(problem, point, rate)
+        excess = np.maximum(np.abs(seen) - 1, 0) * (np.sign(seen) == [-1, 1])
+        report(0, point.objective, float(excess.max()))
+        if excess.max() <= 0:
+            return Verified(trajectories=trajectories, extremes=seen, objective=point.objective, history=history,
+                            rounds=round_)
+        bounds = bounds - np.array([-1, 1]) * np.minimum(1.2 * excess + 1e-4 * (excess > 0), 0.3)
+        inside = _shrink(problem, point, bounds)
+        point, solution = interior_point(problem, inside, *_spread(problem, bounds), settings, report,
+                                         barrier=10 * barrier)
+        history = history + solution.history
+    return _last_resort(problem, point, rate, history)
+
+
+def _spread(problem: Problem, bounds: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return lower and upper bounds of all constraints from those of each limit."""
+    samples = sum(part.samples for part in problem.parts)
+    return np.tile(bounds[:, 0], samples), np.tile(bounds[:, 1], samples)
+
+
+def _shrink(problem: Problem, point: Point, bounds: FloatArray) -> Point:
+    """Draw a point towards the centre until it is strictly inside the bounds."""
+    lower, upper = _spread(problem, bounds)
+    size = 1.0
+    while size > 1e-3:
+        size *= 0.97
+        trial = problem.evaluate(size * point.variables, point)
+        if trial is not None and (trial.constraints > lower).all() and (trial.constraints < upper).all():
+            return trial
+        point_q = trial if trial is not None else point
+        point = Point(variables=point.variables, q=point_q.q, motions=point.motions, constraints=point.constraints,
+                      derivatives=point.derivatives, objective=point.objective, seeds=point.seeds)
+    raise InfeasibleDesign("the limits leave no room once they are tightened for what happens between samples; "
+                           "relax them or use more samples")
+
+
+def _verify(problem: Problem, point: Point, rate: float) -> tuple[tuple[Fourier, ...], FloatArray]:
+    """Return the trajectories on the controller's clock and the extremes of each limit over all of them."""
+    trajectories = tuple(t.on_rate(rate) for t in problem.trajectories(point.variables))
+    found = []
+    for part, trajectory in zip(problem.parts, trajectories):
+        try:
+            found.append(extremes(problem.model, trajectory, problem.limits, by=problem.by,
+                                  samples=FINER * part.samples, values=problem.values,
+                                  load=problem.model.load(part.payload)))
+        except (LoopNotClosed, SingularConfiguration) as error:
+            raise InfeasibleDesign(
+                f"the trajectory found cannot be followed from home ({error}); ask for a larger distance to "
+                "singularities or narrower position limits") from error
+    low = np.min([f[:, 0] for f in found], axis=0)
+    high = np.max([f[:, 1] for f in found], axis=0)
+    return trajectories, np.stack([low, high], axis=1)
+
+
+def _last_resort(problem: Problem, point: Point, rate: float, history: tuple[float, ...]) -> Verified:
+    """Draw the trajectory towards the centre until the fine grid agrees."""
+    for size in np.linspace(1.0, 0.0, 101)[:-1]:
+        trial = problem.evaluate(size * point.variables, point)
+        if trial is None:
+            continue
+        trajectories, seen = _verify(problem, trial, rate)
+        if np.abs(seen).max() <= 1:
+            return Verified(trajectories=trajectories, extremes=seen, objective=trial.objective, history=history,
+                            rounds=ROUNDS)
+    limit = problem.limits[int(np.argmax(np.abs(seen).max(axis=1)))]
+    raise InfeasibleDesign(f"no trajectory keeps the {limit} between samples as well; relax this limit or lower the "
+                           "frequency", limit=str(limit))

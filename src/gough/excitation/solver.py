@@ -1,0 +1,204 @@
+"""A feasible interior-point method for few variables and thousands of smooth constraints.
+
+    minimise f(x)  subject to  lower <= c(x) <= upper
+
+Primal-dual steps on the barrier problems f - mu sum ln(c - lower) - mu sum ln(upper - c), mu -> 0 (Nocedal & Wright
+2006, chapter 19; Waechter & Biegler 2006), with the slacks eliminated, so that a step costs one Cholesky factorisation
+of the size of x and one product J^T D J. The Hessian of the Lagrangian is a damped BFGS matrix. Two things are particular:
+
+- every iterate satisfies all constraints strictly, so whatever stops the iteration leaves a trajectory that may be run;
+- a point where the constraints cannot be evaluated at all (loops that do not close) is just a step that was too long.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
+
+import numpy as np
+from scipy.linalg import cho_factor, cho_solve
+
+from gough.arrays import FloatArray
+
+Progress = Callable[[int, float, float], None]
+
+
+class _Evaluated(Protocol):
+    variables: FloatArray
+    constraints: FloatArray
+    objective: float
+
+
+class Derivative(Protocol):
+    """J = dc/dx as an operator."""
+
+    def times(self, step: FloatArray) -> FloatArray:
+        """Return J step, (c,)."""
+
+    def transposed(self, weights: FloatArray) -> FloatArray:
+        """Return J^T weights, (x,)."""
+
+    def normal(self, weights: FloatArray) -> FloatArray:
+        """Return J^T diag(weights) J, (x, x)."""
+
+
+P = TypeVar("P", bound=_Evaluated)
+
+
+class Minimisation(Protocol[P]):
+    """What the solver needs to know of a problem."""
+
+    def evaluate(self, variables: FloatArray, near: P | None = None) -> P | None:
+        """Return the problem at some variables, or None where it cannot be evaluated."""
+
+    def gradient(self, point: P) -> FloatArray:
+        """Return df/dx, (x,)."""
+
+    def linearise(self, point: P) -> Derivative:
+        """Return dc/dx."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class InteriorPoint:
+    """Settings.
+
+    Args:
+        iterations: Most steps.
+        tolerance: How far the objective may be from its local minimum, estimated by the barrier that is left.
+        barrier: First mu, relative to what balances objective and constraints at the start.
+        decrease: Factor between one mu and the next.
+    """
+
+    iterations: int = 200
+    tolerance: float = 0.05
+    barrier: float = 1.0
+    decrease: float = 0.2
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Solution:
+    """Where the iteration ended.
+
+    Args:
+        point: The best point, strictly inside all constraints.
+        history: Objective after each step.
+        converged: The tolerance was reached.
+        barrier: Last mu.
+    """
+
+    point: object
+    history: tuple[float, ...]
+    converged: bool
+    barrier: float
+
+
+def interior_point(problem: Minimisation[P], start: P, lower: FloatArray, upper: FloatArray, settings: InteriorPoint,
+                   progress: Progress | None = None, *, barrier: float | None = None) -> tuple[P, Solution]:
+    """Minimise from a start strictly inside the constraints.
+
+    Args:
+        problem: Functions and derivatives.
+        start: Evaluated, lower < constraints < upper.
+        lower, upper: Bounds, (c,).
+        settings: See `InteriorPoint`.
+        progress: Called after each step with its number, the objective and 0 (no constraint is violated).
+        barrier: First mu itself, to go on from an earlier solution.
+    """
+    point, n = start, len(start.variables)
+    gradient, J = problem.gradient(point), problem.linearise(point)
+    low, high = point.constraints - lower, upper - point.constraints
+    mu = barrier if barrier is not None else settings.barrier * _balance(gradient, J, low, high)
+    last = settings.tolerance / n
+    mu = max(mu, last)
+    z_low, z_high = mu / low, mu / high
+    B = np.eye(n) * max(float(np.linalg.norm(gradient)), 1e-6)
+    fresh = True  # B carries no curvature yet
+    best, history = point, [point.objective]
+    converged = False
+    for iteration in range(1, settings.iterations + 1):
+        residual = gradient - J.transposed(mu / low - mu / high)
+        matrix = B + J.normal(z_low / low + z_high / high)
+        step = -cho_solve(cho_factor(matrix, check_finite=False), residual, check_finite=False)
+        slope = float(residual @ step)
+        if -slope < 0.2 * n * mu:  # the decrement: twice what this barrier problem can still give
+            if mu <= last:
+                converged = True
+                break
+            mu = max(settings.decrease * mu, last)
+            continue
+        moved = J.times(step)
+        longest = _longest(moved, low, high, 0.99)
+        trial = _search(problem, point, step, slope, longest, mu, lower, upper)
+        if trial is None:
+            if fresh:
+                break
+            B, fresh = np.eye(n) * max(float(np.linalg.norm(gradient)), 1e-6), True
+            continue
+        z_low = _dual(z_low, mu / low - z_low - z_low / low * moved)
+        z_high = _dual(z_high, mu / high - z_high + z_high / high * moved)
+        old = gradient - J.transposed(z_low - z_high)
+        taken = trial.variables - point.variables
+        point = trial
+        gradient, J = problem.gradient(point), problem.linearise(point)
+        low, high = point.constraints - lower, upper - point.constraints
+        z_low = np.clip(z_low, mu / (1e8 * low), 1e8 * mu / low)
+        z_high = np.clip(z_high, mu / (1e8 * high), 1e8 * mu / high)
+        change = gradient - J.transposed(z_low - z_high) - old
+        B = _bfgs(B, taken, change, fresh)
+        fresh = False
+        history.append(point.objective)
+        if point.objective < best.objective:
+            best = point
+        if progress is not None:
+            progress(iteration, point.objective, 0.0)
+    return best, Solution(point=best, history=tuple(history), converged=converged, barrier=mu)
+
+
+def _search(problem: Minimisation[P], point: P, step: FloatArray, slope: float, alpha: float, mu: float,
+            lower: FloatArray, upper: FloatArray) -> P | None:
+    """Shorten the step until the barrier function falls enough (Armijo) and all constraints hold strictly."""
+    before = _merit(point, mu, lower, upper)
+    for _ in range(12):
+        trial = problem.evaluate(point.variables + alpha * step, point)
+        if trial is not None and _merit(trial, mu, lower, upper) <= before + 1e-4 * alpha * slope:
+            return trial
+        alpha *= 0.5
+    return None
+
+
+def _merit(point: _Evaluated, mu: float, lower: FloatArray, upper: FloatArray) -> float:
+    low, high = point.constraints - lower, upper - point.constraints
+    if not (low.min() > 0 and high.min() > 0 and np.isfinite(point.objective)):
+        return float("inf")
+    return float(point.objective - mu * (np.log(low).sum() + np.log(high).sum()))
+
+
+def _balance(gradient: FloatArray, J: Derivative, low: FloatArray, high: FloatArray) -> float:
+    """Return the mu for which the barrier opposes the objective with about the same force."""
+    force = J.transposed(1 / low - 1 / high)
+    return float(np.linalg.norm(gradient) / max(float(np.linalg.norm(force)), 1e-12))
+
+
+def _longest(moved: FloatArray, low: FloatArray, high: FloatArray, fraction: float) -> float:
+    """Return the largest part of a step, at most 1, that leaves 1 - fraction of each slack, to first order."""
+    worst = max(float((-moved / low).max()), float((moved / high).max()))
+    return min(1.0, fraction / worst) if worst > 0 else 1.0
+
+
+def _dual(z: FloatArray, change: FloatArray) -> FloatArray:
+    """Step the multipliers, leaving one hundredth of each."""
+    worst = float((-change / z).max())
+    return z + min(1.0, 0.99 / worst if worst > 0 else 1.0) * change
+
+
+def _bfgs(B: FloatArray, s: FloatArray, y: FloatArray, fresh: bool) -> FloatArray:
+    """Update with Powell's damping, so that B stays positive definite."""
+    if fresh and float(s @ y) > 0:
+        B = np.eye(len(s)) * float(y @ y) / float(s @ y)
+    Bs = B @ s
+    curvature, sy = float(s @ Bs), float(s @ y)
+    if sy < 0.2 * curvature:
+        weight = 0.8 * curvature / (curvature - sy)
+        y = weight * y + (1 - weight) * Bs
+    return np.asarray(B - np.outer(Bs, Bs) / curvature + np.outer(y, y) / float(s @ y))
