@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.ndimage import uniform_filter1d
 
 from gough.arrays import FloatArray, check_finite, check_shape, frozen
 from gough.errors import InvalidInput
@@ -169,9 +170,10 @@ def best_cutoff(average: PeriodAverage) -> float:
     """Return the cut-off that gives the most accurate accelerations of an averaged motion. [Hz]
 
     Of K harmonics kept, those kept bring noise V_k / Nm and those dropped lose signal |X_k|^2 - V_k / Nm, with X_k the
-    mean and V_k the variance between periods of the DFT at harmonic k. The sum of both over w_k^4, relative to the
-    acceleration energy of each joint, is an unbiased estimate of the error; K minimises it. A sensor whose noise is
-    below half its quantisation step repeats its rounding in every period: its noise is at least step^2 / 12 a sample.
+    mean and V_k the variance between periods of the DFT at harmonic k, smoothed over neighbouring harmonics. The sum of
+    both over w_k^4, relative to the acceleration energy of each joint, estimates the error; K minimises it. Only
+    harmonics that stand out of the noise (1e-3 for a false one among all) count as signal: the weight k^4 would
+    otherwise let chance at high frequencies decide.
 
     Raises:
         InvalidInput: No harmonic stands out of the noise.
@@ -182,17 +184,17 @@ def best_cutoff(average: PeriodAverage) -> float:
     variance = np.zeros(mean.shape)
     for period in average.position_periods:
         variance += np.abs(np.fft.rfft(period, axis=0)[1:bins + 1] - mean) ** 2 / (count - 1)
-    noise = np.maximum(variance / count, n * _rounding(average))
+    noise = uniform_filter1d(variance, min(25, bins), axis=0, mode="nearest") / count
     power = np.abs(mean) ** 2
+    level = np.log(1e3 * max(power.size, 1))  # |X|^2 / noise is exponentially distributed without signal
+    signal = np.where(power > level * noise, power - noise, 0.0)
     weight = np.arange(1.0, bins + 1)[:, None] ** 4
     scale = np.sum(weight * power, axis=0)
     alive = scale > 0
-    gain = np.cumsum(np.sum((weight * (power - 2 * noise))[:, alive] / scale[alive], axis=1))
-    kept = int(np.argmax(gain >= gain.max() * (1 - 1e-9))) + 1 if len(gain) and gain.max() > 0 else 0
-    if not np.any(power[:kept].sum(axis=0) > 10 * noise[:kept].sum(axis=0)):
-        raise InvalidInput("no motion stands out of the noise of the positions; choose the cut-off yourself")
-    return float(kept * average.rate / n)
-
+    gain = np.cumsum(np.sum((weight * (signal - noise))[:, alive] / scale[alive], axis=1))
+    if not len(gain) or gain.max() <= 0:
+        raise InvalidInput("no harmonic of the motion stands out of the noise; choose the cut-off yourself")
+    return float((np.argmax(gain) + 1) * average.rate / n)
 
 def _rounding(average: PeriodAverage) -> FloatArray:
     """Return the variance of rounding that averaging does not reduce, (a,). [m2 or rad2]"""
