@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -133,32 +133,66 @@ def condensed_form(problem: Problem, *, joint: bool = False) -> Condensed:
     return result
 
 
-def fix_parameters(problem: Problem, known: Mapping[str, float]) -> Problem:
-    """Take some parameters as known: their effect moves to the effort, y - W_known chi_known."""
-    names = tuple(name for name in problem.parameters if name not in known)
-    move = np.zeros((len(problem.parameters) + 1, len(names) + 1))  # [W y] @ move = [W_free, y - W_known chi_known]
-    for column, name in enumerate(names):
-        move[problem.parameters.index(name), column] = 1.0
-    move[-1, -1] = 1.0
-    for name, value in known.items():
-        if name not in problem.parameters:
-            raise InvalidInput(f"cannot fix '{name}': the problem has no such parameter", name=name)
-        move[problem.parameters.index(name), -1] = -value
-    units = tuple(unit for name, unit in zip(problem.parameters, problem.units) if name not in known)
+def transform(problem: Problem, matrix: FloatArray, parameters: Sequence[str], units: Sequence[str]) -> Problem:
+    """Return the problem with [W y] @ matrix in the place of [W y]: columns left out, added up or moved to the effort.
+
+    Args:
+        problem: With p parameters.
+        matrix: (p + 1, q + 1), its last column the new effort.
+        parameters, units: Of the q new columns.
+    """
+    p, r = len(problem.parameters), len(problem.rows)
+    names, new_units = tuple(parameters), tuple(units)
     if isinstance(problem, Regression):
-        shift = problem.regressor @ move[:-1, -1]
-        return replace(problem, regressor=problem.regressor @ move[:-1, :-1], effort=problem.effort + shift,
-                       parameters=names, units=units,
-                       replicates=None if problem.replicates is None else problem.replicates + shift)
-    factors = np.stack([np.linalg.qr(factor @ move, mode="r") for factor in problem.factors])
+        shift, gain = problem.regressor @ matrix[:p, -1], matrix[p, -1]
+        return replace(
+            problem, regressor=problem.regressor @ matrix[:p, :-1] + problem.effort[:, :, None] * matrix[p, :-1],
+            effort=gain * problem.effort + shift, parameters=names, units=new_units,
+            replicates=None if problem.replicates is None else gain * problem.replicates + shift)
+    factors = np.stack([np.linalg.qr(factor @ matrix, mode="r") for factor in problem.factors])
     moments, joint = problem.group_moments, problem.joint
     if joint is not None:
-        r, p = len(problem.rows), len(problem.parameters)
-        blocks = joint[:, : r * p].reshape(len(joint), r, p) @ move[:-1]  # [W_j free, -W_j known chi_known]
-        wide = np.concatenate([blocks[:, :, :-1].reshape(len(joint), -1), joint[:, r * p :] + blocks[:, :, -1]], axis=1)
-        joint = np.asarray(np.linalg.qr(wide, mode="r"))
-    return replace(problem, factors=factors, parameters=names, units=units, joint=joint,
-                   group_moments=None if moments is None else move.T @ moments @ move)
+        wide = np.concatenate([joint[:, : r * p].reshape(-1, r, p), joint[:, r * p :, None]], axis=2) @ matrix
+        flat = np.concatenate([wide[:, :, :-1].reshape(len(wide), -1), wide[:, :, -1]], axis=1)
+        joint = np.asarray(np.linalg.qr(flat, mode="r"))
+    return replace(problem, factors=factors, parameters=names, units=new_units, joint=joint,
+                   group_moments=None if moments is None else matrix.T @ moments @ matrix)
+
+
+def fix_parameters(problem: Problem, known: Mapping[str, float]) -> Problem:
+    """Take some parameters as known: their effect moves to the effort, y - W_known chi_known."""
+    for name in known:
+        if name not in problem.parameters:
+            raise InvalidInput(f"cannot fix '{name}': the problem has no such parameter", name=name)
+    p = len(problem.parameters)
+    keep = [i for i, name in enumerate(problem.parameters) if name not in known]
+    matrix = np.eye(p + 1)[:, [*keep, p]]
+    matrix[:p, -1] = [-known.get(name, 0.0) for name in problem.parameters]
+    return transform(problem, matrix, [problem.parameters[i] for i in keep], [problem.units[i] for i in keep])
+
+
+def tie_parameters(problem: Problem, groups: Mapping[str, Sequence[str]]) -> Problem:
+    """Make the members of each group one parameter of the given name, e.g. {'leg*.fv': ('leg1.fv', 'leg2.fv')}.
+
+    The tied parameter stands where its first member stood.
+    """
+    place: dict[str, str] = {}
+    for label, members in groups.items():
+        for name in members:
+            if name not in problem.parameters:
+                raise InvalidInput(f"cannot tie '{name}': the problem has no such parameter", name=name)
+            if name in place:
+                raise InvalidInput(f"cannot tie '{name}' twice", name=name)
+            place[name] = label
+        if len({problem.units[problem.parameters.index(name)] for name in members}) != 1:
+            raise InvalidInput(f"parameters of different units cannot be tied as '{label}'", name=label)
+    labels = [place.get(name, name) for name in problem.parameters]
+    names = list(dict.fromkeys(labels))
+    matrix = np.zeros((len(labels) + 1, len(names) + 1))
+    for i, label in enumerate(labels):
+        matrix[i, names.index(label)] = 1.0
+    matrix[-1, -1] = 1.0
+    return transform(problem, matrix, names, [problem.units[labels.index(name)] for name in names])
 
 
 def residual_statistics(
