@@ -1,0 +1,97 @@
+"""Samples near velocity reversals, where Coulomb friction is not a sign.
+
+When a motor reverses, friction passes from -fs to fs within microns, the controller rings for a few of its time
+constants, and the regressor sees neither. These samples bias friction first and then everything else, so they are
+left out: those within a window of a reversal of some motor with Coulomb friction, and those where it stands still.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gough.arrays import FloatArray
+from gough.engine import Model
+from gough.motion import Motion
+from gough.regression import Regression
+
+LONGEST = 0.1  # window never longer than this [s]
+
+
+def rubbing(model: Model) -> tuple[int, ...]:
+    """Return the indices of the motors' coordinates that have Coulomb friction."""
+    return tuple(i for i in model.actuated if "fs" in model.mechanism.joints[i].terms)
+
+
+def reversal_distance(motion: Motion, coordinate: int, time: FloatArray) -> FloatArray:
+    """Return the time from each instant to the nearest velocity reversal of a coordinate, (t,). [s]"""
+    speed = motion.qd[:, coordinate]
+    crossing = np.flatnonzero(np.signbit(speed[1:]) != np.signbit(speed[:-1]))
+    if crossing.size == 0:
+        return np.full(len(time), np.inf)
+    v0, v1 = speed[crossing], speed[crossing + 1]
+    part = np.where(v0 != v1, v0 / np.where(v0 != v1, v0 - v1, 1.0), 0.0)
+    at = motion.time[crossing] + part * (motion.time[crossing + 1] - motion.time[crossing])
+    right = np.clip(np.searchsorted(at, time), 1, max(len(at) - 1, 1))
+    left = np.minimum(right - 1, len(at) - 1)
+    return np.asarray(np.minimum(np.abs(time - at[left]), np.abs(time - at[np.minimum(right, len(at) - 1)])))
+
+
+def away_from_reversals(model: Model, motion: Motion, time: FloatArray, window: float,
+                        dead_band: FloatArray) -> NDArray[np.bool_]:
+    """Tell the instants at which every rubbing motor moves and none reversed within the window, (t,).
+
+    Args:
+        model: The robot.
+        motion: Its motion, all samples.
+        time: Instants among the motion's, e.g. after decimation, (t,). [s]
+        window: Half width about a reversal. [s]
+        dead_band: Velocity below which a motor counts as standing, (n,). [m/s or rad/s]
+    """
+    keep = np.ones(len(time), dtype=bool)
+    for i in rubbing(model):
+        keep &= reversal_distance(motion, i, time) >= window
+        keep &= np.interp(time, motion.time, np.abs(motion.qd[:, i])) >= dead_band[i]
+    return keep
+
+
+def reversal_window(model: Model, motion: Motion, problem: Regression, residual: FloatArray) -> float:
+    """Return how long after a reversal a first fit's residual stays above its usual size. [s]
+
+    Residuals are gathered by their distance to the nearest reversal of their own motor in bins of about a millisecond;
+    the window ends where the mean square of three bins running is within 20 % of that far from any reversal.
+
+    Args:
+        model: The robot.
+        motion: Its motion.
+        problem: The regression the residual belongs to, with times and motors as rows.
+        residual: (t, r). [row unit]
+    """
+    time = problem.time
+    if time is None or len(time) < 50:
+        return 0.0
+    step = max(1e-3, float(np.median(np.diff(time))))
+    edges = np.arange(0.0, LONGEST + step, step)
+    window = 0.0
+    coordinates = model.mechanism.coordinates
+    for i in rubbing(model):
+        if coordinates[i] not in problem.rows:
+            continue
+        squared = residual[:, problem.rows.index(coordinates[i])] ** 2
+        distance = reversal_distance(motion, i, time)
+        far = distance > LONGEST
+        if far.sum() < 50:
+            far = distance >= np.quantile(distance[np.isfinite(distance)], 0.5) if np.isfinite(distance).any() else far
+        if far.sum() < 20:
+            continue
+        usual = float(np.mean(squared[far]))
+        index = np.digitize(distance, edges) - 1
+        count = np.bincount(index[index < len(edges) - 1], minlength=len(edges) - 1)
+        total = np.bincount(index[index < len(edges) - 1], squared[index < len(edges) - 1], minlength=len(edges) - 1)
+        moving_count = np.convolve(count, np.ones(3), "valid")
+        level = np.convolve(total, np.ones(3), "valid") / np.maximum(moving_count, 1)
+        # Three bins of a chi-squared mean scatter by about sqrt(2 / count).
+        quiet = level <= usual * (1.2 + 2 * np.sqrt(2 / np.maximum(moving_count, 1)))
+        first = int(np.argmax(quiet)) if quiet.any() else len(quiet)
+        window = max(window, float(edges[first]))
+    return window
