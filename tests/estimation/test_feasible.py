@@ -186,8 +186,8 @@ def test_a_possible_base_estimate_stays_within_a_standard_deviation_and_the_rest
     inverse = np.linalg.inv(weight)
     M = model.matrix
     free = values + inverse @ M.T @ np.linalg.solve(M @ inverse @ M.T, base.values - M @ values)
-    if min(np.linalg.eigvalsh(pseudo_inertia(free[10 * k : 10 * k + 10]))[0] for k in range(2)) > 0:
-        np.testing.assert_allclose(found.standard.values, free, atol=1e-3)
+    assert min(np.linalg.eigvalsh(pseudo_inertia(free[10 * k : 10 * k + 10]))[0] for k in range(2)) > 0
+    np.testing.assert_allclose(found.standard.values, free, atol=1e-3)
     assert not found.boundary
     assert not any("no possible robot" in note for note in found.estimate.notes)
 

@@ -193,8 +193,8 @@ def _notes(base: Estimate, model: BaseParameters, least: float, boundary: tuple[
         notes.append(f"no possible robot fits: the nearest is {least:.4g} noise variances away, {limit:.4g} would be "
                      "chance; doubt the model, the noise or the drive gains")
     elif least > 0.01:
-        notes.append(f"the unconstrained estimate is not possible; the nearest that is lies {least:.3g} noise variances "
-                     f"away, less than the {limit:.4g} that would be more than chance")
+        notes.append("the unconstrained estimate is not possible; the nearest that is lies "
+                     f"{least:.3g} noise variances away, which chance explains")
     if boundary:
         notes.append(f"held by the limits of the possible: {', '.join(boundary)}; the covariance ignores this")
     missing = len(model.names) - len(base.parameters)
