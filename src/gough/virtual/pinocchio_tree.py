@@ -1,0 +1,212 @@
+"""A mechanism as a Pinocchio tree with its closures as equations of Pinocchio's placements and Jacobians.
+
+Shares no equation with the engine: placements, inertias, kinematics, mass matrix and bias come from Pinocchio, closures
+are written again on its world-frame Jacobian J and dJ/dt (point p of a body: velocity J_lin v + (J_ang v) x p).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from scipy.linalg import qr
+
+from gough.arrays import FloatArray
+from gough.errors import InvalidInput
+from gough.mechanism.types import BASE, Mechanism, Placement
+from gough.parameters import INERTIAL
+
+try:
+    import pinocchio as pin
+except ImportError as error:  # pragma: no cover - depends on the installation
+    raise InvalidInput("the Pinocchio plant needs Pinocchio; install it with pip install 'gough[plant]'") from error
+
+JOINTS = {
+    ("revolute", "x"): pin.JointModelRX, ("revolute", "y"): pin.JointModelRY, ("revolute", "z"): pin.JointModelRZ,
+    ("prismatic", "x"): pin.JointModelPX, ("prismatic", "y"): pin.JointModelPY, ("prismatic", "z"): pin.JointModelPZ,
+}
+
+
+def to_se3(placement: Placement) -> Any:
+    """Return a placement as SE3."""
+    result = pin.SE3.Identity()
+    for step, value in placement.steps:
+        axis = np.eye(3)["xyz".index(step[1].lower())]
+        if step[0] == "T":
+            result = result * pin.SE3(np.eye(3), value * axis)
+        else:
+            result = result * pin.SE3(pin.AngleAxis(float(value), axis).matrix(), np.zeros(3))
+    return result
+
+
+def build_tree(mechanism: Mechanism, values: Mapping[str, float], load: FloatArray, load_body: str,
+               ) -> tuple[Any, list[int], dict[str, int]]:
+    """Return the Pinocchio model, the mechanism's joint at each of its places, and the joint that carries each body.
+
+    Pinocchio's algorithms take a subtree to be contiguous, so joints are added depth first.
+
+    Args:
+        mechanism: The robot.
+        values: Standard parameters by name.
+        load: Inertial parameters of a payload, (10,).
+        load_body: The body it is fixed to.
+    """
+    model = pin.Model()
+    model.gravity.linear = np.array(mechanism.gravity)
+    carried = {BASE: 0}
+    order: list[int] = []
+    waiting = [i for i, joint in reversed(list(enumerate(mechanism.joints))) if joint.parent == BASE]
+    while waiting:
+        i = waiting.pop()
+        joint = mechanism.joints[i]
+        index = model.addJoint(carried[joint.parent], JOINTS[joint.kind, joint.axis](), to_se3(joint.placement),
+                               joint.name)
+        carried[joint.child] = index
+        order.append(i)
+        given = np.array([values.get(f"{joint.child}.{p}", 0.0) for p in INERTIAL])
+        inertia = _inertia(given + (load if joint.child == load_body else 0.0), joint.child)
+        model.appendBodyToJoint(index, inertia, pin.SE3.Identity())
+        waiting += [k for k, other in reversed(list(enumerate(mechanism.joints))) if other.parent == joint.child]
+    return model, order, carried
+
+
+def _inertia(values: FloatArray, body: str) -> Any:
+    """Return the inertia of [m, m c, I about the frame]; without mass there can be no first moment."""
+    mass, first = values[0], values[1:4]
+    xx, xy, yy, xz, yz, zz = values[4:]
+    about = np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
+    if mass <= 0.0:
+        if mass < 0 or first.any():
+            raise InvalidInput(f"body '{body}' has the mass {mass:g} kg and the first moments {first.tolist()} kg m; "
+                               "Pinocchio simulates only bodies that could exist", body=body)
+        return pin.Inertia(0.0, np.zeros(3), about)
+    c = first / mass
+    return pin.Inertia(mass, c, about - mass * (c @ c * np.eye(3) - np.outer(c, c)))
+
+
+class Closures:
+    """The closure equations of a mechanism in the coordinates of a Pinocchio tree.
+
+    Args:
+        mechanism: The robot.
+        model, order, carried: From `build_tree`.
+    """
+
+    def __init__(self, mechanism: Mechanism, model: Any, order: list[int], carried: dict[str, int]) -> None:
+        pairs = [c for c in mechanism.closures if c.kind != "coupling"]
+        kinds = [c.kind for c in pairs]
+        self._gap = [k for k, kind in enumerate(kinds) if kind in ("point", "revolute", "weld")]
+        self._axis = [k for k, kind in enumerate(kinds) if kind in ("revolute", "parallel")]
+        self._turn = [k for k, kind in enumerate(kinds) if kind == "weld"]
+        self._distance = [k for k, kind in enumerate(kinds) if kind == "distance"]
+        self._length = np.array([pairs[k].length for k in self._distance], dtype=float)
+        # Ends 0..c-1 are the frames a, ends c..2c-1 the frames b.
+        frames = [f for f in (*(c.a for c in pairs), *(c.b for c in pairs)) if f is not None]
+        joints = [carried[frame.body] for frame in frames]
+        placed = [to_se3(frame.placement) for frame in frames]
+        self._rotation = np.array([p.rotation for p in placed]).reshape(-1, 3, 3)
+        self._translation = np.array([p.translation for p in placed]).reshape(-1, 3, 1)
+        self._joints = sorted(set(joints) - {0})
+        self._where = np.array([self._joints.index(j) + 1 if j else 0 for j in joints], dtype=int)
+        support = np.zeros((model.njoints, model.nv))
+        for j in range(1, model.njoints):
+            for k in model.supports[j].tolist()[1:]:
+                support[j, model.joints[k].idx_v] = 1.0
+        self._mask = support[joints]  # which coordinates move each end, (2c, n)
+        self._poses = np.tile(np.eye(3, 4), (len(self._joints) + 1, 1, 1))
+        places = {mechanism.coordinates[i]: place for place, i in enumerate(order)}
+        couplings = [c for c in mechanism.closures if c.kind == "coupling"]
+        self._coupling = np.zeros((len(couplings), model.nv))
+        for row, closure in enumerate(couplings):
+            for name, value in closure.coefficients.items():
+                self._coupling[row, places[name]] = value
+        self._constant = np.array([c.constant for c in couplings])
+        self._still = np.zeros(len(couplings))
+
+    def _ends(self, data: Any) -> tuple[FloatArray, FloatArray]:
+        """Return rotations (2c, 3, 3) and origins (2c, 3) of the ends in the world."""
+        for place, j in enumerate(self._joints):
+            self._poses[place + 1] = data.oMi[j].np[:3]
+        at = self._poses[self._where]
+        turned = at[:, :, :3]
+        return turned @ self._rotation, (turned @ self._translation)[:, :, 0] + at[:, :, 3]
+
+    def residual(self, data: Any, q: FloatArray) -> FloatArray:
+        """Return phi at the placements in data and the coordinates q. [m or rad]"""
+        rotation, origin = self._ends(data)
+        c = len(origin) // 2
+        gap = origin[c:] - origin[:c]
+        parts = [gap[self._gap].ravel()]
+        parts += [rotation[k, :, :2].T @ rotation[c + k, :, 2] for k in self._axis]
+        parts += [pin.log3(rotation[k].T @ rotation[c + k]) for k in self._turn]
+        parts += [np.linalg.norm(gap[self._distance], axis=1) - self._length, self._coupling @ q + self._constant]
+        return np.concatenate(parts)
+
+    def jacobian(self, data: Any, v: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return K (c, n) and (dK/dt) v (c,) where the loops are closed; data holds J and dJ at q and v.
+
+        Rows, in the order of `residual`: d/dt (p_b - p_a); d/dt of the components of z_b along x_a and y_a, which is
+        (w_b - w_a) . (z_b x x_a); R_a^T (w_b - w_a); d/dt |p_b - p_a|; couplings.
+        """
+        rotation, origin = self._ends(data)
+        c, J, mask = len(origin) // 2, data.J, self._mask
+        moved = mask * v
+        twist, drift = moved @ J.T, moved @ data.dJ.T  # of each end at the world's origin: linear, angular
+        spin, turning = twist[:, 3:], drift[:, 3:]
+        lever = _skew(origin)  # lever @ w = origin x w
+        speed = twist[:, :3] - _times(lever, spin)
+        # Classical acceleration of the point that coincides with the end.
+        push = drift[:, :3] - _times(lever, turning) + _times(_skew(spin), speed)
+        columns = J * mask[:, None]  # (2c, 6, n)
+        linear = columns[:, :3] - lever @ columns[:, 3:]
+        linear, push = linear[c:] - linear[:c], push[c:] - push[:c]
+        rows, extra = [linear[self._gap].reshape(-1, len(v))], [push[self._gap].ravel()]
+        if self._axis or self._turn:
+            angular, relative = columns[c:, 3:] - columns[:c, 3:], spin[c:] - spin[:c]
+            turning = turning[c:] - turning[:c]
+        for k in self._axis:
+            z = rotation[c + k, :, 2]
+            z_rate = np.cross(spin[c + k], z)
+            for axis in rotation[k, :, :2].T:
+                across = np.cross(z, axis)
+                change = np.cross(z_rate, axis) + np.cross(z, np.cross(spin[k], axis))
+                rows.append((across @ angular[k])[None])
+                extra.append(np.array([across @ turning[k] + change @ relative[k]]))
+        for k in self._turn:
+            back = rotation[k].T
+            rows.append(back @ angular[k])
+            extra.append(back @ (turning[k] - np.cross(spin[k], relative[k])))
+        if self._distance:
+            k = self._distance
+            gap, moving = (origin[c:] - origin[:c])[k], (speed[c:] - speed[:c])[k]
+            size = np.sqrt((gap**2).sum(axis=1))
+            along = gap / size[:, None]
+            rows.append((along[:, None] @ linear[k])[:, 0])
+            extra.append((along * push[k]).sum(axis=1)
+                         + ((moving**2).sum(axis=1) - (along * moving).sum(axis=1)**2) / size)
+        rows.append(self._coupling)
+        extra.append(self._still)
+        return np.concatenate(rows), np.concatenate(extra)
+
+
+_LEVI_CIVITA = np.array([[0, 0, 0, 0, 0, -1, 0, 1, 0], [0, 0, 1, 0, 0, 0, -1, 0, 0], [0, -1, 0, 1, 0, 0, 0, 0, 0.0]])
+
+
+def _skew(vectors: FloatArray) -> FloatArray:
+    """Return the matrices of the cross product with vectors, (k, 3) -> (k, 3, 3)."""
+    return np.asarray(vectors @ _LEVI_CIVITA).reshape(-1, 3, 3)
+
+
+def _times(matrices: FloatArray, vectors: FloatArray) -> FloatArray:
+    return np.asarray(matrices @ vectors[:, :, None])[:, :, 0]
+
+
+def independent_rows(jacobian: FloatArray) -> list[int]:
+    """Return the indices of closure equations that imply the others, ascending."""
+    if not len(jacobian):
+        return []
+    scaled = jacobian / np.maximum(np.linalg.norm(jacobian, axis=1, keepdims=True), 1e-300)
+    _, R, pivots = qr(scaled.T, mode="economic", pivoting=True)
+    size = np.abs(np.diag(R))
+    return sorted(pivots[:int((size > 1e-8 * size[0]).sum())].tolist())
