@@ -120,9 +120,16 @@ def test_interpolation_is_as_good_as_its_order(method: str, error: float) -> Non
     assert worst > error * 1e-4 or method == "cubic"
 
 
+def test_holding_takes_the_sample_at_its_own_time() -> None:
+    held = interpolate(np.arange(4.0)[:, None], TIME[:4], np.array([TIME[1], TIME[2] - 1e-6, TIME[2]]), "previous")
+    assert held[:, 0].tolist() == [1.0, 1.0, 2.0]
+
+
 def test_nothing_is_extrapolated_and_methods_are_named() -> None:
     with pytest.raises(InvalidInput, match="extrapolated"):
         resample(recording(TIME[:50]), TIME[:51])
+    with pytest.raises(InvalidInput, match="extrapolated"):
+        resample(recording(TIME[1:50]), TIME[:20])
     with pytest.raises(InvalidInput, match="did you mean 'cubic'"):
         interpolate(np.zeros((3, 1)), TIME[:3], TIME[:3], "cubik")
     with pytest.raises(InvalidInput, match="rate"):

@@ -109,6 +109,9 @@ def noisy(scale: float = 1e-5) -> Recording:
 def test_bandwidth_is_that_of_the_fastest_joint_whatever_the_noise() -> None:
     for scale in (1e-9, 1e-5, 1e-4):
         assert motion_bandwidth(noisy(scale).position, RATE) == pytest.approx(4.0, abs=0.5)
+        # Accelerations of the four waves have energies 0.25, 1, 4, 16: a quarter lies at or below 2 Hz.
+        assert motion_bandwidth(noisy(scale).position, RATE, energy=0.3) == pytest.approx(4.0, abs=0.5)
+        assert motion_bandwidth(noisy(scale).position, RATE, energy=0.2) == pytest.approx(2.0, abs=0.5)
 
 
 def test_bandwidth_of_nothing_but_noise_or_too_little_is_refused() -> None:

@@ -181,6 +181,17 @@ def test_the_best_cut_off_keeps_the_harmonics_there_are(noise: float, step: floa
     assert best_cutoff(average(noise, step)) == pytest.approx(5 * F, abs=1.5 * F)
 
 
+def test_chance_at_high_frequencies_does_not_decide_the_cut_off() -> None:
+    """Weighted by k^4 one lucky bin of hundreds would; the noise of a few periods must not."""
+    time, mu, nu, offset = known(periods=4)
+    x = series(time, mu, nu, offset)[0]
+    for seed in range(30):
+        noisy = x + np.random.default_rng(seed).normal(scale=3e-3, size=x.shape)
+        log = Recording(joints=("a", "b"), time=time, position=noisy, position_units=("m", "m"), effort=x,
+                        period_samples=N)
+        assert best_cutoff(average_periods(log)) == pytest.approx(5 * F, abs=1.5 * F)
+
+
 def test_pure_noise_has_no_best_cut_off() -> None:
     time = np.arange(10 * N) / RATE
     x = np.random.default_rng(0).normal(size=(10 * N, 1))

@@ -64,6 +64,12 @@ def test_motion_that_does_not_repeat_is_refused() -> None:
         estimate_period(Recording(joints=("a",), time=time, position=walk, position_units=("m",)), nominal=1.0)
 
 
+def test_a_weak_repetition_under_other_motion_is_refused_with_its_share() -> None:
+    with pytest.raises(InvalidRecording, match=r"only .*% of the motion repeats") as caught:
+        estimate_period(recording(2.5, 25.0, noise=3.0), nominal=2.5)
+    assert caught.value.numbers["explained"] == pytest.approx(0.1, abs=0.05)
+
+
 def test_fewer_than_two_periods_are_refused() -> None:
     with pytest.raises(InvalidRecording, match=r"twice|two periods"):
         estimate_period(recording(5.0, 9.0), nominal=5.0)

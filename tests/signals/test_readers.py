@@ -429,6 +429,7 @@ def test_an_even_clock_an_offset_and_holding_are_done_when_described(tmp_path) -
     shifted = text + '[effort.time]\ncolumns = ["sec", "nsec"]\nunits = ["s", "ns"]\noffset = "-4 ms"\n'
     recording = read_recording(tmp_path, write(tmp_path, shifted, "d.toml"))
     assert np.allclose(recording.effort[:, 0], 5 * (recording.time + 0.004), atol=1e-7)
+    assert np.allclose(recording.position[:, 0], recording.time**2, atol=1e-6)  # both clocks now start together
     held = FOLDER + 'interpolation = "previous"\n'
     recording = read_recording(tmp_path, write(tmp_path, held, "d.toml"))
     assert np.allclose(recording.effort[:, 0], 5 * (recording.time + 0.004), atol=1e-7)

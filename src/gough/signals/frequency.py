@@ -173,7 +173,8 @@ def best_cutoff(average: PeriodAverage) -> float:
     mean and V_k the variance between periods of the DFT at harmonic k, smoothed over neighbouring harmonics. The sum of
     both over w_k^4, relative to the acceleration energy of each joint, estimates the error; K minimises it. Only
     harmonics that stand out of the noise (1e-3 for a false one among all) count as signal: the weight k^4 would
-    otherwise let chance at high frequencies decide.
+    otherwise let chance at high frequencies decide. A sensor whose noise is below half its quantisation step repeats
+    its rounding in every period: its noise is at least step^2 / 12 a sample.
 
     Raises:
         InvalidInput: No harmonic stands out of the noise.
@@ -184,7 +185,8 @@ def best_cutoff(average: PeriodAverage) -> float:
     variance = np.zeros(mean.shape)
     for period in average.position_periods:
         variance += np.abs(np.fft.rfft(period, axis=0)[1:bins + 1] - mean) ** 2 / (count - 1)
-    noise = uniform_filter1d(variance, min(25, bins), axis=0, mode="nearest") / count
+    noise = uniform_filter1d(variance, min(25, max(bins, 1)), axis=0, mode="nearest") / count
+    noise = np.maximum(noise, n * _rounding(average))
     power = np.abs(mean) ** 2
     level = np.log(1e3 * max(power.size, 1))  # |X|^2 / noise is exponentially distributed without signal
     signal = np.where(power > level * noise, power - noise, 0.0)
@@ -194,7 +196,9 @@ def best_cutoff(average: PeriodAverage) -> float:
     gain = np.cumsum(np.sum((weight * (signal - noise))[:, alive] / scale[alive], axis=1))
     if not len(gain) or gain.max() <= 0:
         raise InvalidInput("no harmonic of the motion stands out of the noise; choose the cut-off yourself")
-    return float((np.argmax(gain) + 1) * average.rate / n)
+    kept = int(np.argmax(gain >= gain.max() * (1 - 1e-9))) + 1  # without noise, rounding errors must not decide
+    return float(kept * average.rate / n)
+
 
 def _rounding(average: PeriodAverage) -> FloatArray:
     """Return the variance of rounding that averaging does not reduce, (a,). [m2 or rad2]"""
