@@ -55,14 +55,15 @@ class Validation:
         if self.predicts == "not tested":
             return f"{numerics}; not tested on held-out data"
         worst = int(np.argmax(self.relative))
-        return (f"{numerics}; {self.predicts} prediction of held-out data: error {100 * float(self.relative.max()):.1f} % "
+        return (f"{numerics}; {self.predicts} prediction of held-out data: error {100 * self.relative.max():.1f} % "
                 f"of the effort on the worst row ({self.rows[worst]}), "
                 f"{100 * float(np.sqrt(np.mean(self.relative**2))):.1f} % overall")
 
     def to_dict(self) -> dict[str, Any]:
         """Return the documented JSON form."""
         return {
-            "rows": {row: {"rms": float(a), "relative": float(b), "whiteness": float(c), "unit": unit}
+            "rows": {row: {"rms": float(a), "relative": float(b), "whiteness": None if np.isnan(c) else float(c),
+                           "unit": unit}
                      for row, a, b, c, unit in zip(self.rows, self.rms, self.relative, self.whiteness, self.row_units)},
             "numerics": self.numerics, "predicts": self.predicts, "doubts": list(self.doubts),
             "verdict": self.verdict, "source": self.source}

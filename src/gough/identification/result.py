@@ -1,0 +1,218 @@
+"""The outcome of an identification: parameters, what they were found from, and how well they predict."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gough.arrays import FloatArray, frozen
+from gough.engine import Model
+from gough.errors import InvalidInput
+from gough.estimation.estimate import GAIN, Enclosure, Estimate
+from gough.files import write_bytes, write_text
+from gough.parameters import INERTIAL, BaseParameters
+from gough.validation import Validation
+
+FORMAT = 1
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Fit:
+    """Measured and predicted efforts of one recording, for pictures.
+
+    Args:
+        label: `identification` or `held-out`, with the recording's name.
+        held_out: Not used for the estimate.
+        time: (t,). [s]
+        measured, predicted: Efforts of the rows, (t, r). [row unit]
+        q: All coordinates, (t, n), for the moving picture. [m or rad]
+    """
+
+    label: str
+    held_out: bool
+    time: FloatArray
+    measured: FloatArray
+    predicted: FloatArray
+    q: FloatArray
+
+    def __post_init__(self) -> None:
+        for name in ("time", "measured", "predicted", "q"):
+            object.__setattr__(self, name, frozen(getattr(self, name)))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Identification:
+    """Parameters of a robot with uncertainty, validation and what led to them.
+
+    Args:
+        robot: Name of the robot, or path of its file.
+        estimator: Which estimate is the result.
+        estimate: That estimate: base parameters, and drive gains and payload parameters if asked.
+        base: The base parameters behind it.
+        tied: Legs were tied.
+        estimates: All estimates by name, the result among them.
+        enclosures: Guaranteed boxes by name.
+        validation: Verdict, with held-out data if there were any.
+        nominal_gains: Drive gains used to turn currents into efforts, by joint; empty if efforts were recorded.
+        fits: Measured and predicted efforts.
+        quality: Figures of the data by recording: closure residual, sensors, reversal window, cut-off.
+        history: Steps of the choice of essential parameters, in words.
+        notes: What the user should know.
+        settings: How it was made, enough to make it again.
+    """
+
+    robot: str
+    estimator: str
+    estimate: Estimate
+    base: BaseParameters
+    tied: bool
+    estimates: Mapping[str, Estimate] = field(default_factory=dict)
+    enclosures: Mapping[str, Enclosure] = field(default_factory=dict)
+    validation: Validation
+    nominal_gains: Mapping[str, float] = field(default_factory=dict)
+    fits: tuple[Fit, ...] = ()
+    quality: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    history: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def drive_gains(self) -> dict[str, dict[str, float]]:
+        """Identified gains with standard deviations by joint, or the nominal ones without."""
+        found = {}
+        for name, value, std in zip(self.estimate.parameters, self.estimate.values, self.estimate.std):
+            if name.endswith(GAIN):
+                found[name.removesuffix(GAIN)] = {"value": float(value), "std": float(std)}
+        return found or {name: {"value": float(v)} for name, v in self.nominal_gains.items()}
+
+    @property
+    def payload(self) -> dict[str, dict[str, float]]:
+        """Identified payload parameters by name."""
+        return {name: {"value": float(v), "std": float(s)} for name, v, s in
+                zip(self.estimate.parameters, self.estimate.values, self.estimate.std) if name.startswith("payload.")}
+
+    @property
+    def verdict(self) -> str:
+        """The verdict in one sentence."""
+        return self.validation.verdict
+
+    def standard(self, model: Model) -> FloatArray:
+        """Return standard parameters (p,) with the same efforts as the estimate: base values on their own columns.
+
+        They are not physical body by body (use the `feasible` estimate for that), but exact for the model's efforts.
+        """
+        column = {name: self.base.standard[i] for name, i in zip(self.base.names, self.base.independent)}
+        changes = {name: 0.0 for name in model.mechanism.standard.names}
+        for name, value in zip(self.estimate.parameters, self.estimate.values):
+            if name.startswith("payload.") or name.endswith(GAIN):
+                continue
+            for member in model.resolve(column.get(name, name)):
+                changes[member] = float(value)
+        return model.standard_values(changes)
+
+    def load(self, known: Mapping[str, float] | None = None) -> FloatArray:
+        """Return the ten inertial parameters of the identified payload, known ones included."""
+        values = {name.rpartition(".")[2]: v["value"] for name, v in self.payload.items()}
+        values |= {name.rpartition(".")[2]: v for name, v in (known or {}).items()}
+        return np.array([values.get(p, 0.0) for p in INERTIAL])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the documented JSON form."""
+        e = self.estimate
+        return {
+            "format": FORMAT, "robot": self.robot, "estimator": self.estimator,
+            "parameters": [{"name": n, "value": float(v), "std": float(s), "unit": u}
+                           for n, v, s, u in zip(e.parameters, e.values, e.std, e.units)],
+            "drive_gains": self.drive_gains, "payload": self.payload,
+            "residual": {row: {"rms": float(a), "relative": float(b)}
+                         for row, a, b in zip(e.rows, e.residual_rms, e.residual_relative)},
+            "validation": self.validation.to_dict(), "verdict": self.verdict,
+            "notes": [*e.notes, *self.notes], "tied": self.tied,
+            "quality": {k: dict(v) for k, v in self.quality.items()}, "history": list(self.history),
+            "regrouping": self.base.regrouping(), "settings": dict(self.settings),
+        }
+
+    def summary(self) -> str:
+        """Return the result as plain text, verdict first."""
+        parts = [f"{self.robot}: {self.verdict}", "", self.estimate.summary()]
+        if self.validation.predicts != "not tested":
+            parts += ["", self.validation.summary()]
+        if self.history:
+            parts += ["", "Choice of essential parameters:", *(f"  {line}" for line in self.history)]
+        return "\n".join(parts)
+
+    def save(self, folder: str | Path) -> None:
+        """Write `estimate.json` (all estimates, base parameters, verdict) and `fits.npz` into a folder."""
+        target = Path(folder)
+        content = self.to_dict() | {
+            "estimates": {name: e.to_dict() for name, e in self.estimates.items()},
+            "enclosures": {name: e.to_dict() for name, e in self.enclosures.items()},
+            "result": self.estimate.to_dict(),
+            "nominal_gains": dict(self.nominal_gains),
+            "base": {"names": list(self.base.names), "units": list(self.base.units),
+                     "standard": list(self.base.standard), "matrix": self.base.matrix.tolist(),
+                     "independent": list(self.base.independent),
+                     "singular_values": self.base.singular_values.tolist(), "tolerance": self.base.tolerance},
+        }
+        arrays = {}
+        for k, fit in enumerate(self.fits):
+            for name in ("time", "measured", "predicted", "q"):
+                arrays[f"{k}.{name}"] = getattr(fit, name)
+        content["fits"] = [{"label": f.label, "held_out": f.held_out} for f in self.fits]
+        buffer = io.BytesIO()
+        np.savez_compressed(buffer, **arrays)
+        write_bytes(target / "fits.npz", buffer.getvalue())
+        write_text(target / "estimate.json", json.dumps(content, indent=1))
+
+
+def load_identification(folder: str | Path) -> Identification:
+    """Read what `Identification.save` wrote.
+
+    Raises:
+        InvalidInput: No such result, or not one of Gough's.
+    """
+    path = Path(folder) / "estimate.json"
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise InvalidInput(f"'{path}' does not exist; give the folder that `gough identify -o` wrote") from None
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise InvalidInput(f"'{path}' is not a result of Gough: {error}") from None
+    if content.get("format") != FORMAT:
+        raise InvalidInput(f"'{path}' has format {content.get('format')}, expected {FORMAT}")
+    try:
+        return _from_dict(content, Path(folder))
+    except (KeyError, TypeError, ValueError) as error:
+        raise InvalidInput(f"'{path}' is damaged: {error!r}; run the identification again") from None
+
+
+def _from_dict(content: dict[str, Any], folder: Path) -> Identification:
+    base, v = content["base"], content["validation"]
+    rows = v["rows"]
+    fits: list[Fit] = []
+    if content.get("fits"):
+        with np.load(folder / "fits.npz") as arrays:
+            for k, fit in enumerate(content["fits"]):
+                fits.append(Fit(label=fit["label"], held_out=fit["held_out"],
+                                **{n: arrays[f"{k}.{n}"] for n in ("time", "measured", "predicted", "q")}))
+    validation = Validation(
+        rows=tuple(rows), row_units=tuple(r["unit"] for r in rows.values()),
+        rms=np.array([r["rms"] for r in rows.values()]), relative=np.array([r["relative"] for r in rows.values()]),
+        whiteness=np.array([float("nan") if r["whiteness"] is None else r["whiteness"] for r in rows.values()]),
+        numerics=v["numerics"], predicts=v["predicts"], doubts=tuple(v["doubts"]), source=v["source"])
+    return Identification(
+        robot=content["robot"], estimator=content["estimator"], estimate=Estimate.from_dict(content["result"]),
+        base=BaseParameters(names=tuple(base["names"]), units=tuple(base["units"]), standard=tuple(base["standard"]),
+                            matrix=np.array(base["matrix"]), independent=tuple(base["independent"]),
+                            singular_values=np.array(base["singular_values"]), tolerance=base["tolerance"]),
+        tied=content["tied"], estimates={k: Estimate.from_dict(e) for k, e in content["estimates"].items()},
+        enclosures={k: Enclosure.from_dict(e) for k, e in content["enclosures"].items()}, validation=validation,
+        nominal_gains=content["nominal_gains"], fits=tuple(fits), quality=content["quality"],
+        history=tuple(content["history"]), notes=tuple(content["notes"][len(content["result"]["notes"]):]),
+        settings=content["settings"])
