@@ -28,7 +28,8 @@ from gough.signals.recording import Recording
 from gough.validation import validate
 
 EstimatorName = Literal["ls", "wls", "gm", "tls", "ml", "robust", "feasible", "all"]
-LINEAR: dict[str, Estimator] = {"ls": LeastSquares(), "wls": WeightedLeastSquares(), "gm": GaussMarkov(), "robust": Robust()}
+LINEAR: dict[str, Estimator] = {
+    "ls": LeastSquares(), "wls": WeightedLeastSquares(), "gm": GaussMarkov(), "robust": Robust()}
 PLOTTED = 4000  # samples kept for pictures
 Progress = Callable[[float], None]
 
@@ -236,7 +237,8 @@ def _with_gains(model: Model, recordings: Sequence[Recording], loaded: Sequence[
     tell(0.5)
     guess = {n: v for n, v in ((j, (nominal or {}).get(j, model.mechanism.joint(j).gain))
                                for j in model.mechanism.actuated) if v is not None}
-    settings: dict[str, Estimator] = {"tls": TotalLeastSquares(nominal=guess), "gain_ml": MaximumLikelihoodGains(nominal=guess)}
+    settings: dict[str, Estimator] = {
+        "tls": TotalLeastSquares(nominal=guess), "gain_ml": MaximumLikelihoodGains(nominal=guess)}
     history: tuple[str, ...] = ()
     if essential:
         elimination = essential_parameters(problem, settings["gain_ml"], ratio)
