@@ -299,6 +299,32 @@ def test_structural_zeros_make_a_negative_moment_impossible():
     assert (2 * moments < moments.sum() + 1e-9).all()
 
 
+def test_structural_zeros_hold_where_a_nearer_body_would_break_them():
+    names = tuple(f"plate.{p}" for p in ("m", "mx", "my", "Ixx", "Iyy", "Izz"))
+    reg, model, base = some_parameters(names, truth=[2.0, 0.3, 0.4, 0.4, 0.3, 0.6])
+    found = Feasible().fit(reg, base, model=model, prior=table(names, [2.0, 0.1, 0.1, 0.4, 0.3, 0.6]))
+    np.testing.assert_allclose(found.bodies["plate"][[3, 5, 7, 8]], 0.0, atol=1e-6)
+    # with the product in the model, and not seen by the data, the nearest body has one
+    more = (*names, "plate.Ixy")
+    wide = replace_model(model, more)
+    free = Feasible().fit(reg, base, model=wide, prior=table(more, [2.0, 0.1, 0.1, 0.4, 0.3, 0.6, 0.0]))
+    assert abs(free.standard["plate.Ixy"]) > 1e-3
+    assert free.distance < found.distance
+
+
+def replace_model(model, standard):
+    matrix = np.hstack([model.matrix, np.zeros((len(model), len(standard) - len(model.standard)))])
+    return replace(model, standard=standard, matrix=matrix, singular_values=np.ones(len(standard)))
+
+
+def test_errors_far_beyond_the_noise_widen_the_loss_in_proportion():
+    names = tuple(f"rod.{p}" for p in ("m", "mz", "Ixx", "Iyy", "Izz"))
+    reg, model, base = some_parameters(names, noise=1e-5, truth=[2.0, 0.6, 0.30, 0.30, -0.05])
+    found = Feasible().fit(reg, base, model=model, prior=table(names, [2.0, 0.6, 0.30, 0.30, 0.01]))
+    assert found.least_misfit > 1e6
+    assert found.misfit == pytest.approx(1.2 * found.least_misfit, rel=1e-4)  # 1 + 1/b
+
+
 def test_a_prior_with_standard_deviations_is_weighted_by_them():
     names = tuple(f"body.{p}" for p in INERTIAL)
     truth = cloud(np.random.default_rng(0))

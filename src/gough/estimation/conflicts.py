@@ -17,7 +17,7 @@ def explain(problem: BoundedProblem) -> InconsistentData:
 
     Returns:
         Carries `samples` (pairs of sample and row index), `factor` (error bounds times this fit) and `certified`
-        (whether interval arithmetic proves the contradiction of these samples).
+        (whether interval arithmetic proves the contradiction of these samples; it cannot if the prior is unbounded).
     """
     equations = problem.equations
     try:

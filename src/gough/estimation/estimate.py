@@ -10,6 +10,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
+from textwrap import shorten
 from types import MappingProxyType
 from typing import Any
 
@@ -275,7 +276,7 @@ class Enclosure:
         lines = [[name, f"{low:.6g}", f"{high:.6g}", f"{width:.3g}", unit]
                  for name, low, high, width, unit in
                  zip(self.parameters, self.lower, self.upper, self.width, self.units)]
-        certificate = [f"  {key}: {value}" for key, value in self.certificate.items()]
+        certificate = [f"  {key}: {shorten(str(value), 100)}" for key, value in self.certificate.items()]
         return "\n".join([f"{self.method}: box of {len(self)} parameters", "",
                           text_table(["parameter", "lower", "upper", "width", "unit"], lines),
                           *(["", "Certificate", *certificate] if certificate else []), *_notes(self.notes)])

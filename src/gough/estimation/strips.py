@@ -139,7 +139,7 @@ class Programme:
         largest = size.max(axis=0)
         self._scale = 1.0 / np.where(largest > 0, largest, 1.0)
         self._solver = highspy.Highs()
-        for option, value in (("output_flag", False), ("presolve", "off"), ("threads", 1), ("solver", "simplex"),
+        for option, value in (("output_flag", False), ("presolve", "off"), ("solver", "simplex"),
                               ("primal_feasibility_tolerance", 1e-10), ("dual_feasibility_tolerance", 1e-10),
                               ("small_matrix_value", 1e-12)):
             self._solver.setOptionValue(option, value)
