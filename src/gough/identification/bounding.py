@@ -1,0 +1,138 @@
+"""Guaranteed boxes for the parameters of a robot, from logs and an error bound (P03)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+import numpy as np
+
+from gough.arrays import FloatArray
+from gough.engine import Model, base_parameters
+from gough.errors import InvalidInput, nearest
+from gough.estimation.bounds import BoundedProblem, ExactBox, GaussSeidel
+from gough.estimation.estimate import Enclosure
+from gough.identification.identify import drive_gains
+from gough.mechanism.terms import TERMS
+from gough.parameters import BaseParameters
+from gough.processing import Processed, Processing, process, regression
+from gough.processing.reversals import rubbing
+from gough.signals.recording import Recording
+
+MOST_EQUATIONS = 20000  # equations used: every k-th sample beyond that
+
+
+def bounds(model: Model, recordings: Sequence[Recording], *, error_bound: float,
+           method: Literal["gauss-seidel", "exact"] = "exact", outliers: int = 0,
+           prior: tuple[float, float] | Mapping[str, tuple[float, float]] | None = None, tie_legs: bool = False,
+           processing: Processing | None = None, gains: Mapping[str, float] | None = None,
+           threshold: float | None = None) -> Enclosure:
+    """Return a box that contains every parameter vector the data allow.
+
+    Args:
+        model: The robot.
+        recordings: Logs of it.
+        error_bound: Largest error of model and measurement together on any effort. [N or N m]
+        method: `gauss-seidel` (P03, preconditioned) or `exact` (smallest box, certified).
+        outliers: Remove up to so many equations that no parameters explain (`exact`).
+        prior: Bounds known beforehand: one interval for all, or by parameter; by default what `default_prior` says.
+        tie_legs: Take what the robot file ties as equal across legs.
+        processing: How to process.
+        gains: Drive gains for logs with currents.
+        threshold: Velocity below which the sign of Coulomb friction counts as [-1, 1], for all motors; by default
+            1 % of each joint's top speed, at least its dead band. [m/s or rad/s]
+    """
+    if not (np.isfinite(error_bound) and error_bound > 0):
+        raise InvalidInput(f"the error bound is {error_bound}; expected a positive effort, e.g. 10 % of the motors' "
+                           "range", error_bound=error_bound)
+    if not recordings:
+        raise InvalidInput("there is no recording to bound parameters with")
+    base = base_parameters(model, tie_legs=tie_legs,
+                           payloads=tuple(dict.fromkeys(r.payload for r in recordings if r.payload is not None)))
+    problem = bounded_problem(model, recordings, base, error_bound=error_bound, prior=prior, processing=processing,
+                              gains=gains, threshold=threshold)
+    return (GaussSeidel() if method == "gauss-seidel" else ExactBox(outliers=outliers)).fit(problem)
+
+
+def bounded_problem(model: Model, recordings: Sequence[Recording], base: BaseParameters, *, error_bound: float,
+                    prior: tuple[float, float] | Mapping[str, tuple[float, float]] | None = None,
+                    processing: Processing | None = None, gains: Mapping[str, float] | None = None,
+                    threshold: float | None = None) -> BoundedProblem:
+    """State the bounded-error problem of some logs; samples are neither averaged into nor filtered from the efforts."""
+    factors = drive_gains(model, gains) if any(r.effort is None for r in recordings) else {}
+    vector = np.array([factors.get(name, 1.0) for name in model.mechanism.actuated])
+    chosen = Processing() if processing is None else processing
+    lower, upper, effort = [], [], []
+    for recording in recordings:
+        processed = process(model, recording, chosen).with_gains(vector)
+        part = regression(model, processed, base, decimate=False)
+        total = len(part) * len(part.rows) * len(recordings)
+        keep = np.arange(0, len(part), max(1, int(np.ceil(total / MOST_EQUATIONS))))
+        low, high = _interval_regressor(model, processed, base, part.regressor, threshold)
+        lower.append(low[keep])
+        upper.append(high[keep])
+        effort.append(part.effort[keep])
+    given = default_prior(model, base) if prior is None else _named(prior, base)
+    return BoundedProblem(
+        regressor_lower=np.concatenate(lower), regressor_upper=np.concatenate(upper), effort=np.concatenate(effort),
+        error_bound=np.asarray(float(error_bound)), prior_lower=np.array([given[n][0] for n in base.names]),
+        prior_upper=np.array([given[n][1] for n in base.names]), parameters=base.names, units=base.units,
+        rows=model.rows, row_units=model.row_units)
+
+
+def _named(prior: tuple[float, float] | Mapping[str, tuple[float, float]],
+           base: BaseParameters) -> dict[str, tuple[float, float]]:
+    if not isinstance(prior, Mapping):
+        return {name: (float(prior[0]), float(prior[1])) for name in base.names}
+    unknown = [name for name in prior if name not in base.names]
+    if unknown:
+        raise InvalidInput(f"prior for '{unknown[0]}', which is no base parameter{nearest(unknown[0], base.names)}")
+    return {name: prior.get(name, (-np.inf, np.inf)) for name in base.names}
+
+
+def default_prior(model: Model, base: BaseParameters) -> dict[str, tuple[float, float]]:
+    """Return generous bounds: within ten times the size of the robot file's values of a kind, masses and friction >= 0.
+
+    A regrouped parameter may be negative, so it is bounded on both sides.
+    """
+    values = base.values(model.values(base.standard))
+    kinds: dict[str, float] = {}
+    for name, value in zip(base.names, values):
+        kind = name.rpartition(".")[2].removesuffix("R")
+        kinds[kind] = max(kinds.get(kind, 0.0), abs(float(value)))
+    bounds = {}
+    for name in base.names:
+        kind = name.rpartition(".")[2]
+        plain = kind.removesuffix("R")
+        size = 10.0 * (kinds[plain] or 1.0)
+        positive = plain == "m" or (plain in TERMS and TERMS[plain].nonnegative)
+        summed = (base.matrix[base.names.index(name)] >= 0).all()
+        bounds[name] = (0.0 if positive and summed else -size, size)
+    return bounds
+
+
+def _interval_regressor(model: Model, processed: Processed, base: BaseParameters, regressor: FloatArray,
+                        threshold: float | None) -> tuple[FloatArray, FloatArray]:
+    """Return lower and upper regressor: Coulomb columns of slow joints with any sign in [-1, 1]."""
+    motion = processed.motion
+    lower, upper = regressor.copy(), regressor.copy()
+    speed = np.abs(motion.qd)
+    slow = np.maximum(processed.dead_band, 0.01 * speed.max(axis=0))
+    if threshold is not None:
+        slow[list(rubbing(model))] = threshold
+    for k, i in enumerate(base.independent):
+        column = base.standard[i]
+        if not column.endswith(".fs"):
+            continue
+        members = model.resolve(column)
+        plain = model.regressor(motion, members)  # sign without dead band: its size is the lever of the friction
+        low, high = np.zeros(regressor.shape[:2]), np.zeros(regressor.shape[:2])
+        maps = model.kinematics.closure_map(motion.q)
+        for j, member in enumerate(members):
+            joint = motion.column(member.rpartition(".")[0])
+            unsure = (speed[:, joint] < slow[joint])[:, None]
+            lever = np.abs(maps[:, joint, :])
+            low += np.where(unsure, -lever, plain[:, :, j])
+            high += np.where(unsure, lever, plain[:, :, j])
+        lower[:, :, k], upper[:, :, k] = low, high
+    return lower, upper

@@ -1,0 +1,112 @@
+"""The load a robot carries, found from a log sample by sample."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from gough.arrays import FloatArray
+from gough.engine import Model
+from gough.estimation.estimate import Estimate
+from gough.estimation.load_filter import LoadFilter, LoadHistory
+from gough.estimation.recursive import Observability
+from gough.identification.identify import drive_gains
+from gough.parameters import INERTIAL
+from gough.processing import Processed, Processing, process, regression
+from gough.processing.reversals import away_from_reversals
+from gough.regression import Regression, concatenate
+from gough.signals.recording import Recording
+
+LOAD = tuple(f"payload.load.{p}" for p in INERTIAL)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PayloadResult:
+    """A load's ten inertial parameters about the platform frame.
+
+    Args:
+        robot: Name.
+        estimate: Values with standard deviations.
+        observability: What the motion has not shown.
+        history: The filter after each sample.
+        time: Of the samples filtered, (t,). [s]
+    """
+
+    robot: str
+    estimate: Estimate
+    observability: Observability
+    history: LoadHistory
+    time: FloatArray
+
+    @property
+    def unobserved(self) -> tuple[str, ...]:
+        """Parameters the motion so far does not show."""
+        return self.observability.unobserved
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the documented JSON form."""
+        e = self.estimate
+        return {
+            "robot": self.robot, "samples": e.samples,
+            "parameters": [{"name": n.rpartition(".")[2], "value": float(v), "std": float(s), "unit": u,
+                            "observed": n not in self.unobserved}
+                           for n, v, s, u in zip(e.parameters, e.values, e.std, e.units)],
+            "unobserved_combinations": list(self.observability.texts()), "notes": list(e.notes)}
+
+
+def payload(model: Model, recordings: Sequence[Recording], *, values: ArrayLike | None = None,
+            mass: float | None = None, reach: float | None = None, processing: Processing | None = None,
+            gains: Mapping[str, float] | None = None, window: float = 0.02) -> PayloadResult:
+    """Find the load of a robot whose own model is known, on any trajectory.
+
+    Args:
+        model: The robot.
+        recordings: Logs with the load.
+        values: Standard parameters of the unloaded robot, (p,); the robot file's by default. Use
+            `Identification.standard` for identified ones.
+        mass: How heavy a load may be; by default from the efforts. [kg]
+        reach: How far it may extend; by default the size of the robot. [m]
+        processing: How to process; single runs are not averaged, so that the filter sees every sample.
+        gains: Drive gains for logs with currents.
+        window: What is left out about velocity reversals. [s]
+    """
+    factors = drive_gains(model, gains) if any(r.effort is None for r in recordings) else {}
+    vector = np.array([factors.get(name, 1.0) for name in model.mechanism.actuated])
+    parts = []
+    for recording in recordings:
+        processed = process(model, recording, processing).with_gains(vector)
+        parts.append(_load_regression(model, processed, values, window))
+    problem = parts[0] if len(parts) == 1 else concatenate(parts)
+    problem = _with_noise(problem)
+    gravity = float(np.linalg.norm(model.mechanism.gravity)) or 1.0
+    heaviest = mass if mass is not None else 10 * float(np.abs(problem.effort).sum(axis=1).max()) / gravity
+    history = LoadFilter(mass=max(heaviest, 1e-3), reach=reach or model.loops.length).run(problem)
+    assert problem.time is not None
+    return PayloadResult(robot=model.mechanism.name, estimate=history.estimate, observability=history.observability,
+                         history=history, time=problem.time)
+
+
+def _load_regression(model: Model, processed: Processed, values: ArrayLike | None, window: float) -> Regression:
+    """Return the regression of the load alone: effort minus that of the unloaded robot."""
+    own = model.inverse_dynamics(processed.motion, values, dead_band=processed.dead_band)
+    alone = replace(processed, effort=processed.effort - own, payload="load",
+                    replicates=None if processed.replicates is None else processed.replicates - own)
+    part = regression(model, alone, LOAD)
+    assert part.time is not None
+    keep = away_from_reversals(model, processed.motion, part.time, window, processed.dead_band)
+    return part.take(np.flatnonzero(keep)) if keep.sum() >= 20 else part
+
+
+def _with_noise(problem: Regression) -> Regression:
+    """Give the regression a noise covariance: what least squares cannot explain."""
+    W = problem.regressor.reshape(-1, problem.regressor.shape[2])
+    scale = np.maximum(np.linalg.norm(W, axis=0), 1e-300)
+    solution = np.linalg.lstsq(W / scale, problem.effort.reshape(-1), rcond=1e-9)[0]
+    residual = (problem.effort.reshape(-1) - (W / scale) @ solution).reshape(problem.effort.shape)
+    covariance = residual.T @ residual / max(len(residual) - 1, 1)
+    floor = 1e-12 * max(float((problem.effort**2).mean()), 1e-12)
+    return replace(problem, covariance=covariance + floor * np.eye(len(covariance)))
