@@ -8,12 +8,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pinocchio as pin
 from scipy.linalg.lapack import dposv, dsysv
 
 from gough.arrays import FloatArray
 from gough.errors import InvalidInput
 from gough.mechanism.types import Mechanism
-from gough.virtual.pinocchio_tree import Closures, build_tree, independent_rows, pin
+from gough.virtual.pinocchio_tree import Closures, build_tree, independent_rows
 from gough.virtual.plant import PlantSettings, Sample
 
 TreeState = tuple[FloatArray, FloatArray]  # q and qd of all coordinates, each (k, n)

@@ -10,17 +10,13 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+import pinocchio as pin
 from scipy.linalg import qr
 
 from gough.arrays import FloatArray
 from gough.errors import InvalidInput
 from gough.mechanism.types import BASE, Mechanism, Placement
 from gough.parameters import INERTIAL
-
-try:
-    import pinocchio as pin
-except ImportError as error:  # pragma: no cover - depends on the installation
-    raise InvalidInput("the Pinocchio plant needs Pinocchio; install it with pip install 'gough[plant]'") from error
 
 JOINTS = {
     ("revolute", "x"): pin.JointModelRX, ("revolute", "y"): pin.JointModelRY, ("revolute", "z"): pin.JointModelRZ,
@@ -178,12 +174,12 @@ class Closures:
             rows.append(back @ angular[k])
             extra.append(back @ (turning[k] - np.cross(spin[k], relative[k])))
         if self._distance:
-            k = self._distance
-            gap, moving = (origin[c:] - origin[:c])[k], (speed[c:] - speed[:c])[k]
+            far = self._distance
+            gap, moving = (origin[c:] - origin[:c])[far], (speed[c:] - speed[:c])[far]
             size = np.sqrt((gap**2).sum(axis=1))
             along = gap / size[:, None]
-            rows.append((along[:, None] @ linear[k])[:, 0])
-            extra.append((along * push[k]).sum(axis=1)
+            rows.append((along[:, None] @ linear[far])[:, 0])
+            extra.append((along * push[far]).sum(axis=1)
                          + ((moving**2).sum(axis=1) - (along * moving).sum(axis=1)**2) / size)
         rows.append(self._coupling)
         extra.append(self._still)

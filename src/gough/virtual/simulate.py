@@ -258,12 +258,16 @@ def _controller(name: str, model: Model, load: FloatArray) -> Controller:
 
 
 def _plant_factory(name: str) -> PlantFactory:
+    if name not in PLANTS:
+        raise InvalidInput(f"no plant '{name}'{nearest(name, PLANTS)}", name=name)
     if name == "gough":
         return GoughPlant
-    if name == "pinocchio":
-        from gough.virtual.pinocchio_plant import PinocchioPlant
-        return PinocchioPlant
-    if name == "mujoco":
+    try:
+        if name == "pinocchio":
+            from gough.virtual.pinocchio_plant import PinocchioPlant
+            return PinocchioPlant
         from gough.virtual.mujoco_plant import MujocoPlant
         return MujocoPlant
-    raise InvalidInput(f"no plant '{name}'{nearest(name, PLANTS)}", name=name)
+    except ImportError as error:
+        raise InvalidInput(f"the plant '{name}' needs another package ({error.name} is missing); install it with "
+                           "pip install 'gough[plant]'", name=name) from error
