@@ -192,6 +192,19 @@ def test_chance_at_high_frequencies_does_not_decide_the_cut_off() -> None:
         assert best_cutoff(average_periods(log)) == pytest.approx(5 * F, abs=1.5 * F)
 
 
+def test_a_weak_wave_far_above_is_not_worth_the_noise_below_it() -> None:
+    """At harmonic K in white noise v a wave pays if |X|^2 K^4 > v sum k^4, or |X|^2 > v K / 5; here 40 v < 80 v."""
+    n, count, scale = 1001, 6, 1e-3
+    phase = 2 * np.pi * np.arange(count * n) / n
+    amplitude = 2 / n * np.sqrt(40 * scale**2 * n / count)
+    x = np.sin(phase) + np.cos(3 * phase) + np.random.default_rng(0).normal(scale=scale, size=count * n)
+    for top, kept in ((0.0, 3), (amplitude, 3), (3 * amplitude, 400)):
+        q = (x + top * np.cos(400 * phase))[:, None]
+        log = Recording(joints=("a",), time=np.arange(count * n) / 1000.0, position=q, position_units=("m",), effort=q,
+                        period_samples=n)
+        assert best_cutoff(average_periods(log)) == pytest.approx(kept * 1000.0 / n, abs=1.5)
+
+
 def test_pure_noise_has_no_best_cut_off() -> None:
     time = np.arange(10 * N) / RATE
     x = np.random.default_rng(0).normal(size=(10 * N, 1))

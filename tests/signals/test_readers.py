@@ -2,6 +2,7 @@
 
 import builtins
 import gzip
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -9,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.io import savemat
 
-from gough.errors import InvalidRecording
+from gough.errors import InvalidInput, InvalidRecording
+from gough.signals.containers import StoredArray, open_npz
 from gough.signals.description import load_description
 from gough.signals.readers import open_recording, read_recording
 from gough.signals.recording import Channels, Recording
@@ -70,12 +72,25 @@ def test_blocks_join_to_what_is_read_whole(tmp_path, name: str, size: int) -> No
     same(source.read(), full())
 
 
-def test_a_stored_npz_is_mapped_not_read(tmp_path) -> None:
-    from gough.signals.containers import open_npz
+def test_a_long_npz_stays_in_the_file_until_sliced(tmp_path) -> None:
+    path = full(5000).save(tmp_path / "long.npz")
+    _, arrays = open_npz(path)
+    stored = arrays["position"]
+    assert isinstance(stored, StoredArray)
+    assert np.array_equal(stored[1234:1300], full(5000).position[1234:1300])
+    assert stored[5000:6000].shape == (0, 2)
+    same(read_recording(path), full(5000))
+    with pytest.raises(InvalidInput, match="consecutive"):
+        stored[::2]
 
-    _, arrays = open_npz(full(5000).save(tmp_path / "long.npz"))
-    assert isinstance(arrays["position"], np.memmap)
-    assert np.array_equal(arrays["position"], full(5000).position)
+
+def test_reading_a_long_npz_in_blocks_takes_little_memory(tmp_path) -> None:
+    source = open_recording(full(200_000).save(tmp_path / "long.npz"))
+    tracemalloc.start()
+    assert sum(len(block) for block in source.blocks(1000)) == 200_000
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 2e6  # the file holds 200,000 x 15 doubles, 24 MB
 
 
 def test_a_compressed_npz_of_named_columns_is_read_too(tmp_path) -> None:

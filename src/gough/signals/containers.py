@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import zipfile
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -12,24 +14,59 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gough.arrays import FloatArray
-from gough.errors import InvalidRecording
+from gough.errors import InvalidInput, InvalidRecording
 from gough.signals.tables import Table
 from gough.signals.writers import FORMAT, MARK
 
 
-def open_npz(path: Path) -> tuple[Mapping[str, object], dict[str, NDArray[Any]]]:
-    """Return what an NPZ file says about itself and its arrays, those stored uncompressed mapped, not read.
+@dataclass(frozen=True, kw_only=True)
+class StoredArray:
+    """An array inside a file, read slice by slice; a memory map would count as memory page by page."""
+
+    path: Path
+    offset: int
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes."""
+        return len(self.shape)
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, rows: slice) -> NDArray[Any]:
+        start, stop, step = rows.indices(len(self))
+        if step != 1:
+            raise InvalidInput(f"stored arrays are read in consecutive rows, not every {step}")
+        width = prod(self.shape[1:])
+        count = max(0, stop - start) * width
+        with open(self.path, "rb") as handle:
+            handle.seek(self.offset + start * width * self.dtype.itemsize)
+            values = np.fromfile(handle, dtype=self.dtype, count=count)
+        if len(values) != count:
+            raise InvalidRecording(f"{self.path.name} ends early: {len(values)} of {count} values from row {start}",
+                                   source=self.path.name)
+        return values.reshape(-1, *self.shape[1:])
+
+
+def open_npz(path: Path) -> tuple[Mapping[str, object], dict[str, NDArray[Any] | StoredArray]]:
+    """Return what an NPZ file says about itself and its arrays; long ones stored uncompressed stay in the file.
 
     Raises:
         InvalidRecording: Not an NPZ file, damaged, or with arrays of objects.
     """
     source = path.name
+    arrays: dict[str, NDArray[Any] | StoredArray] = {}
     try:
         with zipfile.ZipFile(path) as archive:
             members = archive.infolist()
         with np.load(path, allow_pickle=False) as data:
-            arrays = {m.filename.removesuffix(".npy"): _mapped(path, m) if m.compress_type == zipfile.ZIP_STORED
-                      and m.file_size > 4096 else data[m.filename.removesuffix(".npy")] for m in members}
+            for member in members:
+                name = member.filename.removesuffix(".npy")
+                stored = _stored(path, member)
+                arrays[name] = data[name] if stored is None else stored
     except (zipfile.BadZipFile, ValueError, OSError, EOFError, KeyError) as error:
         raise InvalidRecording(f"{source} cannot be read as NPZ ({error}); expected a file numpy.savez wrote, without "
                                "objects", source=source) from error
@@ -44,8 +81,10 @@ def open_npz(path: Path) -> tuple[Mapping[str, object], dict[str, NDArray[Any]]]
     return facts, arrays
 
 
-def _mapped(path: Path, member: zipfile.ZipInfo) -> NDArray[Any]:
-    """Map an uncompressed array inside a zip file."""
+def _stored(path: Path, member: zipfile.ZipInfo) -> StoredArray | None:
+    """Find an array inside a zip file; None if it is short, compressed, by columns or not of numbers."""
+    if member.compress_type != zipfile.ZIP_STORED or member.file_size < 4096:
+        return None
     with open(path, "rb") as handle:
         handle.seek(member.header_offset + 26)  # a local file header is 30 bytes, name and extra field follow
         lengths = handle.read(4)
@@ -53,11 +92,10 @@ def _mapped(path: Path, member: zipfile.ZipInfo) -> NDArray[Any]:
         version = np.lib.format.read_magic(handle)
         read_header = (np.lib.format.read_array_header_1_0 if version == (1, 0)
                        else np.lib.format.read_array_header_2_0)
-        shape, fortran, dtype = read_header(handle)
-        if dtype.hasobject:
-            raise ValueError(f"'{member.filename}' holds objects")
-        return np.memmap(handle, dtype=dtype, mode="r", shape=shape, order="F" if fortran else "C",
-                         offset=handle.tell())
+        shape, by_columns, dtype = read_header(handle)
+        if not shape or by_columns or dtype.kind not in "fiu":
+            return None
+        return StoredArray(path=path, offset=handle.tell(), shape=shape, dtype=dtype)
 
 
 def read_mat(path: Path) -> Table:
@@ -83,7 +121,7 @@ def array_table(source: str, arrays: Mapping[str, Any]) -> Table:
     """Return arrays as a table: column j of a matrix `q` is named `q[j]`, counted from 1; text is left out."""
     columns: dict[str, FloatArray] = {}
     for name, value in arrays.items():
-        array = np.asarray(value)
+        array = value[:] if isinstance(value, StoredArray) else np.asarray(value)
         if array.dtype.kind not in "fiu":
             continue
         array = np.atleast_1d(array.astype(float))

@@ -99,7 +99,7 @@ def open_recording(path: str | Path, description: str | Path | Description | Non
                    joints: Sequence[str] | None = None) -> RecordingSource:
     """Open a long log for reading in blocks; arguments as `read_recording`.
 
-    Text and Parquet files are streamed, NPZ files are memory-mapped (if stored uncompressed, as Gough does).
+    Text and Parquet files are streamed; NPZ files are read slice by slice if stored uncompressed, as Gough does.
 
     Raises:
         InvalidRecording: As `read_recording`; also for runs that need resampling, which are read whole.

@@ -72,6 +72,6 @@ def _write_npz(recording: Recording, handle: IO[bytes]) -> None:
         "period_samples": recording.period_samples,
         "columns": {kind: {"names": c.names, "units": c.units} for kind, c in groups.items()},
     }
-    # Stored, not compressed: long recordings are memory-mapped in place when read.
+    # Stored, not compressed: long recordings are read slice by slice.
     np.savez(handle, allow_pickle=False, facts=np.array(json.dumps(facts)), time=recording.time,
              **{kind: c.values for kind, c in groups.items()})
