@@ -29,7 +29,8 @@ RANK = 1e-13  # ratio of singular values below which the information counts as s
 
 def criterion_value(criterion: Criterion, factor: FloatArray) -> float:
     """Return a criterion of W, or of any factor with the same W^T W, (k, b); infinite if it is singular."""
-    return _of_values(criterion, np.asarray(np.linalg.svd(factor, compute_uv=False), dtype=float))[0]
+    s = np.asarray(np.linalg.svd(factor, compute_uv=False), dtype=float)
+    return _of_values(criterion, np.pad(s, (0, factor.shape[1] - len(s))))[0]
 
 
 def criterion_gradient(criterion: Criterion, W: FloatArray) -> tuple[float, FloatArray]:
@@ -40,6 +41,7 @@ def criterion_gradient(criterion: Criterion, W: FloatArray) -> tuple[float, Floa
     """
     R = qr(W, mode="r", check_finite=False)[0][: W.shape[1]]
     _, s, Vt = np.linalg.svd(R)
+    s = np.pad(s, (0, W.shape[1] - len(s)))  # fewer rows than parameters: zeros
     value, slope = _of_values(criterion, s)
     if not np.isfinite(value):
         return value, np.zeros_like(W)

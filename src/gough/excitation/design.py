@@ -25,6 +25,7 @@ from gough.parameters import BaseParameters
 from gough.trajectory import Fourier
 
 GRID = 24  # grid samples per period of the highest harmonic
+LONGEST = 60.0  # longest usual period [s]
 ACTIVE = 0.98  # a limit that is used to this part is called active
 
 
@@ -106,9 +107,9 @@ def usual_frequency(model: Model, harmonics: int = 5, limits: Mapping[str, Limit
     """Return a fundamental frequency that uses the motors: the highest harmonic meets the first of their limits.
 
     A motor that swings by half its range r to both sides reaches its velocity limit v at v / (2 pi r) and its
-    acceleration limit a at sqrt(a / r) / (2 pi); without an acceleration limit its effort limit over its inertia at home
-    is taken. The lowest of these over all motors is the highest harmonic. (PaLiDA: 1.59 Hz; AH09 found 1.62 Hz.) Without
-    any limit: 1 Hz. The result makes the period a whole number of controller samples.
+    acceleration limit a at sqrt(a / r) / (2 pi); without an acceleration limit its effort limit over its inertia at
+    home is taken. The lowest of these over all motors is the highest harmonic. (PaLiDA: 1.59 Hz; AH09 found 1.62 Hz.)
+    Without any limit: 1 Hz. No period is longer than a minute, and each is a whole number of controller samples.
     """
     found = {(limit.quantity, limit.name): limit for limit in collect_limits(model, limits)}
     inertia = model.mass_matrix(model.home[None])[0].diagonal()
@@ -123,7 +124,7 @@ def usual_frequency(model: Model, harmonics: int = 5, limits: Mapping[str, Limit
             corners.append(np.sqrt(acceleration.half / reach) / (2 * np.pi))
         elif effort and name in model.rows and inertia[model.rows.index(name)] > 0:
             corners.append(np.sqrt(effort.half / inertia[model.rows.index(name)] / reach) / (2 * np.pi))
-    return _on_rate(min(corners, default=1.0) / harmonics, model.mechanism.noise.rate)
+    return _on_rate(max(min(corners, default=1.0) / harmonics, 1 / LONGEST), model.mechanism.noise.rate)
 
 
 def _on_rate(frequency: float, rate: float) -> float:
@@ -136,14 +137,14 @@ def design(model: Model, *, harmonics: int = 5, frequency: float | None = None, 
            singularity: float | None = SINGULARITY, base: BaseParameters | None = None,
            parameters: ArrayLike | None = None, covariance: ArrayLike | None = None, scale: ArrayLike | None = None,
            samples: int | None = None, starts: int = 4, seed: int = 0, iterations: int = 200,
-           tolerance: float = 0.05, progress: Progress | None = None) -> Design:
+           tolerance: float = 0.01, progress: Progress | None = None) -> Design:
     """Find the most informative Fourier trajectories inside the limits of a robot.
 
     The variables are all Fourier coefficients (AH09 (19)) and, if asked, the fundamental frequency; then information
-    per time is compared, not per period. Constraints are AH09 (20), efforts from a-priori parameters, limits of pose, task
-    velocity and acceleration, and the distance to singularities. Coulomb friction is smoothed while optimising. The
-    result is verified on a grid ten times finer with the exact sign; limits that are exceeded there are tightened and
-    the problem is solved again.
+    per time is compared, not per period. Constraints are AH09 (20), efforts from a-priori parameters, limits of pose,
+    task velocity and acceleration, and the distance to singularities. Coulomb friction is smoothed while optimising.
+    The result is verified on a grid ten times finer with the exact sign; limits that are exceeded there are tightened
+    and the problem is solved again.
 
     Args:
         model: The robot.

@@ -20,6 +20,7 @@ from gough.trajectory import Fourier
 
 FINER = 10  # verification samples per grid sample
 ROUNDS = 8  # of tightening, before the trajectory is shrunk as a whole
+ROOM = 1e-3  # a trajectory moves some coordinate by at least this part of its range
 INSIDE = 0.98  # a start uses at most this part of each limit
 
 
@@ -59,17 +60,24 @@ def extremes(model: Model, trajectory: Fourier, limits: Sequence[Limit], *, by: 
 
 def find_centre(model: Model, limits: Sequence[Limit], *, by: By, values: FloatArray,
                 loads: Sequence[FloatArray], seed: int) -> FloatArray:
-    """Return a configuration that can be held inside all limits with every load: home, or the best of random ones.
+    """Return a configuration inside all limits with every load: home, or the best of random ones.
+
+    Efforts are those of creeping in several directions, because Coulomb friction is there in the slowest motion.
 
     Raises:
         InfeasibleDesign: There is none; names the limit in the way.
     """
     def worst(q: FloatArray) -> FloatArray:
-        rest = np.zeros_like(q)
-        motion = Motion(coordinates=model.mechanism.coordinates, time=np.arange(len(q), dtype=float), q=q, qd=rest,
-                        qdd=rest, closure_residual=np.zeros(len(q)))
-        used = [np.abs(measure(model, limits, motion, values=values, load=load)) for load in loads]
+        used = []
+        for direction in creeping:
+            qd, _ = model.kinematics.rates(q, np.tile(direction, (len(q), 1)), np.zeros((len(q), len(direction))), by)
+            motion = Motion(coordinates=model.mechanism.coordinates, time=np.arange(len(q), dtype=float), q=q, qd=qd,
+                            qdd=np.zeros_like(q), closure_residual=np.zeros(len(q)))
+            used += [np.abs(measure(model, limits, motion, values=values, load=load)) for load in loads]
         return np.asarray(np.max(used, axis=0))
+
+    rng = np.random.default_rng(seed)
+    creeping = 1e-9 * rng.standard_normal((8, model.degrees_of_freedom))  # [m/s or rad/s]
 
     home = worst(model.home[None])[0]
     if home.max() < INSIDE:
@@ -81,8 +89,8 @@ def find_centre(model: Model, limits: Sequence[Limit], *, by: By, values: FloatA
         return np.asarray(candidates[best])
     limit = limits[int(np.argmax(home))]
     raise InfeasibleDesign(
-        f"'{model.mechanism.name}' cannot even stand still inside its limits: the {limit} is reached to "
-        f"{100 * home.max():.0f} % at home, and none of {len(candidates)} other poses is better than "
+        f"'{model.mechanism.name}' cannot even creep inside its limits: the {limit} is used to "
+        f"{100 * home.max():.0f} % at home, and the best of {len(candidates)} poses uses some limit to "
         f"{100 * found[best].max():.0f} %; relax this limit, lighten the load or change the start pose",
         limit=str(limit), used=float(home.max()))
 
@@ -123,18 +131,16 @@ def random_starts(problem: Problem, count: int, seed: int) -> list[Point]:
         if k == 0:  # only fixes the width of the smoothed sign, which the others then share
             problem.fix_bands(point)
             continue
-        if np.isfinite(point.objective) and point is not rest:
+        if np.isfinite(point.objective) and np.abs(point.variables).max() > ROOM:
             found.append(point)
     if not found:
-        raise NotIdentifiable(
-            f"no random trajectory of '{problem.model.mechanism.name}' informs about all {len(problem.base)} "
-            "parameters; use more harmonics or fewer parameters", parameters=len(problem.base))
+        raise _no_start(problem, rest, point)
     return sorted(found, key=lambda point: point.objective)[:count]
 
 
 def _grow(problem: Problem, direction: FloatArray, rest: Point) -> Point:
     """Follow a direction until a limit is nearly reached; small steps keep the loops on their branch."""
-    point, size, factor = rest, 1e-4, 4.0
+    point, size, factor = rest, 1e-6, 4.0
     while size < 1e4 and factor > 1.05:
         trial = problem.evaluate(size * factor * direction, point)
         if trial is None or not np.abs(trial.constraints).max() < INSIDE:
@@ -142,6 +148,19 @@ def _grow(problem: Problem, direction: FloatArray, rest: Point) -> Point:
             continue
         point, size = trial, size * factor
     return point
+
+
+def _no_start(problem: Problem, rest: Point, grown: Point) -> InfeasibleDesign | NotIdentifiable:
+    """Explain why no random trajectory is of use, from one that was grown as far as it goes."""
+    name, count = problem.model.mechanism.name, len(problem.base)
+    used = np.abs(grown.constraints - rest.constraints).reshape(-1, len(problem.limits)).max(axis=0)
+    limit = problem.limits[int(np.argmax(used))]
+    if np.abs(grown.variables).max() <= ROOM:
+        return InfeasibleDesign(f"the limits of '{name}' leave no room to move: the {limit} stops every trajectory; "
+                                "relax this limit or lower the frequency", limit=str(limit))
+    return NotIdentifiable(
+        f"no random trajectory of '{name}' informs about all {count} parameters, the {limit} stops it first; use more "
+        "harmonics, relax this limit or ask for fewer parameters", parameters=count, limit=str(limit))
 
 
 def _no_room(problem: Problem, rest: Point | None) -> InfeasibleDesign:
@@ -195,17 +214,15 @@ def _spread(problem: Problem, bounds: FloatArray) -> tuple[FloatArray, FloatArra
 def _shrink(problem: Problem, point: Point, bounds: FloatArray) -> Point:
     """Draw a point towards the centre until it is strictly inside the bounds."""
     lower, upper = _spread(problem, bounds)
-    size = 1.0
-    while size > 1e-3:
-        size *= 0.97
-        trial = problem.evaluate(size * point.variables, point)
+    near = point
+    for size in 0.97 ** np.arange(1, 200):
+        trial = problem.evaluate(size * point.variables, near)
         if trial is not None and (trial.constraints > lower).all() and (trial.constraints < upper).all():
             return trial
-        point_q = trial if trial is not None else point
-        point = Point(variables=point.variables, q=point_q.q, motions=point.motions, constraints=point.constraints,
-                      derivatives=point.derivatives, objective=point.objective, seeds=point.seeds)
-    raise InfeasibleDesign("the limits leave no room once they are tightened for what happens between samples; "
-                           "relax them or use more samples")
+        near = trial or near
+    limit = problem.limits[int(np.argmin(bounds[:, 1] - bounds[:, 0]))]
+    raise InfeasibleDesign(f"the {limit} leaves no room once it is tightened for what happens between samples; relax "
+                           "this limit or use more samples", limit=str(limit))
 
 
 def _verify(problem: Problem, point: Point, rate: float) -> tuple[tuple[Fourier, ...], FloatArray]:

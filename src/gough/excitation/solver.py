@@ -4,7 +4,7 @@
 
 Primal-dual steps on the barrier problems f - mu sum ln(c - lower) - mu sum ln(upper - c), mu -> 0 (Nocedal & Wright
 2006, chapter 19; Waechter & Biegler 2006), with the slacks eliminated, so that a step costs one Cholesky factorisation
-of the size of x and one product J^T D J. The Hessian of the Lagrangian is a damped BFGS matrix. Two things are particular:
+of the size of x and one product J^T D J. The Hessian of the Lagrangian is a damped BFGS matrix. What is particular:
 
 - every iterate satisfies all constraints strictly, so whatever stops the iteration leaves a trajectory that may be run;
 - a point where the constraints cannot be evaluated at all (loops that do not close) is just a step that was too long.
@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve
+from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from gough.arrays import FloatArray
 
@@ -71,7 +71,7 @@ class InteriorPoint:
     """
 
     iterations: int = 200
-    tolerance: float = 0.05
+    tolerance: float = 0.01
     barrier: float = 1.0
     decrease: float = 0.2
 
@@ -81,13 +81,11 @@ class Solution:
     """Where the iteration ended.
 
     Args:
-        point: The best point, strictly inside all constraints.
         history: Objective after each step.
         converged: The tolerance was reached.
         barrier: Last mu.
     """
 
-    point: object
     history: tuple[float, ...]
     converged: bool
     barrier: float
@@ -104,6 +102,9 @@ def interior_point(problem: Minimisation[P], start: P, lower: FloatArray, upper:
         settings: See `InteriorPoint`.
         progress: Called after each step with its number, the objective and 0 (no constraint is violated).
         barrier: First mu itself, to go on from an earlier solution.
+
+    Returns:
+        The best point, strictly inside all constraints, and how it was found.
     """
     point, n = start, len(start.variables)
     gradient, J = problem.gradient(point), problem.linearise(point)
@@ -112,28 +113,28 @@ def interior_point(problem: Minimisation[P], start: P, lower: FloatArray, upper:
     last = settings.tolerance / n
     mu = max(mu, last)
     z_low, z_high = mu / low, mu / high
-    B = np.eye(n) * max(float(np.linalg.norm(gradient)), 1e-6)
-    fresh = True  # B carries no curvature yet
+    B, fresh = _identity(gradient), True  # B carries no curvature yet
     best, history = point, [point.objective]
     converged = False
     for iteration in range(1, settings.iterations + 1):
         residual = gradient - J.transposed(mu / low - mu / high)
-        matrix = B + J.normal(z_low / low + z_high / high)
-        step = -cho_solve(cho_factor(matrix, check_finite=False), residual, check_finite=False)
+        step = _newton(B + J.normal(z_low / low + z_high / high), residual)
         slope = float(residual @ step)
         if -slope < 0.2 * n * mu:  # the decrement: twice what this barrier problem can still give
             if mu <= last:
                 converged = True
                 break
             mu = max(settings.decrease * mu, last)
+            z_low = np.clip(z_low, 0.1 * mu / low, 10 * mu / low)  # or several decreases in a row leave them behind
+            z_high = np.clip(z_high, 0.1 * mu / high, 10 * mu / high)
             continue
         moved = J.times(step)
         longest = _longest(moved, low, high, 0.99)
         trial = _search(problem, point, step, slope, longest, mu, lower, upper)
         if trial is None:
-            if fresh:
+            if fresh:  # not even along the gradient: rounding, or a kink of the criterion
                 break
-            B, fresh = np.eye(n) * max(float(np.linalg.norm(gradient)), 1e-6), True
+            B, fresh = _identity(gradient), True
             continue
         z_low = _dual(z_low, mu / low - z_low - z_low / low * moved)
         z_high = _dual(z_high, mu / high - z_high + z_high / high * moved)
@@ -152,7 +153,24 @@ def interior_point(problem: Minimisation[P], start: P, lower: FloatArray, upper:
             best = point
         if progress is not None:
             progress(iteration, point.objective, 0.0)
-    return best, Solution(point=best, history=tuple(history), converged=converged, barrier=mu)
+    return best, Solution(history=tuple(history), converged=converged, barrier=mu)
+
+
+def _identity(gradient: FloatArray) -> FloatArray:
+    """Return a first Hessian: a step of length one along the gradient."""
+    return np.eye(len(gradient)) * max(float(np.linalg.norm(gradient)), 1e-6)
+
+
+def _newton(matrix: FloatArray, residual: FloatArray) -> FloatArray:
+    """Return -matrix^-1 residual; a ridge is added where rounding made the matrix indefinite."""
+    ridge = 0.0
+    size = float(np.abs(matrix.diagonal()).max())
+    while True:
+        try:
+            factor = cho_factor(matrix + ridge * np.eye(len(matrix)), check_finite=False)
+            return -np.asarray(cho_solve(factor, residual, check_finite=False))
+        except LinAlgError:
+            ridge = max(100 * ridge, 1e-14 * size)
 
 
 def _search(problem: Minimisation[P], point: P, step: FloatArray, slope: float, alpha: float, mu: float,
@@ -175,9 +193,10 @@ def _merit(point: _Evaluated, mu: float, lower: FloatArray, upper: FloatArray) -
 
 
 def _balance(gradient: FloatArray, J: Derivative, low: FloatArray, high: FloatArray) -> float:
-    """Return the mu for which the barrier opposes the objective with about the same force."""
-    force = J.transposed(1 / low - 1 / high)
-    return float(np.linalg.norm(gradient) / max(float(np.linalg.norm(force)), 1e-12))
+    """Return the mu, at most 1, for which the barrier opposes the objective with about the same force."""
+    force = float(np.linalg.norm(J.transposed(1 / low - 1 / high)))
+    pull = float(np.linalg.norm(gradient))
+    return pull / force if pull < force else 1.0
 
 
 def _longest(moved: FloatArray, low: FloatArray, high: FloatArray, fraction: float) -> float:

@@ -1,0 +1,115 @@
+"""The interior-point method on problems with known answers, and against SciPy."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+
+from gough.excitation.solver import InteriorPoint, interior_point
+
+
+@dataclass
+class Point:
+    variables: np.ndarray
+    constraints: np.ndarray
+    objective: float
+
+
+class Dense:
+    """A matrix as the operator the solver wants."""
+
+    def __init__(self, matrix: np.ndarray) -> None:
+        self.matrix = matrix
+
+    def times(self, step: np.ndarray) -> np.ndarray:
+        return self.matrix @ step
+
+    def transposed(self, weights: np.ndarray) -> np.ndarray:
+        return self.matrix.T @ weights
+
+    def normal(self, weights: np.ndarray) -> np.ndarray:
+        return (self.matrix.T * weights) @ self.matrix
+
+
+class Box:
+    """Minimise (x - 2)^2 + 10 (y - x^2)^2 inside a disc and a strip."""
+
+    calls = 0
+    forbidden = 1.4  # x beyond this cannot be evaluated at all
+
+    def evaluate(self, variables: np.ndarray, near: Point | None = None) -> Point | None:
+        self.calls += 1
+        x, y = variables
+        if x > self.forbidden:
+            return None
+        return Point(variables, np.array([x**2 + y**2, x + y]), (x - 2) ** 2 + 10 * (y - x**2) ** 2)
+
+    def gradient(self, point: Point) -> np.ndarray:
+        x, y = point.variables
+        return np.array([2 * (x - 2) - 40 * x * (y - x**2), 20 * (y - x**2)])
+
+    def linearise(self, point: Point) -> Dense:
+        x, y = point.variables
+        return Dense(np.array([[2 * x, 2 * y], [1.0, 1.0]]))
+
+
+def test_the_constrained_minimum_is_that_of_scipy() -> None:
+    problem = Box()
+    start = problem.evaluate(np.array([0.1, 0.1]))
+    assert start is not None
+    lower, upper = np.array([-1.0, -1.5]), np.array([2.0, 1.9])
+    seen: list[float] = []
+    point, solution = interior_point(problem, start, lower, upper, InteriorPoint(tolerance=1e-7, iterations=300),
+                                     lambda i, value, violation: seen.append(value))
+    wanted = minimize(lambda x: (x[0] - 2) ** 2 + 10 * (x[1] - x[0] ** 2) ** 2, [0.1, 0.1], method="SLSQP", tol=1e-14,
+                      constraints=[{"type": "ineq", "fun": lambda x: 2 - x[0] ** 2 - x[1] ** 2},
+                                   {"type": "ineq", "fun": lambda x: 1.9 - x[0] - x[1]}])
+    assert solution.converged
+    assert point.variables == pytest.approx(wanted.x, abs=1e-5)
+    assert (point.constraints < upper).all()
+    assert (point.constraints > lower).all()
+    assert len(seen) == len(solution.history) - 1
+
+
+def test_points_that_cannot_be_evaluated_only_shorten_the_step() -> None:
+    problem = Box()
+    problem.forbidden = 0.8
+    start = problem.evaluate(np.array([0.1, 0.1]))
+    assert start is not None
+    point, _ = interior_point(problem, start, np.array([-1.0, -1.5]), np.array([2.0, 1.9]), InteriorPoint())
+    assert 0.5 < point.variables[0] <= 0.8
+    assert point.objective < start.objective
+
+
+def test_every_step_stays_strictly_inside() -> None:
+    rng = np.random.default_rng(0)
+    normals = rng.standard_normal((200, 5))
+
+    class Linear:
+        seen: list[np.ndarray]
+
+        def __init__(self) -> None:
+            self.seen = []
+
+        def evaluate(self, variables: np.ndarray, near: Point | None = None) -> Point:
+            return Point(variables, normals @ variables, float(variables.sum()))
+
+        def gradient(self, point: Point) -> np.ndarray:
+            self.seen.append(point.constraints)
+            return np.ones(5)
+
+        def linearise(self, point: Point) -> Dense:
+            return Dense(normals)
+
+    problem = Linear()
+    ones = np.ones(200)
+    point, solution = interior_point(problem, problem.evaluate(np.zeros(5)), -ones, ones,
+                                     InteriorPoint(tolerance=1e-6, iterations=300))
+    assert solution.converged
+    assert max(np.abs(c).max() for c in problem.seen) < 1
+    exact = minimize(lambda x: x.sum(), np.zeros(5), method="SLSQP", constraints=[
+        {"type": "ineq", "fun": lambda x: 1 - normals @ x}, {"type": "ineq", "fun": lambda x: 1 + normals @ x}])
+    assert point.objective == pytest.approx(exact.fun, abs=1e-5)
