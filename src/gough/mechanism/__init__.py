@@ -1,6 +1,6 @@
 """The description of a robot, and its reader."""
 
-from gough.mechanism.reader import bundled_robots, load_robot, parse_robot
+from gough.mechanism.reader import bundled_robots, load_robot, parse_robot, robot_text
 from gough.mechanism.terms import TERMS, JointTerm
 from gough.mechanism.types import (
     BASE,
@@ -17,5 +17,5 @@ from gough.mechanism.types import (
 
 __all__ = [
     "BASE", "TERMS", "Body", "Closure", "Frame", "Joint", "JointTerm", "Limits", "Mechanism", "Noise", "Payload",
-    "Placement", "bundled_robots", "load_robot", "parse_robot",
+    "Placement", "bundled_robots", "load_robot", "parse_robot", "robot_text",
 ]

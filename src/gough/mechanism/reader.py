@@ -53,9 +53,14 @@ def load_robot(name_or_path: str | Path) -> Mechanism:
     Raises:
         InvalidMechanism: No such robot, or the file is not a valid description; names file, table and key.
     """
+    return parse_robot(*robot_text(name_or_path))
+
+
+def robot_text(name_or_path: str | Path) -> tuple[str, str]:
+    """Return the text of a bundled robot or a robot file, and where it comes from; see `load_robot`."""
     bundled = _bundled()
     if isinstance(name_or_path, str) and name_or_path in bundled:
-        return parse_robot(bundled[name_or_path], f"gough/robots/{name_or_path}.toml")
+        return bundled[name_or_path], f"gough/robots/{name_or_path}.toml"
     path = Path(name_or_path)
     try:
         if not path.is_file():
@@ -72,7 +77,7 @@ def load_robot(name_or_path: str | Path) -> Mechanism:
         raise InvalidMechanism(f"{path}: not a text file in UTF-8 (byte {error.start})", file=str(path)) from None
     except (OSError, ValueError) as error:
         raise InvalidMechanism(f"'{name_or_path}' cannot be read: {error}", file=str(path)) from None
-    return parse_robot(text, str(path))
+    return text, str(path)
 
 
 def parse_robot(text: str, source: str) -> Mechanism:

@@ -1,0 +1,119 @@
+"""Study files: the verbs and their options in TOML, run in order and written back."""
+
+from __future__ import annotations
+
+import inspect
+import tomllib
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from gough.errors import InvalidStudy, nearest
+from gough.study import verbs
+
+VERBS: dict[str, Callable[..., Any]] = {
+    name: getattr(verbs, name)
+    for name in ("check", "design", "simulate", "identify", "validate", "bounds", "payload", "report", "export")}
+FORMAT = 1
+
+
+def read_study(path: str | Path) -> list[tuple[str, dict[str, Any]]]:
+    """Return the steps of a study file: verb and options, in the order of the file.
+
+    A section is a verb, a key an option; a verb used several times is an array of tables (`[[simulate]]`). `robot` at
+    the top holds for all steps.
+
+    Raises:
+        InvalidStudy: Not TOML, unknown verb or key (the nearest valid name is offered), missing options.
+    """
+    source = Path(path)
+    try:
+        content = tomllib.loads(source.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise InvalidStudy(f"the study '{path}' does not exist") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InvalidStudy(f"{path}: not valid TOML: {error}") from None
+    version = content.pop("format", None)
+    if version != FORMAT:
+        raise InvalidStudy(f"{path}: format is {version}, expected 'format = {FORMAT}'")
+    robot = content.pop("robot", None)
+    steps = []
+    for verb, section in content.items():
+        if verb not in VERBS:
+            raise InvalidStudy(f"{path}: unknown section '{verb}'{nearest(verb, VERBS)}", key=verb)
+        for options in section if isinstance(section, list) else [section]:
+            if not isinstance(options, dict):
+                raise InvalidStudy(f"{path}: '{verb}' is not a table; write [{verb}]", key=verb)
+            steps.append((verb, _checked(str(path), verb, options, robot)))
+    if not steps:
+        raise InvalidStudy(f"{path}: the study has no steps; add a section such as [check]")
+    return steps
+
+
+def _checked(path: str, verb: str, options: Mapping[str, Any], robot: str | None) -> dict[str, Any]:
+    parameters = {name: p for name, p in inspect.signature(VERBS[verb]).parameters.items() if name != "progress"}
+    found = {}
+    for key, value in options.items():
+        name = key.replace("-", "_")
+        if name not in parameters:
+            raise InvalidStudy(f"{path}: [{verb}] has no option '{key}'{nearest(key, parameters)}", key=key)
+        found[name] = value
+    if robot is not None and "robot" in parameters:
+        found.setdefault("robot", robot)
+    missing = [n for n, p in parameters.items() if p.default is inspect.Parameter.empty and n not in found]
+    if missing:
+        raise InvalidStudy(f"{path}: [{verb}] needs the option '{missing[0]}'", key=missing[0])
+    return found
+
+
+def run_study(path: str | Path, *, force: bool = False) -> Iterator[tuple[str, dict[str, Any], Any]]:
+    """Run a study step by step; yields verb, options and result of each. Paths are relative to the study's folder.
+
+    The whole file is checked before the first step runs.
+    """
+    steps = read_study(path)
+    folder = Path(path).resolve().parent
+    for verb, options in steps:
+        call = {key: _resolved(key, value, folder) for key, value in options.items()}
+        if force and "force" in inspect.signature(VERBS[verb]).parameters:
+            call["force"] = True
+        yield verb, options, VERBS[verb](**call)
+
+
+_PATHS = {"trajectory", "output", "csv", "logs", "loaded", "validate", "description", "folder", "model"}
+
+
+def _resolved(key: str, value: Any, folder: Path) -> Any:
+    """Return file names relative to the study as absolute ones; robots are names or files."""
+    if key == "robot" and isinstance(value, str) and (folder / value).is_file():
+        return str(folder / value)
+    if key not in _PATHS:
+        return value
+    if isinstance(value, list):
+        return [_resolved(key, item, folder) for item in value]
+    return str(folder / value) if isinstance(value, str) else value
+
+
+def study_text(robot: str, steps: list[tuple[str, Mapping[str, Any]]]) -> str:
+    """Return a study file that runs these steps; options that are None are left out."""
+    counts: dict[str, int] = {}
+    for verb, _ in steps:
+        counts[verb] = counts.get(verb, 0) + 1
+    lines = [f"format = {FORMAT}", f"robot = {_toml(robot)}"]
+    for verb, options in steps:
+        lines += ["", f"[[{verb}]]" if counts[verb] > 1 else f"[{verb}]"]
+        lines += [f"{key} = {_toml(value)}" for key, value in options.items() if value is not None]
+    return "\n".join(lines) + "\n"
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, (int, float)):
+        return repr(value)
+    if isinstance(value, str):
+        escaped = value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+        return f'"{escaped}"'
+    if isinstance(value, Mapping):
+        return "{ " + ", ".join(f"{_toml(k)} = {_toml(v)}" for k, v in value.items()) + " }"
+    return "[" + ", ".join(_toml(item) for item in value) + "]"

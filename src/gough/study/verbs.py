@@ -1,0 +1,215 @@
+"""The verbs, with files in and files out: what the command line and study files both run.
+
+Each verb is a function of plain options. It reads, calls the public functions and writes; it never prints. Results go
+to files that appear complete or not at all, and nothing existing is overwritten unless `force`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from gough.engine import Check, Model
+from gough.engine import check as check_model
+from gough.errors import InvalidInput, OutputError
+from gough.estimation.estimate import Enclosure
+from gough.excitation import Design
+from gough.excitation import design as design_trajectory
+from gough.export.export import export as export_model
+from gough.files import write_text
+from gough.identification import Identification, load_identification
+from gough.identification import identify as identify_model
+from gough.identification.bounding import bounds as bound_parameters
+from gough.identification.identify import EstimatorName, prepare
+from gough.identification.payload import PayloadResult
+from gough.identification.payload import payload as find_payload
+from gough.mechanism import Noise, load_robot, robot_text
+from gough.processing import Processing
+from gough.processing.prepare import Method
+from gough.report.report import write_report
+from gough.signals.readers import read_recording
+from gough.signals.recording import Recording
+from gough.trajectory import load_trajectory
+from gough.validation import Validation
+from gough.validation import validate as validate_estimate
+from gough.virtual import Simulation, record
+from gough.virtual import simulate as simulate_robot
+
+Progress = Callable[[float], None]
+
+
+def check(*, robot: str, tie_legs: bool = False) -> Check:
+    """Say what a robot file amounts to."""
+    return check_model(Model(load_robot(robot)), tie_legs=tie_legs)
+
+
+def design(*, robot: str, harmonics: int = 5, frequency: float | None = None,
+           coordinates: Literal["task", "actuated"] | None = None, criterion: Literal["d", "cond", "a", "e"] = "d",
+           at_rest: bool = False, optimise_frequency: bool = False, seed: int = 0, starts: int = 4,
+           output: str | None = None, csv: str | None = None, force: bool = False,
+           progress: Callable[[int, float, float], None] | None = None) -> Design:
+    """Design an excitation trajectory; write it as JSON and, if asked, sampled for a controller as CSV."""
+    for path in (output, csv):
+        free_file(path, force)
+    model = Model(load_robot(robot))
+    result = design_trajectory(model, harmonics=harmonics, frequency=frequency, coordinates=coordinates,
+                               criterion=criterion, at_rest=at_rest, optimise_frequency=optimise_frequency, seed=seed,
+                               starts=starts, progress=progress)
+    if output is not None:
+        result.trajectory.save(output)
+    if csv is not None:
+        result.trajectory.to_csv(csv, model.mechanism.noise.rate)
+    return result
+
+
+def simulate(*, robot: str, trajectory: str, controller: Literal["pid", "pid+", "feedforward", "ctc"] = "ctc",
+             plant: Literal["gough", "pinocchio", "mujoco"] = "gough", payload: str | None = None, periods: int = 10,
+             noise: bool = True, seed: int = 0, output: str | None = None, force: bool = False,
+             progress: Progress | None = None) -> Simulation:
+    """Run the virtual robot along a trajectory and write the log its controller would have saved."""
+    free_file(output, force)
+    model = Model(load_robot(robot))
+    path = load_trajectory(trajectory, robot=model.mechanism.name)
+    simulation = simulate_robot(model, path, controller=controller, plant=plant, payload=payload, periods=periods,
+                                progress=progress)
+    if output is not None:
+        record(simulation, noise=None if noise else Noise(), seed=seed).save(output)
+    return simulation
+
+
+def identify(*, robot: str, logs: Sequence[str], loaded: Sequence[str] = (), payload: str | None = None,
+             estimator: EstimatorName = "gm", validate: Sequence[str] = (), essential: bool = False,
+             ratio: float = 10.0, tie_legs: bool = False, description: str | None = None, method: Method = "auto",
+             cutoff: float | None = None, decimation: int | None = None, window: float | None = None,
+             gains: Mapping[str, float] | None = None, output: str | None = None, force: bool = False,
+             progress: Progress | None = None) -> Identification:
+    """Identify a robot from logs; write result, robot file and study into a folder."""
+    folder = free_folder(output, force)
+    model = Model(load_robot(robot))
+    name, known = payload_option(payload)
+    result = identify_model(
+        model, read_logs(logs, description, model), loaded=read_logs(loaded, description, model), payload=name,
+        known=known, estimator=estimator, held_out=read_logs(validate, description, model), essential=essential,
+        ratio=ratio, tie_legs=tie_legs, window=window, gains=gains, progress=progress,
+        processing=Processing(method=method, cutoff=cutoff, decimation=decimation))
+    if folder is not None:
+        folder.mkdir(parents=True, exist_ok=True)
+        write_text(folder / "robot.toml", robot_text(robot)[0])
+        result.save(folder)
+    return result
+
+
+def validate(*, folder: str, logs: Sequence[str], description: str | None = None) -> Validation:
+    """Judge a result on other logs."""
+    model, result = load_result(folder)
+    recordings = read_logs(logs, description, model)
+    gains = {name: v["value"] for name, v in result.drive_gains.items()}
+    experiment = prepare(model, recordings, result.base, gains=gains or None)
+    return validate_estimate(result.estimate, experiment.parts, source=", ".join(r.source for r in recordings))
+
+
+def bounds(*, robot: str, logs: Sequence[str], error_bound: float,
+           method: Literal["gauss-seidel", "exact"] = "exact", outliers: int = 0,
+           prior: Sequence[float] | None = None, threshold: float | None = None, tie_legs: bool = False,
+           description: str | None = None, output: str | None = None, force: bool = False) -> Enclosure:
+    """Enclose the parameters that logs allow under an error bound."""
+    free_file(output, force)
+    model = Model(load_robot(robot))
+    interval = None
+    if prior is not None:
+        if len(prior) != 2:
+            raise InvalidInput(f"the prior is {list(prior)}, expected a lower and an upper bound")
+        interval = (float(prior[0]), float(prior[1]))
+    result = bound_parameters(model, read_logs(logs, description, model), error_bound=error_bound, method=method,
+                              outliers=outliers, prior=interval, threshold=threshold, tie_legs=tie_legs)
+    if output is not None:
+        result.save(output)
+    return result
+
+
+def payload(*, robot: str, logs: Sequence[str], model: str | None = None, mass: float | None = None,
+            reach: float | None = None, description: str | None = None) -> PayloadResult:
+    """Find the load in logs of a robot whose own model is known: its file's, or an identified one."""
+    known = Model(load_robot(robot))
+    values, gains = None, None
+    if model is not None:
+        _, result = load_result(model)
+        values = result.standard(known)
+        gains = {name: v["value"] for name, v in result.drive_gains.items()} or None
+    return find_payload(known, read_logs(logs, description, known), values=values, gains=gains, mass=mass, reach=reach)
+
+
+def report(*, folder: str, output: str | None = None, force: bool = False) -> Path:
+    """Write the report of a result; into its folder by default."""
+    model, result = load_result(folder)
+    path = Path(folder) / "report.html" if output is None else Path(output)
+    free_file(str(path), force)
+    write_report(model, result, path)
+    return path
+
+
+def export(*, folder: str, to: Literal["c", "json", "toml", "urdf", "mjcf"], output: str | None = None,
+           name: str = "controller", force: bool = False) -> list[Path]:
+    """Write a result for a controller or another tool; into its folder by default."""
+    model, result = load_result(folder)
+    return export_model(model, result, Path(folder if output is None else output), to=to, name=name, force=force)
+
+
+def load_result(folder: str) -> tuple[Model, Identification]:
+    """Return the robot and the result stored in a folder."""
+    result = load_identification(folder)
+    return Model(load_robot(Path(folder) / "robot.toml")), result
+
+
+def read_logs(paths: Sequence[str], description: str | None, model: Model) -> list[Recording]:
+    """Read logs; each may carry its own description as `log.csv@description.toml`."""
+    recordings = []
+    for path in paths:
+        file, _, own = path.partition("@")
+        recordings.append(read_recording(file, own or description, None))
+    return recordings
+
+
+def payload_option(text: str | None) -> tuple[str | None, dict[str, float] | None]:
+    """Return a payload's name and its known parameters from `calibration`, `mass=1.983` or `calibration:m=1.9,mx=0`."""
+    if text is None or text == "none":
+        return None, None
+    name, _, rest = text.partition(":")
+    if "=" in name:
+        name, rest = "", text
+    known = {}
+    for item in filter(None, rest.split(",")):
+        key, _, value = item.partition("=")
+        try:
+            known["m" if key.strip() in ("mass", "m") else key.strip()] = float(value)
+        except ValueError:
+            raise InvalidInput(f"payload '{text}': '{item}' is not name=number, e.g. mass=1.983") from None
+    if known and not all(np.isfinite(list(known.values()))):
+        raise InvalidInput(f"payload '{text}' has a number that is not finite")
+    return name or None, known or None
+
+
+def free_file(path: str | None, force: bool) -> None:
+    """Raise `OutputError` if a file exists and may not be overwritten, or its folder does not exist."""
+    if path is None:
+        return
+    target = Path(path)
+    if target.exists() and not force:
+        raise OutputError(f"'{path}' already exists; choose another name or use --force", path=path)
+    if not target.parent.is_dir():
+        raise OutputError(f"the folder of '{path}' does not exist; create '{target.parent}' first", path=path)
+
+
+def free_folder(path: str | None, force: bool) -> Path | None:
+    """Raise `OutputError` if a folder exists with something in it and may not be overwritten."""
+    if path is None:
+        return None
+    target = Path(path)
+    if target.exists() and not target.is_dir():
+        raise OutputError(f"'{path}' is a file, expected a folder", path=path)
+    if target.exists() and any(target.iterdir()) and not force:
+        raise OutputError(f"the folder '{path}' is not empty; choose another one or use --force", path=path)
+    return target
