@@ -19,6 +19,7 @@ from gough.estimation.least_squares import GaussMarkov, LeastSquares, WeightedLe
 from gough.estimation.robust import Robust
 from gough.estimation.selection import Elimination, Estimator, essential_parameters
 from gough.estimation.total_least_squares import TotalLeastSquares
+from gough.identification.physical import physical_parameters
 from gough.identification.result import Fit, Identification
 from gough.parameters import INERTIAL, BaseParameters, ParameterTable
 from gough.processing import Processed, Processing, process, regression
@@ -168,11 +169,12 @@ def identify(model: Model, recordings: Sequence[Recording], *, loaded: Sequence[
     if essential:
         elimination = essential_parameters(problem, chosen, ratio, held_out=_joined(validation))
         problem, history = problem.select(elimination.estimate.parameters), _story(elimination)
-    estimates, notes = _estimates(model, experiment, problem, estimator, tell)
+    estimates, notes, possible = _estimates(model, experiment, problem, estimator, tell)
     result = estimates["gm" if estimator == "all" else estimator]
     tell(0.9)
     return _result(model, estimator, result, base, tie_legs, estimates, experiment, validation, history, notes,
-                   settings=_settings(recordings, loaded, held_out, estimator, essential, tie_legs, known, name))
+                   settings=_settings(recordings, loaded, held_out, estimator, essential, tie_legs, known, name),
+                   possible=possible)
 
 
 def _payload_name(model: Model, loaded: Sequence[Recording], payload: str | None) -> str | None:
@@ -188,24 +190,26 @@ def _payload_name(model: Model, loaded: Sequence[Recording], payload: str | None
 
 
 def _estimates(model: Model, experiment: Experiment, problem: Regression, estimator: str,
-               tell: Progress) -> tuple[dict[str, Estimate], tuple[str, ...]]:
+               tell: Progress) -> tuple[dict[str, Estimate], tuple[str, ...], FeasibleEstimate | None]:
     """Run the asked estimators; with `all`, those that cannot be run leave a note."""
     wanted = [*LINEAR, "feasible"] if estimator == "all" else [estimator]
     found: dict[str, Estimate] = {}
     notes: list[str] = []
+    possible: FeasibleEstimate | None = None
     for k, name in enumerate(wanted):
         try:
             if name in LINEAR:
                 found[name] = LINEAR[name].fit(problem)
             else:
                 start = found.get("gm") or GaussMarkov().fit(problem)
-                found[name] = feasible(model, experiment.base, problem, start).estimate
+                possible = feasible(model, experiment.base, problem, start)
+                found[name] = possible.estimate
         except GoughError as error:
             if estimator != "all" or name == "gm":
                 raise
             notes.append(f"{name} was not possible: {error}")
         tell(0.4 + 0.5 * (k + 1) / len(wanted))
-    return found, tuple(notes)
+    return found, tuple(notes), possible
 
 
 def feasible(model: Model, base: BaseParameters, problem: Regression, estimate: Estimate,
@@ -363,7 +367,8 @@ def _settings(recordings: Sequence[Recording], loaded: Sequence[Recording], held
 def _result(model: Model, estimator: str, estimate: Estimate, base: BaseParameters, tied: bool,
             estimates: Mapping[str, Estimate], experiment: Experiment,
             held_out: Sequence[tuple[Processed, Regression]], history: tuple[str, ...], notes: tuple[str, ...],
-            settings: Mapping[str, Any], known: Mapping[str, float] | None = None) -> Identification:
+            settings: Mapping[str, Any], known: Mapping[str, float] | None = None,
+            possible: FeasibleEstimate | None = None) -> Identification:
     gains = np.array([experiment.gains.get(row, 1.0) for row in model.rows])
     pairs = [*zip(experiment.processed, experiment.parts, [False] * len(experiment.parts)),
              *((p, part, True) for p, part in held_out)]
@@ -388,12 +393,13 @@ def _result(model: Model, estimator: str, estimate: Estimate, base: BaseParamete
                     "samples": float(len(processed))}
         quality[processed.source] = figures
     findings = tuple(f"{p.source}: {f.message}" for p, _, _ in pairs for f in p.findings)
+    bodies, terms = ({}, {}) if possible is None else physical_parameters(model, possible)
     return Identification(
         robot=model.mechanism.name, estimator=estimator, estimate=estimate, base=base,
         tied=tied, estimates=estimates, validation=validate(
             estimate, judged, source=", ".join(p.source for p, _ in held_out)),
-        nominal_gains=experiment.gains, fits=tuple(fits), quality=quality, history=history,
-        notes=notes + findings, settings=settings)
+        nominal_gains=experiment.gains, bodies=bodies, joint_terms=terms, fits=tuple(fits), quality=quality,
+        history=history, notes=notes + findings, settings=settings)
 
 
 def _known_part(part: Regression, known: Mapping[str, float]) -> FloatArray:

@@ -60,6 +60,9 @@ class Identification:
         enclosures: Guaranteed boxes by name.
         validation: Verdict, with held-out data if there were any.
         nominal_gains: Drive gains used to turn currents into efforts, by joint; empty if efforts were recorded.
+        bodies: Ten inertial parameters by body of the physically consistent estimate; empty if it was not made.
+            [kg, kg m, kg m2]
+        joint_terms: Coefficients of the joint terms that go with them, by name (`leg1.slider.fv`).
         fits: Measured and predicted efforts.
         quality: Figures of the data by recording: closure residual, sensors, reversal window, cut-off.
         history: Steps of the choice of essential parameters, in words.
@@ -76,6 +79,8 @@ class Identification:
     enclosures: Mapping[str, Enclosure] = field(default_factory=dict)
     validation: Validation
     nominal_gains: Mapping[str, float] = field(default_factory=dict)
+    bodies: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    joint_terms: Mapping[str, float] = field(default_factory=dict)
     fits: tuple[Fit, ...] = ()
     quality: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     history: tuple[str, ...] = ()
@@ -155,6 +160,8 @@ class Identification:
             "enclosures": {name: e.to_dict() for name, e in self.enclosures.items()},
             "result": self.estimate.to_dict(),
             "nominal_gains": dict(self.nominal_gains),
+            "bodies": {name: list(values) for name, values in self.bodies.items()},
+            "joint_terms": dict(self.joint_terms),
             "base": {"names": list(self.base.names), "units": list(self.base.units),
                      "standard": list(self.base.standard), "matrix": self.base.matrix.tolist(),
                      "independent": list(self.base.independent),
@@ -213,6 +220,7 @@ def _from_dict(content: dict[str, Any], folder: Path) -> Identification:
                             singular_values=np.array(base["singular_values"]), tolerance=base["tolerance"]),
         tied=content["tied"], estimates={k: Estimate.from_dict(e) for k, e in content["estimates"].items()},
         enclosures={k: Enclosure.from_dict(e) for k, e in content["enclosures"].items()}, validation=validation,
-        nominal_gains=content["nominal_gains"], fits=tuple(fits), quality=content["quality"],
+        nominal_gains=content["nominal_gains"], bodies={k: tuple(v) for k, v in content.get("bodies", {}).items()},
+        joint_terms=content.get("joint_terms", {}), fits=tuple(fits), quality=content["quality"],
         history=tuple(content["history"]), notes=tuple(content["notes"][len(content["result"]["notes"]):]),
         settings=content["settings"])
