@@ -81,8 +81,8 @@ def build_mujoco(mechanism: Mechanism, values: Mapping[str, float], load: FloatA
                 name1=closure.name, data=[-closure.constant, *[0.0] * (mujoco.mjNEQDATA - 1)],
                 solref=(2 * timestep, 1.0), solimp=SOLIMP)
         else:
-            raise InvalidInput(f"closure '{closure.name}' of kind {closure.kind} cannot be simulated by MuJoCo; use the "
-                               "pinocchio or gough plant", closure=closure.name)
+            raise InvalidInput(f"closure '{closure.name}' of kind {closure.kind} cannot be simulated by MuJoCo; use "
+                               "the pinocchio or gough plant", closure=closure.name)
     in_tendon = {leg[-1]: name for name, leg in legs.items()}
     for name in mechanism.actuated:
         on_leg = name in in_tendon

@@ -202,7 +202,8 @@ def independent_rows(jacobian: FloatArray) -> list[int]:
     """Return the indices of closure equations that imply the others, ascending."""
     if not len(jacobian):
         return []
-    scaled = jacobian / np.maximum(np.linalg.norm(jacobian, axis=1, keepdims=True), 1e-300)
+    size = np.linalg.norm(jacobian, axis=1, keepdims=True)
+    scaled = jacobian / np.maximum(size, 1e-8 * size.max())  # rows of rounding errors must stay small
     _, R, pivots = qr(scaled.T, mode="economic", pivoting=True)
-    size = np.abs(np.diag(R))
-    return sorted(pivots[:int((size > 1e-8 * size[0]).sum())].tolist())
+    diagonal = np.abs(np.diag(R))
+    return sorted(pivots[:int((diagonal > 1e-7 * diagonal[0]).sum())].tolist())
