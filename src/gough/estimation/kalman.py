@@ -90,7 +90,9 @@ class FilterHistory:
         mean: State after each sample, (t, n).
         std: Its standard deviations, (t, n).
         innovation: (t, m).
-        surprise: Normalised innovation squared of each sample, (t,). [1]
+        surprise: Normalised innovation squared of each sample, (t,): chi-square with m degrees of freedom if model and
+            noise are right. [1]
+        log_likelihood: Of all measurements, by which models or starts can be compared.
         belief: After the last sample.
     """
 
@@ -99,6 +101,7 @@ class FilterHistory:
     std: FloatArray
     innovation: FloatArray
     surprise: FloatArray
+    log_likelihood: float
     belief: Belief
 
     def __post_init__(self) -> None:
@@ -174,7 +177,7 @@ class ExtendedKalman:
         n, m = len(belief.mean), measurements.shape[1]
         means, stds = np.empty((t, n)), np.empty((t, n))
         innovations, surprises = np.empty((t, m)), np.empty(t)
-        mean, root = belief.mean, belief.root
+        mean, root, likelihood = belief.mean, belief.root, 0.0
         for k in range(t):
             if k:
                 try:
@@ -184,8 +187,9 @@ class ExtendedKalman:
             mean, root, value, spread = self._update(predictor, mean, root, controls[k], measurements[k])
             means[k], stds[k] = mean, np.linalg.norm(root, axis=1)
             innovations[k], surprises[k] = value, value @ np.linalg.solve(spread, value)
+            likelihood -= (surprises[k] + m * np.log(2 * np.pi) + np.linalg.slogdet(spread)[1]) / 2
         return FilterHistory(time=dt * np.arange(float(t)), mean=means, std=stds, innovation=innovations,
-                             surprise=surprises, belief=Belief(mean=mean, root=root))
+                             surprise=surprises, log_likelihood=float(likelihood), belief=Belief(mean=mean, root=root))
 
     def _predict(self, predictor: Predictor, mean: FloatArray, root: FloatArray, control: FloatArray, dt: float,
                  ) -> tuple[FloatArray, FloatArray]:
