@@ -3,19 +3,28 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 
 import typer
 from rich.markup import escape
 
 from gough.cli.common import err, stop_on_terminate
+from gough.cli.experiments import design_verb, simulate_verb
+from gough.cli.results import bounds_verb, export_verb, identify_verb, payload_verb, report_verb, validate_verb
 from gough.cli.robots import check_verb, robots_verb
+from gough.cli.studies import demo_verb, run_verb
 from gough.errors import GoughError
 
 app = typer.Typer(
     name="gough", no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False,
     help="Find the dynamic model of a parallel robot from actuated positions and motor currents.")
-app.command("robots")(robots_verb)
-app.command("check")(check_verb)
+VERBS: dict[str, Callable[..., None]] = {
+    "robots": robots_verb, "check": check_verb, "design": design_verb, "simulate": simulate_verb,
+    "identify": identify_verb, "payload": payload_verb, "bounds": bounds_verb, "validate": validate_verb,
+    "report": report_verb, "export": export_verb, "run": run_verb, "demo": demo_verb,
+}
+for name, verb in VERBS.items():
+    app.command(name)(verb)
 
 
 @app.callback()

@@ -76,6 +76,28 @@ def progress(label: str, quiet: bool = False) -> Iterator[Callable[[float], None
             bar.stop()
 
 
+@contextmanager
+def status(label: str, quiet: bool = False) -> Iterator[Callable[[str], None]]:
+    """Show a live line on standard error once a task takes more than a second; gives a function of its text."""
+    started = monotonic()
+    line = err.status(escape(label))
+    shown = False
+
+    def update(text: str) -> None:
+        nonlocal shown
+        if not shown and not quiet and monotonic() - started > 1.0:
+            line.start()
+            shown = True
+        if shown:
+            line.update(escape(f"{label}: {text}"))
+
+    try:
+        yield update
+    finally:
+        if shown:
+            line.stop()
+
+
 def stop_on_terminate() -> None:
     """Make a termination request behave like Ctrl-C, so that half-written files are removed."""
 

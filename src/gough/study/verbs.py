@@ -18,7 +18,6 @@ from gough.errors import InvalidInput, OutputError
 from gough.estimation.estimate import Enclosure
 from gough.excitation import Design
 from gough.excitation import design as design_trajectory
-from gough.export.export import export as export_model
 from gough.files import write_text
 from gough.identification import Identification, load_identification
 from gough.identification import identify as identify_model
@@ -29,7 +28,6 @@ from gough.identification.payload import payload as find_payload
 from gough.mechanism import Noise, load_robot, robot_text
 from gough.processing import Processing
 from gough.processing.prepare import Method
-from gough.report.report import write_report
 from gough.signals.readers import read_recording
 from gough.signals.recording import Recording
 from gough.trajectory import load_trajectory
@@ -144,6 +142,8 @@ def payload(*, robot: str, logs: Sequence[str], model: str | None = None, mass: 
 
 def report(*, folder: str, output: str | None = None, force: bool = False) -> Path:
     """Write the report of a result; into its folder by default."""
+    from gough.report.report import write_report  # plotting is heavy: only who wants a report loads it
+
     model, result = load_result(folder)
     path = Path(folder) / "report.html" if output is None else Path(output)
     free_file(str(path), force)
@@ -154,6 +154,8 @@ def report(*, folder: str, output: str | None = None, force: bool = False) -> Pa
 def export(*, folder: str, to: Literal["c", "json", "toml", "urdf", "mjcf"], output: str | None = None,
            name: str = "controller", force: bool = False) -> list[Path]:
     """Write a result for a controller or another tool; into its folder by default."""
+    from gough.export.export import export as export_model
+
     model, result = load_result(folder)
     return export_model(model, result, Path(folder if output is None else output), to=to, name=name, force=force)
 

@@ -1,0 +1,115 @@
+"""`gough run` and `gough demo`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from time import monotonic
+from typing import Annotated, Any
+
+import typer
+
+from gough.cli.common import Force, Json, print_json, progress, say, table
+from gough.identification import Identification
+from gough.identification.payload import PayloadResult
+from gough.study.demo import independent_plant, plan, run_demo, truth_table
+from gough.study.run import run_study
+
+
+def run_verb(
+    study: Annotated[str, typer.Argument(help="Study file (TOML): section = verb, key = option.")],
+    force: Force = False,
+    as_json: Json = False,
+) -> None:
+    """Run the steps of a study file; paths are relative to it.
+
+    Example:  gough run study.toml
+    """
+    done = []
+    with progress(f"running {study}", quiet=as_json) as update:
+        for k, (verb, options, result) in enumerate(run_study(study, force=force)):
+            update(0.1 * (k + 1))
+            done.append({"verb": verb, "result": _facts(result)})
+            if not as_json:
+                say(f"{verb}: {_line(verb, options, result)}")
+    if as_json:
+        print_json(done)
+
+
+def demo_verb(
+    robot: Annotated[str, typer.Argument(help="palida, orthoglide, h4, stewart or five_bar.")] = "palida",
+    output: Annotated[str, typer.Option("-o", "--output", help="Folder for everything it makes.")] = "gough-demo",
+    force: Force = False,
+    as_json: Json = False,
+) -> None:
+    """Do the whole job on a bundled robot: design, experiments, identification, bounds, report, controller code.
+
+    Example:  gough demo five_bar -o demo
+    """
+    chosen = plan(robot)
+    started = monotonic()
+    identification: Identification | None = None
+    load: PayloadResult | None = None
+    tied = False
+    if not as_json:
+        say(f"{robot}: {chosen.story}")
+        plant = independent_plant()
+        say("recordings come from " + ("the independent plant (Pinocchio)" if plant == "pinocchio" else
+                                       "Gough's own plant; install gough[plant] for an independent one"))
+    with progress("working", quiet=as_json) as update:
+        for verb, options, result in run_demo(robot, output, force=force,
+                                              tell=lambda verb, fraction: update(fraction)):
+            if isinstance(result, Identification):
+                identification, tied = result, bool(options.get("tie_legs"))
+            if isinstance(result, PayloadResult):
+                load = result
+            if not as_json:
+                say(f"  {monotonic() - started:5.1f} s  {verb}: {_line(verb, options, result)}")
+    seconds = monotonic() - started
+    rows = [] if identification is None else truth_table(robot, identification.estimate, tied)
+    if as_json:
+        print_json({"robot": robot, "seconds": seconds, "folder": output,
+                    "parameters": [{"name": n, "true": t, "value": v, "std": s, "within": w} for n, t, v, s, w in rows],
+                    "verdict": None if identification is None else identification.verdict,
+                    "payload": None if load is None else load.to_dict()})
+        return
+    if identification is not None:
+        table(f"\n{identification.estimate.method}: 95 % intervals",
+              ["parameter", "true", "estimated", "sigma", "within?"],
+              [[n, f"{t:.5g}", f"{v:.5g}", f"{s:.2g}", "yes" if w else "no"] for n, t, v, s, w in rows])
+        say(f"{sum(w for *_, w in rows)} of {len(rows)} intervals hold the truth")
+        say(f"verdict: {identification.verdict}")
+    if load is not None:
+        table("\nload about the platform frame", ["parameter", "value", "sigma", "unit", "seen?"],
+              [[p["name"], f"{p['value']:.5g}", f"{p['std']:.2g}", p["unit"], "yes" if p["observed"] else "no"]
+               for p in load.to_dict()["parameters"]])
+    say(f"{seconds:.0f} s; everything is in {output}/" +
+        (f": open {output}/report.html" if (Path(output) / "report.html").exists() else ""))
+
+
+def _facts(result: Any) -> Any:
+    if hasattr(result, "to_dict"):
+        return result.to_dict()
+    return [str(p) for p in result] if isinstance(result, list) else str(result)
+
+
+def _line(verb: str, options: Mapping[str, Any], result: Any) -> str:
+    """Say in one line what a step gave."""
+    if verb == "design":
+        return f"criterion {result.value:.4g}, condition number {result.condition_number:.3g}"
+    if verb == "simulate":
+        facts = result.to_dict()
+        worst = max(facts["tracking_rms"].values())
+        return f"{facts['seconds']:.1f} s on the {facts['plant']} plant, tracking error {worst:.1e} rms"
+    if verb == "identify":
+        return str(result.verdict)
+    if verb == "validate":
+        return str(result.verdict)
+    if verb == "bounds":
+        return f"{result.method}, {len(result.parameters)} parameters enclosed"
+    if verb == "payload":
+        seen = [p for p in result.to_dict()["parameters"] if p["observed"]]
+        return f"{len(seen)} of {len(result.estimate)} load parameters seen"
+    if verb == "check":
+        return f"{result.degrees_of_freedom} degrees of freedom, {len(result.base)} base parameters"
+    return ", ".join(str(p) for p in result) if isinstance(result, list) else str(result)
