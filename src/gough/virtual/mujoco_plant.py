@@ -18,10 +18,10 @@ MujocoState = tuple[FloatArray, FloatArray]  # qpos and qvel, each (k, number of
 
 
 class MujocoPlant:
-    """Trials one after the other, MuJoCo's Runge-Kutta integrator of fourth order, efforts held over each of its steps.
+    """Trials one after the other: MuJoCo's accelerations, integrated by the classical Runge-Kutta method.
 
-    Viscous friction, offsets and springs act as motor-like joint efforts; Coulomb friction is linear inside the dead
-    band, as in the other plants, and evaluated at the start of each step.
+    Not by `mj_step`, which would hold friction and efforts over its step. All joints are scalar, so qpos integrates
+    qvel. Friction acts as applied force; Coulomb friction is linear inside the dead band, as in the other plants.
     """
 
     def __init__(self, settings: PlantSettings) -> None:
@@ -59,23 +59,32 @@ class MujocoPlant:
     def step(self, state: MujocoState, effort: FloatArray) -> tuple[Sample, MujocoState]:
         """Advance by one controller period."""
         position, _ = self.read(state)
+        h = self._settings.period / self._settings.substeps
         acceleration = np.empty_like(state[0])
         next_q, next_v = np.empty_like(state[0]), np.empty_like(state[1])
-        for k, (robot, data) in enumerate(zip(self._robots, self._data)):
-            self._push(k, effort[0, k])
-            mujoco.mj_forward(robot.model, data)
-            acceleration[k] = data.qacc
+        for k in range(len(self._robots)):
+            q, v = state[0][k], state[1][k]
             for i in range(self._settings.substeps):
-                self._push(k, effort[2 * i + 1, k])
-                mujoco.mj_step(robot.model, data)
-                mujoco.mj_fwdPosition(robot.model, data)
-                mujoco.mj_fwdVelocity(robot.model, data)
-            next_q[k], next_v[k] = data.qpos, data.qvel
+                tau = effort[2 * i:2 * i + 3, k]
+                a1 = self._acceleration(k, q, v, tau[0])
+                v2 = v + h / 2 * a1
+                a2 = self._acceleration(k, q + h / 2 * v, v2, tau[1])
+                v3 = v + h / 2 * a2
+                a3 = self._acceleration(k, q + h / 2 * v2, v3, tau[1])
+                v4 = v + h * a3
+                a4 = self._acceleration(k, q + h * v3, v4, tau[2])
+                if i == 0:
+                    acceleration[k] = a1
+                q, v = q + h / 6 * (v + 2 * v2 + 2 * v3 + v4), v + h / 6 * (a1 + 2 * a2 + 2 * a3 + a4)
+            next_q[k], next_v[k] = q, v
         return self._sample(state, position, acceleration), (next_q, next_v)
 
-    def _push(self, k: int, effort: FloatArray) -> None:
-        """Set motor efforts less the friction of joints and massless legs at the present velocity."""
-        data = self._data[k]
+    def _acceleration(self, k: int, q: FloatArray, v: FloatArray, effort: FloatArray) -> FloatArray:
+        """Return MuJoCo's qacc under motor efforts less the friction of joints and massless legs."""
+        data, model = self._data[k], self._robots[k].model
+        data.qpos[:], data.qvel[:] = q, v
+        mujoco.mj_fwdPosition(model, data)
+        mujoco.mj_fwdVelocity(model, data)
         viscous, coulomb, offset, spring, band = self._terms[k]
         sign = np.clip(data.qvel / band, -1.0, 1.0)
         data.qfrc_applied[:] = -(viscous * data.qvel + coulomb * sign + offset + spring * data.qpos)
@@ -83,6 +92,10 @@ class MujocoPlant:
         length, rate = data.actuator_length, data.actuator_velocity
         friction = viscous * rate + coulomb * np.clip(rate / band, -1.0, 1.0) + offset + spring * length
         data.ctrl[:] = effort - self._free * friction
+        mujoco.mj_fwdActuation(model, data)
+        mujoco.mj_fwdAcceleration(model, data)
+        mujoco.mj_fwdConstraint(model, data)
+        return np.array(data.qacc)
 
     def _sample(self, state: MujocoState, position: FloatArray, acceleration: FloatArray) -> Sample:
         """Return all coordinates; those of massless legs follow from the platform's."""

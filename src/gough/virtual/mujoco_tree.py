@@ -57,7 +57,6 @@ def build_mujoco(mechanism: Mechanism, values: Mapping[str, float], load: FloatA
     spec.compiler.degree = False
     spec.option.timestep = timestep
     spec.option.gravity = list(mechanism.gravity)
-    spec.option.integrator = mujoco.mjtIntegrator.mjINT_RK4
     spec.option.tolerance, spec.option.iterations = 1e-14, 200
     bodies: dict[str, Any] = {BASE: spec.worldbody}
     dropped = {joint for leg in legs.values() for joint in leg}

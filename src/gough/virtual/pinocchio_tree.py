@@ -130,6 +130,8 @@ class Closures:
 
     def residual(self, data: Any, q: FloatArray) -> FloatArray:
         """Return phi at the placements in data and the coordinates q. [m or rad]"""
+        if not len(self._mask):
+            return np.asarray(self._coupling @ q + self._constant)
         rotation, origin = self._ends(data)
         c = len(origin) // 2
         gap = origin[c:] - origin[:c]
@@ -145,6 +147,8 @@ class Closures:
         Rows, in the order of `residual`: d/dt (p_b - p_a); d/dt of the components of z_b along x_a and y_a, which is
         (w_b - w_a) . (z_b x x_a); R_a^T (w_b - w_a); d/dt |p_b - p_a|; couplings.
         """
+        if not len(self._mask):
+            return self._coupling, self._still
         rotation, origin = self._ends(data)
         c, J, mask = len(origin) // 2, data.J, self._mask
         moved = mask * v
