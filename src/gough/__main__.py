@@ -1,0 +1,5 @@
+"""`python -m gough`."""
+
+from gough.cli import main
+
+main()

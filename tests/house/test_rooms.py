@@ -1,0 +1,78 @@
+"""Imports point down, never sideways across rooms; heavy libraries stay in their rooms."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).parents[2] / "src" / "gough"
+
+# Each room and the row it stands in; a room may import rows below it and itself.
+ROWS = [
+    {"errors", "units", "arrays", "files"},
+    {"parameters", "motion", "regression", "trajectory"},
+    {"mechanism", "signals"},
+    {"engine"},
+    {"excitation", "estimation", "virtual", "processing"},
+    {"validation"},
+    {"identification"},
+    {"report", "export"},
+    {"study"},
+    {"cli"},
+]
+ROW = {room: k for k, row in enumerate(ROWS) for room in row}
+LOW = ROWS[0] | ROWS[1]  # all that estimators may know
+HEAVY = {
+    "casadi": {"engine", "excitation"}, "llvmlite": {"engine"}, "plotly": {"report"}, "pinocchio": {"virtual"},
+    "mujoco": {"virtual"}, "typer": {"cli"}, "rich": {"cli"}, "statsmodels": set(),
+}
+FILES = sorted(SOURCE.rglob("*.py"))
+
+
+def room_of(path: Path) -> str:
+    return path.relative_to(SOURCE).parts[0].removesuffix(".py")
+
+
+def imports(path: Path) -> set[str]:
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: relative import"
+            found.add(node.module or "")
+    return found
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(SOURCE)))
+def test_imports_point_down(path: Path) -> None:
+    room = room_of(path)
+    if room in ("__init__", "__main__"):
+        return
+    assert room in ROW, f"the room '{room}' has no row"
+    for name in imports(path):
+        top, _, rest = name.partition(".")
+        if top == "gough" and rest:
+            other = rest.partition(".")[0]
+            if other == room:
+                continue
+            assert other in ROW, f"{path.name} imports the unknown room '{other}'"
+            low_peers = ROW[other] == ROW[room] <= 1  # the two lowest rows are plain values
+            assert ROW[other] < ROW[room] or low_peers, f"{room} must not import {other}"
+            if room == "estimation":
+                assert other in LOW, f"estimators know no {other}"
+        elif top in HEAVY:
+            assert room in HEAVY[top], f"{top} may not be imported in {room}"
+
+
+@pytest.mark.parametrize("path", [p for p in FILES if room_of(p) != "cli"], ids=lambda p: str(p.relative_to(SOURCE)))
+def test_only_the_command_line_prints_or_exits(path: Path) -> None:
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            assert node.func.id not in {"print", "input", "exit", "eval", "exec"}, f"{path.name}:{node.lineno}"
+        if isinstance(node, ast.Attribute) and node.attr == "exit" and isinstance(node.value, ast.Name):
+            assert node.value.id != "sys", f"{path.name}:{node.lineno}"
+        if isinstance(node, ast.Import):
+            assert not {"pickle", "dill"} & {alias.name for alias in node.names}

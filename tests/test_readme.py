@@ -1,0 +1,42 @@
+"""What the README shows must run."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+README = Path(__file__).parents[1] / "README.md"
+
+
+def block(language: str) -> str:
+    found = re.search(rf"```{language}\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL)
+    assert found is not None
+    return found[1]
+
+
+def test_the_ten_lines_run(capsys: pytest.CaptureFixture[str]) -> None:
+    code = block("python")
+    assert len([line for line in code.splitlines() if line.strip()]) <= 10
+    scope: dict[str, object] = {}
+    exec(compile(code, "README.md", "exec"), scope)
+    printed = capsys.readouterr().out
+    assert "numerics fine" in printed
+    assert "controller_inverse_dynamics" in str(scope["source"])
+
+
+@pytest.mark.slow
+def test_the_commands_run(tmp_path: Path) -> None:
+    for line in block("sh").splitlines():
+        words = shlex.split(line, comments=True)
+        if words:
+            assert words[0] == "gough"
+            done = subprocess.run([sys.executable, "-m", "gough", *words[1:]], cwd=tmp_path, capture_output=True,
+                                  text=True)
+            assert done.returncode == 0, f"{line}\n{done.stdout}\n{done.stderr}"
+    assert (tmp_path / "result" / "report.html").stat().st_size > 10_000
+    assert (tmp_path / "result" / "controller.c").exists()
