@@ -136,8 +136,8 @@ def design(model: Model, *, harmonics: int = 5, frequency: float | None = None, 
            runs: Sequence[Run] | None = None, limits: Mapping[str, Limits] | None = None,
            singularity: float | None = SINGULARITY, base: BaseParameters | None = None,
            parameters: ArrayLike | None = None, covariance: ArrayLike | None = None, scale: ArrayLike | None = None,
-           samples: int | None = None, starts: int = 4, seed: int = 0, iterations: int = 200,
-           tolerance: float = 0.01, progress: Progress | None = None) -> Design:
+           samples: int | None = None, starts: int = 4, seed: int = 0, iterations: int = 300,
+           tolerance: float = 0.002, progress: Progress | None = None) -> Design:
     """Find the most informative Fourier trajectories inside the limits of a robot.
 
     The variables are all Fourier coefficients (AH09 (19)) and, if asked, the fundamental frequency; then information

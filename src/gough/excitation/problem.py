@@ -11,6 +11,7 @@ from scipy.linalg import block_diag
 
 from gough.arrays import FloatArray
 from gough.engine.derivatives import close, regressor_adjoint, response, smooth_regressor
+from gough.engine.kernel import Kernel
 from gough.engine.kinematics import CHECK
 from gough.engine.loops import CLOSED, By
 from gough.engine.model import Model, column_names
@@ -105,7 +106,7 @@ class Problem:
         covariance: Of the motor efforts, (a, a).
         scale: Of the parameters, (b,).
         reach: Half the range of each trajectory coordinate, (m,). [m or rad]
-        band: Velocity scale of the smoothed sign, for each part (n,).
+        centre: Configuration about which trajectories are built, (n,).
     """
 
     def __init__(self, model: Model, parts: Sequence[Part], *, by: By, criterion: Criterion, base: BaseParameters,
@@ -114,9 +115,9 @@ class Problem:
         self.model, self.parts, self.by, self.criterion = model, tuple(parts), by, criterion
         self.base, self.limits, self.values = base, limits, values
         self.covariance, self.scale, self.reach = covariance, scale, reach
-        self.centre = centre  # configuration about which trajectories are built, (n,)
+        self.centre = centre
         self.names = column_names(base)
-        self.bands = [np.full(len(model.home), 0.1) for _ in self.parts]
+        self.bands: list[FloatArray] = [np.full(len(model.home), 0.1) for _ in self.parts]
         self.evaluations = 0
         independent = list(model.loops.partitions[by].independent)
         self.origin = centre[independent]
@@ -128,7 +129,7 @@ class Problem:
         self._regressor = smooth_regressor(model, self.names, by)
 
     @cached_property
-    def _adjoint(self):  # type: ignore[no-untyped-def]
+    def _adjoint(self) -> Kernel:
         return regressor_adjoint(self.model, self.names, self.by)
 
     @property

@@ -18,7 +18,8 @@ from gough.excitation.solver import InteriorPoint, Progress, interior_point
 from gough.motion import Motion
 from gough.trajectory import Fourier
 
-FINER = 10  # verification samples per grid sample
+FINER = 10  # verification samples per grid sample, or all samples of the controller if these are more
+MARGIN = 1e-4  # kept from each limit for what happens between verification samples
 ROUNDS = 8  # of tightening, before the trajectory is shrunk as a whole
 ROOM = 1e-3  # a trajectory moves some coordinate by at least this part of its range
 INSIDE = 0.98  # a start uses at most this part of each limit
@@ -173,9 +174,7 @@ def _no_room(problem: Problem, rest: Point | None) -> InfeasibleDesign:
 
 def solve_and_verify(problem: Problem, starts: Sequence[Point], settings: InteriorPoint, rate: float,
                      progress: Progress | None) -> Verified:
-    """Solve from every start, take the best, and tighten until the fine grid agrees."""
-    bounds = np.tile([-1.0, 1.0], (len(problem.limits), 1))
-    solved: list[tuple[Point, tuple[float, ...]]] = []
+    """Solve from every start; the best that can be verified is the answer."""
     count = 0
 
     def report(_: int, value: float, violation: float) -> None:
@@ -184,23 +183,36 @@ def solve_and_verify(problem: Problem, starts: Sequence[Point], settings: Interi
         if progress is not None:
             progress(count, value, violation)
 
+    everything = np.tile([-1.0, 1.0], (len(problem.limits), 1))
+    solved: list[tuple[Point, tuple[float, ...]]] = []
     for start in starts:
-        point, solution = interior_point(problem, start, *_spread(problem, bounds), settings, report)
+        point, solution = interior_point(problem, start, *_spread(problem, everything), settings, report)
         solved.append((point, solution.history))
-    solved.sort(key=lambda item: item[0].objective)
-    point, history = solved[0]
-    barrier = settings.tolerance / problem.size
+    failure: InfeasibleDesign | None = None
+    for point, history in sorted(solved, key=lambda item: item[0].objective):
+        try:
+            return _tighten(problem, point, history, settings, rate, report)
+        except InfeasibleDesign as error:
+            failure = failure or error
+    assert failure is not None
+    raise failure
+
+
+def _tighten(problem: Problem, point: Point, history: tuple[float, ...], settings: InteriorPoint, rate: float,
+             report: Progress) -> Verified:
+    """Verify a solution; where limits are exceeded between samples, narrow them and solve again from inside."""
+    bounds = np.tile([-1.0, 1.0], (len(problem.limits), 1))
     for round_ in range(ROUNDS):
         trajectories, seen = _verify(problem, point, rate)
-        excess = np.maximum(np.abs(seen) - 1, 0) * (np.sign(seen) == [-1, 1])
-        report(0, point.objective, float(excess.max()))
+        excess = np.maximum(seen * [-1, 1] - (1 - MARGIN), 0)
+        report(0, point.objective, float(np.maximum(seen * [-1, 1] - 1, 0).max()))
         if excess.max() <= 0:
             return Verified(trajectories=trajectories, extremes=seen, objective=point.objective, history=history,
                             rounds=round_)
-        bounds = bounds - np.array([-1, 1]) * np.minimum(1.2 * excess + 1e-4 * (excess > 0), 0.3)
+        bounds = bounds - np.array([-1, 1]) * np.minimum(1.2 * excess + MARGIN * (excess > 0), 0.3)
         inside = _shrink(problem, point, bounds)
         point, solution = interior_point(problem, inside, *_spread(problem, bounds), settings, report,
-                                         barrier=10 * barrier)
+                                         barrier=10 * settings.tolerance / problem.size)
         history = history + solution.history
     return _last_resort(problem, point, rate, history)
 
@@ -231,9 +243,9 @@ def _verify(problem: Problem, point: Point, rate: float) -> tuple[tuple[Fourier,
     found = []
     for part, trajectory in zip(problem.parts, trajectories):
         try:
-            found.append(extremes(problem.model, trajectory, problem.limits, by=problem.by,
-                                  samples=FINER * part.samples, values=problem.values,
-                                  load=problem.model.load(part.payload)))
+            samples = max(FINER * part.samples, round(rate * trajectory.period))
+            found.append(extremes(problem.model, trajectory, problem.limits, by=problem.by, samples=samples,
+                                  values=problem.values, load=problem.model.load(part.payload)))
         except (LoopNotClosed, SingularConfiguration) as error:
             raise InfeasibleDesign(
                 f"the trajectory found cannot be followed from home ({error}); ask for a larger distance to "
