@@ -4,7 +4,7 @@ A description file::
 
     format = 1
     joints = ["leg1.slider", "leg2.slider"]
-    payload = "none"            # optional name
+    payload = "none"            # optional name; "none" for none
     rate = "100 Hz"             # optional: put everything on an even clock; else the clock of the positions is kept
     period = "3.09 s"           # optional, or period_samples = 309
     decimal = ","               # optional: decimal sign of text files
@@ -148,7 +148,8 @@ def _description(data: Mapping[str, Any]) -> Description:
         raise InvalidRecording(f"payload is {payload!r}, expected a name")
     groups = tuple(_group(kind, data[kind], joints, data.get("time")) for kind in KINDS if kind in data)
     description = Description(
-        joints=joints, groups=groups, payload=payload, rate=_quantity(data, "rate", "frequency"),
+        joints=joints, groups=groups, payload=None if payload == "none" else payload,
+        rate=_quantity(data, "rate", "frequency"),
         period=_quantity(data, "period", "time"), period_samples=samples, decimal=decimal)
     _check(description)
     return description
