@@ -8,6 +8,7 @@ from scipy.optimize import least_squares, minimize
 from scipy.signal import lfilter
 
 from gough.errors import InconsistentData, InvalidInput, NotConverged, NotIdentifiable
+from gough.estimation.current_model import rough_solution
 from gough.estimation.gain_problem import GainProblem, gain_problem
 from gough.estimation.gains import MaximumLikelihoodGains, cramer_rao
 from gough.estimation.total_least_squares import TotalLeastSquares
@@ -115,11 +116,7 @@ def test_total_least_squares_is_the_smallest_singular_vector(scaling, weight):
     left = data.regressor @ estimate.values - data.effort
     np.testing.assert_allclose(sigma, np.sqrt((left**2).mean(axis=0)), rtol=1e-9)
     if scaling == "none":
-        W, y = data.regressor.reshape(-1, 11), data.effort.reshape(-1)
-        gains = np.linalg.lstsq(W, y, rcond=None)[0][7:10]
-        rest = np.linalg.lstsq(np.delete(W, [7, 8, 9], axis=1), y - W[:, 7:10] @ gains, rcond=None)[0]
-        left = data.regressor @ np.concatenate([rest[:7], gains, rest[7:]]) - data.effort
-        sigma = np.sqrt((left**2).mean(axis=0))
+        sigma = np.sqrt((_rough_residual(data) ** 2).mean(axis=0))
     total = np.concatenate([data.regressor, -data.effort[:, :, None]], axis=2)  # columns times [chi; 1]
     total = (total / sigma[:, None]).reshape(-1, 12)
     scale = np.ones(12) if scaling == "none" else 1 / np.linalg.norm(total, axis=0)
@@ -225,6 +222,43 @@ def test_intervals_cover_under_coloured_noise(name):
         hits.append((low <= TRUTH) & (high >= TRUTH))
     assert estimate.uncertainty == ("period" if name == "likelihood" else "bootstrap")
     assert 0.92 <= np.mean(hits) <= 0.975
+
+
+def test_bootstrap_resamples_unloaded_and_loaded_groups_apart():
+    """Against a plain loop over resampled groups, with only three loaded ones: none of them may get lost."""
+    unloaded, loaded = with_noise(make_regressions(t=360), np.random.default_rng(5))
+    parts = replace(unloaded, group=np.arange(360) // 30), replace(loaded, group=np.arange(360) // 120)
+    problem = gain_problem(*parts, {"payload.m": 1.983})
+    estimate = TotalLeastSquares(scaling="none", resamples=2000).fit(problem)
+    np.testing.assert_array_equal(estimate.degrees_of_freedom, 11 + 2)
+    data = problem.problem
+    clean = gain_problem(unloaded, loaded, {"payload.m": 1.983})
+    one = TotalLeastSquares(scaling="none").fit(clean)
+    total = np.concatenate([data.regressor, -data.effort[:, :, None]], axis=2)
+    left = np.sqrt((_rough_residual(data) ** 2).mean(axis=0))
+    grams = [np.einsum("trc,trd->cd", *2 * [total[data.group == g] / left[:, None]]) for g in range(15)]
+    rng, values = np.random.default_rng(77), []
+    for _ in range(2000):
+        weight = np.concatenate([np.bincount(rng.integers(0, n, n - 1), minlength=n) * n / (n - 1) for n in (12, 3)])
+        vector = np.linalg.eigh(np.tensordot(weight, grams, axes=1))[1][:, 0]
+        values.append(vector[:-1] / vector[-1])
+    np.testing.assert_allclose(estimate.values, one.values, rtol=1e-9)
+    np.testing.assert_allclose(estimate.std, np.std(values, axis=0), rtol=0.12)
+
+
+def _rough_residual(data):
+    W, y = data.regressor.reshape(-1, 11), data.effort.reshape(-1)
+    gains = np.linalg.lstsq(W, y, rcond=None)[0][7:10]
+    rest = np.linalg.lstsq(np.delete(W, [7, 8, 9], axis=1), y - W[:, 7:10] @ gains, rcond=None)[0]
+    return data.regressor @ np.concatenate([rest[:7], gains, rest[7:]]) - data.effort
+
+
+def test_a_start_has_no_gain_of_zero():
+    problem = make_problem(decoupled=True)
+    values = rough_solution(problem)
+    assert np.abs(values[7:10]).min() > 1e-3 * np.abs(values[7:10]).max()
+    left = problem.problem.regressor @ values - problem.problem.effort
+    np.testing.assert_allclose(left[:, 1:].std(axis=0), [3.0, 1.5], rtol=0.3)
 
 
 @pytest.mark.parametrize("name", ["tls", "tls equilibrated", "likelihood"])

@@ -214,6 +214,19 @@ def test_tie_test_has_its_level_when_the_members_are_equal(groups):
     assert stats.kstest(np.array(p_values)[:, 2], "uniform").pvalue > 1e-3
 
 
+def test_tie_test_has_its_level_with_few_repetitions():
+    """Three constraints, twelve degrees of freedom: a plain F would reject two to three times too often."""
+    rng = np.random.default_rng(0)
+    regressor, p_values = rng.normal(size=(40, 1, 4)), []
+    for _ in range(400):
+        repeats = regressor @ np.ones(4) + rng.normal(size=(13, 40, 1))
+        problem = Regression(regressor=regressor, effort=repeats.mean(axis=0), replicates=repeats, rows=("x",),
+                             row_units=("N",), parameters=tuple("abcd"), units=("1",) * 4)
+        p_values.append(tie_test(problem, ["abcd"], LeastSquares()).p_value[0])
+    assert 0.02 < np.mean(np.array(p_values) < 0.05) < 0.085
+    assert stats.kstest(p_values, "uniform").pvalue > 1e-3
+
+
 def test_tie_test_refuses_what_it_cannot_test():
     with pytest.raises(InvalidInput, match="at least two"):
         tie_test(make_problem(), [["leg1.fv"]])
