@@ -131,9 +131,8 @@ def _corrected(problem: GainProblem, values: FloatArray, levels: FloatArray) -> 
     the corrected current v_a - g_a levels_a^2 map_a^T C^-1 z, so the gain column is map_a (corrected current).
     """
     assert problem.effort_map is not None
-    full, data = problem.problem, problem.reduced
+    data = problem.reduced
     assert isinstance(data, Regression)
-    assert isinstance(full, Regression)
     gains = problem.gain_values(values)
     z = data.regressor @ values - data.effort
     scaled = problem.effort_map * (gains * levels)
