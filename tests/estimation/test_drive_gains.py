@@ -345,6 +345,8 @@ def test_bad_recordings_are_refused():
     problem = gain_problem(unloaded, loaded, {"payload.m": 1.983})
     with pytest.raises(InvalidInput, match="nominal gain of unknown motor"):
         MaximumLikelihoodGains(nominal={"leg9.slider": 1.0}).fit(problem)
+    with pytest.raises(InvalidInput, match="other than zero"):
+        MaximumLikelihoodGains(nominal={"leg1.slider": 0.0}).fit(problem)
     with pytest.raises(InvalidInput, match="GainProblem"):
         MaximumLikelihoodGains().fit(problem.problem)
     with pytest.raises(InvalidInput, match="GainProblem"):

@@ -119,9 +119,11 @@ def determine_gains(
         InconsistentData: All gains come out negative.
     """
     notes: list[str] = []
-    for motor in nominal:
+    for motor, gain in nominal.items():
         if motor not in problem.motors:
             raise InvalidInput(f"nominal gain of unknown motor '{motor}'{nearest(motor, problem.motors)}", name=motor)
+        if not np.isfinite(gain) or gain == 0:
+            raise InvalidInput(f"nominal gain of '{motor}' is {gain}, expected a number other than zero", name=motor)
     while True:
         estimate = fit(problem)
         if isinstance(estimate, Estimate):
