@@ -1,0 +1,34 @@
+"""Recordings that several rooms' tests share; simulated once per test process."""
+
+from __future__ import annotations
+
+import pytest
+
+from gough.engine import Model
+from gough.mechanism import load_robot
+from gough.signals.recording import Recording
+from gough.virtual import Simulation, record, simulate
+from tests_support import fourier
+
+
+@pytest.fixture(scope="session")
+def five_bar() -> Model:
+    return Model(load_robot("five_bar"))
+
+
+@pytest.fixture(scope="session")
+def five_bar_run(five_bar: Model) -> Simulation:
+    return simulate(five_bar, fourier(five_bar, 0.4, 0.5, harmonics=5), periods=5)
+
+
+@pytest.fixture(scope="session")
+def five_bar_log(five_bar_run: Simulation) -> Recording:
+    return record(five_bar_run, seed=1)
+
+
+@pytest.fixture(scope="session")
+def five_bar_other(five_bar: Model) -> Recording:
+    """Another motion, on the plant that does not share our equations."""
+    pytest.importorskip("pinocchio")
+    return record(simulate(five_bar, fourier(five_bar, 0.4, 0.5, seed=3, harmonics=5), periods=3, plant="pinocchio"),
+                  seed=2)

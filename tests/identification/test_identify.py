@@ -1,0 +1,153 @@
+"""The main verb: estimates that hold, verdicts that tell, results that come back from disk."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from gough.engine import Model
+from gough.errors import InvalidInput, InvalidRecording
+from gough.identification import Identification, identify, load_identification
+from gough.identification.bounding import bounds
+from gough.identification.payload import payload
+from gough.mechanism.types import Payload
+from gough.signals.recording import Recording
+from gough.study.demo import truth_table
+from gough.virtual import Simulation, record, simulate
+from tests_support import fourier
+
+KEYS = {"robot", "estimator", "parameters", "drive_gains", "payload", "residual", "validation", "verdict", "notes"}
+
+
+@pytest.fixture(scope="module")
+def everything(five_bar: Model, five_bar_log: Recording, five_bar_other: Recording) -> Identification:
+    return identify(five_bar, [five_bar_log], held_out=[five_bar_other], estimator="all")
+
+
+def test_most_intervals_hold_the_truth(everything: Identification) -> None:
+    rows = truth_table("five_bar", everything.estimate, False)
+    assert len(rows) == 17
+    assert sum(within for *_, within in rows) >= 14
+
+
+def test_intervals_cover_over_many_noises(five_bar: Model, five_bar_run: Simulation) -> None:
+    """95 % intervals of one robot under 30 noises: pooled coverage near 95 %."""
+    held = [within for seed in range(30)
+            for *_, within in truth_table("five_bar", identify(
+                five_bar, [record(five_bar_run, seed=100 + seed)], window=0.04).estimate, False)]
+    assert 0.90 < np.mean(held) < 0.99
+
+
+def test_all_estimators_answer_and_agree(everything: Identification) -> None:
+    assert {"ls", "wls", "gm", "robust", "ml", "feasible"} <= set(everything.estimates)
+    for name, other in everything.estimates.items():
+        joint = np.hypot(other.std, everything.estimate.std)
+        gap = np.abs(other.values - everything.estimate.values) / joint
+        assert np.median(gap) < 2, name
+
+
+def test_it_predicts_a_motion_and_a_plant_it_has_not_seen(everything: Identification) -> None:
+    assert everything.validation.predicts == "good"
+    assert "numerics fine" in everything.verdict
+
+
+def test_a_wrong_model_is_not_called_good(five_bar: Model, five_bar_log: Recording, five_bar_other: Recording) -> None:
+    spoilt = replace(five_bar_other, effort=five_bar_other.effort + 3.0)
+    result = identify(five_bar, [five_bar_log], held_out=[spoilt])
+    assert result.validation.predicts == "poor"
+    assert any("held-out error" in doubt for doubt in result.validation.doubts)
+
+
+def test_the_standard_vector_of_a_base_estimate_gives_the_same_efforts(everything: Identification, five_bar: Model,
+                                                                       five_bar_run: Simulation) -> None:
+    motion = five_bar_run.motion().take(slice(0, 50))
+    direct = five_bar.regressor(motion, everything.base) @ everything.estimate.values
+    np.testing.assert_allclose(five_bar.inverse_dynamics(motion, everything.standard(five_bar)), direct, atol=1e-9)
+
+
+def test_the_json_form_has_the_documented_keys(everything: Identification) -> None:
+    content = everything.to_dict()
+    assert set(content) >= KEYS
+    json.dumps(content, allow_nan=False)
+    assert set(content["parameters"][0]) == {"name", "value", "std", "unit"}
+
+
+def test_a_result_comes_back_from_disk_unchanged(everything: Identification, tmp_path: Path) -> None:
+    everything.save(tmp_path)
+    back = load_identification(tmp_path)
+    assert back.to_dict() == everything.to_dict()
+    np.testing.assert_array_equal(back.fits[0].predicted, everything.fits[0].predicted)
+    np.testing.assert_array_equal(back.estimate.covariance, everything.estimate.covariance)
+
+
+@pytest.mark.parametrize(("text", "message"), [("", "not a result"), ("{}", "format"), ('{"format": 1}', "damaged")])
+def test_a_damaged_result_is_refused(tmp_path: Path, text: str, message: str) -> None:
+    (tmp_path / "estimate.json").write_text(text)
+    with pytest.raises(InvalidInput, match=message):
+        load_identification(tmp_path)
+
+
+def test_essential_parameters_predict_as_well_with_fewer(five_bar: Model, five_bar_log: Recording,
+                                                         five_bar_other: Recording, everything: Identification) -> None:
+    result = identify(five_bar, [five_bar_log], held_out=[five_bar_other], essential=True, ratio=30.0)
+    assert len(result.estimate) < 17
+    assert len(result.history) == 17 - len(result.estimate) + 1
+    assert result.validation.relative.max() < 1.5 * everything.validation.relative.max()
+
+
+def test_tied_legs_have_one_parameter_for_both(five_bar: Model, five_bar_log: Recording) -> None:
+    result = identify(five_bar, [five_bar_log], tie_legs=True)
+    assert len(result.estimate) == 13
+
+
+def test_exact_bounds_hold_the_truth_and_the_estimate(five_bar: Model, five_bar_log: Recording,
+                                                      everything: Identification) -> None:
+    box = bounds(five_bar, [five_bar_log], error_bound=0.6)
+    rough = bounds(five_bar, [five_bar_log], error_bound=0.6, method="gauss-seidel")
+    true = np.array([row[1] for row in truth_table("five_bar", everything.estimate, False)])
+    assert ((box.lower <= true) & (true <= box.upper)).all()
+    assert (box.lower >= rough.lower - 1e-9).all()
+    assert (box.upper <= rough.upper + 1e-9).all()
+
+
+def test_a_payload_is_found_and_the_rest_called_unseen(five_bar: Model, five_bar_run: Simulation) -> None:
+    loaded = Model(replace(five_bar.mechanism, payloads=(
+        Payload(name="brick", body=five_bar.load_body, values={"m": 0.7}, known=("m",)),)))
+    log = record(simulate(loaded, fourier(loaded, 0.4, 0.5, harmonics=5), periods=2, payload="brick"), seed=4)
+    found = payload(five_bar, [replace(log, payload=None)])
+    values = dict(zip(found.estimate.parameters, found.estimate.values))
+    std = dict(zip(found.estimate.parameters, found.estimate.std))
+    assert values["payload.load.m"] == pytest.approx(0.7, abs=max(5 * std["payload.load.m"], 0.01))
+    assert "payload.load.Izz" in found.unobserved  # a planar tool point does not turn
+
+
+def test_nothing_to_identify_from_is_an_error(five_bar: Model) -> None:
+    with pytest.raises(InvalidInput, match="no recording"):
+        identify(five_bar, [])
+
+
+def test_an_unknown_estimator_offers_the_nearest(five_bar: Model, five_bar_log: Recording) -> None:
+    with pytest.raises(InvalidInput, match="did you mean 'robust'"):
+        identify(five_bar, [five_bar_log], estimator="robst")
+
+
+def test_drive_gains_need_a_loaded_log(five_bar: Model, five_bar_log: Recording) -> None:
+    with pytest.raises(InvalidInput, match="logs without payload and logs with a known one"):
+        identify(five_bar, [five_bar_log], estimator="tls")
+
+
+def test_currents_without_gains_are_refused(five_bar: Model, five_bar_log: Recording) -> None:
+    log = replace(five_bar_log, effort=None, current=five_bar_log.effort, current_units=("A", "A"))
+    with pytest.raises(InvalidRecording, match="drive gain of 'left.motor' is not known"):
+        identify(five_bar, [log])
+    result = identify(five_bar, [log], gains={"left.motor": 1.0, "right.motor": 1.0})
+    assert result.drive_gains["left.motor"]["value"] == 1.0
+
+
+def test_a_bound_of_zero_is_refused(five_bar: Model, five_bar_log: Recording) -> None:
+    with pytest.raises(InvalidInput, match="error bound is 0"):
+        bounds(five_bar, [five_bar_log], error_bound=0.0)

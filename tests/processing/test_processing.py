@@ -1,0 +1,190 @@
+"""From recording to regression: motions recovered, blocks equal to the whole, bad logs refused."""
+
+from __future__ import annotations
+
+import tracemalloc
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.signal import butter, sosfiltfilt
+
+from gough.engine import Model, base_parameters
+from gough.errors import InvalidInput, InvalidRecording
+from gough.estimation.least_squares import WeightedLeastSquares
+from gough.mechanism import load_robot
+from gough.processing import Processing, condense_log, process, regression, regression_blocks, stream
+from gough.processing.reversals import away_from_reversals, reversal_distance, reversal_window
+from gough.signals.readers import open_recording, read_recording
+from gough.signals.recording import Recording
+from gough.virtual import Simulation
+
+DATA = Path(__file__).parents[3] / "shared" / "data" / "upv_3ups_rpu"
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+@pytest.mark.parametrize(("method", "share"), [("explicit", 0.05), ("time", 0.2)])
+def test_the_motion_is_recovered_from_noisy_positions(five_bar: Model, five_bar_run: Simulation,
+                                                      five_bar_log: Recording, method: str, share: float) -> None:
+    done = process(five_bar, five_bar_log, Processing(method=method))
+    true = five_bar_run.motion()
+    at = np.searchsorted(true.time, done.motion.time - 1e-9)
+    for name in ("qd", "qdd"):
+        got, expected = getattr(done.motion, name), getattr(true, name)[at]
+        away = away_from_reversals(five_bar, true, done.motion.time, 0.05, np.zeros(len(true.coordinates)))
+        error = np.sqrt(np.mean((got - expected)[away] ** 2, axis=0)) / np.sqrt(np.mean(expected[away] ** 2, axis=0))
+        assert error.max() < share, (name, error)
+
+
+def test_filtering_in_time_is_less_accurate_than_over_whole_periods(five_bar: Model, five_bar_run: Simulation,
+                                                                    five_bar_log: Recording) -> None:
+    """AH09 Fig. 4: raw is worse than time-domain filtering, which is worse than the frequency domain."""
+    true = five_bar_run.motion()
+    errors = {}
+    for method in ("explicit", "time", "raw"):
+        done = process(five_bar, five_bar_log, Processing(method=method))
+        at = np.searchsorted(true.time, done.motion.time - 1e-9)
+        errors[method] = float(np.sqrt(np.mean((done.motion.qdd - true.qdd[at]) ** 2)))
+    assert errors["explicit"] < errors["time"] < errors["raw"]
+
+
+def test_averaged_efforts_carry_their_replicates_and_covariance(five_bar: Model, five_bar_log: Recording) -> None:
+    done = process(five_bar, five_bar_log)
+    problem = regression(five_bar, done, base_parameters(five_bar))
+    assert problem.replicates is not None
+    np.testing.assert_allclose(problem.replicates.mean(axis=0), problem.effort, atol=1e-12)
+    scatter = problem.replicates - problem.effort
+    count = len(problem.replicates)
+    expected = np.einsum("kti,ktj->ij", scatter, scatter) / (len(problem) * (count - 1)) / count
+    np.testing.assert_allclose(problem.covariance, expected, rtol=1e-10)
+
+
+def test_filtering_the_efforts_biases_friction(five_bar: Model, five_bar_log: Recording) -> None:
+    """AH09 3.3: smoothing the steps of friction in the efforts alone contradicts the model."""
+    base = base_parameters(five_bar)
+    true = dict(zip(base.names, base.values(five_bar.values(base.standard))))
+    done = process(five_bar, five_bar_log)
+    sections = butter(4, 2 * 2.5, fs=five_bar_log.rate, output="sos")
+    three = np.concatenate([done.effort] * 3)
+    smooth = sosfiltfilt(sections, three, axis=0)[len(done.effort): 2 * len(done.effort)]
+    errors = []
+    for effort in (done.effort, smooth):
+        problem = replace(regression(five_bar, done, base), replicates=None)
+        fit = WeightedLeastSquares(uncertainty="white").fit(replace(problem, effort=effort))
+        errors.append(sum(abs(fit[n] - true[n]) for n in base.names if n.endswith(".fs")))
+    assert errors[1] > 3 * errors[0]
+
+
+def test_blocks_equal_the_whole_log_to_rounding(five_bar: Model, five_bar_log: Recording,
+                                                monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stream, "WINDOW", 2500)
+    monkeypatch.setattr(stream, "BLOCK", 700)
+    base = base_parameters(five_bar)
+    settings = Processing(method="time", cutoff=30.0, decimation=1, dead_band=1e-3)
+    whole = regression(five_bar, process(five_bar, five_bar_log, settings), base)
+    parts = list(regression_blocks(five_bar, five_bar_log, base, settings))
+    assert len(parts) > 5
+    time = np.concatenate([p.time for p in parts])
+    np.testing.assert_allclose(time, whole.time, atol=1e-12)
+    got = np.concatenate([p.regressor for p in parts])
+    np.testing.assert_allclose(got, whole.regressor, atol=1e-7 * np.abs(whole.regressor).max())
+    np.testing.assert_array_equal(np.concatenate([p.effort for p in parts]), whole.effort)
+    condensed = condense_log(five_bar, [five_bar_log], base, settings)
+    direct = whole.condense()
+    for a, b in zip(condensed.factors, direct.factors):
+        np.testing.assert_allclose(a.T @ a, b.T @ b, atol=1e-8 * np.abs(b.T @ b).max())
+
+
+def test_memory_does_not_grow_with_the_log(five_bar: Model, five_bar_log: Recording, tmp_path: Path,
+                                           monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stream, "WINDOW", 2048)
+    monkeypatch.setattr(stream, "BLOCK", 1024)
+    base = base_parameters(five_bar)
+    settings = Processing(method="time", cutoff=30.0, decimation=1, dead_band=1e-3)
+    peaks = []
+    one = five_bar_log.take(slice(0, five_bar_log.period_samples))
+    for repeats in (2, 8):
+        count = len(one) * repeats
+        long = replace(one, time=np.arange(count) / one.rate, position=np.tile(one.position, (repeats, 1)),
+                       effort=np.tile(one.effort, (repeats, 1)), velocity=None,
+                       reference=None, period_samples=None, quality=())
+        path = long.save(tmp_path / f"log{repeats}.npz")
+        del long
+        source = open_recording(path)
+        tracemalloc.start()
+        condensed = condense_log(five_bar, [source], base, settings)
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+        assert condensed.samples > 0.9 * count
+    assert peaks[1] < 1.3 * peaks[0]
+
+
+def test_reversals_are_found_between_samples(five_bar_run: Simulation) -> None:
+    motion = five_bar_run.motion()
+    joint = motion.column("left.motor")
+    distance = reversal_distance(motion, joint, motion.time)
+    slow = np.abs(motion.qd[:, joint]) < 1e-3
+    assert distance[slow].max() < 0.01
+    assert distance.max() > 0.05
+
+
+def test_the_window_covers_what_a_wrong_friction_sign_spoils(five_bar: Model, five_bar_log: Recording) -> None:
+    base = base_parameters(five_bar)
+    done = process(five_bar, five_bar_log)
+    problem = regression(five_bar, done, base)
+    residual = 0.01 * np.random.default_rng(0).standard_normal(problem.effort.shape)
+    assert reversal_window(five_bar, done.motion, problem, residual) <= 0.003
+    for row, name in enumerate(problem.rows):
+        near = reversal_distance(done.motion, done.motion.column(name), problem.time) < 0.02
+        residual[near, row] += 0.5
+    assert reversal_window(five_bar, done.motion, problem, residual) == pytest.approx(0.02, abs=0.004)
+
+
+def test_joints_in_another_order_give_the_same_regression(five_bar: Model, five_bar_log: Recording) -> None:
+    swapped = replace(five_bar_log, joints=five_bar_log.joints[::-1], position=five_bar_log.position[:, ::-1],
+                      effort=five_bar_log.effort[:, ::-1],
+                      reference=None if five_bar_log.reference is None else five_bar_log.reference[:, ::-1])
+    base = base_parameters(five_bar)
+    first, second = (regression(five_bar, process(five_bar, r), base) for r in (five_bar_log, swapped))
+    np.testing.assert_array_equal(first.regressor, second.regressor)
+    np.testing.assert_array_equal(first.effort, second.effort)
+
+
+def test_a_log_of_another_robot_is_refused(five_bar_log: Recording) -> None:
+    with pytest.raises(InvalidRecording, match="no column for the actuated joint 'leg1"):
+        process(Model(load_robot("palida")), five_bar_log)
+
+
+def test_a_log_without_efforts_is_refused(five_bar: Model, five_bar_log: Recording) -> None:
+    with pytest.raises(InvalidRecording, match="neither effort nor current"):
+        process(five_bar, replace(five_bar_log, effort=None))
+
+
+def test_an_unknown_payload_is_refused(five_bar: Model, five_bar_log: Recording) -> None:
+    with pytest.raises(InvalidInput, match="no payload 'brick'"):
+        process(five_bar, replace(five_bar_log, payload="brick"))
+
+
+def test_explicit_processing_refuses_a_log_without_periods(five_bar: Model, five_bar_log: Recording) -> None:
+    with pytest.raises(InvalidRecording, match="period"):
+        process(five_bar, replace(five_bar_log, period_samples=None), Processing(method="explicit"))
+
+
+def test_a_cutoff_above_nyquist_is_refused(five_bar: Model, five_bar_log: Recording) -> None:
+    for method in ("explicit", "time"):
+        with pytest.raises(InvalidInput, match="Nyquist"):
+            process(five_bar, five_bar_log, Processing(method=method, cutoff=600.0))
+
+
+@pytest.mark.skipif(not DATA.exists(), reason="the UPV measurements are not here")
+def test_upv_forward_kinematics_meets_controller_and_camera() -> None:
+    model = Model(load_robot("upv"))
+    log = read_recording(DATA / "exp_01_02_2021-10_29_52", EXAMPLES / "upv_run_mocap.toml")
+    q = model.kinematics.assemble(log.position, "actuated", time=log.time)
+    for k, name in enumerate(log.pose.names):
+        gap = log.pose.values[:, k] - q[:, model.mechanism.coordinates.index(name)]
+        assert np.sqrt(np.mean(gap**2)) < 2e-5, name  # the controller's own forward kinematics: micrometres
+    for k, name in enumerate(log.mocap.names):
+        gap = log.mocap.values[:, k] - q[:, model.mechanism.coordinates.index(name)]
+        assert gap.std() < 4e-3, name  # an outside instrument in a frame of its own: millimetres, milliradians
