@@ -197,7 +197,8 @@ def export_verb(
     folder: Folder,
     to: Annotated[Format, typer.Option(help="c: controller code; json, toml: tables; urdf, mjcf: other simulators.")],
     output: Annotated[str | None, typer.Option("-o", "--output", help="Folder; that of the result by default.")] = None,
-    name: Annotated[str, typer.Option(help="Base name of the files.")] = "controller",
+    name: Annotated[str | None, typer.Option(help="Base name of the files; controller, parameters or the robot's name "
+                                                   "by default.")] = None,
     force: Force = False,
     as_json: Json = False,
 ) -> None:

@@ -152,7 +152,7 @@ def report(*, folder: str, output: str | None = None, force: bool = False) -> Pa
 
 
 def export(*, folder: str, to: Literal["c", "json", "toml", "urdf", "mjcf"], output: str | None = None,
-           name: str = "controller", force: bool = False) -> list[Path]:
+           name: str | None = None, force: bool = False) -> list[Path]:
     """Write a result for a controller or another tool; into its folder by default."""
     from gough.export.export import export as export_model
 
