@@ -42,7 +42,8 @@ class Experiment:
     Args:
         base: The base parameters of the experiment.
         processed: Each recording.
-        parts: Each recording's regression, samples near reversals left out.
+        whole: Each recording's regression.
+        parts: The same, samples near reversals left out.
         problem: All parts together.
         window: Half width of what was left out about reversals. [s]
         gains: Drive gains used, by joint; empty where efforts were recorded.
@@ -50,6 +51,7 @@ class Experiment:
 
     base: BaseParameters
     processed: tuple[Processed, ...]
+    whole: tuple[Regression, ...]
     parts: tuple[Regression, ...]
     problem: Regression
     window: float
@@ -79,7 +81,8 @@ def prepare(model: Model, recordings: Sequence[Recording], base: BaseParameters,
         window = _first_window(model, done, full)
     parts = tuple(_kept(model, p, part, window) for p, part in zip(done, full))
     problem = parts[0] if len(parts) == 1 else concatenate(parts)
-    return Experiment(base=base, processed=done, parts=parts, problem=problem, window=window, gains=factors)
+    return Experiment(base=base, processed=done, whole=tuple(full), parts=parts, problem=problem, window=window,
+                      gains=factors)
 
 
 def drive_gains(model: Model, gains: Mapping[str, float] | None = None) -> dict[str, float]:
@@ -167,7 +170,8 @@ def identify(model: Model, recordings: Sequence[Recording], *, loaded: Sequence[
     history: tuple[str, ...] = ()
     chosen = LINEAR.get(estimator, GaussMarkov())
     if essential:
-        elimination = essential_parameters(problem, chosen, ratio, held_out=_joined(validation))
+        unseen = None if validation is None else validation.problem
+        elimination = essential_parameters(problem, chosen, ratio, held_out=unseen)
         problem, history = problem.select(elimination.estimate.parameters), _story(elimination)
     estimates, notes, possible = _estimates(model, experiment, problem, estimator, tell)
     result = estimates["gm" if estimator == "all" else estimator]
@@ -285,7 +289,7 @@ def currents_problem(model: Model, recordings: Sequence[Recording], loaded: Sequ
         done.append(processed)
         unit = processed if processed.current else replace(processed, current=True)
         parts.append(regression(model, replace(unit, current=False), base))
-    experiment = Experiment(base=base, processed=tuple(done), parts=tuple(parts), problem=parts[0],
+    experiment = Experiment(base=base, processed=tuple(done), whole=tuple(parts), parts=tuple(parts), problem=parts[0],
                             window=window or 0.0, gains={})
     if window is None:
         window = _current_window(model, done, parts)
@@ -333,16 +337,11 @@ def _current_window(model: Model, processed: Sequence[Processed], parts: Sequenc
 
 
 def _held_out(model: Model, recordings: Sequence[Recording], base: BaseParameters, processing: Processing | None,
-              gains: Mapping[str, float]) -> list[tuple[Processed, Regression]]:
+              gains: Mapping[str, float]) -> Experiment | None:
     """Process held-out recordings with the same rules as those for identification."""
     if not recordings:
-        return []
-    experiment = prepare(model, recordings, base, processing=processing, gains=gains or None)
-    return list(zip(experiment.processed, experiment.parts))
-
-
-def _joined(parts: Sequence[tuple[Processed, Regression]]) -> Regression | None:
-    return concatenate([part for _, part in parts]) if parts else None
+        return None
+    return prepare(model, recordings, base, processing=processing, gains=gains or None)
 
 
 def _story(elimination: Elimination) -> tuple[str, ...]:
@@ -366,38 +365,37 @@ def _settings(recordings: Sequence[Recording], loaded: Sequence[Recording], held
 
 def _result(model: Model, estimator: str, estimate: Estimate, base: BaseParameters, tied: bool,
             estimates: Mapping[str, Estimate], experiment: Experiment,
-            held_out: Sequence[tuple[Processed, Regression]], history: tuple[str, ...], notes: tuple[str, ...],
+            held_out: Experiment | None, history: tuple[str, ...], notes: tuple[str, ...],
             settings: Mapping[str, Any], known: Mapping[str, float] | None = None,
             possible: FeasibleEstimate | None = None) -> Identification:
     gains = np.array([experiment.gains.get(row, 1.0) for row in model.rows])
-    pairs = [*zip(experiment.processed, experiment.parts, [False] * len(experiment.parts)),
-             *((p, part, True) for p, part in held_out)]
-    fits, judged = [], []
-    for processed, part, unseen in pairs:
-        effort = part.effort * gains if processed.current else part.effort
-        part = replace(part, effort=effort, row_units=model.row_units)
-        predicted = _predicted(estimate, part, known or {})
-        if unseen:
-            judged.append(replace(part, effort=part.effort - _known_part(part, known or {})))
-        stride = max(1, len(part) // PLOTTED)
-        assert part.time is not None
-        index = np.clip(np.searchsorted(processed.motion.time, part.time[::stride]), 0, len(processed) - 1)
-        fits.append(Fit(label=f"{'held-out' if unseen else 'identification'}: {processed.source}", held_out=unseen,
-                        time=part.time[::stride], measured=part.effort[::stride], predicted=predicted[::stride],
-                        q=processed.motion.q[index]))
+    known = known or {}
+    fits, judged, processed = [], [], [*experiment.processed]
+    for source in (experiment, held_out):
+        if source is None:
+            continue
+        for log, whole, part in zip(source.processed, source.whole, source.parts):
+            factor = gains if log.current else 1.0
+            fits.append(_fit(log, replace(whole, effort=whole.effort * factor), part, estimate, known,
+                             held_out=source is held_out))
+            if source is held_out:
+                judged.append(replace(part, effort=part.effort * factor - _known_part(part, known),
+                                      row_units=model.row_units))
+    if held_out is not None:
+        processed += held_out.processed
     quality = {}
-    for processed, _, _ in pairs:
-        figures = dict(processed.quality)
-        figures |= {"cut-off [Hz]": processed.cutoff or 0.0, "decimation": float(processed.decimation),
-                    "periods": float(processed.periods), "window about reversals [s]": experiment.window,
-                    "samples": float(len(processed))}
-        quality[processed.source] = figures
-    findings = tuple(f"{p.source}: {f.message}" for p, _, _ in pairs for f in p.findings)
+    for log in processed:
+        figures = dict(log.quality)
+        figures |= {"cut-off [Hz]": log.cutoff or 0.0, "decimation": float(log.decimation),
+                    "periods": float(log.periods), "window about reversals [s]": experiment.window,
+                    "samples": float(len(log))}
+        quality[log.source] = figures
+    findings = tuple(f"{log.source}: {f.message}" for log in processed for f in log.findings)
     bodies, terms = ({}, {}) if possible is None else physical_parameters(model, possible)
     return Identification(
         robot=model.mechanism.name, estimator=estimator, estimate=estimate, base=base,
         tied=tied, estimates=estimates, validation=validate(
-            estimate, judged, source=", ".join(p.source for p, _ in held_out)),
+            estimate, judged, source=", ".join(log.source for log in processed[len(experiment.processed):])),
         nominal_gains=experiment.gains, bodies=bodies, joint_terms=terms, fits=tuple(fits), quality=quality,
         history=history, notes=notes + findings, settings=settings)
 
@@ -411,5 +409,15 @@ def _known_part(part: Regression, known: Mapping[str, float]) -> FloatArray:
     return total
 
 
-def _predicted(estimate: Estimate, part: Regression, known: Mapping[str, float]) -> FloatArray:
-    return estimate.predict(part) + _known_part(part, known)
+def _fit(processed: Processed, whole: Regression, part: Regression, estimate: Estimate, known: Mapping[str, float], *,
+         held_out: bool) -> Fit:
+    """Return measured and predicted efforts of a recording, thinned, with the samples in `part` marked as used."""
+    assert whole.time is not None
+    assert part.time is not None
+    stride = max(1, len(whole) // PLOTTED)
+    shown = whole.take(slice(None, None, stride))
+    time = whole.time[::stride]
+    index = np.clip(np.searchsorted(processed.motion.time, time), 0, len(processed) - 1)
+    return Fit(label=f"{'held-out' if held_out else 'identification'}: {processed.source}", held_out=held_out,
+               time=time, measured=shown.effort, predicted=estimate.predict(shown) + _known_part(shown, known),
+               q=processed.motion.q[index], used=np.isin(time, part.time))

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from gough.arrays import FloatArray, frozen
+from gough.arrays import FloatArray, check_shape, frozen
 from gough.engine import Model
 from gough.errors import InvalidInput
 from gough.estimation.estimate import GAIN, Enclosure, Estimate
@@ -20,6 +21,7 @@ from gough.parameters import INERTIAL, BaseParameters
 from gough.validation import Validation
 
 FORMAT = 1
+FIT_ARRAYS = ("time", "measured", "predicted", "q", "used")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -32,6 +34,7 @@ class Fit:
         time: (t,). [s]
         measured, predicted: Efforts of the rows, (t, r). [row unit]
         q: All coordinates, (t, n), for the moving picture. [m or rad]
+        used: Which samples entered the estimate or its validation, (t,); those near reversals did not. None: all.
     """
 
     label: str
@@ -40,10 +43,15 @@ class Fit:
     measured: FloatArray
     predicted: FloatArray
     q: FloatArray
+    used: NDArray[np.bool_] | None = None
 
     def __post_init__(self) -> None:
         for name in ("time", "measured", "predicted", "q"):
             object.__setattr__(self, name, frozen(getattr(self, name)))
+        used = np.ones(len(self.time), dtype=bool) if self.used is None else np.array(self.used, dtype=bool)
+        check_shape(used, (len(self.time),), "used samples")
+        used.setflags(write=False)
+        object.__setattr__(self, "used", used)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -169,7 +177,7 @@ class Identification:
         }
         arrays = {}
         for k, fit in enumerate(self.fits):
-            for name in ("time", "measured", "predicted", "q"):
+            for name in FIT_ARRAYS:
                 arrays[f"{k}.{name}"] = getattr(fit, name)
         content["fits"] = [{"label": f.label, "held_out": f.held_out} for f in self.fits]
         buffer = io.BytesIO()
@@ -207,7 +215,7 @@ def _from_dict(content: dict[str, Any], folder: Path) -> Identification:
         with np.load(folder / "fits.npz") as arrays:
             for k, fit in enumerate(content["fits"]):
                 fits.append(Fit(label=fit["label"], held_out=fit["held_out"],
-                                **{n: arrays[f"{k}.{n}"] for n in ("time", "measured", "predicted", "q")}))
+                                **{n: arrays[f"{k}.{n}"] for n in FIT_ARRAYS if f"{k}.{n}" in arrays}))
     validation = Validation(
         rows=tuple(rows), row_units=tuple(r["unit"] for r in rows.values()),
         rms=np.array([r["rms"] for r in rows.values()]), relative=np.array([r["relative"] for r in rows.values()]),
