@@ -1,0 +1,294 @@
+"""The figures of the report."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from markupsafe import Markup
+from numpy.typing import NDArray
+
+from gough.arrays import FloatArray
+from gough.estimation.estimate import Enclosure, Estimate
+from gough.identification import Fit
+from gough.parameters import BaseParameters
+from gough.report.charts import Plot, span_of, svg, tag, text, ticks
+from gough.report.numbers import number, percent, unit
+from gough.trajectory import Trajectory
+
+POINTS = 60_000  # curve points in all effort pictures together
+SHADES = 8  # steps of each colour of the correlation matrix
+REACH = 6.0  # standard deviations shown when estimators are compared
+MARKS = ("circle", "square", "diamond", "triangle", "cross", "circle", "square", "diamond")
+
+
+# -- measured and predicted -----------------------------------------------------------------------------------------
+
+
+def effort_charts(fit: Fit, rows: Sequence[str], units: Sequence[str], panels: int) -> list[Markup]:
+    """Return measured against predicted effort with the residual below, one picture per row.
+
+    Args:
+        fit: A recording.
+        rows, units: Of its efforts.
+        panels: Pictures in the whole report, which share a budget of points.
+    """
+    count = int(np.clip(POINTS / 3 / max(panels, 1), 250, 1400))
+    gap = np.diff(fit.time, prepend=fit.time[0])
+    usual = float(np.median(gap[1:])) if len(gap) > 1 else 1.0
+    segment = np.cumsum(gap > 4 * usual)
+    return [_effort_chart(fit, j, row, name, segment, count) for j, (row, name) in enumerate(zip(rows, units))]
+
+
+def _effort_chart(fit: Fit, j: int, row: str, row_unit: str, segment: NDArray[np.int_], count: int) -> Markup:
+    measured, predicted = fit.measured[:, j], fit.predicted[:, j]
+    residual = measured - predicted
+    keep = extremes(residual, count)
+    rms = float(np.sqrt(np.mean(residual**2)))
+    size = float(np.sqrt(np.mean(measured**2)))
+    x = (float(fit.time[0]), float(fit.time[-1])) if len(fit.time) > 1 else (0.0, 1.0)
+    top = Plot(left=46, top=26, width=366, height=112, x=x, y=span_of(measured, predicted))
+    largest = float(np.abs(residual).max()) * 1.1 or 1.0
+    low = Plot(left=46, top=148, width=366, height=44, x=x, y=(-largest, largest))
+    time, parts = fit.time[keep], segment[keep]
+    return svg(
+        420, 212,
+        text(top.left, 14, row, "name"),
+        text(top.right, 14, f"rms residual {number(rms, 3)} {unit(row_unit)}, {percent(rms / max(size, 1e-300))}",
+             "note end"),
+        top.y_axis(4), low.y_axis(2), low.x_axis(6),
+        top.window(top.packed(time, measured[keep], parts, "measured"),
+                   top.packed(time, predicted[keep], parts, "predicted")),
+        low.window(low.packed(time, residual[keep], parts, "residual")),
+        tag("line", x1=0, x2=0, y1=top.top, y2=low.bottom, class_="cursor"),
+        text(8, top.top - 12, unit(row_unit), "tick"),
+        text(low.right, low.bottom + 22, "time [s]", "tick end"),
+        title=f"{row}: measured and predicted effort, {fit.label}", class_="chart effort",
+        data_x=f"{x[0]!r} {x[1]!r}", data_y=f"{top.y[0]!r} {top.y[1]!r}", data_r=repr(largest), data_unit=unit(row_unit))
+
+
+def extremes(values: FloatArray, count: int) -> NDArray[np.int_]:
+    """Return about `count` indices that keep the smallest and largest value of every stretch: no spike is hidden."""
+    if len(values) <= count:
+        return np.arange(len(values))
+    edges = np.linspace(0, len(values), max(count // 2, 1) + 1).astype(int)
+    found = {0, len(values) - 1}
+    for start, stop in zip(edges[:-1], edges[1:]):
+        part = values[start:stop]
+        found |= {start + int(part.argmin()), start + int(part.argmax())}
+    return np.array(sorted(found))
+
+
+def histogram(fits: Sequence[Fit], j: int, row: str) -> Markup:
+    """Return the distribution of a row's residual over its own rms, beside a Gaussian of that spread."""
+    plot = Plot(left=6, top=4, width=168, height=54, x=(-4.0, 4.0), y=(0.0, 0.55))
+    edges = np.linspace(-4, 4, 33)
+    grid = np.linspace(-4, 4, 65)
+    curves = [plot.curve(grid, np.exp(-grid**2 / 2) / np.sqrt(2 * np.pi), "gauss")]
+    for held_out in (False, True):
+        residual = _residual(fits, j, held_out)
+        if residual.size and residual.std() > 0:
+            height = np.histogram(np.clip(residual / np.sqrt(np.mean(residual**2)), -4, 4), edges, density=True)[0]
+            curves.append(plot.curve(np.repeat(edges, 2)[1:-1], np.repeat(np.minimum(height, 0.55), 2),
+                                     "unseen" if held_out else "seen"))
+    axis = tag("line", x1=plot.left, x2=plot.right, y1=plot.bottom, y2=plot.bottom, class_="zero")
+    marks = [text(plot.across(v), plot.bottom + 11, f"{'−' if v < 0 else ''}{abs(v)}σ" if v else "0", "tick middle")
+             for v in (-3, 0, 3)]
+    return svg(180, 72, axis, *marks, *curves, title=f"distribution of the residual of {row}")
+
+
+def spectra(fits: Sequence[Fit], rows: Sequence[str]) -> list[Markup]:
+    """Return the amplitude density of each row's residual over frequency, on common axes. [row unit / sqrt(Hz)]"""
+    found: list[list[tuple[FloatArray, FloatArray, bool]]] = [[] for _ in rows]
+    for held_out in (False, True):
+        fit = next((f for f in fits if f.held_out == held_out and len(f.time) >= 16), None)
+        if fit is not None:
+            for j in range(len(rows)):
+                frequency, density = amplitude_density(fit.time, fit.measured[:, j] - fit.predicted[:, j])
+                found[j].append((np.log10(frequency), np.log10(density), held_out))
+    every = [curve for curves in found for curve in curves]
+    if not every:
+        return [Markup("")] * len(rows)
+    x = span_of(*(f for f, _, _ in every), pad=0.0)
+    pictures = []
+    for row, curves in zip(rows, found):
+        low, high = span_of(*(d for _, d, _ in curves), pad=0.05)
+        plot = Plot(left=34, top=4, width=200, height=54, x=x, y=(low, max(high, low + 1.0)))
+        pictures.append(svg(
+            240, 72, plot.y_axis(log=True), plot.x_axis(log=True),
+            *(plot.curve(f, d, "unseen" if held_out else "seen") for f, d, held_out in curves),
+            title=f"spectrum of the residual of {row}"))
+    return pictures
+
+
+def amplitude_density(time: FloatArray, values: FloatArray, bands: int = 48) -> tuple[FloatArray, FloatArray]:
+    """Return frequencies [Hz] and the amplitude density [unit / sqrt(Hz)] of samples with gaps, (b,), (b,).
+
+    Missing samples of the even clock dt count as zero: for N samples of white noise of variance s^2,
+    |sum x exp(-j w t)|^2 has mean N s^2 whatever is missing, so the one-sided density is 2 dt |X|^2 / N. Averaged in
+    bands of equal width in log f.
+    """
+    step = float(np.median(np.diff(time)))
+    place = np.rint((time - time[0]) / step).astype(int)
+    even = np.zeros(place[-1] + 1)
+    even[place] = values - values.mean()
+    frequency = np.fft.rfftfreq(len(even), step)[1:]
+    power = 2 * step * np.abs(np.fft.rfft(even)[1:]) ** 2 / len(values)
+    band = np.digitize(frequency, np.geomspace(frequency[0], frequency[-1], bands + 1)[1:-1])
+    count = np.bincount(band, minlength=bands)
+    used = count > 0
+    centre = np.bincount(band, np.log(frequency), minlength=bands)[used] / count[used]
+    density = np.sqrt(np.bincount(band, power, minlength=bands)[used] / count[used])
+    return np.exp(centre), np.maximum(density, 1e-9 * max(float(density.max()), 1e-300))
+
+
+def _residual(fits: Sequence[Fit], j: int, held_out: bool) -> FloatArray:
+    parts = [f.measured[:, j] - f.predicted[:, j] for f in fits if f.held_out == held_out]
+    return np.concatenate(parts) if parts else np.zeros(0)
+
+
+# -- parameters -----------------------------------------------------------------------------------------------------
+
+
+def share_bar(share: float) -> Markup:
+    """Return a bar for a relative standard deviation; full at 50 %, a mark at the 30 % where doubt begins."""
+    width = 60.0 * min(share, 0.5) / 0.5
+    return svg(62, 8, tag("rect", x=0, y=2, width=60, height=4, class_="rail"),
+               tag("rect", x=0, y=2, width=max(width, 0.6), height=4, class_="bad" if share > 0.3 else "good"),
+               tag("line", x1=36, x2=36, y1=0, y2=8, class_="mark"), title=percent(share), class_="bar")
+
+
+def correlation_matrix(estimate: Estimate) -> Markup:
+    """Return the lower triangle of the correlation matrix in colours, blue below zero and red above."""
+    p = len(estimate)
+    cell = float(np.clip(520 / max(p, 1), 6.5, 24))
+    font = min(10.5, cell * 0.92)
+    margin = 12 + 0.56 * font * max(len(name) for name in estimate.parameters)
+    shades: dict[str, list[str]] = {}
+    for i in range(p):
+        for j in range(i + 1):
+            level = int(np.rint(SHADES * float(estimate.correlation[i, j])))
+            if level:
+                name = f"{'minus' if level < 0 else 'plus'}-{abs(level)}"
+                shades.setdefault(name, []).append(f"M{j} {i}h1v1h-1z")
+    names = [text(margin - 6, (i + 0.5) * cell + 0.35 * font, name, "tick end", font_size=font)
+             for i, name in enumerate(estimate.parameters)]
+    feet = [text(0, 0, name, "tick end", font_size=font,
+                 transform=f"translate({margin + (i + 0.5) * cell + 0.35 * font:.1f} {p * cell + 6:.1f}) rotate(-90)")
+            for i, name in enumerate(estimate.parameters)]
+    cells = tag("g", tag("path", d=f"M0 0V{p}H{p}" + "".join(f"V{k - 1}H{k - 1}" for k in range(p, 1, -1)) + "z",
+                         class_="rail"),
+                *(tag("path", d="".join(path), class_=name) for name, path in shades.items()),
+                transform=f"translate({margin:.1f} 0) scale({cell:.3f})")
+    key = [tag("rect", x=margin + p * cell - 190 + 10 * (k + SHADES), y=8, width=10, height=9,
+               class_=f"{'minus' if k < 0 else 'plus'}-{abs(k)}" if k else "rail") for k in range(-SHADES, SHADES + 1)]
+    edge = [text(margin + p * cell - 190 + x, 28, word, f"tick {anchor}")
+            for x, word, anchor in ((0, "−1", ""), (85, "0", "middle"), (170, "1", "end"))]
+    wide = p * cell >= 260
+    return svg(margin + p * cell + 2, p * cell + margin, cells, *names, *feet, *((*key, *edge) if wide else ()),
+               title="correlation of the estimation errors", class_="chart correlation", data_cell=f"{margin} {cell} {p}")
+
+
+def comparison_chart(chosen: Estimate, results: Mapping[str, Estimate | Enclosure]) -> Markup:
+    """Return every answer minus the chosen one in its standard deviations, with 95 % intervals and boxes."""
+    estimates = {k: r for k, r in results.items() if isinstance(r, Estimate)}
+    boxes = {k: r for k, r in results.items() if isinstance(r, Enclosure)}
+    p, pitch = len(chosen), max(16, 6 * len(estimates) + 6)
+    margin = 14 + 5.9 * max(len(name) for name in chosen.parameters)
+    plot = Plot(left=margin, top=34, width=860 - margin, height=p * pitch, x=(-REACH, REACH), y=(0.0, float(p)))
+    parts = [tag("line", x1=plot.across(v), x2=plot.across(v), y1=plot.top, y2=plot.bottom,
+                 class_="zero" if v == 0 else "grid") for v in ticks(-REACH, REACH, 6)]
+    scale = np.where(chosen.std > 0, chosen.std, np.maximum(np.abs(chosen.values), 1e-300) * 1e-2)
+    for i, name in enumerate(chosen.parameters):
+        top = plot.top + i * pitch
+        if i % 2:
+            parts.append(tag("rect", x=0, y=top, width=860, height=pitch, class_="stripe"))
+        parts.append(text(margin - 8, top + pitch / 2 + 3.5, name, "label end"))
+        for box in boxes.values():
+            if name in box.parameters:
+                low, high = (np.clip((edge - chosen.values[i]) / scale[i], -REACH, REACH) for edge in box[name])
+                parts.append(tag("rect", x=plot.across(low), y=top + 2, height=pitch - 4, class_="box",
+                                 width=max(plot.across(high) - plot.across(low), 1.5)))
+        for k, estimate in enumerate(estimates.values()):
+            if name in estimate.parameters:
+                at = top + pitch / 2 + 6 * (k - (len(estimates) - 1) / 2)
+                parts += _answer(plot, at, estimate, name, chosen.values[i], scale[i], k)
+    key, x = [], margin
+    for k, name in enumerate(estimates):
+        key += [_mark(x + 5, 12, k), text(x + 14, 15.5, name, "label")]
+        x += 30 + 6.2 * len(name)
+    for name in boxes:
+        key += [tag("rect", x=x, y=7, width=14, height=10, class_="box"), text(x + 19, 15.5, name, "label")]
+        x += 34 + 6.2 * len(name)
+    foot = text(plot.left + plot.width / 2, plot.bottom + 27,
+                "difference from the chosen estimate, in its standard deviations; bars are 95 % intervals", "tick middle")
+    return svg(860, plot.bottom + 34, *parts, *key, plot.x_axis(6), foot, title="estimators compared",
+               class_="chart comparison")
+
+
+def _answer(plot: Plot, at: float, estimate: Estimate, name: str, centre: float, scale: float, k: int) -> list[Markup]:
+    i = estimate.parameters.index(name)
+    place = (estimate.values[i] - centre) / scale
+    low, high = (np.clip((edge - centre) / scale, -REACH, REACH) for edge in estimate.interval()[i])
+    if abs(place) > REACH:
+        side = REACH if place > 0 else -REACH
+        arrow = "→" if place > 0 else "←"
+        return [text(plot.across(side) + (2 if place > 0 else -2), at + 3, f"{arrow} {number(place, 2)}",
+                     f"tick answer-{k % 8} {'end' if place > 0 else ''}")]
+    return [tag("line", x1=plot.across(low), x2=plot.across(high), y1=at, y2=at, class_=f"whisker answer-{k % 8}"),
+            _mark(plot.across(place), at, k)]
+
+
+def _mark(x: float, y: float, k: int) -> Markup:
+    shapes = {
+        "circle": "m-3 0a3 3 0 1 0 6 0a3 3 0 1 0-6 0z", "square": "m-2.6-2.6h5.2v5.2h-5.2z",
+        "diamond": "m0-3.6l3.6 3.6l-3.6 3.6l-3.6-3.6z", "triangle": "m0-3.4l3.3 5.8h-6.6z",
+        "cross": "m-3-1h2v-2h2v2h2v2h-2v2h-2v-2h-2z"}
+    return tag("path", d=f"M{x:.1f} {y:.1f}{shapes[MARKS[k % 8]]}", class_=f"dot answer-{k % 8}")
+
+
+# -- experiment -----------------------------------------------------------------------------------------------------
+
+
+def singular_value_chart(base: BaseParameters) -> Markup:
+    """Return the singular values of the sampled regressor: the gap between kept and dropped ones is the rank."""
+    values = np.log10(np.maximum(base.singular_values, 1e-300) / max(float(base.singular_values.max()), 1e-300))
+    values = np.maximum(values, -20.0)
+    kept = len(base)
+    plot = Plot(left=52, top=8, width=358, height=112, x=(0.0, len(values) + 1.0), y=span_of(values, np.zeros(1)))
+    dots = [tag("circle", cx=plot.across(k + 1), cy=plot.up(v), r=2.2, class_="kept" if k < kept else "dropped")
+            for k, v in enumerate(values)]
+    limit = np.log10(base.tolerance) if base.tolerance > 0 else plot.y[0]
+    line = tag("line", x1=plot.left, x2=plot.right, y1=plot.up(limit), y2=plot.up(limit), class_="limit") \
+        if plot.y[0] < limit < plot.y[1] else ""
+    return svg(420, 150, plot.y_axis(log=True), line, *dots, plot.x_axis(6),
+               text(plot.right, plot.bottom + 24, "singular value of the structure, relative to the largest", "tick end"),
+               title="singular values of the structure")
+
+
+def trajectory_charts(trajectory: Trajectory) -> list[Markup]:
+    """Return position over one period for each coordinate of a trajectory."""
+    time = np.linspace(0.0, trajectory.period or trajectory.duration, 241)
+    position = trajectory.at(time)[0]
+    pictures = []
+    for k, (name, coordinate_unit) in enumerate(zip(trajectory.coordinates, trajectory.units)):
+        plot = Plot(left=50, top=22, width=226, height=70, x=(0.0, float(time[-1]) or 1.0), y=span_of(position[:, k]))
+        pictures.append(svg(282, 108, text(plot.left, 13, f"{name} [{unit(coordinate_unit)}]", "name"), plot.y_axis(3),
+                            plot.x_axis(4), plot.curve(time, position[:, k], "predicted"), title=f"reference of {name}"))
+    return pictures
+
+
+def usage_bar(usage: float) -> Markup:
+    """Return a bar for the part of a limit that is used."""
+    return svg(122, 8, tag("rect", x=0, y=2, width=120, height=4, class_="rail"),
+               tag("rect", x=0, y=2, width=120 * min(max(usage, 0.0), 1.0), height=4,
+                   class_="bad" if usage > 1 else "warn" if usage >= 0.98 else "good"),
+               title=percent(usage), class_="bar wide")
+
+
+def correlation_data(estimate: Estimate) -> dict[str, Any]:
+    """Return names and correlations in thousandths, lower triangle row by row, for the pointer."""
+    rows = [np.rint(1000 * estimate.correlation[i, : i + 1]).astype(int).tolist() for i in range(len(estimate))]
+    return {"names": list(estimate.parameters), "rows": rows}
+

@@ -1,0 +1,148 @@
+"""Write what was identified, how well it predicts and what deserves doubt into one page."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import os
+from collections.abc import Sequence
+from importlib import resources
+from importlib.metadata import version
+from typing import Any
+
+import numpy as np
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from gough.engine import Model
+from gough.errors import InvalidInput
+from gough.estimation.estimate import GAIN, Enclosure, Estimate
+from gough.excitation import Design
+from gough.files import write_text
+from gough.identification import Identification
+from gough.report import figures, tables
+from gough.report.numbers import number, percent, unit
+from gough.report.scene import path_scene, robot_scene
+from gough.trajectory import Trajectory
+
+
+def write_report(model: Model, identification: Identification, path: str | os.PathLike[str], *,
+                 trajectory: Trajectory | Sequence[Trajectory] | None = None, design: Design | None = None) -> None:
+    """Write a self-contained HTML report: no network, vectors in print; the same input gives the same bytes.
+
+    Args:
+        model: The robot the result is of.
+        identification: The result.
+        path: File to write, whole or not at all.
+        trajectory: The motion that was asked of the robot, to be shown with the experiment; that of the design by
+            default.
+        design: How that motion was found.
+
+    Raises:
+        InvalidInput: The result is not of this robot.
+        OutputError: The file cannot be written.
+    """
+    write_text(path, render(model, identification, trajectory=trajectory, design=design))
+
+
+def render(model: Model, identification: Identification, *,
+           trajectory: Trajectory | Sequence[Trajectory] | None = None, design: Design | None = None) -> str:
+    """Return the report as HTML; see `write_report`."""
+    _check_robot(model, identification)
+    environment = Environment(loader=PackageLoader("gough", "report"), autoescape=True, undefined=StrictUndefined,
+                              trim_blocks=True, lstrip_blocks=True)
+    environment.filters |= {"percent": percent, "unit": unit, "number": number, "dotted": dotted}
+    script, style = (resources.files("gough.report").joinpath(name).read_text(encoding="utf-8")
+                     for name in ("report.js", "report.css"))
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    content = _content(model, identification)
+    content |= _experiment(design, trajectory)
+    return environment.get_template("report.html").render(
+        content, style=Markup(style), script=Markup(script), digest=digest, version=version("gough"))
+
+
+def dotted(name: str) -> Markup:
+    """Return a dotted name that may wrap after its dots, its last word strong."""
+    *heads, last = name.split(".")
+    return Markup("").join(Markup("{}.<wbr>").format(head) for head in heads) + Markup("<b>{}</b>").format(last)
+
+
+def _check_robot(model: Model, result: Identification) -> None:
+    known = {*model.mechanism.standard.names, *model.mechanism.ties}
+    strange = [name for name in result.base.standard if name not in known and not name.startswith("payload.")]
+    if strange or any(fit.q.shape[1] != len(model.mechanism.coordinates) for fit in result.fits):
+        raise InvalidInput(f"the result is of '{result.robot}', the model of '{model.mechanism.name}'; give the robot "
+                           "file the result was made with")
+
+
+def _content(model: Model, result: Identification) -> dict[str, Any]:
+    estimate, fits = result.estimate, result.fits
+    parameters = tables.parameter_rows(model, result)
+    answers: dict[str, Estimate | Enclosure] = {**result.estimates, **result.enclosures}
+    recordings, quality = tables.quality_table(result)
+    residuals = tables.residual_rows(result)
+    spectra = dict(zip(model.rows, figures.spectra(fits, model.rows)))
+    for row in residuals:
+        shown = bool(fits) and row["name"] in spectra
+        row["spectrum"] = spectra[row["name"]] if shown else ""
+        row["histogram"] = figures.histogram(fits, model.rows.index(row["name"]), row["name"]) if shown else ""
+    scenes = {}
+    if fits and len(fits[0].time):
+        scenes = {"robot": robot_scene(model, fits[0]), "paths": path_scene(model, fits)}
+    return {
+        "mechanism": model.mechanism, "result": result, "estimate": estimate, "verdict": _verdict(result),
+        "parameters": [row for row in parameters if not row.name.endswith(GAIN)
+                       and not row.name.startswith("payload.")],
+        "payload": [row for row in parameters if row.name.startswith("payload.")],
+        "gains": tables.gain_rows(model, result), "share_bar": figures.share_bar, "boxes": list(result.enclosures),
+        "identified_gains": any(name.endswith(GAIN) for name in estimate.parameters),
+        "regroupings": tables.regroupings(result), "fits": _recordings(model, result), "residuals": residuals,
+        "matrix": figures.correlation_matrix(estimate) if len(estimate) > 1 else "",
+        "pairs": tables.strongest_pairs(estimate), "recordings": recordings, "quality": quality,
+        "structure": figures.singular_value_chart(result.base),
+        "notes": [*dict.fromkeys([*result.notes, *estimate.notes])],
+        "comparison": tables.comparison_table(answers) if len(answers) > 1 else None,
+        "comparison_chart": figures.comparison_chart(estimate, answers) if len(answers) > 1 else "",
+        "certificates": [(name, box) for name, box in result.enclosures.items()],
+        "settings": tables.setting_rows(result.settings), "scenes": scenes,
+        "data": {"scenes": scenes, "correlation": figures.correlation_data(estimate)},
+    }
+
+
+def _recordings(model: Model, result: Identification) -> list[dict[str, Any]]:
+    """Return held-out recordings first: they are what the verdict rests on."""
+    ordered = sorted(result.fits, key=lambda fit: not fit.held_out)
+    return [{"name": fit.label.partition(": ")[2] or fit.label, "held_out": fit.held_out,
+             "charts": figures.effort_charts(fit, model.rows, model.row_units, len(ordered) * len(model.rows))}
+            for fit in ordered if len(fit.time)]
+
+
+def _verdict(result: Identification) -> dict[str, Any]:
+    v, e = result.validation, result.estimate
+    tested = v.predicts != "not tested"
+    overall = float(np.sqrt(np.mean(v.relative**2)))
+    worst = int(np.argmax(v.relative))
+    poor = int((e.relative_std > tables.POOR).sum())
+    pairs = int((np.triu(np.abs(e.correlation), 1) > tables.ALIKE).sum())
+    return {
+        "prediction": {"good": "Good prediction", "fair": "Fair prediction", "poor": "Poor prediction"}.get(
+            v.predicts, "Prediction not tested"),
+        "prediction_colour": {"good": "good", "fair": "warn", "poor": "bad"}.get(v.predicts, "open"),
+        "overall": percent(overall), "worst": percent(float(v.relative[worst])), "worst_row": v.rows[worst],
+        "tested": tested, "numerics": "Numerics fine" if v.numerics else "Numerics doubtful",
+        "numerics_colour": "bad" if not v.numerics else "warn" if poor or pairs else "good",
+        "condition": number(e.condition_number, 3), "poor": poor, "pairs": pairs,
+        "doubts": list(dict.fromkeys(v.doubts)), "sentence": v.verdict,
+    }
+
+
+def _experiment(design: Design | None, trajectory: Trajectory | Sequence[Trajectory] | None) -> dict[str, Any]:
+    shown: Sequence[Trajectory] = (trajectory,) if isinstance(trajectory, Trajectory) else tuple(trajectory or ())
+    if design is not None and not shown:
+        shown = design.trajectories
+    limits = []
+    if design is not None:
+        limits = [(str(limit), percent(float(used)), figures.usage_bar(float(used)))
+                  for limit, used in zip(design.limits, design.usage)]
+    return {"design": design, "limits": limits,
+            "references": [{"trajectory": t, "charts": figures.trajectory_charts(t)} for t in shown]}

@@ -1,0 +1,182 @@
+"""The tables of the report as rows of plain text; the template sets them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gough.engine import Model
+from gough.estimation.compare import compare
+from gough.estimation.estimate import GAIN, Enclosure, Estimate
+from gough.identification import Identification
+from gough.report.numbers import number, percent, unit, with_std
+
+POOR = 0.3  # relative standard deviation beyond which a parameter is doubtful (as `Estimate.doubts`)
+ALIKE = 0.95  # correlation beyond which two parameters are hard to tell apart
+PAIRS = 12  # strongest correlations listed
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """One parameter.
+
+    Args:
+        name: Full name.
+        value, std: With the same last digit.
+        share: Relative standard deviation. [1]
+        unit: Of both.
+        bounds: Guaranteed bounds, one text for each enclosure.
+        prior: The value the robot file implies, or an empty text.
+        remarks: Why it is doubtful.
+    """
+
+    name: str
+    value: str
+    std: str
+    share: float
+    unit: str
+    bounds: tuple[str, ...]
+    prior: str
+    remarks: tuple[str, ...]
+
+
+def parameter_rows(model: Model, identification: Identification) -> list[Row]:
+    """Return every parameter of the result; drive gains and payload parameters are among them."""
+    estimate = identification.estimate
+    prior = _prior(model, identification)
+    interval = estimate.interval()
+    alike: dict[int, list[str]] = {}
+    for i, j in zip(*np.nonzero(np.triu(np.abs(estimate.correlation), 1) > ALIKE)):
+        alike.setdefault(int(i), []).append(estimate.parameters[j])
+        alike.setdefault(int(j), []).append(estimate.parameters[i])
+    rows = []
+    for i, name in enumerate(estimate.parameters):
+        value, std = float(estimate.values[i]), float(estimate.std[i])
+        share = float(estimate.relative_std[i])
+        remarks = [f"poorly known: the 95 % interval is {number(interval[i, 0], 3)} to {number(interval[i, 1], 3)}"
+                   ] if share > POOR else []
+        if i in alike:
+            remarks.append("hard to tell from " + ", ".join(alike[i][:3]) + (" and others" if len(alike[i]) > 3 else ""))
+        remarks += [f"outside the bounds of {label}" for label, box in identification.enclosures.items()
+                    if name in box.parameters and not box[name][0] <= value <= box[name][1]]
+        texts = with_std(value, std)
+        rows.append(Row(name=name, value=texts[0], std=texts[1], share=share, unit=unit(estimate.units[i]),
+                        bounds=tuple(_bounds(box, name) for box in identification.enclosures.values()),
+                        prior=prior.get(name, ""), remarks=tuple(remarks)))
+    return rows
+
+
+def _bounds(box: Enclosure, name: str) -> str:
+    if name not in box.parameters:
+        return "–"
+    low, high = box[name]
+    return f"{number(low)} … {number(high)}"
+
+
+def _prior(model: Model, identification: Identification) -> dict[str, str]:
+    """Return the values of the robot file in the base parameters; nothing where the file says nothing."""
+    base, estimate = identification.base, identification.estimate
+    values = base.values(model.values(base.standard))
+    found = {name: number(float(v)) for name, v in zip(base.names, values) if v != 0}
+    for name in estimate.parameters:
+        if name.endswith(GAIN):
+            gain = model.mechanism.joint(name.removesuffix(GAIN)).gain
+            found[name] = "" if gain is None else number(gain)
+    return found
+
+
+def gain_rows(model: Model, identification: Identification) -> list[dict[str, str]]:
+    """Return drive gains: identified ones with their deviation, or those taken from the robot file."""
+    rows = []
+    for joint, figures in identification.drive_gains.items():
+        nominal = model.mechanism.joint(joint).gain
+        value, std = with_std(figures["value"], figures.get("std", 0.0))
+        rows.append({
+            "name": joint, "value": value, "std": std if "std" in figures else "as given",
+            "share": percent(figures["std"] / abs(figures["value"])) if figures.get("std") else "",
+            "prior": "" if nominal is None else number(nominal),
+            "change": "" if nominal is None or "std" not in figures else percent(figures["value"] / nominal - 1),
+            "unit": f"{model.mechanism.joint(joint).effort_unit} per unit of current"})
+    return rows
+
+
+def residual_rows(identification: Identification) -> list[dict[str, Any]]:
+    """Return the residual of each row on the identification data and on held-out data."""
+    e, v = identification.estimate, identification.validation
+    tested = v.predicts != "not tested"
+    rows = []
+    for j, row in enumerate(e.rows):
+        entry: dict[str, Any] = {
+            "name": row, "unit": unit(e.row_units[j]), "rms": number(float(e.residual_rms[j]), 3),
+            "relative": percent(float(e.residual_relative[j])), "unseen": "", "unseen_relative": "", "white": ""}
+        if tested and row in v.rows:
+            k = v.rows.index(row)
+            entry |= {"unseen": number(float(v.rms[k]), 3), "unseen_relative": percent(float(v.relative[k])),
+                      "white": "–" if np.isnan(v.whiteness[k]) else f"{v.whiteness[k]:.1g}"}
+        rows.append(entry)
+    return rows
+
+
+def strongest_pairs(estimate: Estimate) -> list[dict[str, str]]:
+    """Return the most correlated pairs, strongest first, down to 0.8."""
+    size = np.triu(np.abs(estimate.correlation), 1)
+    order = np.argsort(-size, axis=None)[:PAIRS]
+    pairs = [divmod(int(k), len(estimate)) for k in order]
+    return [{"first": estimate.parameters[i], "second": estimate.parameters[j],
+             "value": f"{estimate.correlation[i, j]:+.3f}".replace("-", "−"),
+             "doubtful": "yes" if size[i, j] > ALIKE else ""}
+            for i, j in pairs if i < j and size[i, j] >= 0.8]
+
+
+def quality_table(identification: Identification) -> tuple[list[str], list[tuple[str, list[str]]]]:
+    """Return recordings and, for each figure of data quality, its values."""
+    recordings = list(identification.quality)
+    names = dict.fromkeys(name for figures in identification.quality.values() for name in figures)
+    return recordings, [(name, [number(float(identification.quality[r][name]), 3) if name in identification.quality[r]
+                                else "–" for r in recordings]) for name in names]
+
+
+def comparison_table(results: Mapping[str, Estimate | Enclosure]) -> dict[str, Any]:
+    """Return all answers side by side and where they contradict each other."""
+    comparison = compare(results)
+    marked = {(d.parameter, label) for d in comparison.disagreements for label in (d.first, d.second)}
+    rows = [{"name": name, "doubtful": any(d.parameter == name for d in comparison.disagreements),
+             "cells": [{"text": _answer(result, name), "doubtful": (name, label) in marked}
+                       for label, result in results.items()]} for name in comparison.parameters]
+    return {"labels": [{"name": label, "method": result.method} for label, result in results.items()], "rows": rows,
+            "disagreements": [f"{d.parameter}: {d.first} and {d.second} disagree, {d.reason}"
+                              for d in comparison.disagreements]}
+
+
+def _answer(result: Estimate | Enclosure, name: str) -> str:
+    if name not in result.parameters:
+        return "–"
+    if isinstance(result, Enclosure):
+        return _bounds(result, name)
+    i = result.parameters.index(name)
+    return " ± ".join(with_std(float(result.values[i]), float(result.std[i])))
+
+
+def regroupings(identification: Identification) -> list[tuple[str, str]]:
+    """Return the base parameters that stand for more than one standard parameter, with their formulas."""
+    base = identification.base
+    heads = {name: base.standard[i] for name, i in zip(base.names, base.independent)}
+    return [(name, formula) for name, formula in base.regrouping().items() if formula != heads[name]]
+
+
+def setting_rows(settings: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return how the result was made, one line for each setting that says something."""
+    rows = []
+    for key, value in settings.items():
+        if isinstance(value, Mapping):
+            value = ", ".join(f"{k} = {v}" for k, v in value.items())
+        elif isinstance(value, list | tuple):
+            value = ", ".join(str(v) for v in value)
+        elif isinstance(value, bool):
+            value = "yes" if value else "no"
+        if value not in ("", None):
+            rows.append((key.replace("_", " "), str(value)))
+    return rows
