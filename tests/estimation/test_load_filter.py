@@ -167,6 +167,23 @@ def test_noisy_moments_are_not_taken_for_inertia_in_silence():
     assert (np.abs(result.estimate.values - TRUTH)[2] > 3 * result.estimate.white_std[2])  # its own would mislead
 
 
+def test_neglected_rotations_are_part_of_the_deviations():
+    """Precise gyroscopes and much tilt: the filter's own deviations are far too small, the reported ones are not."""
+    controls, w = stewart_motion(0.03)
+    settings = StewartLoadFilter(measurement_noise=1e-8 * np.eye(3), process_noise=np.diag([1e-10] * 3 + [0.0] * 4))
+    result = settings.run(replace(MODEL, yaw_coupling=True), controls, noisy(w, 0, 1e-4), 1e-3)
+    ratio = np.abs(result.estimate.values - TRUTH) / result.estimate.white_std
+    assert (ratio[:2] > 4).all()
+    assert (np.abs(result.estimate.values - TRUTH) < 3 * result.estimate.std).all()
+
+
+def test_innovations_larger_than_stated_widen_the_deviations():
+    controls, w = stewart_motion(0.005)
+    result = StewartLoadFilter().run(MODEL, controls, noisy(w, 1, 1.6e-3), 1e-3)
+    assert 2 < result.consistency < 3
+    np.testing.assert_allclose(result.shares["noise"], np.sqrt(result.consistency) * result.estimate.white_std)
+
+
 def test_runaway_starts_are_noticed_and_repeated():
     controls, w = stewart_motion(0.0005, seconds=0.6)
     lost = []
