@@ -152,10 +152,10 @@ def test_friction_holds_a_joint_within_its_band() -> None:
     state = plant.start(np.zeros((1, 1)), np.zeros((1, 1)))
     for _ in range(200):
         _, state = plant.step(state, np.full((5, 1, 1), 6.0))
-    assert state[1][0, 0] == pytest.approx(0.6 * 1e-2, rel=1e-6)
+    assert plant.read(state)[1][0, 0] == pytest.approx(0.6 * 1e-2, rel=1e-6)
     for _ in range(100):
         _, state = plant.step(state, np.full((5, 1, 1), 14.0))
-    assert state[1][0, 0] == pytest.approx(0.1 * (14 - 10) / 2, rel=0.06)
+    assert plant.read(state)[1][0, 0] == pytest.approx(0.1 * (14 - 10) / 2, rel=0.06)
 
 
 def test_substeps_follow_the_friction_rate() -> None:

@@ -21,24 +21,27 @@ def runge_kutta_kernel(model: Model) -> Kernel:
 
         qd = E(q) v,   M(q) vd = E_act^T tau - b(q, v),   phi(q) = 0 after each prediction by one Newton step
 
-    Inputs: q (n), v (m), tau (a, 3) at the start, middle and end of the step, step h (1), band (n), chi (p), load (10).
-    Outputs: q (n) at the start of the step with the loops closed, acceleration of the rows (m) there under tau at the
-    start; q (n) and v (m) at its end, q not yet closed; the largest check value (see `closure_expressions`).
+    Few arrays, because a call costs as much for each of them as for a hundred operations. Inputs: state [q, v] (n + m);
+    tau (a, 3) at the start, middle and end of the step; constants [h, band, chi, load] (1 + n + p + 10). Output:
+    [q, a, q_end, v_end, check] (2n + 2m + 1): q with the loops closed and the rows' acceleration at the start, the
+    state at the end with q not yet closed, and the largest check value (see `closure_expressions`).
     """
     def build() -> ca.Function:
         stage = _stage(model)
         n, m, a = len(model.mechanism.joints), model.degrees_of_freedom, len(model.actuated)
-        q, v, tau, h = ca.SX.sym("q", n), ca.SX.sym("v", m), ca.SX.sym("tau", a, 3), ca.SX.sym("h")
-        band, chi, load = ca.SX.sym("band", n), ca.SX.sym("chi", len(model.mechanism.standard)), ca.SX.sym("load", 10)
-        start, qd1, a1, c1 = stage(q, v, tau[:, 0], band, chi, load)
-        _, qd2, a2, c2 = stage(start + h / 2 * qd1, v + h / 2 * a1, tau[:, 1], band, chi, load)
-        _, qd3, a3, c3 = stage(start + h / 2 * qd2, v + h / 2 * a2, tau[:, 1], band, chi, load)
-        _, qd4, a4, c4 = stage(start + h * qd3, v + h * a3, tau[:, 2], band, chi, load)
-        end = start + h / 6 * (qd1 + 2 * qd2 + 2 * qd3 + qd4)
-        speed = v + h / 6 * (a1 + 2 * a2 + 2 * a3 + a4)
+        state, tau = ca.SX.sym("state", n + m), ca.SX.sym("tau", a, 3)
+        constants = ca.SX.sym("constants", 1 + n + len(model.mechanism.standard) + 10)
+        q, v = state[:n], state[n:]
+        h, rest = constants[0], (constants[1:1 + n], constants[1 + n:-10], constants[-10:])
+        start, qd1, a1, c1 = stage(q, v, tau[:, 0], *rest)
+        _, qd2, a2, c2 = stage(start + h / 2 * qd1, v + h / 2 * a1, tau[:, 1], *rest)
+        _, qd3, a3, c3 = stage(start + h / 2 * qd2, v + h / 2 * a2, tau[:, 1], *rest)
+        _, qd4, a4, c4 = stage(start + h * qd3, v + h * a3, tau[:, 2], *rest)
+        q_end = start + h / 6 * (qd1 + 2 * qd2 + 2 * qd3 + qd4)
+        v_end = v + h / 6 * (a1 + 2 * a2 + 2 * a3 + a4)
         check = ca.fmax(ca.fmax(c1, c2), ca.fmax(c3, c4))
-        return ca.Function("runge_kutta", [q, v, tau, h, band, chi, load],
-                           [ca.densify(x) for x in (start, a1, end, speed, check)])
+        return ca.Function("runge_kutta", [state, tau, constants],
+                           [ca.densify(ca.vertcat(start, a1, q_end, v_end, check))])
 
     return model.kinematics.kernel(("runge_kutta",), build)
 

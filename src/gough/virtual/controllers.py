@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Protocol
 
 import numpy as np
@@ -54,9 +55,12 @@ class RobotModel:
         model, rows = self.model, list(self.model.independent)
         assert self.values is not None
         assert self.load is not None
-        efforts = model.effort_kernel()(q, qd[:, rows], qdd[:, rows], model._band(self.dead_band), self.values,
-                                        self.load)[0]
+        efforts = model.effort_kernel()(q, qd[:, rows], qdd[:, rows], self._band, self.values, self.load)[0]
         return model.distribute(q, efforts)
+
+    @cached_property
+    def _band(self) -> FloatArray:
+        return self.model._band(self.dead_band)
 
 
 def standard_from_base(model: Model, base: BaseParameters, values: ArrayLike) -> tuple[FloatArray, FloatArray]:

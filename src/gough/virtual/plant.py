@@ -89,7 +89,6 @@ class Plant(Protocol):
 
 
 PlantFactory = Callable[[PlantSettings], Plant]
-RowState = tuple[FloatArray, FloatArray]  # q (k, n) with loops almost closed, velocity of the rows (k, m)
 
 
 class GoughPlant:
@@ -98,48 +97,47 @@ class GoughPlant:
     Loops are closed by a Newton step at every evaluation, so they do not drift. Coulomb friction is fs sign(qd) with
     the sign linear inside the dead band: a robot "at rest" creeps at most at the band, and samples of the motion obey
     the inverse dynamics with that dead band exactly. The steps resolve the band: see `friction_substeps`.
+
+    The state is [q, v], (k, n + m): all coordinates with the loops almost closed, velocity of the rows.
     """
 
     def __init__(self, settings: PlantSettings) -> None:
-        self._settings = settings
-        self._kernel = runge_kutta_kernel(settings.model)
-        self._rows = list(settings.model.independent)
-        self._motors = list(settings.model.actuated)
-        self._h = np.array([settings.period / settings.substeps])
-        self._shared = [_shared(settings.values), _shared(settings.load)]
+        model = settings.model
+        self._model, self._substeps = model, settings.substeps
+        self._kernel = runge_kutta_kernel(model)
+        self._rows, self._motors = list(model.independent), list(model.actuated)
+        self._n, self._m = len(model.home), model.degrees_of_freedom
+        self._rates = [self._n + self._rows.index(i) for i in self._motors if i in self._rows]
+        head = np.concatenate([[settings.period / settings.substeps], settings.dead_band])
+        constants = np.column_stack([np.tile(head, (settings.trials, 1)), settings.values, settings.load])
+        self._constants = constants[0] if (constants == constants[0]).all() else constants
 
-    def start(self, q: FloatArray, qd: FloatArray) -> RowState:
+    def start(self, q: FloatArray, qd: FloatArray) -> FloatArray:
         """Return the state."""
-        return np.array(q), np.ascontiguousarray(qd[:, self._rows])
+        return np.column_stack([q, qd[:, self._rows]])
 
-    def read(self, state: RowState) -> tuple[FloatArray, FloatArray]:
+    def read(self, state: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return position and velocity of the motors."""
-        q, v = state
-        if not self._settings.model.loops.redundant:
-            order = [self._rows.index(i) for i in self._motors]
-            return q[:, self._motors], v[:, order]
-        E = self._settings.model.kinematics.closure_map(q)
-        return q[:, self._motors], np.einsum("kam,km->ka", E[:, self._motors], v)
+        position = state[:, self._motors]
+        if not self._model.loops.redundant:
+            return position, state[:, self._rates]
+        E = self._model.kinematics.closure_map(np.ascontiguousarray(state[:, :self._n]))
+        return position, np.einsum("kam,km->ka", E[:, self._motors], state[:, self._n:])
 
-    def step(self, state: RowState, effort: FloatArray) -> tuple[Sample, RowState]:
+    def step(self, state: FloatArray, effort: FloatArray) -> tuple[Sample, FloatArray]:
         """Advance by one controller period."""
-        q, v = state
-        sample = Sample(q, v, v, np.zeros(len(q)))
-        efforts = np.moveaxis(effort, 0, -1)  # (k, a, g)
-        for i in range(self._settings.substeps):
+        n, m = self._n, self._m
+        first = state
+        worst = np.zeros(len(state))
+        efforts = effort.transpose(1, 2, 0)  # (k, a, g)
+        for i in range(self._substeps):
             tau = np.ascontiguousarray(efforts[:, :, 2 * i:2 * i + 3])
-            closed, acceleration, q, v_end, check = self._kernel(q, v, tau, self._h, self._settings.dead_band,
-                                                                 *self._shared)
+            result, = self._kernel(state, tau, self._constants)
             if i == 0:
-                sample = Sample(closed, v, acceleration, check.reshape(-1))
-            sample = sample._replace(check=np.maximum(sample.check, check.reshape(-1)))
-            v = v_end
-        return sample, (q, v)
-
-
-def _shared(values: FloatArray) -> FloatArray:
-    """Return one row if all trials share it: kernels then read it once."""
-    return values[0] if (values == values[0]).all() else values
+                first, velocity = result, state[:, n:]
+            worst = np.maximum(worst, result[:, -1])
+            state = result[:, n + m:-1]
+        return Sample(first[:, :n], velocity, first[:, n:n + m], worst), state
 
 
 def friction_substeps(model: Model, values: FloatArray, load: FloatArray, dead_band: FloatArray, q: FloatArray,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -91,9 +92,9 @@ def simulate(model: Model | Mechanism, trajectory: Trajectory, *, controller: Co
         **log)
 
 
-def experiment(model: Model | Mechanism, trajectory: Trajectory, *, seed: int = 0, **options: object) -> Recording:
-    """Return the recording of one simulated experiment: `record(simulate(...), seed=seed)`."""
-    return record(simulate(model, trajectory, **options), seed=seed)  # type: ignore[arg-type]
+def experiment(model: Model | Mechanism, trajectory: Trajectory, *, seed: int = 0, **options: Any) -> Recording:
+    """Return the recording of one simulated experiment: `record(simulate(..., **options), seed=seed)`."""
+    return record(simulate(model, trajectory, **options), seed=seed)
 
 
 def _run(settings: PlantSettings, reference: Reference, plant: Plant, law: Controller, actuator: Actuator,
@@ -219,18 +220,23 @@ def _trials(model: Model, payload: str | Sequence[str | None] | None, values: Ar
             np.array(np.broadcast_to(chi, (trials, chi.shape[1]))))
 
 
-def _dead_band(model: Model, reference: Reference, dead_band: ArrayLike | None) -> FloatArray:
-    if dead_band is not None:
-        band = model._band(dead_band)
-        if not (band > 0).all():
-            raise InvalidInput("the dead band of simulated friction must be above zero")
-        return band
-    speed = np.abs(reference.motion.qd).max(axis=0)
+def default_dead_band(model: Model, reference: Reference) -> FloatArray:
+    """Return the velocity band of Coulomb friction for a motion, (n,): see `simulate`. [m/s or rad/s]"""
+    speed: FloatArray = np.abs(reference.motion.qd).max(axis=0)
     revolute = np.array([joint.kind == "revolute" for joint in model.mechanism.joints])
-    band = np.empty_like(speed)
+    band: FloatArray = np.empty_like(speed)
     for kind in (revolute, ~revolute):
         if kind.any():
             band[kind] = BAND * np.maximum(speed[kind], max(0.1 * speed[kind].max(), 1e-2))
+    return band
+
+
+def _dead_band(model: Model, reference: Reference, dead_band: ArrayLike | None) -> FloatArray:
+    if dead_band is None:
+        return default_dead_band(model, reference)
+    band = model._band(dead_band)
+    if not (band > 0).all():
+        raise InvalidInput("the dead band of simulated friction must be above zero")
     return band
 
 

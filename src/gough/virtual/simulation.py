@@ -75,7 +75,7 @@ class Simulation:
         """Simulated time that was recorded. [s]"""
         return float(len(self.time) * (self.time[1] - self.time[0])) if len(self.time) > 1 else 0.0
 
-    @property
+    @cached_property
     def position(self) -> FloatArray:
         """True actuated positions, (k, t, a). [m or rad]"""
         return np.asarray(self.q[:, :, list(self.model.actuated)])
