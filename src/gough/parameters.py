@@ -132,6 +132,22 @@ class BaseParameters:
         """Return base values of standard values, (p,) -> (b,)."""
         return np.asarray(self.matrix @ np.asarray(standard, dtype=float))
 
+    def select(self, names: Iterable[str]) -> BaseParameters:
+        """Keep some base parameters; the others are taken as zero.
+
+        Raises:
+            InvalidInput: No such parameter; offers the nearest.
+        """
+        rows = []
+        for name in names:
+            if name not in self.names:
+                raise InvalidInput(f"no base parameter '{name}'{nearest(name, self.names)}", name=name)
+            rows.append(self.names.index(name))
+        return BaseParameters(
+            names=tuple(self.names[i] for i in rows), units=tuple(self.units[i] for i in rows), standard=self.standard,
+            matrix=self.matrix[rows], independent=tuple(self.independent[i] for i in rows),
+            singular_values=self.singular_values, tolerance=self.tolerance)
+
     def regrouping(self) -> dict[str, str]:
         """Return each base parameter's formula as a person would write it.
 

@@ -1,8 +1,10 @@
 """Symbolic model -> kernels -> kinematics, regressor, base parameters, dynamics."""
 
-from gough.engine.base import base_parameters, random_motion
+from gough.engine.base import base_parameters, random_motion, standard_from_base
 from gough.engine.check import Check, check
 from gough.engine.kinematics import ClosedChain, Margins
 from gough.engine.model import Model
 
-__all__ = ["Check", "ClosedChain", "Margins", "Model", "base_parameters", "check", "random_motion"]
+__all__ = [
+    "Check", "ClosedChain", "Margins", "Model", "base_parameters", "check", "random_motion", "standard_from_base",
+]

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from gough.arrays import FloatArray
+from gough.arrays import FloatArray, check_shape
 from gough.engine.loops import By
 from gough.engine.model import Model
 from gough.errors import NotConverged
 from gough.motion import Motion
-from gough.parameters import BaseParameters
+from gough.parameters import INERTIAL, BaseParameters
 
 
 def random_motion(model: Model, samples: int, seed: int = 0, reach: float = 0.6) -> Motion:
@@ -102,6 +103,31 @@ def base_parameters(model: Model, *, parameters: Sequence[str] | None = None, ti
     names = names + extra
     W = np.concatenate([block.reshape(-1, len(names)) for block in stacked])
     return _regroup(W, names, tuple(model.unit(name) for name in names))
+
+
+def standard_from_base(model: Model, base: BaseParameters, values: ArrayLike) -> tuple[FloatArray, FloatArray]:
+    """Return standard parameters (p,) and a load (10,) with the efforts of base parameter values.
+
+    The regressor of base parameters is the independent columns of the standard one, so base values on these columns
+    and zeros elsewhere give the same efforts at every motion, though not a physical robot.
+
+    Args:
+        model: The robot.
+        base: Its base parameters.
+        values: Values of these, (b,).
+    """
+    values = np.asarray(values, dtype=float)
+    check_shape(values, (len(base),), "base parameter values")
+    table = dict.fromkeys(model.mechanism.standard.names, 0.0)
+    load = dict.fromkeys(INERTIAL, 0.0)
+    for column, value in zip(base.independent, values):
+        name = base.standard[column]
+        if name.startswith("payload."):
+            load[name.rpartition(".")[2]] += float(value)
+        else:
+            for member in model.resolve(name):
+                table[member] = float(value)
+    return np.array(list(table.values())), np.array(list(load.values()))
 
 
 def _regroup(W: FloatArray, names: tuple[str, ...], units: tuple[str, ...]) -> BaseParameters:

@@ -18,7 +18,6 @@ from gough.mechanism.terms import TERMS
 from gough.mechanism.types import BASE, Closure, Mechanism, Placement
 from gough.parameters import INERTIAL
 
-
 _AXES = ("x", "y", "z")
 
 

@@ -19,6 +19,7 @@ from gough.estimation.least_squares import GaussMarkov, LeastSquares, WeightedLe
 from gough.estimation.robust import Robust
 from gough.estimation.selection import Elimination, Estimator, essential_parameters
 from gough.estimation.total_least_squares import TotalLeastSquares
+from gough.identification.likelihood import averaged_period, cutoff_likelihood, full_likelihood
 from gough.identification.physical import physical_parameters
 from gough.identification.result import Fit, Identification
 from gough.parameters import INERTIAL, BaseParameters, ParameterTable
@@ -141,7 +142,8 @@ def identify(model: Model, recordings: Sequence[Recording], *, loaded: Sequence[
         loaded: Logs with a known payload: with currents, drive gains are identified (estimator `tls`).
         payload: Name of that payload in the robot file, if the logs do not name it.
         known: Known payload parameters, e.g. {"m": 1.983}; the robot file's by default. [SI]
-        estimator: `ls`, `wls`, `gm` (Gauss-Markov), `tls` (drive gains), `ml`, `robust`, `feasible`, or `all`.
+        estimator: `ls`, `wls`, `gm` (Gauss-Markov), `tls` (drive gains), `ml` (filter cut-off by likelihood, with the
+            full maximum likelihood beside it), `robust`, `feasible`, or `all`.
         held_out: Logs to validate on.
         essential: Keep only the essential parameters (BG13), largest relative deviation out first.
         ratio: Where that stops.
@@ -152,8 +154,8 @@ def identify(model: Model, recordings: Sequence[Recording], *, loaded: Sequence[
         progress: Called with the fraction done.
     """
     tell = progress or (lambda fraction: None)
-    if estimator not in (*LINEAR, "tls", "feasible", "all"):
-        raise InvalidInput(f"no estimator '{estimator}'{nearest(estimator, (*LINEAR, 'tls', 'feasible', 'all'))}")
+    if estimator not in (*LINEAR, "tls", "ml", "feasible", "all"):
+        raise InvalidInput(f"no estimator '{estimator}'{nearest(estimator, (*LINEAR, 'tls', 'ml', 'feasible', 'all'))}")
     name = _payload_name(model, loaded, payload)
     loaded = [replace(r, payload=name) for r in loaded]
     carried = dict.fromkeys(r.payload for r in (*recordings, *loaded) if r.payload is not None)
@@ -196,7 +198,9 @@ def _payload_name(model: Model, loaded: Sequence[Recording], payload: str | None
 def _estimates(model: Model, experiment: Experiment, problem: Regression, estimator: str,
                tell: Progress) -> tuple[dict[str, Estimate], tuple[str, ...], FeasibleEstimate | None]:
     """Run the asked estimators; with `all`, those that cannot be run leave a note."""
-    wanted = [*LINEAR, "feasible"] if estimator == "all" else [estimator]
+    wanted = [*LINEAR, "ml", "full_ml", "feasible"] if estimator == "all" else [estimator]
+    if estimator == "ml":
+        wanted.append("full_ml")
     found: dict[str, Estimate] = {}
     notes: list[str] = []
     possible: FeasibleEstimate | None = None
@@ -204,12 +208,16 @@ def _estimates(model: Model, experiment: Experiment, problem: Regression, estima
         try:
             if name in LINEAR:
                 found[name] = LINEAR[name].fit(problem)
+            elif name in ("ml", "full_ml"):
+                period = averaged_period(model, experiment.processed, experiment.base.select(problem.parameters),
+                                         experiment.window)
+                found[name] = (cutoff_likelihood(period) if name == "ml" else full_likelihood(period)).estimate
             else:
                 start = found.get("gm") or GaussMarkov().fit(problem)
                 possible = feasible(model, experiment.base, problem, start)
                 found[name] = possible.estimate
         except GoughError as error:
-            if estimator != "all" or name == "gm":
+            if estimator == name or name == "gm":
                 raise
             notes.append(f"{name} was not possible: {error}")
         tell(0.4 + 0.5 * (k + 1) / len(wanted))
@@ -246,7 +254,8 @@ def _with_gains(model: Model, recordings: Sequence[Recording], loaded: Sequence[
     guess = {n: v for n, v in ((j, (nominal or {}).get(j, model.mechanism.joint(j).gain))
                                for j in model.mechanism.actuated) if v is not None}
     settings: dict[str, Estimator] = {
-        "tls": TotalLeastSquares(nominal=guess), "gain_ml": MaximumLikelihoodGains(nominal=guess)}
+        "tls": TotalLeastSquares(nominal=guess), "tls_paper": TotalLeastSquares(nominal=guess, scaling="none"),
+        "gain_ml": MaximumLikelihoodGains(nominal=guess)}
     history: tuple[str, ...] = ()
     if essential:
         elimination = essential_parameters(problem, settings["gain_ml"], ratio)

@@ -1,0 +1,73 @@
+"""Maximum likelihood: errors of positions and efforts together (AH09 section 5, and what it calls inhibited)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from gough.engine import Model
+from gough.errors import InvalidRecording
+from gough.estimation.likelihood import (
+    CutoffLikelihood,
+    CutoffResult,
+    FullLikelihood,
+    LikelihoodResult,
+    fourier_bins,
+)
+from gough.parameters import BaseParameters
+from gough.processing import Processed
+from gough.processing.families import AveragedPeriod, CutoffFamily, TrajectoryFamily
+from gough.processing.reversals import away_from_reversals
+
+HIGHEST = 40  # bins tried by default
+
+
+def averaged_period(model: Model, processed: Sequence[Processed], base: BaseParameters,
+                    window: float) -> AveragedPeriod:
+    """Return the one periodic recording that maximum likelihood works on, without samples near reversals.
+
+    Raises:
+        InvalidRecording: Several recordings, or one without periods.
+    """
+    if len(processed) != 1:
+        raise InvalidRecording(f"maximum likelihood takes one periodic log, got {len(processed)}")
+    done = processed[0]
+    if done.average is None:
+        raise InvalidRecording(f"{done.source}: maximum likelihood needs at least two whole periods")
+    keep = np.arange(len(done))
+    if window > 0:
+        keep = np.flatnonzero(away_from_reversals(model, done.motion, done.motion.time, window, done.dead_band))
+    return AveragedPeriod(model=model, processed=done, base=base, keep=keep)
+
+
+def cutoff_likelihood(period: AveragedPeriod, *, highest: int = HIGHEST,
+                      settings: CutoffLikelihood | None = None) -> CutoffResult:
+    """Choose the filter cut-off by likelihood, linear parameters profiled out; AH09 (24)."""
+    seconds = len(period.average) / period.average.rate
+    highest = min(highest, (len(period.average) - 1) // 2)
+    cutoffs, orders = fourier_bins(seconds, highest, period.pose.shape[1])
+    return (settings or CutoffLikelihood()).fit(CutoffFamily(period=period), cutoffs, orders)
+
+
+def full_likelihood(period: AveragedPeriod, *, harmonics: int | None = None,
+                    settings: FullLikelihood | None = None) -> LikelihoodResult:
+    """Estimate parameters and executed trajectory together: errors in variables, exact derivatives through the loops.
+
+    Args:
+        period: The averaged period.
+        harmonics: Of the executed trajectory; by default those the cut-off likelihood keeps.
+        settings: Of the optimiser.
+    """
+    if harmonics is None:
+        chosen = cutoff_likelihood(period)
+        harmonics = max(1, round(chosen.cutoff * len(period.average) / period.average.rate))
+    family = TrajectoryFamily(period=period, harmonics=harmonics)
+    average = period.average
+    cross = average.cross_covariance / average.count
+    model = period.model
+    known = None
+    if not model.loops.redundant:
+        known = cross[:, [model.actuated.index(i) for i in model.independent]]
+    return (settings or FullLikelihood(tolerance=1e-6)).fit(family, family.start(), cross_covariance=known)
+

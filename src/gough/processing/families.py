@@ -1,0 +1,178 @@
+"""Regressions that depend on how the executed trajectory is reconstructed: what maximum likelihood varies.
+
+Both describe the averaged period of a recording. They fulfil the estimators' protocols without knowing them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from gough.arrays import FloatArray, IntArray
+from gough.engine import Model, standard_from_base
+from gough.engine.derivatives import response
+from gough.engine.loops import By
+from gough.errors import InvalidRecording
+from gough.motion import Motion
+from gough.parameters import BaseParameters
+from gough.processing.prepare import Processed
+from gough.regression import Regression
+from gough.signals.averaging import PeriodAverage
+from gough.signals.frequency import lowpass_periodic
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class AveragedPeriod:
+    """The averaged period of a recording, seen through the robot.
+
+    Args:
+        model: The robot.
+        processed: The recording, processed over whole periods, efforts (not currents).
+        base: The parameters.
+        keep: Samples that count (e.g. away from reversals), (s,), in the effort part only.
+    """
+
+    model: Model
+    processed: Processed
+    base: BaseParameters
+    keep: IntArray
+
+    def __post_init__(self) -> None:
+        if self.processed.average is None or self.processed.current:
+            raise InvalidRecording(f"{self.processed.source}: maximum likelihood needs a periodic log with at least "
+                                   "two periods, and efforts or known drive gains")
+
+    @property
+    def average(self) -> PeriodAverage:
+        """The averaged period."""
+        assert self.processed.average is not None
+        return self.processed.average
+
+    @property
+    def position_covariance(self) -> FloatArray:
+        """Covariance of the averaged positions' errors, (a, a). [m2 or rad2]"""
+        return np.asarray(self.average.position_covariance / self.average.count)
+
+    @cached_property
+    def by(self) -> By:
+        """Coordinates the trajectory is described in."""
+        return "task" if "task" in self.model.loops.partitions else "actuated"
+
+    @cached_property
+    def pose(self) -> FloatArray:
+        """These coordinates from the averaged positions, unfiltered, (N, m). [m or rad]"""
+        q = self.model.kinematics.assemble(self.average.position, "actuated", time=self.average.time)
+        return np.ascontiguousarray(q[:, list(self.model.loops.partitions[self.by].independent)])
+
+    def problem(self, motion: Motion) -> Regression:
+        """Return the regression of a motion, samples that do not count with zero weight."""
+        problem = self.model.regression(motion, self.processed.effort, self.base, dead_band=self.processed.dead_band,
+                                        covariance=self.processed.covariance)
+        replicates = self.processed.replicates
+        if replicates is not None:
+            replicates = np.stack([self.model.collect(motion.q, period) for period in replicates])
+        problem = replace(problem, replicates=replicates)
+        return problem.take(self.keep)
+
+    def measured_minus(self, motion: Motion) -> FloatArray:
+        """Return measured minus implied actuated positions of the samples that count, (s, a). [m or rad]"""
+        gap = self.average.position - motion.q[:, list(self.model.actuated)]
+        return np.asarray(gap[self.keep])
+
+    def motion(self, position: FloatArray, velocity: FloatArray, acceleration: FloatArray) -> Motion:
+        """Return the motion of all coordinates."""
+        return self.model.kinematics.motion(self.average.time, position, velocity, acceleration, self.by,
+                                            start=self.processed.motion.q[0])
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class CutoffFamily:
+    """Regressions by the cut-off of the ideal low-pass, z = (f_c,); AH09 (24) with p_z = f_c."""
+
+    period: AveragedPeriod
+
+    @property
+    def position_covariance(self) -> FloatArray:
+        """Covariance of the averaged positions' errors, (a, a)."""
+        return self.period.position_covariance
+
+    def _motion(self, z: FloatArray) -> Motion:
+        period = self.period
+        smooth = lowpass_periodic(period.pose, period.average.rate, len(period.pose), float(z[0]))
+        return period.motion(smooth.position, smooth.velocity, smooth.acceleration)
+
+    def regression(self, z: FloatArray) -> Regression:
+        """Return the regression at a cut-off."""
+        return self.period.problem(self._motion(z))
+
+    def position_residual(self, z: FloatArray) -> FloatArray:
+        """Return measured minus filtered positions."""
+        return self.period.measured_minus(self._motion(z))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class TrajectoryFamily:
+    """Regressions by the Fourier coefficients of the executed trajectory, with exact derivatives through the loops.
+
+    z holds, coefficient by coefficient and coordinate by coordinate, offset, then cosines and sines of `harmonics`
+    harmonics of the recorded period: x(t) = Phi(t) Z, Z = z as (1 + 2 harmonics, m).
+    """
+
+    period: AveragedPeriod
+    harmonics: int
+
+    @property
+    def position_covariance(self) -> FloatArray:
+        """Covariance of the averaged positions' errors, (a, a)."""
+        return self.period.position_covariance
+
+    @cached_property
+    def basis(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Phi and its first two derivatives by time, (N, 1 + 2 harmonics) each."""
+        count, rate = len(self.period.average), self.period.average.rate
+        angle = 2 * np.pi * np.outer(np.arange(count) / count, np.arange(1, self.harmonics + 1))
+        w = 2 * np.pi * rate / count * np.arange(1, self.harmonics + 1)
+        c, s = np.cos(angle), np.sin(angle)
+        zero, one = np.zeros((count, 1)), np.ones((count, 1))
+        return (np.hstack([one, c, s]), np.hstack([zero, -s * w, c * w]), np.hstack([zero, -c * w**2, -s * w**2]))
+
+    def start(self) -> FloatArray:
+        """Return the coefficients fitted to the positions alone."""
+        phi = self.basis[0]
+        return np.asarray(np.linalg.lstsq(phi, self.period.pose, rcond=None)[0].reshape(-1))
+
+    def _motion(self, z: FloatArray) -> Motion:
+        Z = np.asarray(z, dtype=float).reshape(self.basis[0].shape[1], -1)
+        position, velocity, acceleration = (phi @ Z for phi in self.basis)
+        return self.period.motion(position, velocity, acceleration)
+
+    def regression(self, z: FloatArray) -> Regression:
+        """Return the regression of the trajectory with these coefficients."""
+        return self.period.problem(self._motion(z))
+
+    def position_residual(self, z: FloatArray) -> FloatArray:
+        """Return measured minus implied positions."""
+        return self.period.measured_minus(self._motion(z))
+
+    def position_jacobian(self, z: FloatArray) -> FloatArray:
+        """Return the derivative of the actuated positions by z: E_act(q) Phi, (s, a, k)."""
+        motion, keep = self._motion(z), self.period.keep
+        maps = self.period.model.kinematics.closure_map(motion.q[keep], self.period.by)
+        act = maps[:, list(self.period.model.actuated), :]
+        return np.asarray(np.einsum("tam,tk->takm", act, self.basis[0][keep]).reshape(len(keep), act.shape[1], -1))
+
+    def effort_jacobian(self, z: FloatArray, values: FloatArray) -> FloatArray:
+        """Return the derivative of the rows' efforts by z for base parameter values, (s, r, k)."""
+        period, keep = self.period, self.period.keep
+        model, motion = period.model, self._motion(z).take(self.period.keep)
+        chi, load = standard_from_base(model, period.base, values)
+        kernel = response(model, tuple(("row", row) for row in model.rows), period.by)
+        rows = list(model.loops.partitions[period.by].independent)
+        _, derivative, _ = kernel(motion.q, np.ascontiguousarray(motion.qd[:, rows]),
+                                  np.ascontiguousarray(motion.qdd[:, rows]), period.processed.dead_band, chi, load)
+        m = len(rows)
+        derivative = derivative.reshape(len(keep), len(model.rows), 3, m)
+        total = sum(np.einsum("trm,tk->trkm", derivative[:, :, d], self.basis[d][keep]) for d in range(3))
+        return np.asarray(total).reshape(len(keep), len(model.rows), -1)
