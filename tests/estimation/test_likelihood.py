@@ -257,15 +257,19 @@ def test_per_sample_covariances_weigh_samples():
 
 def test_a_step_out_of_the_workspace_is_shortened():
     family, z, _ = make_family("pendulum", position_std=1e-3)
-    inside = family.regression
+    inside, steps = family.regression, [z + 0.6]
+    refused = []
 
     def regression(point):
-        if np.abs(point - z).max() > 0.61:
+        if np.abs(point - steps[-1]).max() > 0.2:
+            refused.append(point)
             raise LoopNotClosed("out of reach")
+        steps.append(point)
         return inside(point)
 
     family.regression = regression
     result = FullLikelihood().fit(family, z + 0.6)
+    assert refused
     assert np.abs(result.nonlinear - z).max() < 0.1
 
 
