@@ -84,6 +84,31 @@ def test_points_that_cannot_be_evaluated_only_shorten_the_step() -> None:
     assert point.objective < start.objective
 
 
+def test_a_constraint_that_bends_cuts_the_step() -> None:
+    class Bent:
+        seen: list[float]
+
+        def __init__(self) -> None:
+            self.seen = []
+
+        def evaluate(self, variables: np.ndarray, near: Point | None = None) -> Point:
+            self.seen.append(float(variables[0]))
+            return Point(variables, variables**4, float(-variables[0]))
+
+        def gradient(self, point: Point) -> np.ndarray:
+            return np.array([-1.0])
+
+        def linearise(self, point: Point) -> Dense:
+            return Dense(4 * point.variables[:, None] ** 3)
+
+    problem = Bent()
+    point, solution = interior_point(problem, problem.evaluate(np.array([0.01])), np.array([-1.0]), np.array([1.0]),
+                                     InteriorPoint(tolerance=1e-6))
+    assert max(problem.seen) > 1  # it was tried
+    assert solution.converged
+    assert 1 - 1e-5 < point.variables[0] < 1
+
+
 def test_every_step_stays_strictly_inside() -> None:
     rng = np.random.default_rng(0)
     normals = rng.standard_normal((200, 5))

@@ -125,8 +125,6 @@ def interior_point(problem: Minimisation[P], start: P, lower: FloatArray, upper:
                 converged = True
                 break
             mu = max(settings.decrease * mu, last)
-            z_low = np.clip(z_low, 0.1 * mu / low, 10 * mu / low)  # or several decreases in a row leave them behind
-            z_high = np.clip(z_high, 0.1 * mu / high, 10 * mu / high)
             continue
         moved = J.times(step)
         longest = _longest(moved, low, high, 0.99)
