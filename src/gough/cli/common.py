@@ -38,8 +38,9 @@ def _plain(value: Any) -> Any:
 
 def table(title: str, columns: list[str], rows: list[list[str]]) -> None:
     """Print a table; the first column is text, the others are numbers."""
-    grid = Table(title=escape(title) if title else None, title_justify="left", header_style="bold", box=None,
-                 pad_edge=False)
+    if title:
+        say(title)  # a title of the table itself would be folded to the table's width
+    grid = Table(header_style="bold", box=None, pad_edge=False)
     for k, name in enumerate(columns):
         grid.add_column(escape(name), justify="left" if k == 0 else "right", overflow="fold")
     for row in rows:

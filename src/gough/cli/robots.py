@@ -36,6 +36,8 @@ def check_verb(robot: Robot, tie_legs: TieLegs = False, as_json: Json = False) -
     say(f"  motors                {len(result.actuated)}: {', '.join(result.actuated)}")
     say(f"  coordinates           {len(result.coordinates)}" +
         (f", of which task: {', '.join(result.task)}" if result.task else ""))
+    say("  at home [m or rad]    " + ", ".join(f"{name} = {result.home[name]:.4g}"
+                                               for name in dict.fromkeys((*result.actuated, *result.task))))
     say(f"  closure residual      {result.closure_residual:.1e} m or rad at home")
     type1 = "no platform" if result.type1_margin is None else f"{result.type1_margin:.3f}"
     say(f"  singularity margins   type 1 {type1}, type 2 {result.type2_margin:.3f} (0 singular, 1 best)")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,7 +24,8 @@ class Check:
         actuated: Names of the motors.
         coordinates: Names of all coordinates.
         task: Names of the task coordinates.
-        closure_residual: Largest closure error at home. [m or rad]
+        home: All coordinates by name at the start pose, loops closed. [m or rad]
+        closure_residual: Largest closure error there. [m or rad]
         type1_margin: Distance to the nearest Type-1 singularity at home (0 singular, 1 best), or None without platform.
         type2_margin: The same for Type 2.
         standard_parameters: How many the file declares (tied ones counted once if tied).
@@ -37,6 +39,7 @@ class Check:
     actuated: tuple[str, ...]
     coordinates: tuple[str, ...]
     task: tuple[str, ...]
+    home: Mapping[str, float]
     closure_residual: float
     type1_margin: float | None
     type2_margin: float
@@ -49,7 +52,7 @@ class Check:
         return {
             "robot": self.robot, "title": self.title, "degrees_of_freedom": self.degrees_of_freedom,
             "actuated": list(self.actuated), "coordinates": list(self.coordinates), "task": list(self.task),
-            "closure_residual": self.closure_residual,
+            "home": dict(self.home), "closure_residual": self.closure_residual,
             "singularity_margin": {"type1": self.type1_margin, "type2": self.type2_margin},
             "standard_parameters": self.standard_parameters, "tied": self.tied,
             "base_parameters": {
@@ -66,6 +69,7 @@ def check(model: Model, *, tie_legs: bool = False) -> Check:
     return Check(
         robot=model.mechanism.name, title=model.mechanism.title, degrees_of_freedom=model.degrees_of_freedom,
         actuated=model.mechanism.actuated, coordinates=model.mechanism.coordinates, task=model.mechanism.task,
+        home=dict(zip(model.mechanism.coordinates, model.home.tolist())),
         closure_residual=float(model.kinematics.residual(model.home[None])[0]),
         type1_margin=None if np.isnan(type1) else type1, type2_margin=float(margins.type2[0]),
         standard_parameters=len(base.standard), base=base, tied=tie_legs)

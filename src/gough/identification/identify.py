@@ -112,6 +112,9 @@ def _first_window(model: Model, processed: Sequence[Processed], parts: Sequence[
     """Fit once with all samples and see how long residuals stay large after reversals."""
     try:
         problem = concatenate([replace(p, group=None, replicates=None) for p in parts])
+        # Columns of payloads that none of these logs carries are zero; the rest is fitted without them.
+        used = problem.regressor.any(axis=(0, 1))
+        problem = problem.select([name for name, there in zip(problem.parameters, used) if there])
         first = WeightedLeastSquares(uncertainty="white").fit(problem)
     except NotIdentifiable:
         return 0.0
@@ -190,8 +193,8 @@ def _payload_name(model: Model, loaded: Sequence[Recording], payload: str | None
     if len(named) > 1:
         raise InvalidInput(f"the loaded logs carry different payloads: {', '.join(sorted(named))}; identify one by one")
     if loaded and not named:
-        raise InvalidInput("the loaded logs do not say which payload they carry; name it, e.g. --payload calibration "
-                           f"({', '.join(p.name for p in model.mechanism.payloads) or 'the robot file has none'})")
+        raise InvalidInput("the loaded logs do not say which payload they carry; name it with --payload, one of: "
+                           f"{', '.join(p.name for p in model.mechanism.payloads) or '(the robot file has none)'}")
     return named.pop() if named else None
 
 
@@ -203,6 +206,7 @@ def _estimates(model: Model, experiment: Experiment, problem: Regression, estima
         wanted.append("full_ml")
     found: dict[str, Estimate] = {}
     notes: list[str] = []
+    harmonics: int | None = None
     possible: FeasibleEstimate | None = None
     for k, name in enumerate(wanted):
         try:
@@ -211,7 +215,12 @@ def _estimates(model: Model, experiment: Experiment, problem: Regression, estima
             elif name in ("ml", "full_ml"):
                 period = averaged_period(model, experiment.processed, experiment.base.select(problem.parameters),
                                          experiment.window)
-                found[name] = (cutoff_likelihood(period) if name == "ml" else full_likelihood(period)).estimate
+                if name == "ml":
+                    chosen = cutoff_likelihood(period)
+                    harmonics = max(1, round(chosen.cutoff * len(period.average) / period.average.rate))
+                    found[name] = chosen.estimate
+                else:
+                    found[name] = full_likelihood(period, harmonics=harmonics).estimate
             else:
                 start = found.get("gm") or GaussMarkov().fit(problem)
                 possible = feasible(model, experiment.base, problem, start)

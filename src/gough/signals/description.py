@@ -238,8 +238,9 @@ def describe_headers(names: Iterable[str], source: str) -> Description:
         match, stamp = _HEADER.match(header), _TIME.match(header)
         unit = match["unit"] if match else stamp["unit"] if stamp else None
         if (match or stamp) and not (unit and unit.strip()):
-            raise InvalidRecording(f"{source}: column '{header}' has no unit; write '{header} [m]' with its unit",
-                                   source=source, column=header)
+            usual = next(iter(_DIMENSIONS[match["kind"]].values())) if match else "s"
+            raise InvalidRecording(f"{source}: column '{header}' has no unit; write it behind the name, for example "
+                                   f"'{header} [{usual}]'", source=source, column=header)
         try:
             if stamp and unit:
                 time = TimeBase(columns=(header,), factors=(conversion(unit, "time"),))
