@@ -45,7 +45,8 @@ def test_filtering_in_time_is_less_accurate_than_over_whole_periods(five_bar: Mo
     for method in ("explicit", "time", "raw"):
         done = process(five_bar, five_bar_log, Processing(method=method))
         at = np.searchsorted(true.time, done.motion.time - 1e-9)
-        errors[method] = float(np.sqrt(np.mean((done.motion.qdd - true.qdd[at]) ** 2)))
+        away = away_from_reversals(five_bar, true, done.motion.time, 0.05, np.zeros(len(true.coordinates)))
+        errors[method] = float(np.sqrt(np.mean((done.motion.qdd - true.qdd[at])[away] ** 2)))
     assert errors["explicit"] < errors["time"] < errors["raw"]
 
 

@@ -146,7 +146,7 @@ class ClosedChain:
             positions: Independent coordinates, (t, m). Redundant robots: all actuated (t, a); a well-conditioned
                 subset is used. [m or rad]
             by: Which coordinates these are.
-            start: A configuration near the first sample, (n,); home by default.
+            start: A configuration near the first sample, (n,), or near every sample, (t, n); home by default.
             time: Sample times, for messages.
 
         Raises:
@@ -164,14 +164,22 @@ class ClosedChain:
         if len(positions) == 0:
             raise InvalidInput(f"there are no {by} positions; the array is empty")
         check_finite(positions, f"{by} positions")
-        q0 = np.array(self.loops.home if start is None else start, dtype=float)
         if not self.loops.partitions[by].dependent:
             q = np.empty((len(positions), self._size))
             q[:, independent] = positions
             return q
-        coarse = self._coarse(positions)
+        previous = np.array(self.loops.home if start is None else start, dtype=float)
+        if previous.ndim == 2:
+            check_shape(previous, (len(positions), self._size), "start configurations")
+            guess = previous.copy()
+            guess[:, independent] = positions
+            q, error = self._newton(guess, by)
+            if (error < CLOSED).all() and np.abs(q - guess).max() < 0.1:
+                self._check_branch(q, by, time)
+                return q
+            previous = previous[0]
+        coarse = self._coarse(positions, by)
         anchors = np.empty((len(coarse), self._size))
-        previous = q0
         for k, sample in enumerate(coarse):
             reached, fraction = self._follow(previous, positions[sample], by)
             if fraction < 1.0:  # find the first sample that fails, not the anchor behind it
@@ -189,7 +197,8 @@ class ClosedChain:
         guess[:, independent] = positions
         q, error = self._newton(guess, by)
         span = np.abs(anchors[right] - anchors[left]).max(axis=1)
-        doubtful = ~(error < CLOSED) | (np.abs(q - guess).max(axis=1) > 0.25 * span + 1e-6)
+        # Between anchors a branch bends by a few hundredths at most; more is followed step by step.
+        doubtful = ~(error < CLOSED) | (np.abs(q - guess).max(axis=1) > 0.25 * span + 0.02)
         for sample in np.flatnonzero(doubtful).tolist():
             if sample in coarse:
                 q[sample] = anchors[np.searchsorted(coarse, sample)]
@@ -201,11 +210,10 @@ class ClosedChain:
         self._check_branch(q, by, time)
         return q
 
-    def _coarse(self, positions: FloatArray) -> np.ndarray:
+    def _coarse(self, positions: FloatArray, by: By) -> np.ndarray:
         """Return sample indices at which the branch is followed step by step: small moves, at most 256 apart."""
         scale = np.where([self.loops.mechanism.joints[i].kind == "revolute"
-                          for i in self.loops.partitions["actuated"].independent], 1.0, self.loops.length)
-        scale = np.resize(scale, positions.shape[1])
+                          for i in self.loops.partitions[by].independent], 1.0, self.loops.length)
         travelled = np.concatenate([[0.0], np.cumsum((np.abs(np.diff(positions, axis=0)) / scale).max(axis=1))])
         bins = np.floor(travelled / 0.1)
         marks = np.flatnonzero(np.diff(bins) > 0) + 1

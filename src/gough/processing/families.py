@@ -5,6 +5,7 @@ Both describe the averaged period of a recording. They fulfil the estimators' pr
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -84,7 +85,17 @@ class AveragedPeriod:
     def motion(self, position: FloatArray, velocity: FloatArray, acceleration: FloatArray) -> Motion:
         """Return the motion of all coordinates."""
         return self.model.kinematics.motion(self.average.time, position, velocity, acceleration, self.by,
-                                            start=self.processed.motion.q[0])
+                                            start=self.processed.motion.q)
+
+
+def _remembered(last: dict[bytes, Motion], z: FloatArray, make: Callable[[], Motion]) -> Motion:
+    """Return the motion at z, made anew unless it is the last one: estimators ask several things of each z."""
+    key = np.asarray(z, dtype=float).tobytes()
+    if key not in last:
+        motion = make()
+        last.clear()
+        last[key] = motion
+    return last[key]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -98,10 +109,17 @@ class CutoffFamily:
         """Covariance of the averaged positions' errors, (a, a)."""
         return self.period.position_covariance
 
+    @cached_property
+    def _last(self) -> dict[bytes, Motion]:
+        return {}
+
     def _motion(self, z: FloatArray) -> Motion:
-        period = self.period
-        smooth = lowpass_periodic(period.pose, period.average.rate, len(period.pose), float(z[0]))
-        return period.motion(smooth.position, smooth.velocity, smooth.acceleration)
+        def make() -> Motion:
+            period = self.period
+            smooth = lowpass_periodic(period.pose, period.average.rate, len(period.pose), float(z[0]))
+            return period.motion(smooth.position, smooth.velocity, smooth.acceleration)
+
+        return _remembered(self._last, z, make)
 
     def regression(self, z: FloatArray) -> Regression:
         """Return the regression at a cut-off."""
@@ -143,10 +161,17 @@ class TrajectoryFamily:
         phi = self.basis[0]
         return np.asarray(np.linalg.lstsq(phi, self.period.pose, rcond=None)[0].reshape(-1))
 
+    @cached_property
+    def _last(self) -> dict[bytes, Motion]:
+        return {}
+
     def _motion(self, z: FloatArray) -> Motion:
-        Z = np.asarray(z, dtype=float).reshape(self.basis[0].shape[1], -1)
-        position, velocity, acceleration = (phi @ Z for phi in self.basis)
-        return self.period.motion(position, velocity, acceleration)
+        def make() -> Motion:
+            Z = np.asarray(z, dtype=float).reshape(self.basis[0].shape[1], -1)
+            position, velocity, acceleration = (phi @ Z for phi in self.basis)
+            return self.period.motion(position, velocity, acceleration)
+
+        return _remembered(self._last, z, make)
 
     def regression(self, z: FloatArray) -> Regression:
         """Return the regression of the trajectory with these coefficients."""

@@ -174,7 +174,7 @@ def _periodic(model: Model, recording: Recording, settings: Processing, method: 
     else:
         cutoff = best_cutoff(average) if cutoff is None else cutoff
         smooth = lowpass_periodic(pose, rate, len(pose), cutoff)
-    motion = chain.motion(average.time, smooth.position, smooth.velocity, smooth.acceleration, by, start=q[0])
+    motion = chain.motion(average.time, smooth.position, smooth.velocity, smooth.acceleration, by, start=q)
     noise = np.sqrt(np.diag(average.position_covariance) / average.count)
     band = dead_band_of(model, motion, noise, rate, cutoff, settings)
     residual = q[:, list(model.actuated)] - motion.q[:, list(model.actuated)]
