@@ -79,7 +79,8 @@ def _texts(model: Model, identification: Identification, to: Format, name: str,
     if not identification.bodies:
         raise InvalidInput(
             f"{to.upper()} needs bodies that can exist, and this result ({identification.estimator}) has base "
-            "parameters only; identify with --estimator feasible or --estimator all first", estimator=identification.estimator)
+            "parameters only; identify with --estimator feasible or --estimator all first",
+            estimator=identification.estimator)
     if to == "urdf":
         tree, closures = to_urdf(model, identification.bodies, identification.joint_terms, gains=gains)
         return {"urdf": tree, "yaml": closures}
