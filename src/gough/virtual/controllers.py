@@ -134,8 +134,9 @@ class PID:
         tau = F + Kp e + Ki int e + Kd (w qd_ref - qd),   e = q_ref - q
 
     with w = 0 for the simple PID and w = 1 for BG13's "advanced PID with velocity feedforward"; F is zero, or the
-    inverse dynamics along the reference (AH09, Fig. 6). From a bandwidth: Kp = 3 M w^2, Kd = 3 M w, Ki = M w^3 with the
-    diagonal of the a-priori mass matrix at home, which puts all three poles of each axis at -w.
+    inverse dynamics along the reference (AH09, Fig. 6), averaged over the period for which they are held. From a
+    bandwidth: Kp = 3 M w^2, Kd = 3 M w, Ki = M w^3 with the diagonal of the a-priori mass matrix at home, which puts
+    all three poles of each axis at -w.
 
     Args:
         bandwidth: w. [rad/s] By default a tenth of the controller's rate, at most 100 rad/s (BG13).
@@ -187,8 +188,9 @@ class _PIDLoop:
         self._rate = reference.qd[:, motors] * (1.0 if settings.velocity_feedforward or settings.feedforward else 0.0)
         self._feed = np.zeros_like(self._position)
         if settings.feedforward is not None:
-            self._feed = _with_band(settings.feedforward, setup.dead_band)(reference.q, reference.qd, reference.qdd)
-            check_shape(self._feed, self._position.shape, "feed-forward efforts")
+            feed = _with_band(settings.feedforward, setup.dead_band)(reference.q, reference.qd, reference.qdd)
+            check_shape(feed, self._position.shape, "feed-forward efforts")
+            self._feed = _held_mean(feed)
         self._integral = setup.holding - self._feed[0]  # [N or N m]
 
     def command(self, k: int, position: FloatArray, velocity: FloatArray, free: FloatArray) -> FloatArray:
@@ -203,10 +205,12 @@ class _PIDLoop:
 class ComputedTorque:
     """Computed torque control: the model makes every axis a triple integrator chain with the same poles.
 
-        tau = ID(q, qd, qdd_ref + 3 w ed + 3 w^2 e + w^3 int e)
+        tau = ID(q, qd_ref, qdd_ref + 3 w ed + 3 w^2 e + w^3 int e)
 
-    with the configuration found from the measured motors on every sample. Same poles as the PID of that bandwidth
-    (BG13 keeps 100 rad/s for the linear part of all its laws).
+    with the configuration found from the measured motors on every sample. Velocity terms are those of the reference:
+    the sign of a measured velocity near zero would chatter. qd_ref and qdd_ref are means over the period for which the
+    effort will be held. Same poles as the PID of that bandwidth (BG13 keeps
+    100 rad/s for the linear part of all its laws).
 
     Args:
         inverse: The model; the robot's a-priori parameters with the nominal payload by default.
@@ -232,11 +236,11 @@ class ComputedTorque:
 class _ComputedTorqueLoop:
     def __init__(self, settings: ComputedTorque, setup: ControlSetup) -> None:
         model = setup.model
-        # The sign of a measured velocity that crosses zero must not chatter: five times the plant's band.
-        self._inverse = _with_band(settings.inverse or nominal_model(setup), 5 * setup.dead_band)
+        self._inverse = _with_band(settings.inverse or nominal_model(setup), setup.dead_band)
         self._w = default_bandwidth(1 / setup.period) if settings.bandwidth is None else settings.bandwidth
         self._closing = closing_kernel(model)
         self._reference = setup.reference
+        self._speed, self._thrust = _held_mean(setup.reference.qd), _held_mean(setup.reference.qdd)
         self._motors = list(model.actuated)
         self._leading = list(model.loops.partitions["actuated"].independent)
         self._columns = [self._motors.index(i) for i in self._leading]
@@ -255,10 +259,10 @@ class _ComputedTorqueLoop:
         error = ref.q[k, lead] - position[:, self._columns]
         rate = ref.qd[k, lead] - velocity[:, self._columns]
         self._integral = self._integral + self._period * error * free[:, self._columns]
-        wanted = ref.qdd[k, lead] + 3 * w * rate + 3 * w**2 * error + w**3 * self._integral
+        wanted = self._thrust[k, lead] + 3 * w * rate + 3 * w**2 * error + w**3 * self._integral
         guess = self._q + self._period * self._qd
         guess[:, self._motors] = position
-        self._q, self._qd, qdd, _ = self._closing(guess, np.ascontiguousarray(velocity[:, self._columns]), wanted)
+        self._q, self._qd, qdd, _ = self._closing(guess, self._speed[k, lead], wanted)
         return self._inverse(self._q, self._qd, qdd) + self._held
 
 
@@ -272,6 +276,11 @@ def _with_band(inverse: InverseModel, dead_band: FloatArray) -> InverseModel:
     if isinstance(inverse, RobotModel) and inverse.dead_band is None:
         return replace(inverse, dead_band=dead_band)
     return inverse
+
+
+def _held_mean(values: FloatArray) -> FloatArray:
+    """Return the mean of each sample and the next, (t, ...): feed-forward held over a period must not come late."""
+    return np.concatenate([(values[1:] + values[:-1]) / 2, values[-1:]])
 
 
 def nominal_mass(model: Model) -> FloatArray:
