@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,15 +12,12 @@ from gough.identification import Identification
 def to_table(identification: Identification) -> dict[str, Any]:
     """Return what both formats hold, SI units.
 
-    `parameters` are the estimate's, each with `name, value, std, unit` (`std` is left out where it is not known);
-    `drive_gains` and `payload` those found, by name; `bodies` (ten numbers in the order `m mx my mz Ixx Ixy Iyy Ixz Iyz
-    Izz` about the body's frame) and `joint_terms` the physically consistent ones, if that estimate was made.
+    `parameters` are the estimate's, each with `name, value, std, unit`; `drive_gains` and `payload` those found, by
+    name, with `value` and, where it was estimated, `std`; `bodies` (ten numbers in the order `m mx my mz Ixx Ixy Iyy
+    Ixz Iyz Izz` about the body's frame) and `joint_terms` the physically consistent ones, if that estimate was made.
     """
     result = identification.to_dict()
-    return {key: result[key] for key in ("robot", "estimator", "verdict")} | {
-        "parameters": [_known(entry) for entry in result["parameters"]],
-        "drive_gains": {name: _known(entry) for name, entry in result["drive_gains"].items()},
-        "payload": {name: _known(entry) for name, entry in result["payload"].items()},
+    return {key: result[key] for key in ("robot", "estimator", "verdict", "parameters", "drive_gains", "payload")} | {
         "bodies": {name: [float(v) for v in values] for name, values in identification.bodies.items()},
         "joint_terms": {name: float(v) for name, v in identification.joint_terms.items()},
     }
@@ -49,11 +45,6 @@ def toml_text(content: Mapping[str, Any]) -> str:
         else:
             plain.append(f"{_toml(key)} = {_toml(value)}")
     return "\n".join([*plain, *tables]) + "\n"
-
-
-def _known(entry: Mapping[str, Any]) -> dict[str, Any]:
-    """Leave out a standard deviation that is not a number."""
-    return {key: value for key, value in entry.items() if not (isinstance(value, float) and not math.isfinite(value))}
 
 
 def _toml(value: object) -> str:
