@@ -16,7 +16,13 @@ CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shuti
 FLAGS = ("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--hide-scrollbars",
          "--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-dev-shm-usage")
 # Chromium reads commands from descriptor 3 and answers on 4.
-LAUNCH = "import os, sys; os.dup2(int(sys.argv[1]), 3); os.dup2(int(sys.argv[2]), 4); os.execv(sys.argv[3], sys.argv[3:])"
+LAUNCH = """
+import fcntl, os, sys
+ends = [fcntl.fcntl(int(end), fcntl.F_DUPFD, 10) for end in sys.argv[1:3]]
+os.dup2(ends[0], 3)
+os.dup2(ends[1], 4)
+os.execv(sys.argv[3], sys.argv[3:])
+"""
 
 
 class Browser:
@@ -69,6 +75,7 @@ class Browser:
 
     def open(self, page: Path) -> None:
         """Load a file and wait until it is there."""
+        self.events.clear()
         self.call("Page.navigate", url=page.resolve().as_uri())
         end = time.monotonic() + self._limit
         while not any(e["method"] == "Page.loadEventFired" for e in self.events):

@@ -1,7 +1,8 @@
 """Small SVG charts: what every figure of the report is made of.
 
-Drawn here and not by a plotting library in the browser: the same figures with Plotly make a file of more than 5 MB of
-which 4.8 MB are its script, and print as they happened to be sized on the screen. These are vectors on paper too.
+Drawn here and not by Plotly in the browser. Measured on the hexapod's report (headless Chromium, two cores, no GPU):
+with Plotly 6.4 MB, of which 4.8 MB are its script, and 9-14 s until it is drawn; with these 0.43 MB and 1-2 s. They are
+also vectors on paper, sized for it.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from markupsafe import Markup, escape
 from numpy.typing import NDArray
 
 from gough.arrays import FloatArray
-from gough.report.numbers import number
+from gough.report.numbers import number, raised
 
 FINE = 4000  # integer steps across a plot whose curves are packed
 TALL = 1000  # and up it
@@ -51,7 +52,7 @@ def ticks(low: float, high: float, count: int = 5) -> list[float]:
         return [low]
     rough = span / max(count, 1)
     power = 10.0 ** math.floor(math.log10(rough))
-    step = next(factor * power for factor in (1, 2, 5, 10) if factor * power >= rough * 0.999)
+    step = min((factor * power for factor in (1, 2, 5, 10)), key=lambda s: abs(math.log(s / rough)))
     first = math.ceil(low / step - 1e-9)
     return [k * step for k in range(first, math.floor(high / step + 1e-9) + 1)]
 
@@ -104,10 +105,12 @@ class Plot:
                 class_="zero" if v == 0 and not log else "grid")
             + text(self.left - 5, self.up(v) + 3, label(v, marks, log), "tick end") for v in marks)
 
-    def x_axis(self, count: int = 5, *, log: bool = False) -> Markup:
-        """Return the values along the lower edge."""
+    def x_axis(self, count: int = 5, unit: str = "", *, log: bool = False) -> Markup:
+        """Return the values along the lower edge; the last one carries the unit."""
         marks = decades(*self.x) if log else ticks(*self.x, count)
-        return tag("g", *(text(self.across(v), self.bottom + 12, label(v, marks, log), "tick middle") for v in marks),
+        words = [label(v, marks, log) for v in marks]
+        words[-1:] = [f"{word} {unit}".rstrip() for word in words[-1:]]
+        return tag("g", *(text(self.across(v), self.bottom + 12, word, "tick middle") for v, word in zip(marks, words)),
                    class_="x-ticks")
 
     def curve(self, x: FloatArray, y: FloatArray, class_: str) -> Markup:
@@ -143,7 +146,7 @@ class Plot:
 def label(value: float, marks: Sequence[float], log: bool) -> str:
     """Return the text of a tick with as many decimals as the step between ticks needs."""
     if log:
-        return number(10.0**value, 1)
+        return number(10.0**value, 1) if abs(value) <= 2 else f"10{raised(round(value))}"
     step = abs(marks[1] - marks[0]) if len(marks) > 1 else abs(value) or 1.0
     if value != 0 and not 1e-3 <= max(abs(m) for m in marks) < 1e5:
         return number(value, 2)

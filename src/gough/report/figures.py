@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -13,12 +14,13 @@ from gough.arrays import FloatArray
 from gough.estimation.estimate import Enclosure, Estimate
 from gough.identification import Fit
 from gough.parameters import BaseParameters
-from gough.report.charts import Plot, span_of, svg, tag, text, ticks
+from gough.report.charts import FINE, TALL, Plot, span_of, svg, tag, text, ticks
 from gough.report.numbers import number, percent, unit
 from gough.trajectory import Trajectory
 
 POINTS = 60_000  # curve points in all effort pictures together
 SHADES = 8  # steps of each colour of the correlation matrix
+TALLEST = 800  # height of a comparison that fits on a page
 REACH = 6.0  # standard deviations shown when estimators are compared
 MARKS = ("circle", "square", "diamond", "triangle", "cross", "circle", "square", "diamond")
 
@@ -37,7 +39,7 @@ def effort_charts(fit: Fit, rows: Sequence[str], units: Sequence[str], panels: i
     count = int(np.clip(POINTS / 3 / max(panels, 1), 250, 1400))
     gap = np.diff(fit.time, prepend=fit.time[0])
     usual = float(np.median(gap[1:])) if len(gap) > 1 else 1.0
-    segment = np.cumsum(gap > 4 * usual)
+    segment = np.cumsum((gap > 4 * usual).astype(int))
     return [_effort_chart(fit, j, row, name, segment, count) for j, (row, name) in enumerate(zip(rows, units))]
 
 
@@ -45,27 +47,42 @@ def _effort_chart(fit: Fit, j: int, row: str, row_unit: str, segment: NDArray[np
     measured, predicted = fit.measured[:, j], fit.predicted[:, j]
     residual = measured - predicted
     keep = extremes(residual, count)
-    rms = float(np.sqrt(np.mean(residual**2)))
-    size = float(np.sqrt(np.mean(measured**2)))
+    used = _used(fit)
+    rms = float(np.sqrt(np.mean(residual[used] ** 2)))
+    size = float(np.sqrt(np.mean(measured[used] ** 2)))
     x = (float(fit.time[0]), float(fit.time[-1])) if len(fit.time) > 1 else (0.0, 1.0)
     top = Plot(left=46, top=26, width=366, height=112, x=x, y=span_of(measured, predicted))
-    largest = float(np.abs(residual).max()) * 1.1 or 1.0
+    largest = float(np.abs(residual[used]).max()) * 1.15 or 1.0
     low = Plot(left=46, top=148, width=366, height=44, x=x, y=(-largest, largest))
-    time, parts = fit.time[keep], segment[keep]
+    time, parts, left_out = fit.time[keep], segment[keep], _left_out(top, fit.time, used)
     return svg(
-        420, 212,
+        420, 208,
         text(top.left, 14, row, "name"),
         text(top.right, 14, f"rms residual {number(rms, 3)} {unit(row_unit)}, {percent(rms / max(size, 1e-300))}",
              "note end"),
-        top.y_axis(4), low.y_axis(2), low.x_axis(6),
-        top.window(top.packed(time, measured[keep], parts, "measured"),
+        top.y_axis(4), low.y_axis(3), low.x_axis(6, "s"),
+        top.window(left_out, top.packed(time, measured[keep], parts, "measured"),
                    top.packed(time, predicted[keep], parts, "predicted")),
-        low.window(low.packed(time, residual[keep], parts, "residual")),
+        low.window(left_out, low.packed(time, residual[keep], parts, "residual")),
         tag("line", x1=0, x2=0, y1=top.top, y2=low.bottom, class_="cursor"),
         text(8, top.top - 12, unit(row_unit), "tick"),
-        text(low.right, low.bottom + 22, "time [s]", "tick end"),
         title=f"{row}: measured and predicted effort, {fit.label}", class_="chart effort",
-        data_x=f"{x[0]!r} {x[1]!r}", data_y=f"{top.y[0]!r} {top.y[1]!r}", data_r=repr(largest), data_unit=unit(row_unit))
+        data_x=f"{x[0]!r} {x[1]!r}", data_y=f"{top.y[0]!r} {top.y[1]!r}", data_r=repr(largest),
+        data_unit=unit(row_unit))
+
+
+def _used(fit: Fit) -> NDArray[np.bool_]:
+    """Return which samples entered the estimate or its validation; all if none are marked."""
+    every = np.ones(len(fit.time), dtype=bool)
+    return fit.used if fit.used is not None and fit.used.any() else every
+
+
+def _left_out(plot: Plot, time: FloatArray, used: NDArray[np.bool_]) -> Markup:
+    """Return a shade over the stretches that did not enter the estimate."""
+    edges = np.flatnonzero(np.diff(np.concatenate([[False], ~used, [False]]).astype(int)))
+    place = np.rint(FINE * (time - plot.x[0]) / (plot.x[1] - plot.x[0])).astype(int)
+    stretches = [(place[a], place[min(b, len(time) - 1)]) for a, b in edges.reshape(-1, 2)]
+    return tag("path", d="".join(f"M{a} 0H{max(b, a + 4)}V{TALL}H{a}z" for a, b in stretches), class_="skipped")
 
 
 def extremes(values: FloatArray, count: int) -> NDArray[np.int_]:
@@ -74,7 +91,7 @@ def extremes(values: FloatArray, count: int) -> NDArray[np.int_]:
         return np.arange(len(values))
     edges = np.linspace(0, len(values), max(count // 2, 1) + 1).astype(int)
     found = {0, len(values) - 1}
-    for start, stop in zip(edges[:-1], edges[1:]):
+    for start, stop in pairwise(edges):
         part = values[start:stop]
         found |= {start + int(part.argmin()), start + int(part.argmax())}
     return np.array(sorted(found))
@@ -102,10 +119,11 @@ def spectra(fits: Sequence[Fit], rows: Sequence[str]) -> list[Markup]:
     """Return the amplitude density of each row's residual over frequency, on common axes. [row unit / sqrt(Hz)]"""
     found: list[list[tuple[FloatArray, FloatArray, bool]]] = [[] for _ in rows]
     for held_out in (False, True):
-        fit = next((f for f in fits if f.held_out == held_out and len(f.time) >= 16), None)
+        fit = next((f for f in fits if f.held_out == held_out and _used(f).sum() >= 16), None)
         if fit is not None:
             for j in range(len(rows)):
-                frequency, density = amplitude_density(fit.time, fit.measured[:, j] - fit.predicted[:, j])
+                residual = (fit.measured[:, j] - fit.predicted[:, j])[_used(fit)]
+                frequency, density = amplitude_density(fit.time[_used(fit)], residual)
                 found[j].append((np.log10(frequency), np.log10(density), held_out))
     every = [curve for curves in found for curve in curves]
     if not every:
@@ -144,7 +162,7 @@ def amplitude_density(time: FloatArray, values: FloatArray, bands: int = 48) -> 
 
 
 def _residual(fits: Sequence[Fit], j: int, held_out: bool) -> FloatArray:
-    parts = [f.measured[:, j] - f.predicted[:, j] for f in fits if f.held_out == held_out]
+    parts = [(f.measured[:, j] - f.predicted[:, j])[_used(f)] for f in fits if f.held_out == held_out]
     return np.concatenate(parts) if parts else np.zeros(0)
 
 
@@ -172,9 +190,9 @@ def correlation_matrix(estimate: Estimate) -> Markup:
             if level:
                 name = f"{'minus' if level < 0 else 'plus'}-{abs(level)}"
                 shades.setdefault(name, []).append(f"M{j} {i}h1v1h-1z")
-    names = [text(margin - 6, (i + 0.5) * cell + 0.35 * font, name, "tick end", font_size=font)
+    names = [text(margin - 6, (i + 0.5) * cell + 0.35 * font, name, "tick end")
              for i, name in enumerate(estimate.parameters)]
-    feet = [text(0, 0, name, "tick end", font_size=font,
+    feet = [text(0, 0, name, "tick end",
                  transform=f"translate({margin + (i + 0.5) * cell + 0.35 * font:.1f} {p * cell + 6:.1f}) rotate(-90)")
             for i, name in enumerate(estimate.parameters)]
     cells = tag("g", tag("path", d=f"M0 0V{p}H{p}" + "".join(f"V{k - 1}H{k - 1}" for k in range(p, 1, -1)) + "z",
@@ -186,15 +204,30 @@ def correlation_matrix(estimate: Estimate) -> Markup:
     edge = [text(margin + p * cell - 190 + x, 28, word, f"tick {anchor}")
             for x, word, anchor in ((0, "−1", ""), (85, "0", "middle"), (170, "1", "end"))]
     wide = p * cell >= 260
-    return svg(margin + p * cell + 2, p * cell + margin, cells, *names, *feet, *((*key, *edge) if wide else ()),
-               title="correlation of the estimation errors", class_="chart correlation", data_cell=f"{margin} {cell} {p}")
+    return svg(margin + p * cell + 2, p * cell + margin, cells, tag("g", *names, *feet, font_size=font),
+               *((*key, *edge) if wide else ()),
+               title="correlation of the estimation errors", class_="chart correlation",
+               data_cell=f"{margin} {cell} {p}", style=f"max-width: {1.2 * (margin + p * cell):.0f}px")
 
 
-def comparison_chart(chosen: Estimate, results: Mapping[str, Estimate | Enclosure]) -> Markup:
-    """Return every answer minus the chosen one in its standard deviations, with 95 % intervals and boxes."""
+def comparison_charts(chosen: Estimate, results: Mapping[str, Estimate | Enclosure]) -> list[Markup]:
+    """Return every answer minus the chosen one in its standard deviations, with 95 % intervals and boxes.
+
+    One picture for as many parameters as fit on a page.
+    """
+    count = max(1, TALLEST // _pitch(results))
+    names = chosen.parameters
+    return [_comparison_chart(chosen.select(names[k:k + count]), results) for k in range(0, len(names), count)]
+
+
+def _pitch(results: Mapping[str, Estimate | Enclosure]) -> int:
+    return max(16, 5 * sum(isinstance(r, Estimate) for r in results.values()) + 7)
+
+
+def _comparison_chart(chosen: Estimate, results: Mapping[str, Estimate | Enclosure]) -> Markup:
     estimates = {k: r for k, r in results.items() if isinstance(r, Estimate)}
     boxes = {k: r for k, r in results.items() if isinstance(r, Enclosure)}
-    p, pitch = len(chosen), max(16, 6 * len(estimates) + 6)
+    p, pitch = len(chosen), _pitch(results)
     margin = 14 + 5.9 * max(len(name) for name in chosen.parameters)
     plot = Plot(left=margin, top=34, width=860 - margin, height=p * pitch, x=(-REACH, REACH), y=(0.0, float(p)))
     parts = [tag("line", x1=plot.across(v), x2=plot.across(v), y1=plot.top, y2=plot.bottom,
@@ -212,7 +245,7 @@ def comparison_chart(chosen: Estimate, results: Mapping[str, Estimate | Enclosur
                                  width=max(plot.across(high) - plot.across(low), 1.5)))
         for k, estimate in enumerate(estimates.values()):
             if name in estimate.parameters:
-                at = top + pitch / 2 + 6 * (k - (len(estimates) - 1) / 2)
+                at = top + pitch / 2 + 5 * (k - (len(estimates) - 1) / 2)
                 parts += _answer(plot, at, estimate, name, chosen.values[i], scale[i], k)
     key, x = [], margin
     for k, name in enumerate(estimates):
@@ -221,8 +254,8 @@ def comparison_chart(chosen: Estimate, results: Mapping[str, Estimate | Enclosur
     for name in boxes:
         key += [tag("rect", x=x, y=7, width=14, height=10, class_="box"), text(x + 19, 15.5, name, "label")]
         x += 34 + 6.2 * len(name)
-    foot = text(plot.left + plot.width / 2, plot.bottom + 27,
-                "difference from the chosen estimate, in its standard deviations; bars are 95 % intervals", "tick middle")
+    words = "difference from the chosen estimate, in its standard deviations; bars are 95 % intervals"
+    foot = text(plot.left + plot.width / 2, plot.bottom + 27, words, "tick middle")
     return svg(860, plot.bottom + 34, *parts, *key, plot.x_axis(6), foot, title="estimators compared",
                class_="chart comparison")
 
@@ -262,9 +295,9 @@ def singular_value_chart(base: BaseParameters) -> Markup:
     limit = np.log10(base.tolerance) if base.tolerance > 0 else plot.y[0]
     line = tag("line", x1=plot.left, x2=plot.right, y1=plot.up(limit), y2=plot.up(limit), class_="limit") \
         if plot.y[0] < limit < plot.y[1] else ""
+    words = "singular value of the structure, relative to the largest"
     return svg(420, 150, plot.y_axis(log=True), line, *dots, plot.x_axis(6),
-               text(plot.right, plot.bottom + 24, "singular value of the structure, relative to the largest", "tick end"),
-               title="singular values of the structure")
+               text(plot.right, plot.bottom + 24, words, "tick end"), title="singular values of the structure")
 
 
 def trajectory_charts(trajectory: Trajectory) -> list[Markup]:
@@ -274,8 +307,9 @@ def trajectory_charts(trajectory: Trajectory) -> list[Markup]:
     pictures = []
     for k, (name, coordinate_unit) in enumerate(zip(trajectory.coordinates, trajectory.units)):
         plot = Plot(left=50, top=22, width=226, height=70, x=(0.0, float(time[-1]) or 1.0), y=span_of(position[:, k]))
-        pictures.append(svg(282, 108, text(plot.left, 13, f"{name} [{unit(coordinate_unit)}]", "name"), plot.y_axis(3),
-                            plot.x_axis(4), plot.curve(time, position[:, k], "predicted"), title=f"reference of {name}"))
+        pictures.append(svg(
+            282, 108, text(plot.left, 13, f"{name} [{unit(coordinate_unit)}]", "name"), plot.y_axis(3),
+            plot.x_axis(4, "s"), plot.curve(time, position[:, k], "predicted"), title=f"reference of {name}"))
     return pictures
 
 

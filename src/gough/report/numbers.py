@@ -11,7 +11,7 @@ _MINUS = "−"
 
 def unit(text: str) -> str:
     """Return a unit with raised exponents: `kg m2` becomes `kg m²`; `1` is no unit."""
-    return "" if text == "1" else re.sub(r"(?<=[A-Za-z])[2-9]\b", lambda match: match[0].translate(_RAISED), text)
+    return "" if text == "1" else re.sub(r"(?<=[A-Za-z])[2-9]\b", lambda match: raised(int(match[0])), text)
 
 
 def number(value: float, digits: int = 4) -> str:
@@ -25,7 +25,8 @@ def number(value: float, digits: int = 4) -> str:
     if 1e-3 <= abs(value) < 1e5:
         decimals = max(0, digits - 1 - math.floor(math.log10(abs(value))))
         return _signed(f"{value:.{decimals}f}")
-    return _powered(value, math.floor(math.log10(abs(value))), digits - 1)
+    mantissa, _, power = f"{value:.{digits - 1}e}".partition("e")
+    return f"{_signed(mantissa)}·10{raised(int(power))}"
 
 
 def with_std(value: float, std: float) -> tuple[str, str]:
@@ -36,9 +37,10 @@ def with_std(value: float, std: float) -> tuple[str, str]:
     largest = max(abs(value), std)
     if 1e-3 <= largest < 1e5 and last >= -7:
         return tuple(_signed(f"{x:.{max(0, -last)}f}") for x in (value, std))  # type: ignore[return-value]
-    power = math.floor(math.log10(largest))
+    power = max(math.floor(math.log10(largest)), -300)
     decimals = min(max(0, power - last), 9)
-    return _powered(value, power, decimals), _powered(std, power, decimals)
+    texts = (f"{_signed(f'{x / 10.0**power:.{decimals}f}')}·10{raised(power)}" for x in (value, std))
+    return tuple(texts)  # type: ignore[return-value]
 
 
 def percent(fraction: float) -> str:
@@ -46,12 +48,14 @@ def percent(fraction: float) -> str:
     if not math.isfinite(fraction):
         return number(fraction)
     share = 100 * fraction
-    return f"{_signed(f'{share:.0f}' if abs(share) >= 100 else f'{share:.1f}' if abs(share) >= 1 else f'{share:.2g}')} %"
+    decimals = 0 if abs(share) >= 100 else 1
+    return (_signed(f"{share:.{decimals}f}") if abs(share) >= 1 else number(share, 2)) + "\u00a0%"
 
 
-def _powered(value: float, power: int, decimals: int) -> str:
-    return f"{_signed(f'{value / 10.0**power:.{decimals}f}')}·10{str(power).translate(_RAISED)}"
+def raised(power: int) -> str:
+    """Return an exponent."""
+    return str(power).translate(_RAISED)
 
 
 def _signed(text: str) -> str:
-    return text.replace("-", _MINUS)
+    return text.replace("-", _MINUS) if text.strip("-0.") else text.lstrip("-")

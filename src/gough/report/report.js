@@ -18,7 +18,7 @@
   // -- pictures in three dimensions ---------------------------------------------------------------------------------
 
   const INK = { body: ["#3d4a59", "#93a1b1"], slide: ["#5d6b7a", "#d3dae1"], rod: ["#5d6b7a", "#b4bfca"], base: ["#7d8894", "#b9c2cc"] };
-  const WIDTH = { body: 0.026, slide: 0.014, rod: 0.012, base: 0.014 };
+  const WIDTH = { body: 0.03, slide: 0.019, rod: 0.013, base: 0.016 };
 
   class Scene {
     constructor(figure) {
@@ -75,7 +75,7 @@
         const [x, y] = this.project(k & 1 ? high[0] : low[0], k & 2 ? high[1] : low[1], k & 4 ? high[2] : low[2]);
         left = Math.min(left, x); right = Math.max(right, x); top = Math.min(top, y); bottom = Math.max(bottom, y);
       }
-      const margin = this.moving ? 0.86 : 0.74;
+      const margin = this.moving ? 0.92 : 0.74;
       this.zoom = margin * Math.min(this.width / Math.max(right - left, 1e-6), this.height / Math.max(bottom - top, 1e-6));
       this.shift = [this.width / 2 - this.zoom * (left + right) / 2, this.height / 2 - this.zoom * (top + bottom) / 2];
     }
@@ -144,15 +144,15 @@
       const items = [];
       for (const [ring, kind] of source.plates) items.push([ring.reduce((s, i) => s + seen[i][2], 0) / ring.length, () => {
         const platform = kind === "platform";
-        this.polygon(ring.map((i) => seen[i]), platform ? "rgba(31,111,235,.28)" : "rgba(110,123,138,.16)", platform ? "#1f6feb" : "#7d8894", platform ? 2 : 1.4);
+        this.polygon(ring.map((i) => seen[i]), platform ? "rgba(31,111,235,.28)" : "rgba(110,123,138,.09)", platform ? "#1f6feb" : "#a4aeb9", platform ? 2 : 1.2);
       }]);
       for (const [a, b, kind] of source.links) items.push([(seen[a][2] + seen[b][2]) / 2, () => {
         const width = Math.max(WIDTH[kind] * unit * (seen[a][3] + seen[b][3]) / 2, 1.6);
         this.line(seen[a], seen[b], INK[kind][0], width);
         this.line(seen[a], seen[b], INK[kind][1], width * 0.6);
       }]);
-      for (const [i, kind] of source.dots) items.push([seen[i][2] + 0.02, () => this.disc(seen[i], (kind === "motor" ? 0.021 : 0.0125) * unit * seen[i][3], kind === "motor" ? "#e07b1a" : "#f4f6f8", kind === "motor" ? "#9c4f06" : "#3d4a59")]);
-      items.push([seen[source.tool][2] + 0.03, () => this.disc(seen[source.tool], 0.012 * unit * seen[source.tool][3], "#1f6feb", "#fff")]);
+      for (const [i, kind] of source.dots) items.push([seen[i][2] + 0.08 * unit, () => this.disc(seen[i], (kind === "motor" ? 0.021 : 0.0125) * unit * seen[i][3], kind === "motor" ? "#e07b1a" : "#f4f6f8", kind === "motor" ? "#9c4f06" : "#3d4a59")]);
+      items.push([seen[source.tool][2] + 0.1 * unit, () => this.disc(seen[source.tool], 0.012 * unit * seen[source.tool][3], "#1f6feb", "#fff")]);
       this.way(this.path, "rgba(31,111,235,.45)", 1.2);
       items.sort((p, q) => p[0] - q[0]).forEach((item) => item[1]());
       source.triad.forEach((i, k) => this.line(seen[source.tool], seen[i], ["#d64545", "#2f9e58", "#1f6feb"][k], 2));
@@ -268,7 +268,7 @@
     return { xs, ys };
   };
   const steps = (low, high, count) => {
-    const rough = (high - low) / count, power = 10 ** Math.floor(Math.log10(rough)), step = [1, 2, 5, 10].find((f) => f * power >= rough * 0.999) * power, marks = [];
+    const rough = (high - low) / count, power = 10 ** Math.floor(Math.log10(rough)), step = power * [1, 2, 5, 10].reduce((a, b) => (Math.abs(Math.log(b * power / rough)) < Math.abs(Math.log(a * power / rough)) ? b : a)), marks = [];
     for (let k = Math.ceil(low / step - 1e-9); k * step <= high + 1e-9 * step; k++) marks.push(k * step);
     return [marks, Math.max(0, -Math.floor(Math.log10(step) + 1e-9))];
   };
@@ -305,7 +305,7 @@
     fine(share) { return this.range[0] + share * (this.range[1] - this.range[0]); }
 
     point(e) {
-      this.curves ||= [...this.svg.querySelectorAll(".window path")].map(pointsOf);
+      this.curves ||= [...this.svg.querySelectorAll(".window path:not(.skipped)")].map(pointsOf);
       const share = this.place(e), wanted = this.fine(share), { xs } = this.curves[0];
       let a = 0, b = xs.length - 1;
       while (b - a > 1) { const m = (a + b) >> 1; xs[m] < wanted ? (a = m) : (b = m); }
@@ -338,7 +338,7 @@
       const at = (fine) => this.start + (this.end - this.start) * fine / FINE, [low, high] = [at(from), at(to)];
       this.foot.replaceChildren();
       const [marks, digits] = steps(low, high, 6);
-      for (const mark of marks) make("text", { class: "tick middle", x: this.left + this.width * (mark - low) / (high - low), y: this.level }, this.foot).textContent = mark.toFixed(digits);
+      marks.forEach((mark, k) => make("text", { class: "tick middle", x: this.left + this.width * (mark - low) / (high - low), y: this.level }, this.foot).textContent = mark.toFixed(digits) + (k === marks.length - 1 ? " s" : ""));
     }
   }
 

@@ -51,7 +51,8 @@ def render(model: Model, identification: Identification, *,
     _check_robot(model, identification)
     environment = Environment(loader=PackageLoader("gough", "report"), autoescape=True, undefined=StrictUndefined,
                               trim_blocks=True, lstrip_blocks=True)
-    environment.filters |= {"percent": percent, "unit": unit, "number": number, "dotted": dotted}
+    environment.filters |= {"percent": percent, "unit": unit, "number": number, "dotted": dotted,
+                            "joined": lambda text: text.replace(" %", "\u00a0%")}
     script, style = (resources.files("gough.report").joinpath(name).read_text(encoding="utf-8")
                      for name in ("report.js", "report.css"))
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
@@ -102,7 +103,7 @@ def _content(model: Model, result: Identification) -> dict[str, Any]:
         "structure": figures.singular_value_chart(result.base),
         "notes": [*dict.fromkeys([*result.notes, *estimate.notes])],
         "comparison": tables.comparison_table(answers) if len(answers) > 1 else None,
-        "comparison_chart": figures.comparison_chart(estimate, answers) if len(answers) > 1 else "",
+        "comparison_charts": figures.comparison_charts(estimate, answers) if len(answers) > 1 else [],
         "certificates": [(name, box) for name, box in result.enclosures.items()],
         "settings": tables.setting_rows(result.settings), "scenes": scenes,
         "data": {"scenes": scenes, "correlation": figures.correlation_data(estimate)},
@@ -130,7 +131,7 @@ def _verdict(result: Identification) -> dict[str, Any]:
         "prediction_colour": {"good": "good", "fair": "warn", "poor": "bad"}.get(v.predicts, "open"),
         "overall": percent(overall), "worst": percent(float(v.relative[worst])), "worst_row": v.rows[worst],
         "tested": tested, "numerics": "Numerics fine" if v.numerics else "Numerics doubtful",
-        "numerics_colour": "bad" if not v.numerics else "warn" if poor or pairs else "good",
+        "numerics_colour": "good" if v.numerics else "bad",
         "condition": number(e.condition_number, 3), "poor": poor, "pairs": pairs,
         "doubts": list(dict.fromkeys(v.doubts)), "sentence": v.verdict,
     }

@@ -75,10 +75,11 @@ def _frame_of(points: FloatArray) -> tuple[FloatArray, float]:
 def _view(points: FloatArray) -> list[float]:
     """Return azimuth and elevation to look from: a planar robot is seen nearly face on. [rad]"""
     centred = points - points.mean(axis=0)
-    _, values, axes = np.linalg.svd(centred, full_matrices=False)
-    if values[2] > 0.02 * values[0]:
+    moments, axes = np.linalg.eigh(centred.T @ centred)
+    spread = np.sqrt(np.maximum(moments, 0.0))  # ascending
+    if spread[0] > 0.02 * spread[2] or spread[1] <= 0.02 * spread[2]:
         return [-1.0, 0.3]
-    normal = axes[2]
+    normal = axes[:, 0]
     if abs(normal[2]) > 0.7:
         return [-1.2, 1.1]
     if normal[1] > 0 or (normal[1] == 0 and normal[0] < 0):

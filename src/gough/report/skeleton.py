@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from scipy.interpolate import Akima1DInterpolator
@@ -79,7 +80,7 @@ def skeleton(model: Model, q: FloatArray) -> Skeleton:
             ring = _around(np.stack([found[k][0] for k in corners]))
             plates.append((tuple(corners[k] for k in ring), "base" if body == BASE else "platform"))
         elif body == BASE:
-            links |= {(a, b): "base" for a, b in zip(corners[:-1], corners[1:])}
+            links |= {(a, b): "base" for a, b in pairwise(corners)}
         else:
             links |= {(members[0], k): "body" for k in members[1:]}
     dots: dict[int, str] = {}
@@ -101,7 +102,8 @@ def skeleton(model: Model, q: FloatArray) -> Skeleton:
             dots.setdefault(k, "joint")
     tool = index(model.load_body, np.zeros(3))
     return Skeleton(points=np.stack(found, axis=1), links=tuple((a, b, kind) for (a, b), kind in links.items()),
-                    plates=tuple(plates), dots=tuple(dots.items()), tool=tool, turn=rotations[:, place[model.load_body]])
+                    plates=tuple(plates), dots=tuple(dots.items()), tool=tool,
+                    turn=rotations[:, place[model.load_body]])
 
 
 def _anchors(mechanism: Mechanism) -> dict[str, list[FloatArray]]:
@@ -150,8 +152,9 @@ def frames(model: Model, time: FloatArray, q: FloatArray) -> tuple[FloatArray, F
     steps = np.linalg.norm(np.diff(rough.points, axis=0), axis=2).max(axis=1) / np.maximum(np.diff(times), 1e-9)
     fastest = float(np.quantile(steps, 0.95)) / max(rough.size, 1e-12)  # [1/s]
     step = min(max(STRIDE / max(fastest, 1e-12), 0.005), 0.1)
-    count = int(min(max((time[-1] - time[0]) / step, 24), FRAMES))
-    chosen = np.linspace(time[0], min(time[-1], time[0] + max(count * step, 0.5)), count)
+    length = float(time[-1] - time[0])
+    count = int(min(max(length / step + 1, 24), FRAMES))
+    chosen = np.linspace(time[0], time[0] + min(length, max((FRAMES - 1) * step, 0.5)), count)
     knots = thin(time, (chosen[1] - chosen[0]) / 2)
     return chosen, np.asarray(Akima1DInterpolator(time[knots], q[knots], method="makima")(chosen))
 

@@ -56,10 +56,11 @@ def parameter_rows(model: Model, identification: Identification) -> list[Row]:
     for i, name in enumerate(estimate.parameters):
         value, std = float(estimate.values[i]), float(estimate.std[i])
         share = float(estimate.relative_std[i])
-        remarks = [f"poorly known: the 95 % interval is {number(interval[i, 0], 3)} to {number(interval[i, 1], 3)}"
+        remarks = [f"poorly known, 95\u00a0%: {number(interval[i, 0], 2)} to {number(interval[i, 1], 2)}"
                    ] if share > POOR else []
         if i in alike:
-            remarks.append("hard to tell from " + ", ".join(alike[i][:3]) + (" and others" if len(alike[i]) > 3 else ""))
+            others = " and others" if len(alike[i]) > 3 else ""
+            remarks.append(f"hard to tell from {', '.join(alike[i][:3])}{others}")
         remarks += [f"outside the bounds of {label}" for label, box in identification.enclosures.items()
                     if name in box.parameters and not box[name][0] <= value <= box[name][1]]
         texts = with_std(value, std)
@@ -90,9 +91,11 @@ def _prior(model: Model, identification: Identification) -> dict[str, str]:
 
 def gain_rows(model: Model, identification: Identification) -> list[dict[str, str]]:
     """Return drive gains: identified ones with their deviation, or those taken from the robot file."""
+    gains = {joint: {"value": value} for joint, value in identification.nominal_gains.items()}
+    gains |= identification.drive_gains
     rows = []
-    for joint, figures in identification.drive_gains.items():
-        nominal = model.mechanism.joint(joint).gain
+    for joint in (name for name in model.mechanism.actuated if name in gains):
+        figures, nominal = gains[joint], model.mechanism.joint(joint).gain
         value, std = with_std(figures["value"], figures.get("std", 0.0))
         rows.append({
             "name": joint, "value": value, "std": std if "std" in figures else "as given",
@@ -115,7 +118,7 @@ def residual_rows(identification: Identification) -> list[dict[str, Any]]:
         if tested and row in v.rows:
             k = v.rows.index(row)
             entry |= {"unseen": number(float(v.rms[k]), 3), "unseen_relative": percent(float(v.relative[k])),
-                      "white": "–" if np.isnan(v.whiteness[k]) else f"{v.whiteness[k]:.1g}"}
+                      "white": "< 10⁻⁶" if v.whiteness[k] < 1e-6 else number(float(v.whiteness[k]), 2)}
         rows.append(entry)
     return rows
 
@@ -135,8 +138,13 @@ def quality_table(identification: Identification) -> tuple[list[str], list[tuple
     """Return recordings and, for each figure of data quality, its values."""
     recordings = list(identification.quality)
     names = dict.fromkeys(name for figures in identification.quality.values() for name in figures)
-    return recordings, [(name, [number(float(identification.quality[r][name]), 3) if name in identification.quality[r]
-                                else "–" for r in recordings]) for name in names]
+    return recordings, [(name, [_figure(identification.quality[r].get(name)) for r in recordings]) for name in names]
+
+
+def _figure(value: float | None) -> str:
+    if value is None:
+        return "–"
+    return f"{value:.0f}" if value == round(value) and abs(value) < 1e9 else number(float(value), 3)
 
 
 def comparison_table(results: Mapping[str, Estimate | Enclosure]) -> dict[str, Any]:
@@ -162,9 +170,10 @@ def _answer(result: Estimate | Enclosure, name: str) -> str:
 
 def regroupings(identification: Identification) -> list[tuple[str, str]]:
     """Return the base parameters that stand for more than one standard parameter, with their formulas."""
-    base = identification.base
+    base, kept = identification.base, identification.estimate.parameters
     heads = {name: base.standard[i] for name, i in zip(base.names, base.independent)}
-    return [(name, formula) for name, formula in base.regrouping().items() if formula != heads[name]]
+    return [(name, formula) for name, formula in base.regrouping().items()
+            if name in kept and formula != heads[name]]
 
 
 def setting_rows(settings: Mapping[str, Any]) -> list[tuple[str, str]]:

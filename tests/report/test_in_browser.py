@@ -1,0 +1,175 @@
+"""The report in a real browser: it opens without a word, moves, zooms, reads out and prints."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from gough.report import write_report
+
+sys.path.insert(0, str(Path(__file__).parent))
+from browser import CHROMIUM, Browser
+from examples import hostile, result, robot
+
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed")
+PICTURE = "document.querySelector('[data-scene=robot] canvas').toDataURL()"
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    opened = Browser(tmp_path_factory.mktemp("chromium") / "profile")
+    yield opened
+    opened.close()
+
+
+@pytest.fixture(scope="module")
+def reports(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("reports")
+    for name in ("five_bar", "serial6", "redundant", "palida"):
+        write_report(robot(name), result(name), folder / f"{name}.html")
+    write_report(robot("five_bar"), hostile(), folder / "hostile.html")
+    return folder
+
+
+@pytest.mark.parametrize("name", ["palida", "serial6", "redundant", "five_bar"])
+def test_it_opens_silently_and_shows_everything(browser: Browser, reports: Path, name: str) -> None:
+    browser.open(reports / f"{name}.html")
+    assert browser.complaints == []
+    assert browser.requests == [(reports / f"{name}.html").as_uri()]
+    sizes = browser.run("[...document.querySelectorAll('table, svg.chart, canvas')].map(e => e.getBoundingClientRect())"
+                        ".filter(r => r.width < 20 || r.height < 6).length")
+    assert sizes == 0
+    assert browser.run("document.querySelectorAll('svg.effort').length") == 2 * len(robot(name).rows)
+    assert browser.run("document.querySelectorAll('table.parameters tbody tr').length") == len(result(name).estimate)
+    assert browser.run("document.documentElement.scrollWidth <= innerWidth")
+    colours = browser.run("""(() => { const c = document.querySelector('[data-scene=robot] canvas');
+        const d = c.getContext('2d').getImageData(0, 0, c.width, c.height).data, seen = new Set();
+        for (let i = 0; i < d.length; i += 40) if (d[i + 3] > 200) seen.add((d[i] << 16) | (d[i + 1] << 8) | d[i + 2]);
+        return seen.size; })()""")
+    assert colours > 20
+
+
+def test_the_animation_moves_until_it_is_paused(browser: Browser, reports: Path) -> None:
+    browser.open(reports / "palida.html")
+    pictures, times = [], []
+    for _ in range(3):
+        browser.wait(0.25)
+        pictures.append(browser.run(PICTURE))
+        times.append(browser.run("document.querySelector('output').textContent"))
+    assert len(set(pictures)) == len(set(times)) == 3
+    browser.run("document.querySelector('.play').click()")
+    still = browser.run(PICTURE)
+    browser.wait(0.3)
+    assert browser.run(PICTURE) == still
+    browser.run("document.querySelector('.play').click()")
+    browser.wait(0.3)
+    assert browser.run(PICTURE) != still
+
+
+def test_the_slider_shows_the_robot_at_its_time(browser: Browser, reports: Path) -> None:
+    browser.open(reports / "palida.html")
+    pictures = []
+    for value in (0, 500, 0):
+        browser.run(f"(() => {{ const s = document.querySelector('input'); s.value = {value};"
+                    "s.dispatchEvent(new Event('input')); })()")
+        pictures.append(browser.run(PICTURE))
+    assert pictures[0] == pictures[2] != pictures[1]
+    assert browser.run("document.querySelector('output').textContent") == "0.00 s"
+
+
+def test_the_picture_turns_with_the_mouse(browser: Browser, reports: Path) -> None:
+    browser.open(reports / "five_bar.html")
+    browser.run("document.querySelector('.play').click()")
+    before = browser.run(PICTURE)
+    drag(browser, "[data-scene=robot] canvas", 0.3, 0.6)
+    assert browser.run(PICTURE) != before
+
+
+def test_an_effort_picture_is_read_and_zoomed(browser: Browser, reports: Path) -> None:
+    browser.open(reports / "five_bar.html")
+    fit = result("five_bar").fits[1]  # held-out recordings come first
+    note = "document.querySelector('svg.effort .note').textContent"
+    usual = browser.run(note)
+    move(browser, "svg.effort .window", 0.4)
+    words = browser.run(note).replace("−", "-")
+    time, measured, predicted, residual = (float(x) for x in re.findall(r"-?\d+\.?\d*", words))
+    k = int(np.abs(fit.time - time).argmin())
+    assert abs(fit.time[k] - time) < 2e-3
+    reach = np.ptp(fit.measured[:, 0])
+    assert measured == pytest.approx(fit.measured[k, 0], abs=3e-3 * reach)
+    assert predicted == pytest.approx(fit.predicted[k, 0], abs=3e-3 * reach)
+    assert residual == pytest.approx(fit.measured[k, 0] - fit.predicted[k, 0], abs=3e-3 * reach)
+    drag(browser, "svg.effort .window", 0.25, 0.5)
+    boxes = ("[...document.querySelectorAll('.efforts')].map(g => [...g.querySelectorAll('.window')]"
+             ".map(w => w.getAttribute('viewBox')))")
+    zoomed, other = browser.run(boxes)
+    assert len(set(zoomed)) == 1  # both motors of the recording together
+    start, _, width, _ = (float(x) for x in zoomed[0].split())
+    assert (start, width) == pytest.approx((1000, 1000), abs=20)
+    assert set(other) == {"0 0 4000 1000"}
+    ticks = browser.run("[...document.querySelectorAll('svg.effort .x-ticks')][0].textContent")
+    assert ticks.startswith("0.5")
+    browser.run("document.querySelector('svg.effort').dispatchEvent(new MouseEvent('dblclick', {bubbles: true}))")
+    assert set(browser.run(boxes)[0]) == {"0 0 4000 1000"}
+    browser.run("document.querySelector('svg.effort').dispatchEvent(new PointerEvent('pointerleave'))")
+    assert browser.run(note) == usual
+
+
+def test_pointing_at_the_correlation_reads_it(browser: Browser, reports: Path) -> None:
+    browser.open(reports / "five_bar.html")
+    estimate = result("five_bar").estimate
+    p = len(estimate)
+    browser.run(f"""(() => {{ const m = document.querySelector('.correlation');
+        const [margin, cell] = m.dataset.cell.split(' ').map(Number);
+        const at = new DOMPoint(margin + 0.5 * cell, ({p} - 0.5) * cell).matrixTransform(m.getScreenCTM());
+        m.dispatchEvent(new PointerEvent('pointermove', {{clientX: at.x, clientY: at.y}})); }})()""")
+    text = browser.run("document.querySelector('.readout').textContent").replace("−", "-")
+    assert text == f"{estimate.parameters[-1]} and {estimate.parameters[0]}: {estimate.correlation[-1, 0]:.3f}"
+
+
+def test_it_prints_with_everything_open(browser: Browser, reports: Path, tmp_path: Path) -> None:
+    browser.open(reports / "serial6.html")
+    browser.run("document.querySelectorAll('details').forEach(d => { d.open = false; })")
+    browser.run("addEventListener('beforeprint', () => { window.open_on_paper = "
+                "[...document.querySelectorAll('details')].every(d => d.open); })")
+    browser.pdf(tmp_path / "report.pdf")
+    content = (tmp_path / "report.pdf").read_bytes()
+    assert content.startswith(b"%PDF")
+    assert 3 <= len(re.findall(rb"/Type\s*/Page\b", content)) <= 20
+    assert browser.run("window.open_on_paper")
+    assert browser.run("[...document.querySelectorAll('details')].every(d => !d.open)")
+    assert browser.complaints == []
+
+
+def test_hostile_names_do_nothing(browser: Browser, reports: Path) -> None:
+    browser.open(reports / "hostile.html")
+    browser.wait(0.2)
+    assert browser.run("typeof window.hacked") == "undefined"
+    assert browser.run("document.querySelectorAll('img').length") == 0
+    assert browser.complaints == []
+
+
+def centre(browser: Browser, selector: str) -> dict[str, float]:
+    box: dict[str, float] = browser.run(
+        f"(() => {{ const e = document.querySelector('{selector}'); e.scrollIntoView({{block: 'center'}});"
+        "const r = e.getBoundingClientRect(); return {x: r.x, y: r.y, width: r.width, height: r.height}; })()")
+    return box
+
+
+def move(browser: Browser, selector: str, share: float, kind: str = "mouseMoved", **more: object) -> None:
+    box = centre(browser, selector)
+    browser.call("Input.dispatchMouseEvent", type=kind, x=box["x"] + share * box["width"],
+                 y=box["y"] + 0.5 * box["height"], **more)
+
+
+def drag(browser: Browser, selector: str, start: float, end: float) -> None:
+    move(browser, selector, start)
+    move(browser, selector, start, "mousePressed", button="left", clickCount=1)
+    move(browser, selector, (start + end) / 2, button="left", buttons=1)
+    move(browser, selector, end, button="left", buttons=1)
+    move(browser, selector, end, "mouseReleased", button="left", clickCount=1)

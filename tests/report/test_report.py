@@ -1,0 +1,363 @@
+"""The report says what the result says, needs nothing but itself, and lets no name out of its text."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gough.engine import random_motion
+from gough.errors import InvalidInput, OutputError
+from gough.estimation.estimate import GAIN
+from gough.excitation import design
+from gough.identification import Fit
+from gough.mechanism import bundled_robots
+from gough.report import write_report
+from gough.report.charts import FINE, TALL, Plot
+from gough.report.figures import amplitude_density, extremes
+from gough.report.numbers import number, percent, unit, with_std
+from gough.report.report import render
+from gough.report.skeleton import frames, skeleton
+from gough.trajectory import circle
+
+sys.path.insert(0, str(Path(__file__).parent))
+from examples import HOSTILE, hostile, motion, result, robot
+
+KINDS = ["five_bar", "palida", "serial6", "redundant", "h4", "orthoglide"]
+SECTIONS = ["verdict", "parameters", "prediction", "residuals", "correlation", "comparison", "experiment", "essential"]
+
+
+class Page(HTMLParser):
+    """Elements of a page with their attributes, the text of its cells, and the contents of its scripts."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.rows: list[tuple[str, list[str]]] = []
+        self.tables: list[list[tuple[str, list[str]]]] = []
+        self.scripts: list[str] = []
+        self.text = ""
+        self._open: list[str] = []
+        self.feed(html)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = dict(attrs)
+        self.elements.append((tag, given))
+        if tag == "script":
+            self.scripts.append("")
+        if tag == "table":
+            self.tables.append([])
+        if tag == "tr":
+            self.tables[-1].append((given.get("class") or "", []))
+        if tag in ("td", "th"):
+            self.tables[-1][-1][1].append("")
+        if tag not in ("meta", "wbr", "br", "input"):
+            self._open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        while self._open and self._open.pop() != tag:
+            pass
+
+    def handle_data(self, data: str) -> None:
+        if "script" in self._open:
+            self.scripts[-1] += data
+        elif "style" not in self._open:
+            self.text += data
+            if self._open and {"td", "th"} & set(self._open):
+                self.tables[-1][-1][1][-1] += data
+
+
+def value_of(text: str) -> float:
+    """Read a number the way a person does."""
+    plain = text.strip().replace("−", "-").replace("∞", "inf")
+    mantissa, _, power = plain.partition("·10")
+    raised = power.translate(str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "-0123456789"))
+    return float(mantissa) * 10.0 ** (int(raised) if raised else 0)
+
+
+@pytest.fixture(scope="module")
+def page() -> Page:
+    return Page(render(robot("five_bar"), result("five_bar")))
+
+
+# -- what it says ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_every_kind_of_robot_has_a_complete_report(name: str) -> None:
+    page = Page(render(robot(name), result(name)))
+    ids = {attributes["id"] for _, attributes in page.elements if attributes.get("id")}
+    assert set(SECTIONS) <= ids
+    classes = [str(attributes.get("class")) for _, attributes in page.elements]
+    assert classes.count("chart effort") == 2 * len(robot(name).rows)
+    assert sum(tag == "canvas" for tag, _ in page.elements) == 2
+
+
+def test_the_parameter_table_equals_the_estimate(page: Page) -> None:
+    estimate = result("five_bar").estimate
+    header, *rows = page.tables[0]
+    assert header[1][:3] == ["Parameter", "Value", "σ"]
+    assert [cells[0] for _, cells in rows] == list(estimate.parameters)
+    for (_, cells), value, std, name in zip(rows, estimate.values, estimate.std, estimate.parameters):
+        assert value_of(cells[1]) == pytest.approx(value, abs=0.06 * std), name
+        assert value_of(cells[2]) == pytest.approx(std, rel=0.06), name
+        low, high = (value_of(edge) for edge in cells[6].split("…"))
+        assert (low, high) == pytest.approx((value - 6 * std, value + 6 * std), rel=1e-3, abs=1e-3 * abs(value))
+
+
+def test_exactly_the_doubtful_parameters_are_marked(page: Page) -> None:
+    estimate = result("five_bar").estimate
+    named = {word.strip(",;:") for doubt in estimate.doubts for word in doubt.split()} & set(estimate.parameters)
+    assert {cells[0] for kind, cells in page.tables[0] if kind == "doubtful"} == named
+    assert named
+    assert named != set(estimate.parameters)
+
+
+def test_a_value_outside_its_guaranteed_bounds_is_marked() -> None:
+    good = result("five_bar")
+    box = good.enclosures["lp"]
+    moved = replace(box, lower=box.lower + 1e3, upper=box.upper + 1e3)
+    page = Page(render(robot("five_bar"), replace(good, enclosures={"lp": moved})))
+    assert all(kind == "doubtful" and "outside the bounds of lp" in cells[-1] for kind, cells in page.tables[0][1:])
+    assert page.text.count("the value is outside the box") == 2 * len(good.estimate)
+
+
+@pytest.mark.parametrize(("predicts", "numerics", "words", "colours"), [
+    ("good", True, ["Good prediction", "Numerics fine"], ["good", "good"]),
+    ("fair", True, ["Fair prediction", "Numerics fine"], ["warn", "good"]),
+    ("poor", False, ["Poor prediction", "Numerics doubtful"], ["bad", "bad"]),
+    ("not tested", True, ["Prediction not tested", "Numerics fine"], ["open", "good"]),
+])
+def test_the_verdict_comes_first_and_separates_prediction_from_numerics(
+        predicts: str, numerics: bool, words: list[str], colours: list[str]) -> None:
+    good = result("five_bar")
+    changed = replace(good, validation=replace(good.validation, predicts=predicts, numerics=numerics))
+    page = Page(render(robot("five_bar"), changed))
+    articles = [str(attributes["class"]) for tag, attributes in page.elements if tag == "article"]
+    assert articles == colours
+    places = [page.text.index(word) for word in (*words, "What deserves doubt", "Regroupings")]
+    assert places == sorted(places)
+
+
+def test_drive_gains_and_payload_have_their_own_tables() -> None:
+    good = result("orthoglide")
+    e = good.estimate
+    names = (*(f"leg{k}.q1{GAIN}" for k in (1, 2)), "payload.calibration.m", *e.parameters[3:])
+    values = np.concatenate([[2170.0, 2100.0, 1.9], e.values[3:]])
+    renamed = replace(e, parameters=names, values=values)
+    changed = replace(good, estimate=renamed, estimates={}, enclosures={}, nominal_gains={"leg3.q1": 2070.0})
+    page = Page(render(robot("orthoglide"), changed))
+    gains = next(table for table in page.tables if table[0][1][0] == "Motor")
+    assert [(cells[0], value_of(cells[1])) for _, cells in gains[1:]] == [
+        ("leg1.q1", 2170), ("leg2.q1", 2100), ("leg3.q1", 2070)]
+    assert gains[3][1][2] == "as given"
+    listed = [cells[0] for table in page.tables for _, cells in table]
+    assert listed.count("payload.calibration.m") == 1
+    assert not any(name.endswith(GAIN) for name in (cells[0] for _, cells in page.tables[0]))
+
+
+def test_regroupings_and_history_and_quality_and_settings_are_told(page: Page) -> None:
+    good = result("five_bar")
+    formulas = good.base.regrouping()
+    told = [name for name in good.estimate.parameters if name.endswith("R")]
+    assert told
+    for name in told:
+        assert formulas[name] in page.text
+    for words in (*good.history, *good.notes, "closure residual", "log0.csv", "recordings", "Gough 0."):
+        assert words.strip() in page.text
+
+
+def test_a_design_is_shown_with_its_trajectory() -> None:
+    path = circle(coordinates=("tool.x", "tool.y"), units=("m", "m"), center=(0.0, 0.4), plane=("tool.x", "tool.y"),
+                  radius=0.05, frequency=0.5)
+    page = Page(render(robot("five_bar"), result("five_bar"), trajectory=path))
+    assert "Reference trajectory" in page.text
+    assert "tool.x [m]" in page.text
+    found = design(robot("five_bar"), harmonics=2, starts=1, iterations=15, samples=60)
+    page = Page(render(robot("five_bar"), result("five_bar"), design=found))
+    for name in found.active:
+        assert name in page.text
+    assert "Reference trajectory" in page.text
+    limits = next(table for table in page.tables if table[0][1][0] == "Limit")
+    assert [value_of(cells[1].removesuffix("\u00a0%")) / 100 for _, cells in limits[1:]] == pytest.approx(
+        found.usage.tolist(), abs=1e-3)
+
+
+def test_a_result_without_recordings_still_has_a_report() -> None:
+    page = Page(render(robot("five_bar"), replace(result("five_bar"), fits=(), estimates={}, enclosures={})))
+    assert not any(tag == "canvas" for tag, _ in page.elements)
+    assert "Parameters" in page.text
+
+
+def test_one_parameter_without_noise_and_one_sample_are_enough() -> None:
+    good = result("five_bar")
+    single = good.estimate.select(good.estimate.parameters[:1])
+    exact = replace(single, covariance=np.zeros((1, 1)))
+    short = Fit(label="identification: x", held_out=False, time=good.fits[0].time[:1], q=good.fits[0].q[:1],
+                measured=good.fits[0].measured[:1], predicted=good.fits[0].predicted[:1])
+    page = Page(render(robot("five_bar"), replace(good, estimate=exact, estimates={"a": exact, "b": exact},
+                                                  enclosures={}, fits=(short,))))
+    assert page.tables[0][1][1][0] == single.parameters[0]
+
+
+# -- that it needs nothing and lets nothing out ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_the_file_is_light_and_refers_to_nothing_outside(name: str) -> None:
+    html = render(robot(name), result(name))
+    page = Page(html)
+    assert len(html) < 700_000
+    for tag, attributes in page.elements:
+        assert tag not in ("link", "img", "iframe", "object", "embed", "base"), tag
+        assert not {"src", "srcset", "action", "data"} & set(attributes)
+        assert (attributes.get("href") or "#").startswith("#")
+        assert not any(key.startswith("on") for key in attributes)
+    style = html[html.index("<style>"):html.index("</style>")]
+    assert "url(" not in style
+    assert "@import" not in style
+    policy = next(a["content"] for _, a in page.elements if a.get("http-equiv") == "Content-Security-Policy")
+    assert str(policy).startswith("default-src 'none'")
+
+
+def test_hostile_names_stay_text() -> None:
+    html = render(robot("five_bar"), hostile())
+    page = Page(html)
+    assert sum(tag == "script" for tag, _ in page.elements) == 2
+    assert not any(tag == "img" for tag, _ in page.elements)
+    assert "window.hacked" in page.text
+    data = json.loads(page.scripts[0])
+    assert data["correlation"]["names"][0] == f"{HOSTILE}.m"
+    assert "hacked" not in page.scripts[1]
+
+
+def test_the_same_result_gives_the_same_bytes(tmp_path: Path) -> None:
+    for name in ("a.html", "b.html"):
+        write_report(robot("five_bar"), result("five_bar"), tmp_path / name)
+    assert (tmp_path / "a.html").read_bytes() == (tmp_path / "b.html").read_bytes()
+
+
+def test_a_result_of_another_robot_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match="the result is of 'five_bar', the model of 'serial6'"):
+        write_report(robot("serial6"), result("five_bar"), tmp_path / "a.html")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_missing_folder_is_told(tmp_path: Path) -> None:
+    with pytest.raises(OutputError, match="cannot write"):
+        write_report(robot("five_bar"), result("five_bar"), tmp_path / "nowhere" / "a.html")
+
+
+# -- its parts ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", [name for name, _ in bundled_robots()])
+def test_links_and_plates_of_the_picture_are_rigid(name: str) -> None:
+    model = robot(name)
+    q = random_motion(model, 20, seed=3).q
+    drawn = skeleton(model, q)
+    assert drawn.links
+    origins = model.kinematics.body_poses(q)[1]
+    bodies = [body.name for body in model.mechanism.bodies]
+    motors = drawn.points[:, [k for k, kind in drawn.dots if kind == "motor"]]
+    for joint in model.mechanism.joints:
+        if joint.actuated and joint.kind == "revolute":  # it turns about its child's origin
+            gap = np.linalg.norm(motors - origins[:, [bodies.index(joint.child)]], axis=2).max(axis=0)
+            assert gap.min() < 1e-6 * drawn.size, joint.name
+    assert 0 < motors.shape[1] <= len(model.actuated)
+    rigid = [(a, b) for a, b, kind in drawn.links if kind in ("body", "rod")]
+    rigid += [pair for ring, _ in drawn.plates for pair in zip(ring, (*ring[1:], ring[0]))]
+    for a, b in rigid:
+        length = np.linalg.norm(drawn.points[:, a] - drawn.points[:, b], axis=1)
+        assert np.ptp(length) < 1e-8 * drawn.size
+        assert length[0] > 1e-6 * drawn.size
+    reached = {k for a, b, _ in drawn.links for k in (a, b)} | {k for ring, _ in drawn.plates for k in ring}
+    assert {k for k, _ in drawn.dots} <= reached | {drawn.tool}
+
+
+def test_the_picture_of_a_five_bar_is_its_geometry() -> None:
+    model = robot("five_bar")
+    move = motion(model, 3, samples=20)
+    drawn = skeleton(model, move.q)
+    tool = move.q[:, [move.column("tool.x"), move.column("tool.y")]]
+    np.testing.assert_allclose(drawn.points[:, drawn.tool, :2], tool, atol=1e-12)
+    lengths = sorted(float(np.linalg.norm(drawn.points[0, a] - drawn.points[0, b])) for a, b, _ in drawn.links)
+    np.testing.assert_allclose(lengths, [0.2, 0.25, 0.25, 0.35, 0.35], atol=1e-9)
+
+
+def test_frames_follow_the_log_and_bridge_what_it_lacks() -> None:
+    model = robot("five_bar")
+    move = motion(model, 4, samples=2000)
+    keep = (np.arange(2000) % 200 > 60) | (np.arange(2000) < 2)
+    times, q = frames(model, move.time[keep], move.q[keep])
+    assert len(times) <= 160
+    assert times[0] == 0
+    truth = np.stack([np.interp(times, move.time, move.q[:, i]) for i in range(move.q.shape[1])], axis=1)
+    assert np.abs(q - truth).max() < 0.03 * np.ptp(move.q, axis=0).max()
+
+
+@given(st.floats(-1e7, 1e7), st.floats(1e-9, 1e6))
+def test_a_value_and_its_deviation_read_back(value: float, std: float) -> None:
+    first, second = with_std(value, std)
+    assert value_of(second) == pytest.approx(std, rel=0.06, abs=6e-10 * max(abs(value), std))
+    assert value_of(first) == pytest.approx(value, abs=0.06 * std + 6e-10 * abs(value))
+
+
+@given(st.floats(allow_nan=False, allow_infinity=False, min_value=-1e200, max_value=1e200))
+def test_a_number_reads_back(value: float) -> None:
+    assert value_of(number(value)) == pytest.approx(value, rel=6e-4, abs=1e-300)
+    assert value_of(percent(value).removesuffix("\u00a0%")) == pytest.approx(100 * value, rel=0.06, abs=1e-300)
+
+
+def test_numbers_and_units_are_written_as_people_do() -> None:
+    assert [number(x) for x in (0.0, -0.25, 1234567.0, np.inf, np.nan)] == ["0", "−0.2500", "1.235·10⁶", "∞", "–"]
+    assert with_std(-0.001, 3.0) == ("0.0", "3.0")
+    assert [unit(u) for u in ("kg m2", "N s/m", "1", "m/s2")] == ["kg m²", "N s/m", "", "m/s²"]
+
+
+def test_a_packed_curve_unpacks_to_its_points() -> None:
+    rng = np.random.default_rng(0)
+    x = np.sort(rng.uniform(0, 7, 300))
+    y = np.cumsum(rng.standard_normal(300))
+    segment = (x > 3).astype(int)
+    plot = Plot(left=0, top=0, width=1, height=1, x=(0, 7), y=(float(y.min()), float(y.max())))
+    d = re.search(r'd="([^"]+)"', plot.packed(x, y, segment, "c"))
+    assert d is not None
+    steps = [(int(a), int(b)) for a, b in re.findall(r"(-?\d+)[ ]?(-?\d+)", d[1])]
+    found = np.cumsum(steps, axis=0)
+    np.testing.assert_allclose(found[:, 0] * 7 / FINE, x, atol=0.6 * 7 / FINE)
+    np.testing.assert_allclose(y.max() - found[:, 1] * np.ptp(y) / TALL, y, atol=0.6 * np.ptp(y) / TALL)
+    assert d[1].count("m") == 2
+    assert len(d[1]) < 8 * 300
+
+
+def test_thinning_hides_no_spike() -> None:
+    rng = np.random.default_rng(0)
+    values = rng.standard_normal(10_000)
+    values[[1234, 7777]] = 9.0, -9.0
+    kept = extremes(values, 500)
+    assert {0, 1234, 7777, 9999} <= set(kept.tolist())
+    assert len(kept) <= 502
+    assert (np.diff(kept) > 0).all()
+
+
+def test_the_amplitude_density_of_noise_with_gaps_adds_up_to_its_variance() -> None:
+    rng = np.random.default_rng(0)
+    time = np.arange(20_000) * 1e-3
+    keep = (np.arange(20_000) % 700) > 250
+    noise = 0.4 * rng.standard_normal(20_000)
+    frequency, density = amplitude_density(time[keep], noise[keep])
+    # White noise of variance 0.16 has 0.16 over the 500 Hz below the Nyquist frequency.
+    np.testing.assert_allclose(density[frequency > 10], np.sqrt(0.16 / 500), rtol=0.25)
+    assert np.mean(density[frequency > 10] ** 2) == pytest.approx(0.16 / 500, rel=0.03)
+    tone = np.sin(2 * np.pi * 35.0 * time)
+    frequency, density = amplitude_density(time[keep], (noise + tone)[keep])
+    assert frequency[density.argmax()] == pytest.approx(35.0, rel=0.12)
