@@ -221,6 +221,8 @@ def test_other_bad_input_is_refused(five_bar: Model) -> None:
         simulate(five_bar, tour, values=np.zeros(3))
     with pytest.raises(InvalidInput, match="drive gains are"):
         simulate(five_bar, tour, gains=[1.0, -1.0])
+    with pytest.raises(InvalidInput, match="has no true ones"):
+        simulate(five_bar, tour, believed_gains=[1.0, 1.0])
     with pytest.raises(InvalidInput, match="dead band"):
         simulate(five_bar, tour, dead_band=0.0)
     with pytest.raises(InvalidInput, match="integrator steps"):

@@ -12,7 +12,7 @@ import numpy as np
 
 from gough.arrays import FloatArray
 from gough.virtual.mujoco_tree import build_mujoco
-from gough.virtual.plant import PlantSettings, Sample
+from gough.virtual.plant import PlantSettings, Sample, check_terms
 
 MujocoState = tuple[FloatArray, FloatArray]  # qpos and qvel, each (k, number of MuJoCo's joints)
 
@@ -26,6 +26,7 @@ class MujocoPlant:
 
     def __init__(self, settings: PlantSettings) -> None:
         model, mechanism = settings.model, settings.model.mechanism
+        check_terms(mechanism, "mujoco")
         self._settings = settings
         names = mechanism.standard.names
         step = settings.period / settings.substeps

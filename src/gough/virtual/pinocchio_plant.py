@@ -12,13 +12,11 @@ import pinocchio as pin
 from scipy.linalg.lapack import dposv, dsysv
 
 from gough.arrays import FloatArray
-from gough.errors import InvalidInput
 from gough.mechanism.types import Mechanism
 from gough.virtual.pinocchio_tree import Closures, build_tree, independent_rows
-from gough.virtual.plant import PlantSettings, Sample
+from gough.virtual.plant import OWN_TERMS, PlantSettings, Sample, check_terms
 
 TreeState = tuple[FloatArray, FloatArray]  # q and qd of all coordinates, each (k, n)
-KNOWN_TERMS = ("ia", "fv", "fs", "off", "k")
 
 
 class ConstrainedTree:
@@ -42,16 +40,13 @@ class ConstrainedTree:
     def __init__(self, mechanism: Mechanism, values: FloatArray, load: FloatArray, load_body: str,
                  dead_band: FloatArray, home: FloatArray) -> None:
         table = dict(zip(mechanism.standard.names, values.tolist()))
-        for joint in mechanism.joints:
-            for term in joint.terms:
-                if term not in KNOWN_TERMS:
-                    raise InvalidInput(f"the Pinocchio plant does not know the term '{term}' of joint '{joint.name}'")
+        check_terms(mechanism, "pinocchio")
         self._model, self.order, carried = build_tree(mechanism, table, load, load_body)
         self._data = self._model.createData()
         self._closures = Closures(mechanism, self._model, self.order, carried)
         names = [mechanism.coordinates[i] for i in self.order]
         self._rotor, self._viscous, self._coulomb, self._offset, self._spring = (
-            np.array([table.get(f"{name}.{term}", 0.0) for name in names]) for term in KNOWN_TERMS)
+            np.array([table.get(f"{name}.{term}", 0.0) for name in names]) for term in OWN_TERMS)
         self._band = np.maximum(dead_band[self.order], 1e-300)
         n = self._model.nv
         pin.computeJointJacobiansTimeVariation(self._model, self._data, home[self.order], np.zeros(n))

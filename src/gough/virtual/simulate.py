@@ -79,14 +79,18 @@ def simulate(model: Model | Mechanism, trajectory: Trajectory, *, controller: Co
     settings = PlantSettings(model=model, values=chi, load=load, dead_band=band, period=1 / rate, substeps=substeps)
     factory = _plant_factory(plant) if isinstance(plant, str) else plant
     law = _controller(controller, model, load[0]) if isinstance(controller, str) else controller
-    true_gains = _gains(model, gains)
-    believed = true_gains if believed_gains is None else _gains(model, believed_gains)
-    ratio = np.ones(len(model.actuated)) if true_gains is None or believed is None else true_gains / believed
+    true_gains = _file_gains(model) if gains is None else _gains(model, gains)
+    ratio = np.ones(len(model.actuated))  # effort the drive gives for an effort the controller asks for
+    if believed_gains is not None:
+        if true_gains is None:
+            raise InvalidInput(f"believed drive gains are given, but '{model.mechanism.name}' has no true ones; give "
+                               "gains as well")
+        ratio = true_gains / _gains(model, believed_gains)
     log = _run(settings, reference, factory(settings), law, actuator or IdealDrive(), ratio, feedback, every, progress)
     kept = slice(reference.lead, None, every)
     period = reference.period_samples
     return Simulation(
-        model=model, plant=plant if isinstance(plant, str) else type(plant).__name__, controller=law.name,
+        model=model, plant=plant if isinstance(plant, str) else getattr(plant, "__name__", "own"), controller=law.name,
         time=reference.motion.time[kept], reference=reference.motion.q[kept][:, list(model.actuated)], dead_band=band,
         gains=true_gains, payloads=payloads, period_samples=period // every if period and period % every == 0 else None,
         **log)
@@ -240,17 +244,17 @@ def _dead_band(model: Model, reference: Reference, dead_band: ArrayLike | None) 
     return band
 
 
-def _gains(model: Model, gains: ArrayLike | None) -> FloatArray | None:
-    """Return drive gains (a,), the robot file's by default; None if it has none."""
-    if gains is None:
-        found = [model.mechanism.joints[i].gain for i in model.actuated]
-        if any(g is None for g in found):
-            return None
-        gains = np.array(found, dtype=float)
+def _gains(model: Model, gains: ArrayLike) -> FloatArray:
     result = np.array(np.broadcast_to(np.asarray(gains, dtype=float), (len(model.actuated),)))
     if not (result > 0).all():
         raise InvalidInput(f"drive gains are {result.tolist()}, expected numbers above zero")
     return result
+
+
+def _file_gains(model: Model) -> FloatArray | None:
+    """Return the drive gains of the robot file, (a,), or None if a motor has none."""
+    found = [model.mechanism.joints[i].gain for i in model.actuated]
+    return None if any(gain is None for gain in found) else np.array(found, dtype=float)
 
 
 def _controller(name: str, model: Model, load: FloatArray) -> Controller:
