@@ -79,7 +79,7 @@ def prepare(model: Model, recordings: Sequence[Recording], base: BaseParameters,
     done = tuple(process(model, recording, processing).with_gains(vector) for recording in recordings)
     full = [regression(model, p, base) for p in done]
     if window is None:
-        window = _first_window(model, done, full)
+        window = 0.0 if all(p.parallel for p in done) else _first_window(model, done, full)
     parts = tuple(_kept(model, p, part, window) for p, part in zip(done, full))
     problem = parts[0] if len(parts) == 1 else concatenate(parts)
     return Experiment(base=base, processed=done, whole=tuple(full), parts=parts, problem=problem, window=window,
@@ -113,7 +113,7 @@ def _first_window(model: Model, processed: Sequence[Processed], parts: Sequence[
     try:
         problem = concatenate([replace(p, group=None, replicates=None) for p in parts])
         # Columns of payloads that none of these logs carries are zero; the rest is fitted without them.
-        used = problem.regressor.any(axis=(0, 1))
+        used = np.asarray(problem.regressor.any(axis=(0, 1)))
         problem = problem.select([name for name, there in zip(problem.parameters, used) if there])
         first = WeightedLeastSquares(uncertainty="white").fit(problem)
     except NotIdentifiable:
@@ -310,7 +310,7 @@ def currents_problem(model: Model, recordings: Sequence[Recording], loaded: Sequ
     experiment = Experiment(base=base, processed=tuple(done), whole=tuple(parts), parts=tuple(parts), problem=parts[0],
                             window=window or 0.0, gains={})
     if window is None:
-        window = _current_window(model, done, parts)
+        window = 0.0 if all(p.parallel for p in done) else _current_window(model, done, parts)
     parts = [_kept(model, p, part, window) for p, part in zip(done, parts)]
     count = len(recordings)
     units = _current_units((*recordings, *loaded), model)

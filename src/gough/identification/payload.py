@@ -97,6 +97,8 @@ def _load_regression(model: Model, processed: Processed, values: ArrayLike | Non
                     replicates=None if processed.replicates is None else processed.replicates - own)
     part = regression(model, alone, LOAD)
     assert part.time is not None
+    if processed.parallel:
+        return part
     keep = away_from_reversals(model, processed.motion, part.time, window, processed.dead_band)
     return part.take(np.flatnonzero(keep)) if keep.sum() >= 20 else part
 

@@ -18,7 +18,7 @@ from gough.regression import Regression
 from gough.signals.averaging import PeriodAverage, average_periods
 from gough.signals.checks import check_even
 from gough.signals.dead_band import position_noise, velocity_noise
-from gough.signals.decimation import decimate_regression
+from gough.signals.decimation import decimate_period, decimate_regression
 from gough.signals.filters import Derivatives, default_filters, differentiate, edge_samples
 from gough.signals.finding import Finding
 from gough.signals.frequency import best_cutoff, fourier_fit, lowpass_periodic
@@ -39,16 +39,18 @@ class Processing:
             `time`: zero-phase Butterworth on the actuated positions and central differences (BG13, P03).
             `raw`: central differences of what was recorded. `auto`: explicit if there are at least two periods.
         cutoff: Low-pass cut-off; from the data by default. [Hz]
-        decimation: Keep one of so many samples of regressor and effort (`time`); from the data by default.
-        dead_band: Velocity below which Coulomb terms are interpolated, for all joints; from the noise by default.
-            [m/s or rad/s]
+        decimation: Keep one of so many samples of regressor and effort, low-passed in parallel; from the data by
+            default (`time`), none of the periodic methods. Reversals of friction then need no window, but `cutoff`
+            should be well above rate / (2 decimation).
+        dead_band: Velocity below which Coulomb terms are interpolated, for all joints or by joint; from the noise by
+            default. [m/s or rad/s]
         harmonics, frequency: Of the implicit fit; the frequency [Hz] is that of the recorded period by default.
     """
 
     method: Method = "auto"
     cutoff: float | None = None
     decimation: int | None = None
-    dead_band: float | None = None
+    dead_band: float | Mapping[str, float] | None = None
     harmonics: int = 5
     frequency: float | None = None
 
@@ -91,6 +93,11 @@ class Processed:
 
     def __len__(self) -> int:
         return len(self.motion)
+
+    @property
+    def parallel(self) -> bool:
+        """Regressor and effort are low-passed in parallel over whole periods: reversals need no window."""
+        return self.average is not None and self.decimation > 1
 
     def with_gains(self, gains: FloatArray) -> Processed:
         """Return the same with currents turned into efforts by drive gains, (a,)."""
@@ -181,9 +188,9 @@ def _periodic(model: Model, recording: Recording, settings: Processing, method: 
     current = recording.effort is None
     return Processed(
         motion=motion, effort=average.effort, current=current, covariance=average.effort_covariance / average.count,
-        replicates=average.effort_periods, group=None, dead_band=band, method=method, cutoff=cutoff, decimation=1,
-        periods=average.count, payload=recording.payload, findings=recording.quality + average.findings,
-        source=recording.source,
+        replicates=average.effort_periods, group=None, dead_band=band, method=method, cutoff=cutoff,
+        decimation=settings.decimation or 1, periods=average.count, payload=recording.payload,
+        findings=recording.quality + average.findings, source=recording.source,
         quality=_quality(model, recording, motion, q) | {"position left out by the filter": float(residual.std())},
         average=average)
 
@@ -229,16 +236,22 @@ def independent_columns(model: Model, smooth: Derivatives) -> tuple[FloatArray, 
 
 def dead_band_of(model: Model, motion: Motion, noise: FloatArray, rate: float, cutoff: float,
                settings: Processing) -> FloatArray:
-    """Return three standard deviations of the velocity noise of each coordinate, carried through the closure."""
-    if settings.dead_band is not None:
-        if settings.dead_band < 0:
-            raise InvalidInput(f"the dead band is {settings.dead_band}; it must not be negative")
-        return np.full(len(model.mechanism.joints), settings.dead_band)
+    """Return the dead bands given, or three standard deviations of the velocity noise carried through the closure."""
+    given = settings.dead_band
+    names = model.mechanism.coordinates
+    if given is not None and not isinstance(given, Mapping):
+        given = dict.fromkeys(names, given)
+    for name, value in (given or {}).items():
+        if name not in names:
+            raise InvalidInput(f"dead band of '{name}', which is no joint{nearest(name, names)}")
+        if not value >= 0:
+            raise InvalidInput(f"the dead band is {value}; it must not be negative")
     part = model.loops.partitions["actuated"].independent
     speed = velocity_noise(noise[[model.actuated.index(i) for i in part]], rate, min(cutoff, 0.45 * rate))
     stride = max(1, len(motion) // 50)
     maps = model.kinematics.closure_map(motion.q[::stride], "actuated")
-    return np.asarray(3 * np.sqrt(((maps * speed) ** 2).sum(axis=2).max(axis=0)))
+    band = 3 * np.sqrt(((maps * speed) ** 2).sum(axis=2).max(axis=0))
+    return np.array([(given or {}).get(name, own) for name, own in zip(names, band.tolist())])
 
 
 def _quality(model: Model, recording: Recording, motion: Motion, q: FloatArray) -> dict[str, float]:
@@ -277,7 +290,8 @@ def regression(model: Model, processed: Processed, parameters: BaseParameters | 
         replicates = np.stack([model.collect(processed.motion.q, period) for period in replicates])
     problem = replace(problem, replicates=replicates, group=processed.group)
     if decimate and processed.decimation > 1:
-        problem = decimate_regression(problem, processed.decimation)
+        whole = decimate_regression if processed.average is None else decimate_period
+        problem = whole(problem, processed.decimation)
     return problem
 
 

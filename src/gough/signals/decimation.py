@@ -12,7 +12,7 @@ from itertools import pairwise
 from math import prod
 
 import numpy as np
-from scipy.signal import cheby1, firwin, kaiserord, sosfiltfilt
+from scipy.signal import cheby1, firwin, kaiserord, resample, sosfiltfilt
 
 from gough.arrays import FloatArray
 from gough.errors import InvalidInput
@@ -175,6 +175,33 @@ def decimate_regression(regression: Regression, factor: int) -> Regression:
             replicates=None if part.replicates is None
             else decimate(part.replicates.swapaxes(0, 1), factor).swapaxes(0, 1)))
     return _joined(parts)
+
+
+def decimate_period(regression: Regression, factor: int) -> Regression:
+    """Decimate the regression of exactly one period in parallel: an ideal low-pass at the new Nyquist frequency.
+
+    The DFTs of regressor, effort and replicates keep the harmonics of t // factor samples. Nothing is guessed at the
+    ends, and white noise stays white with 1 / factor of its covariance. A jump of friction and the jerk it causes stay
+    on both sides of the equation as long as positions were filtered well above the new Nyquist frequency.
+
+    Raises:
+        InvalidInput: Factor below 1, several groups, or less than two samples left.
+    """
+    _check_factor(factor)
+    if factor == 1:
+        return regression
+    t, left = len(regression), len(regression) // factor
+    if left < 2 or (regression.group is not None and len(np.unique(regression.group)) > 1):
+        raise InvalidInput(f"{t} samples cannot be decimated by {factor} as one period", samples=t)
+    cov, time, replicates = regression.covariance, regression.time, regression.replicates
+    if cov is not None:
+        cov = (cov[np.arange(left) * t // left] if cov.ndim == 3 else cov) * left / t
+    if time is not None:
+        time = time[0] + (time[1] - time[0]) * t / left * np.arange(left)
+    return replace(
+        regression, regressor=resample(regression.regressor, left), effort=resample(regression.effort, left),
+        covariance=cov, time=time, group=None if regression.group is None else regression.group[:left],
+        replicates=None if replicates is None else resample(replicates, left, axis=1))
 
 
 def decimate_regression_blocks(blocks: Iterable[Regression], factor: int,
