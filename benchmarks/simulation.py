@@ -19,9 +19,7 @@ from gough.mechanism import load_robot
 from gough.trajectory import Fourier
 from gough.virtual import simulate
 from gough.virtual.mujoco_tree import build_mujoco
-from gough.virtual.plant import friction_substeps
-from gough.virtual.reference import build_reference
-from gough.virtual.simulate import default_dead_band
+from gough.virtual.plant import count_substeps, friction_rate
 
 RATE = 1000.0  # [Hz]
 
@@ -76,10 +74,9 @@ def main() -> None:
     for name in ("palida", "orthoglide"):
         model = Model(load_robot(name))
         tour = excitation(model, 1.0, 0.7)
-        reference = build_reference(model, tour, RATE, 1, 0)
-        band = default_dead_band(model, reference)
-        substeps = friction_substeps(model, model.standard_values()[None], np.zeros((1, 10)), band,
-                                     reference.motion.q[::50], 1 / RATE)
+        run = simulate(model, tour, lead_in=0, periods=1)
+        rate = friction_rate(model, model.standard_values()[None], np.zeros((1, 10)), run.dead_band, run.q[0, ::50])
+        substeps = count_substeps(rate, 1 / RATE)
         for trials in (1, 8, 20, 64):
             speed, loop, rms = measure_ours(model, tour, trials, 2)
             print(f"{name:12s}{trials:8d}{substeps:10d}{speed:13.2f}{speed * trials:10.1f}{loop:12.1e}m{rms:11.1e}m")

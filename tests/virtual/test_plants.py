@@ -16,7 +16,7 @@ from gough.mechanism.types import Body, Joint, Mechanism, Placement
 from gough.virtual import GoughPlant, PlantSettings, simulate
 from gough.virtual.mujoco_plant import MujocoPlant
 from gough.virtual.pinocchio_plant import ConstrainedTree, PinocchioPlant, constrained_acceleration
-from gough.virtual.plant import Plant, friction_substeps
+from gough.virtual.plant import Plant, count_substeps, friction_rate
 
 PLANTS: tuple[Callable[[PlantSettings], Plant], ...] = (GoughPlant, PinocchioPlant, MujocoPlant)
 
@@ -165,10 +165,23 @@ def test_substeps_follow_the_friction_rate() -> None:
         joints=(Joint(name="slide", kind="prismatic", parent="base", child="cart", actuated=True, terms=("fs",),
                       values={"fs": 10.0}),)))
     values, load, q = model.standard_values()[None], np.zeros((1, 10)), np.zeros((1, 1))
-    assert friction_substeps(model, values, load, np.array([1e-3]), q, 1e-3) == 5
-    assert friction_substeps(model, values, load, np.array([1.0]), q, 1e-3) == 2
+    rate = friction_rate(model, values, load, np.array([1e-3]), q)
+    assert rate == pytest.approx(5000.0)
+    assert count_substeps(rate, 1e-3) == 5
+    assert count_substeps(1.0, 1e-3) == 2
+    assert count_substeps(1.0, 1e-2) == 10
     with pytest.raises(InvalidInput, match="dead band of friction is too narrow"):
-        friction_substeps(model, values, load, np.array([1e-6]), q, 1e-3)
+        count_substeps(1e5, 1e-3)
+
+
+def test_a_default_dead_band_never_asks_for_too_many_steps() -> None:
+    """The slow legs of upv would need 40 steps in a millisecond at 0.5 % of their speed."""
+    model = model_of("upv")
+    tour = excitation(model, period=10.0, reach=0.15)
+    slow = simulate(model, tour, controller="pid+", lead_in=0, sampling=10)
+    speed = np.abs(slow.motion().qd).max(axis=0)
+    assert (slow.dead_band[list(model.actuated)] > 0.006 * speed[list(model.actuated)]).any()
+    assert slow.loop_error.max() < 1e-12
 
 
 def test_mujoco_says_what_it_cannot_simulate() -> None:

@@ -15,7 +15,7 @@ from gough.errors import InvalidInput
 from gough.mechanism.types import Mechanism
 
 STABLE = 1.2  # friction rate times step; the classical Runge-Kutta method is stable below 2.78
-MOST_SUBSTEPS = 200
+LONGEST, SHORTEST = 1e-3, 2e-5  # steps of the integrator [s]
 OWN_TERMS = ("ia", "fv", "fs", "off", "k")  # joint terms the independent plants write themselves
 
 
@@ -98,7 +98,7 @@ class GoughPlant:
 
     Loops are closed by a Newton step at every evaluation, so they do not drift. Coulomb friction is fs sign(qd) with
     the sign linear inside the dead band: a robot "at rest" creeps at most at the band, and samples of the motion obey
-    the inverse dynamics with that dead band exactly. The steps resolve the band: see `friction_substeps`.
+    the inverse dynamics with that dead band exactly. The steps resolve the band: see `count_substeps`.
 
     The state is [q, v], (k, n + m): all coordinates with the loops almost closed, velocity of the rows.
     """
@@ -151,13 +151,8 @@ def check_terms(mechanism: Mechanism, plant: str) -> None:
                                    "the gough plant", joint=joint.name, term=term)
 
 
-def friction_substeps(model: Model, values: FloatArray, load: FloatArray, dead_band: FloatArray, q: FloatArray,
-                      period: float) -> int:
-    """Return how many integrator steps a controller period needs.
-
-    Inside the dead band friction is a viscous force with the fast rate max eig(M^-1 D), D = E^T diag(fs / band + fv) E;
-    the product of rate and step is kept below 1.2. At least two steps, so that the controlled motion is resolved to
-    (bandwidth h)^4.
+def friction_rate(model: Model, values: FloatArray, load: FloatArray, dead_band: FloatArray, q: FloatArray) -> float:
+    """Return the fastest rate of friction inside its dead band, max eig(M^-1 D), D = E^T diag(fs / band + fv) E. [1/s]
 
     Args:
         model: The robot.
@@ -165,14 +160,9 @@ def friction_substeps(model: Model, values: FloatArray, load: FloatArray, dead_b
         load: Payloads, (k, 10).
         dead_band: (n,). [m/s or rad/s]
         q: Configurations to look at, loops closed, (s, n).
-        period: Of the controller. [s]
-
-    Raises:
-        InvalidInput: The dead band is so narrow that more than 200 steps would be needed.
     """
     m = model.degrees_of_freedom
-    positive = dead_band[dead_band > 0]
-    small = 1e-3 * float(positive.min()) if positive.size else 1e-6
+    small = 1e-3 * float(dead_band.min())
     fastest = 0.0
     for chi, extra in {(tuple(a), tuple(b)): (a, b) for a, b in zip(values, load)}.values():
         mass = model.mass_matrix(q, chi, load=extra)
@@ -183,9 +173,25 @@ def friction_substeps(model: Model, values: FloatArray, load: FloatArray, dead_b
             ahead, back = (model.bias(q, s * nudge, chi, load=extra, dead_band=dead_band) for s in (1, -1))
             damping[:, :, j] = (ahead - back) / (2 * small)
         fastest = max(fastest, float(np.abs(np.linalg.eigvals(np.linalg.solve(mass, damping))).max()))
-    count = max(2, int(np.ceil(fastest * period / STABLE)))
-    if count > MOST_SUBSTEPS:
+    return fastest
+
+
+def count_substeps(rate: float, period: float) -> int:
+    """Return how many integrator steps a controller period needs.
+
+    Rate of friction times step is kept below 1.2. At least two steps, none longer than 1 ms, so that motion and
+    closures are resolved whatever the controller's rate.
+
+    Args:
+        rate: From `friction_rate`. [1/s]
+        period: Of the controller. [s]
+
+    Raises:
+        InvalidInput: More than 50 steps in a millisecond would be needed.
+    """
+    count = max(2, int(np.ceil(period / LONGEST - 1e-9)), int(np.ceil(rate * period / STABLE)))
+    if count > max(2.0, period / SHORTEST):
         raise InvalidInput(
-            f"the dead band of friction is too narrow: its rate of {fastest:.3g} 1/s needs {count} integrator steps in "
-            f"a controller period of {period:g} s, at most {MOST_SUBSTEPS} are allowed; widen dead_band", rate=fastest)
+            f"the dead band of friction is too narrow: its rate of {rate:.3g} 1/s needs {count} integrator steps in a "
+            f"controller period of {period:g} s; widen dead_band", rate=rate)
     return count

@@ -16,7 +16,16 @@ from gough.signals.recording import Recording
 from gough.trajectory import Trajectory
 from gough.virtual.actuators import Actuator, IdealDrive
 from gough.virtual.controllers import PID, ComputedTorque, Controller, ControlSetup, RobotModel
-from gough.virtual.plant import GoughPlant, Plant, PlantFactory, PlantSettings, Sample, friction_substeps
+from gough.virtual.plant import (
+    STABLE,
+    GoughPlant,
+    Plant,
+    PlantFactory,
+    PlantSettings,
+    Sample,
+    count_substeps,
+    friction_rate,
+)
 from gough.virtual.reference import Reference, build_reference
 from gough.virtual.sensors import Feedback, FeedbackLoop
 from gough.virtual.simulation import Simulation, record
@@ -24,6 +33,7 @@ from gough.virtual.simulation import Simulation, record
 CONTROLLERS = ("pid", "pid+", "feedforward", "ctc")
 PLANTS = ("gough", "pinocchio", "mujoco")
 BAND = 5e-3  # default dead band of friction, relative to the largest speed of a joint along the reference
+STEPS = 12e3  # integrator steps in a second beyond which the default dead band is widened
 TRUSTED = 1e-6  # check value of the closures beyond which the robot is as good as singular
 
 
@@ -54,9 +64,10 @@ def simulate(model: Model | Mechanism, trajectory: Trajectory, *, controller: Co
         sampling: Of the record, a whole fraction of the rate; the rate by default. [Hz]
         lead_in: Periods run before the first recorded one.
         dead_band: Velocity band in which Coulomb friction grows linearly, scalar or (n,); by default 0.5 % of the
-            largest speed of each joint along the reference, at least a tenth of that of the fastest joint of its kind.
+            largest speed of each joint along the reference, at least a tenth of that of the fastest joint of its kind,
+            widened where light joints with much friction would need more than 12 integrator steps in a millisecond.
             [m/s or rad/s]
-        substeps: Integrator steps in a controller period; chosen by `friction_substeps` by default.
+        substeps: Integrator steps in a controller period; chosen by `count_substeps` by default.
         feedback: Let the controller see measured positions; true ones by default.
         progress: Called now and then with the fraction done.
 
@@ -70,10 +81,9 @@ def simulate(model: Model | Mechanism, trajectory: Trajectory, *, controller: Co
     every = _check_rates(rate, sampling)
     payloads, load, chi = _trials(model, payload, values)
     reference = build_reference(model, trajectory, rate, periods, lead_in)
-    band = _dead_band(model, reference, dead_band)
+    band, fastest = _dead_band(model, reference, dead_band, chi, load)
     if substeps is None:
-        some = reference.motion.q[::max(1, len(reference.motion) // 20)]
-        substeps = friction_substeps(model, chi, load, band, some, 1 / rate)
+        substeps = count_substeps(fastest, 1 / rate)
     if substeps < 1:
         raise InvalidInput(f"{substeps} integrator steps in a period, expected at least one")
     settings = PlantSettings(model=model, values=chi, load=load, dead_band=band, period=1 / rate, substeps=substeps)
@@ -224,24 +234,24 @@ def _trials(model: Model, payload: str | Sequence[str | None] | None, values: Ar
             np.array(np.broadcast_to(chi, (trials, chi.shape[1]))))
 
 
-def default_dead_band(model: Model, reference: Reference) -> FloatArray:
-    """Return the velocity band of Coulomb friction for a motion, (n,): see `simulate`. [m/s or rad/s]"""
+def _dead_band(model: Model, reference: Reference, given: ArrayLike | None, values: FloatArray, load: FloatArray,
+               ) -> tuple[FloatArray, float]:
+    """Return the velocity band of Coulomb friction, (n,), and the rate of friction inside it: see `simulate`."""
+    some = reference.motion.q[::max(1, len(reference.motion) // 20)]
+    if given is not None:
+        band = model._band(given)
+        if not (band > 0).all():
+            raise InvalidInput("the dead band of simulated friction must be above zero")
+        return band, friction_rate(model, values, load, band, some)
     speed: FloatArray = np.abs(reference.motion.qd).max(axis=0)
     revolute = np.array([joint.kind == "revolute" for joint in model.mechanism.joints])
-    band: FloatArray = np.empty_like(speed)
+    band = np.empty_like(speed)
     for kind in (revolute, ~revolute):
         if kind.any():
             band[kind] = BAND * np.maximum(speed[kind], max(0.1 * speed[kind].max(), 1e-2))
-    return band
-
-
-def _dead_band(model: Model, reference: Reference, dead_band: ArrayLike | None) -> FloatArray:
-    if dead_band is None:
-        return default_dead_band(model, reference)
-    band = model._band(dead_band)
-    if not (band > 0).all():
-        raise InvalidInput("the dead band of simulated friction must be above zero")
-    return band
+    fastest = friction_rate(model, values, load, band, some)
+    wider = max(1.0, fastest / (STABLE * STEPS))
+    return wider * band, fastest / wider
 
 
 def _gains(model: Model, gains: ArrayLike) -> FloatArray:
