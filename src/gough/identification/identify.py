@@ -32,6 +32,7 @@ from gough.validation import validate
 EstimatorName = Literal["ls", "wls", "gm", "tls", "ml", "robust", "feasible", "all"]
 LINEAR: dict[str, Estimator] = {
     "ls": LeastSquares(), "wls": WeightedLeastSquares(), "gm": GaussMarkov(), "robust": Robust()}
+MOST_COEFFICIENTS = 120  # of the executed trajectory, for full maximum likelihood among `all`
 PLOTTED = 4000  # samples kept for pictures
 Progress = Callable[[float], None]
 
@@ -219,6 +220,9 @@ def _estimates(model: Model, experiment: Experiment, problem: Regression, estima
                     chosen = cutoff_likelihood(period)
                     harmonics = max(1, round(chosen.cutoff * len(period.average) / period.average.rate))
                     found[name] = chosen.estimate
+                elif estimator == "all" and 2 * (harmonics or 0) * period.pose.shape[1] > MOST_COEFFICIENTS:
+                    notes.append(f"full maximum likelihood was left out: {harmonics} harmonics of the executed "
+                                 "trajectory take long; ask for it with --estimator ml")
                 else:
                     found[name] = full_likelihood(period, harmonics=harmonics).estimate
             else:

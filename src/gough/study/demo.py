@@ -44,12 +44,12 @@ def independent_plant() -> str:
 def _common(plant: str, periods: tuple[int, int] = (4, 2), **options: Any) -> list[Step]:
     """Design two trajectories and record one to identify and one to validate."""
     return [
-        ("design", {"output": "trajectory.json", "starts": 1, "seed": 0}),
-        ("design", {"output": "validation_trajectory.json", "starts": 1, "seed": 1, "criterion": "a"}),
+        ("design", {"output": "trajectory.json", "starts": 1, "seed": 0, **options}),
+        ("design", {"output": "validation_trajectory.json", "starts": 1, "seed": 1, "criterion": "a", **options}),
         ("simulate", {"trajectory": "trajectory.json", "plant": plant, "periods": periods[0], "seed": 1,
-                      "output": "identification.csv", **options}),
+                      "output": "identification.csv"}),
         ("simulate", {"trajectory": "validation_trajectory.json", "plant": plant, "periods": periods[1], "seed": 2,
-                      "output": "validation.csv", **options}),
+                      "output": "validation.csv"}),
     ]
 
 
@@ -74,7 +74,7 @@ def plan(robot: str) -> Plan:
                                "output": "bounds.json"}), *_finish())),
         "five_bar": lambda: Plan(
             robot="five_bar", story="a planar five-bar, the smallest closed chain",
-            steps=(*_common(plant), ("identify", {**identify, "estimator": "all"}),
+            steps=(*_common(plant, frequency=0.5), ("identify", {**identify, "estimator": "all"}),
                    ("bounds", {"logs": ["identification.csv"], "error_bound": 0.5, "output": "bounds.json"}),
                    *_finish())),
         "orthoglide": lambda: Plan(

@@ -7,6 +7,7 @@ to files that appear complete or not at all, and nothing existing is overwritten
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
@@ -141,13 +142,14 @@ def payload(*, robot: str, logs: Sequence[str], model: str | None = None, mass: 
 
 
 def report(*, folder: str, output: str | None = None, force: bool = False) -> Path:
-    """Write the report of a result; into its folder by default."""
+    """Write the report of a result, with the boxes `bounds*.json` found in its folder; into that folder by default."""
     from gough.report.report import write_report  # plotting is heavy: only who wants a report loads it
 
     model, result = load_result(folder)
     path = Path(folder) / "report.html" if output is None else Path(output)
     free_file(str(path), force)
-    write_report(model, result, path)
+    boxes = {box.stem: Enclosure.load(box) for box in sorted(Path(folder).glob("bounds*.json"))}
+    write_report(model, replace(result, enclosures={**result.enclosures, **boxes}), path)
     return path
 
 

@@ -1,0 +1,193 @@
+"""The installed command on two robots: results, JSON, exit codes, and files that survive."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+GOUGH = [sys.executable, "-m", "gough"]
+
+
+def gough(folder: Path, *words: str, code: int = 0) -> subprocess.CompletedProcess[str]:
+    done = subprocess.run([*GOUGH, *words], cwd=folder, capture_output=True, text=True)
+    assert done.returncode == code, f"gough {' '.join(words)}\n{done.stdout}\n{done.stderr}"
+    assert "Traceback" not in done.stderr
+    return done
+
+
+def as_json(folder: Path, *words: str) -> dict:
+    return json.loads(gough(folder, *words, "--json").stdout)
+
+
+@pytest.fixture(scope="module", params=["five_bar", "h4"])
+def study(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
+    """A robot with trajectory, two logs and a result, all made by the command."""
+    robot = request.param
+    folder = tmp_path_factory.mktemp(robot)
+    frequency = {"five_bar": "0.6", "h4": "0.6"}[robot]
+    facts = as_json(folder, "design", robot, "--starts", "1", "--frequency", frequency, "--harmonics", "4",
+                    "-o", "trajectory.json", "--csv", "trajectory.csv")
+    assert set(facts) >= {"criterion", "value", "condition_number", "violations", "evaluations", "seconds"}
+    assert facts["violations"] == 0
+    for seed in ("1", "2"):
+        facts = as_json(folder, "simulate", robot, "--trajectory", "trajectory.json", "--periods", "3", "--seed", seed,
+                        "-o", f"log{seed}.csv")
+        assert set(facts) >= {"tracking_rms", "tracking_max", "loop_error", "saturated_samples", "seconds"}
+        assert facts["loop_error"] < 1e-8
+    facts = as_json(folder, "identify", robot, "log1.csv", "--validate", "log2.csv", "--estimator", "all",
+                    "-o", "result")
+    assert set(facts) >= {"robot", "estimator", "parameters", "drive_gains", "payload", "residual", "validation",
+                          "verdict", "notes"}
+    return robot, folder
+
+
+def test_check_says_what_can_be_identified(study: tuple[str, Path]) -> None:
+    robot, folder = study
+    facts = as_json(folder, "check", robot)
+    assert set(facts) >= {"robot", "degrees_of_freedom", "actuated", "coordinates", "closure_residual",
+                          "standard_parameters", "base_parameters"}
+    assert set(facts["base_parameters"]) >= {"count", "names", "regrouping"}
+    assert facts["closure_residual"] < 1e-10
+    assert robot in gough(folder, "robots").stdout
+
+
+def test_identify_predicts_the_other_log(study: tuple[str, Path]) -> None:
+    _, folder = study
+    facts = as_json(folder, "validate", "result", "log2.csv")
+    assert facts["predicts"] == "good"
+    assert "verdict" in facts
+
+
+def test_bounds_enclose(study: tuple[str, Path]) -> None:
+    robot, folder = study
+    bound = {"five_bar": "0.6", "h4": "2.0"}[robot]
+    facts = as_json(folder, "bounds", robot, "log1.csv", "--error-bound", bound, "-o", "bounds.json", "--force")
+    assert all(low <= high for low, high in zip(facts["lower"], facts["upper"]))
+
+
+def test_payload_finds_nothing_where_there_is_nothing(study: tuple[str, Path]) -> None:
+    robot, folder = study
+    facts = as_json(folder, "payload", robot, "log1.csv", "--model", "result")
+    mass = next(p for p in facts["parameters"] if p["name"] == "m")
+    assert abs(mass["value"]) < max(0.02, 5 * mass["std"])
+
+
+def test_report_and_exports_are_written(study: tuple[str, Path]) -> None:
+    _, folder = study
+    gough(folder, "report", "result", "--force")
+    assert "<html" in (folder / "result" / "report.html").read_text(encoding="utf-8")[:500].lower()
+    for kind in ("c", "json", "toml"):
+        files = as_json(folder, "export", "result", "--to", kind, "-o", ".", "--force", "--name", f"o_{kind}")["files"]
+        assert files
+        assert all((folder / f).exists() for f in files)
+
+
+def test_existing_results_are_not_overwritten(study: tuple[str, Path]) -> None:
+    robot, folder = study
+    before = (folder / "result" / "estimate.json").read_bytes()
+    for words in (("identify", robot, "log1.csv", "-o", "result"),
+                  ("simulate", robot, "--trajectory", "trajectory.json", "-o", "log1.csv"),
+                  ("design", robot, "-o", "trajectory.json")):
+        assert "--force" in gough(folder, *words, code=1).stderr
+    assert (folder / "result" / "estimate.json").read_bytes() == before
+
+
+def test_a_study_repeats_the_same_numbers(study: tuple[str, Path]) -> None:
+    robot, folder = study
+    text = f"""format = 1
+robot = "{robot}"
+[simulate]
+trajectory = "trajectory.json"
+periods = 3
+seed = 1
+output = "again.csv"
+[identify]
+logs = ["again.csv"]
+output = "again"
+"""
+    (folder / "study.toml").write_text(text)
+    gough(folder, "run", "study.toml", "--force")
+    assert (folder / "again.csv").read_bytes() == (folder / "log1.csv").read_bytes()
+    first, second = (json.loads((folder / name / "estimate.json").read_text()) for name in ("result", "again"))
+    assert first["parameters"] == second["parameters"]
+
+
+@pytest.mark.parametrize(("words", "message", "code"), [
+    (("chek", "five_bar"), "did you mean 'check'", 2),
+    (("check", "five_bar", "--tie-leg"), "--tie-legs", 2),
+    (("check", "five_barr"), "did you mean 'five_bar'", 1),
+    (("check", "nofile.toml"), "neither a robot file nor a bundled robot", 1),
+    (("identify", "five_bar", "missing.csv"), "missing.csv", 1),
+    (("simulate", "five_bar", "--trajectory", "missing.json"), "missing.json", 1),
+    (("report", "nowhere"), "does not exist", 1),
+    (("run", "nowhere.toml"), "does not exist", 1),
+    (("demo", "pallida"), "did you mean 'palida'", 1),
+])
+def test_mistakes_get_one_clear_error(tmp_path: Path, words: tuple[str, ...], message: str, code: int) -> None:
+    done = gough(tmp_path, *words, code=code)
+    assert message.lower() in " ".join(done.stderr.split()).lower()
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(("text", "message"), [
+    ("format = 1\n[simulat]\n", "did you mean 'simulate'"),
+    ("format = 1\nrobot = 'five_bar'\n[check]\ntie_leg = true\n", "did you mean 'tie_legs'"),
+    ("format = 1\n[check]\n", "needs the option 'robot'"),
+    ("format = 2\n", "format is 2"),
+    ("not toml", "not valid TOML"),
+    ("format = 1\nrobot = 'five_bar'\n[identify]\nlogs = ['gone.csv']\n", "gone.csv"),
+])
+def test_bad_studies_are_refused(tmp_path: Path, text: str, message: str) -> None:
+    (tmp_path / "study.toml").write_text(text)
+    assert message in " ".join(gough(tmp_path, "run", "study.toml", code=1).stderr.split())
+
+
+def test_a_column_named_like_markup_is_harmless(tmp_path: Path) -> None:
+    (tmp_path / "log.csv").write_text("time [s],<script>alert(1)</script>.position [m]\n0,1\n1,2\n2,3\n")
+    done = gough(tmp_path, "identify", "five_bar", "log.csv", code=1)
+    assert "<script>" in done.stderr  # shown as it is, not interpreted
+
+
+def test_killing_a_run_leaves_the_previous_result_intact(study: tuple[str, Path]) -> None:
+    robot, folder = study
+    before = {p.name: p.read_bytes() for p in (folder / "result").iterdir() if p.is_file()}
+    for wait in (0.5, 2.0):
+        process = subprocess.Popen([*GOUGH, "identify", robot, "log1.csv", "-o", "result", "--force"], cwd=folder,
+                                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        time.sleep(wait)
+        process.kill()
+        process.wait()
+    after = {p.name: p.read_bytes() for p in (folder / "result").iterdir()
+             if p.is_file() and not p.name.startswith(".")}
+    for name in ("estimate.json", "fits.npz", "robot.toml"):
+        assert len(after[name]) > 0
+        json.loads(after["estimate.json"])
+    assert set(before) <= set(after)
+
+
+def test_interrupting_leaves_no_half_written_file(study: tuple[str, Path], tmp_path: Path) -> None:
+    robot, folder = study
+    target = tmp_path / "log.csv"
+    process = subprocess.Popen([*GOUGH, "simulate", robot, "--trajectory", str(folder / "trajectory.json"), "--periods",
+                                "50", "-o", str(target)], cwd=tmp_path, stderr=subprocess.PIPE, text=True)
+    time.sleep(3.0)
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=30)
+    assert process.returncode != 0
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_a_folder_without_permission_is_a_clear_error(study: tuple[str, Path], tmp_path: Path) -> None:
+    robot, folder = study
+    tmp_path.chmod(0o500)
+    done = gough(folder, "simulate", robot, "--trajectory", "trajectory.json", "--periods", "1", "-o",
+                 str(tmp_path / "log.csv"), code=1)
+    assert "permission" in done.stderr.lower()
