@@ -77,9 +77,10 @@ def _texts(model: Model, identification: Identification, to: Format, name: str,
                                          name=name)
         return {"c": source, "h": header}
     if not identification.bodies:
+        failed = next((f"; {note}" for note in identification.notes if note.startswith("feasible ")), "")
         raise InvalidInput(
             f"{to.upper()} needs bodies that can exist, and this result ({identification.estimator}) has base "
-            "parameters only; identify with --estimator feasible or --estimator all first",
+            f"parameters only; identify with --estimator feasible or --estimator all{failed}",
             estimator=identification.estimator)
     if to == "urdf":
         tree, closures = to_urdf(model, identification.bodies, identification.joint_terms, gains=gains)

@@ -35,7 +35,7 @@ from gough.export.rigid import (
 from gough.mechanism.types import BASE, Closure, Frame, Joint
 
 SOLIMP = "0.9999 0.9999 0.001 0.5 2"  # impedance of loops and dry friction: the largest MuJoCo takes
-_LIGHT = 1e-3  # mass of a massless body that MuJoCo must have, relative to the heaviest body
+_LIGHT = 1e-3  # mass that a body must have for MuJoCo, relative to the heaviest body
 _ARM = 0.1  # between the two points that hold an axis [m]
 _FLAT = 1e-12  # MuJoCo wants some thickness: added to the inertia of bodies without [kg m2]
 _FAR = 1e6  # a weak spring, stretched this far, pulls with a constant force [m or rad]
@@ -61,9 +61,9 @@ def to_mjcf(model: Model, bodies: Mapping[str, ArrayLike], terms: Mapping[str, f
     order; with drive gains, controls are the recorded currents or voltages. The keyframe `home` holds still: its
     controls carry the weight. Coordinates of the platform are joints without motor, friction or limits.
 
-    A massless body that only links two joints vanishes, exactly: MuJoCo gives a body several joints. Other massless
-    bodies get a thousandth of the heaviest body's mass, with a radius of gyration of the robot's size, and no weight:
-    lighter ones would soften the constraints that hold them. A comment in the file names them.
+    A massless body that only links two joints vanishes, exactly: MuJoCo gives a body several joints. To other bodies
+    lighter than a thousandth of the heaviest that mass is added, with a radius of gyration of the robot's size and
+    without weight: so light they would soften the constraints that hold them. A comment in the file names them.
 
     Args:
         model: The robot.
@@ -81,20 +81,23 @@ def to_mjcf(model: Model, bodies: Mapping[str, ArrayLike], terms: Mapping[str, f
     links, poses, size = _links(model, masses), home_poses(model), model.loops.length
     heaviest = max((parameters[0] for parameters in masses.values()), default=1.0)
     light = _LIGHT * heaviest * np.array([1, 0, 0, 0, size**2, 0, size**2, 0, 0, size**2])
-    massless = [link.body for link in links if link.body not in masses]
-    massless += [f"{closure.name}.slider" for closure in mechanism.closures if closure.kind == "parallel"]
+    helped = [link.body for link in links if link.body not in masses or masses[link.body][0] < light[0]]
+    sliders = [f"{closure.name}.slider" for closure in mechanism.closures if closure.kind == "parallel"]
 
     root = ElementTree.Element("mujoco", model=_text(mechanism.name))
-    if massless:
-        root.append(ElementTree.Comment(comment(f" Massless bodies, given {light[0]:g} kg: {', '.join(massless)} ")))
+    if helped or sliders:
+        names = ", ".join(helped + sliders)
+        root.append(ElementTree.Comment(comment(f" Added to bodies too light for MuJoCo: {light[0]:g} kg to {names} ")))
     _add_settings(root, mechanism.gravity, timestep, size)
     elements = {BASE: ElementTree.SubElement(root, "worldbody")}
     home = dict(zip(mechanism.coordinates, model.home.tolist()))
     for link in links:
         elements[link.body] = _add_link(elements[link.parent], link, poses, home, coefficients)
-        _add_inertial(elements[link.body], masses.get(link.body, light))
-        if link.body not in masses:
-            elements[link.body].set("gravcomp", "1")
+        own = masses.get(link.body, np.zeros(10))
+        extra = light if link.body in helped else np.zeros(10)
+        _add_inertial(elements[link.body], own + extra)
+        if link.body in helped:
+            elements[link.body].set("gravcomp", repr(float(extra[0] / (own + extra)[0])))
     tendon, equality = ElementTree.Element("tendon"), ElementTree.Element("equality")
     for closure in mechanism.closures:
         _add_closure(closure, elements, poses, light, tendon, equality)
