@@ -25,5 +25,8 @@ lint: $(STAMP)
 bench: $(STAMP)
 	$(VENV)/bin/python benchmarks/run.py
 
+docs: $(STAMP)
+	$(VENV)/bin/python docs/build.py
+
 clean:
-	rm -rf $(VENV) gough-demo
+	rm -rf $(VENV) gough-demo build

@@ -1,0 +1,50 @@
+"""The example in every verb's --help runs, each with what the ones before it wrote, and answers in JSON as documented."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+from command_line import run, succeed
+from documentation import check_keys
+
+from gough.cli import VERBS
+
+STUDY = 'format = 1\nrobot = "five_bar"\n[check]\n[bounds]\nlogs = ["log.csv"]\nerror_bound = 0.5\n'
+WRITES = {"design": "trajectory.json", "simulate": "log.csv", "identify": "result/estimate.json",
+          "report": "result/report.html", "export": "result/controller.c", "demo": "demo/study.toml"}
+
+
+def example(verb: str) -> str:
+    """The line behind `Example:` as --help shows it."""
+    outcome = run(f"gough {verb} --help", Path.cwd())
+    assert outcome.code == 0
+    found = re.findall(r"Example: +(gough .*?)\s*$", outcome.out, re.MULTILINE)
+    assert len(found) == 1, f"gough {verb} --help shows {len(found)} examples, expected one on a line of its own"
+    return str(found[0])
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_help_of_every_verb_shows_an_example_of_it(verb: str) -> None:
+    assert example(verb).startswith(f"gough {verb}")
+
+
+@pytest.mark.slow
+def test_the_examples_run_one_after_the_other(tmp_path: Path) -> None:
+    (tmp_path / "study.toml").write_text(STUDY)
+    for verb in VERBS:
+        output = succeed(f"{example(verb)} --json", tmp_path)
+        if verb != "run":
+            check_keys(output, "study", f"JSON of gough {verb}")
+        assert verb not in WRITES or (tmp_path / WRITES[verb]).stat().st_size > 0
+        if verb == "simulate":  # the examples of identify and validate speak of another log
+            shutil.copy(tmp_path / "log.csv", tmp_path / "other.csv")
+        if verb == "run":
+            steps = json.loads(output)
+            assert [step["verb"] for step in steps] == ["check", "bounds"]
+            assert all(set(step) == {"verb", "result"} for step in steps)
+            for step in steps:
+                check_keys(json.dumps(step["result"]), "study", f"JSON of gough {step['verb']}")

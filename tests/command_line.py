@@ -1,0 +1,45 @@
+"""Run the command line in the test process, exactly as `python -m gough` does, without starting Python each time."""
+
+from __future__ import annotations
+
+import io
+import runpy
+import shlex
+import signal
+import sys
+from contextlib import chdir, redirect_stderr, redirect_stdout
+from dataclasses import dataclass
+from pathlib import Path
+from unittest.mock import patch
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a command printed and its exit code."""
+
+    code: int
+    out: str
+    err: str
+
+
+def run(line: str, folder: Path) -> Outcome:
+    """Run one line like `gough check five_bar  # a comment` in a folder."""
+    words = shlex.split(line, comments=True)
+    assert words[0] == "gough", line
+    out, err, code = io.StringIO(), io.StringIO(), 0
+    handler = signal.getsignal(signal.SIGTERM)
+    try:
+        with chdir(folder), patch.object(sys, "argv", words), redirect_stdout(out), redirect_stderr(err):
+            runpy.run_module("gough", run_name="__main__")
+    except SystemExit as stop:
+        code = int(stop.code or 0)
+    finally:
+        signal.signal(signal.SIGTERM, handler)
+    return Outcome(code, out.getvalue(), err.getvalue())
+
+
+def succeed(line: str, folder: Path) -> str:
+    """Run a line that must exit with 0; returns what it printed."""
+    outcome = run(line, folder)
+    assert outcome.code == 0, f"{line}\n{outcome.out}\n{outcome.err}"
+    return outcome.out

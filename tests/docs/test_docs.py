@@ -1,0 +1,113 @@
+"""What the documentation shows must be so: links, examples, options, keys, names of functions."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import re
+import shutil
+import tomllib
+from contextlib import chdir
+from pathlib import Path
+
+import pytest
+from command_line import succeed
+from documentation import BUILD, PAGES, ROOT, blocks, tables
+
+from gough.mechanism import load_robot, robot_text
+from gough.signals.description import load_description
+from gough.study.run import VERBS, read_study
+
+WRITTEN = {"sh", "python", "toml", "text"}  # `text` shows output; the others are run or read
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_relative_links_lead_somewhere(page: str) -> None:
+    assert BUILD.broken_links(PAGES[page]) == []
+
+
+def test_a_broken_link_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(BUILD, "ROOT", tmp_path)
+    page = tmp_path / "page.md"
+    page.write_text("# Title\n[a](b.md) [c](#title) [d](#nowhere) [e](https://example.org)\n")
+    assert [text.split("'")[1] for text in BUILD.broken_links(page)] == ["b.md", "#nowhere"]
+
+
+def test_the_documentation_is_built(tmp_path: Path) -> None:
+    assert BUILD.build(tmp_path) == []
+    names = {path.name for path in tmp_path.glob("*.html")}
+    assert names == {"index.html" if name == "README" else f"{name}.html" for name in PAGES}
+    assert 'href="quick-start.html"' in (tmp_path / "index.html").read_text()
+    assert (tmp_path / "files" / "examples" / "linear_delta.toml").exists()
+
+
+@pytest.mark.parametrize("page", [name for name in PAGES if name != "README"])
+def test_every_block_says_what_it_is(page: str) -> None:
+    assert {block.language for block in blocks(page)} <= WRITTEN
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", [name for name in PAGES if name != "README"])
+def test_the_page_runs(page: str, tmp_path: Path) -> None:
+    """Files are written, Python and commands are run, in the order of the page, in a folder with the examples."""
+    for file in (ROOT / "examples").glob("*.toml"):
+        shutil.copy(file, tmp_path)
+    started: set[str] = set()
+    scope: dict[str, object] = {}
+    for block in blocks(page):
+        if block.file:
+            with (tmp_path / block.file).open("a" if block.file in started else "w", encoding="utf-8") as handle:
+                handle.write(("\n" if block.file in started else "") + block.text)
+            started.add(block.file)
+        elif block.language == "python":
+            with chdir(tmp_path):
+                exec(compile(block.text, f"{page}.md", "exec"), scope)
+        elif block.language == "sh":
+            for line in filter(None, (line.split("#")[0].strip() for line in block.text.splitlines())):
+                succeed(line, tmp_path)
+    for file in started:
+        content = tomllib.loads((tmp_path / file).read_text(encoding="utf-8"))
+        if "units" in content:
+            load_robot(tmp_path / file)
+        elif "joints" in content:
+            load_description(tmp_path / file)
+        else:
+            assert read_study(tmp_path / file)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_toml_blocks_are_toml(page: str) -> None:
+    for block in blocks(page):
+        if block.language == "toml":
+            assert tomllib.loads(block.text)
+
+
+def test_the_pieces_of_the_quick_start_are_the_example() -> None:
+    pieces = [block.text for block in blocks("quick-start") if block.file == "linear_delta.toml"]
+    assert "\n".join(pieces) == (ROOT / "examples" / "linear_delta.toml").read_text(encoding="utf-8")
+
+
+def test_the_complete_robot_file_is_the_bundled_one() -> None:
+    assert robot_text("five_bar")[0] in [block.text for block in blocks("robot-file")]
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_named_functions_exist(page: str) -> None:
+    for name in re.findall(r"`(gough(?:\.\w+)+)[`(]", PAGES[page].read_text(encoding="utf-8")):
+        module, parts = importlib.import_module("gough"), name.split(".")[1:]
+        target: object = module
+        for k, part in enumerate(parts):
+            if not hasattr(target, part):
+                importlib.import_module(".".join(["gough", *parts[: k + 1]]))
+            target = getattr(target, part)
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_options_of_the_verbs_are_documented(verb: str) -> None:
+    written = {}
+    for option, default, *_ in tables("study")[verb]:
+        value = inspect.Parameter.empty if not default else None if default == "none" else default.strip("`")
+        written[option.strip("`")] = value if not isinstance(value, str) else tomllib.loads(f"x = {value}")["x"]
+    actual = {name: list(p.default) if isinstance(p.default, tuple) else p.default
+              for name, p in inspect.signature(VERBS[verb]).parameters.items() if name != "progress"}
+    assert written == actual
