@@ -37,12 +37,13 @@ def _plain(value: Any) -> Any:
 
 
 def table(title: str, columns: list[str], rows: list[list[str]]) -> None:
-    """Print a table; the first column is text, the others are numbers."""
+    """Print a table; columns of numbers are flush right."""
     if title:
         say(title)  # a title of the table itself would be folded to the table's width
     grid = Table(header_style="bold", box=None, pad_edge=False)
     for k, name in enumerate(columns):
-        grid.add_column(escape(name), justify="left" if k == 0 else "right", overflow="fold")
+        numbers = all(row[k][:1] in "+-.0123456789" for row in rows if row[k])
+        grid.add_column(escape(name), justify="right" if numbers else "left", overflow="fold")
     for row in rows:
         grid.add_row(*[escape(cell) for cell in row])
     out.print(grid)

@@ -8,7 +8,6 @@ from typing import Annotated
 import typer
 
 from gough.cli.common import Force, Json, Robot, print_json, progress, say, status, table
-from gough.study import verbs
 
 
 class Coordinates(StrEnum):
@@ -64,6 +63,8 @@ def design_verb(
 
     Example:  gough design five_bar -o trajectory.json
     """
+    from gough.study import verbs
+
     with status(f"designing for {robot}", quiet=as_json) as update:
         result = verbs.design(
             robot=robot, harmonics=harmonics, frequency=frequency, criterion=criterion.value, at_rest=at_rest,
@@ -95,6 +96,8 @@ def simulate_verb(
 
     Example:  gough simulate five_bar --trajectory trajectory.json -o log.csv
     """
+    from gough.study import verbs
+
     with progress(f"simulating {robot}", quiet=as_json) as update:
         result = verbs.simulate(
             robot=robot, trajectory=trajectory, controller=controller.value, plant=plant.value, periods=periods,

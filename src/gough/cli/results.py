@@ -9,7 +9,6 @@ import typer
 
 from gough.cli.common import Force, Json, Robot, TieLegs, print_json, progress, say, table
 from gough.errors import InvalidInput
-from gough.study import verbs
 
 Logs = Annotated[list[str], typer.Argument(help="Logs: .csv, .npz, .mat, .parquet, or a folder with --description.")]
 Description = Annotated[str | None, typer.Option(help="TOML that says which column is which; see the documentation.")]
@@ -81,6 +80,8 @@ def identify_verb(
 
     Example:  gough identify five_bar log.csv --validate other.csv -o result
     """
+    from gough.study import verbs
+
     with progress(f"identifying {robot}", quiet=as_json) as update:
         result = verbs.identify(
             robot=robot, logs=logs, loaded=loaded or (), payload=payload, estimator=estimator.value,
@@ -111,6 +112,8 @@ def validate_verb(folder: Folder, logs: Logs, description: Description = None, a
 
     Example:  gough validate result other.csv
     """
+    from gough.study import verbs
+
     result = verbs.validate(folder=folder, logs=logs, description=description)
     if as_json:
         print_json(result.to_dict())
@@ -136,6 +139,8 @@ def bounds_verb(
 
     Example:  gough bounds five_bar log.csv --error-bound 0.5
     """
+    from gough.study import verbs
+
     with progress(f"bounding {robot}", quiet=as_json):
         result = verbs.bounds(robot=robot, logs=logs, error_bound=error_bound, method=method.value, outliers=outliers,
                               prior=prior, threshold=threshold, tie_legs=tie_legs, description=description,
@@ -161,6 +166,8 @@ def payload_verb(
 
     Example:  gough payload five_bar log.csv
     """
+    from gough.study import verbs
+
     with progress(f"looking for the load of {robot}", quiet=as_json):
         result = verbs.payload(robot=robot, logs=logs, model=model, mass=mass, reach=reach, description=description)
     facts: dict[str, Any] = result.to_dict()
@@ -185,6 +192,8 @@ def report_verb(
 
     Example:  gough report result
     """
+    from gough.study import verbs
+
     with progress("writing the report", quiet=as_json):
         path = verbs.report(folder=folder, output=output, force=force)
     if as_json:
@@ -206,6 +215,8 @@ def export_verb(
 
     Example:  gough export result --to c
     """
+    from gough.study import verbs
+
     with progress(f"exporting {folder}", quiet=as_json):
         paths = verbs.export(folder=folder, to=to.value, output=output, name=name, force=force)
     if as_json:

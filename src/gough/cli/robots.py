@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from gough.cli.common import Json, Robot, TieLegs, print_json, progress, say, table
-from gough.engine import Model, check
 from gough.mechanism import bundled_robots, load_robot
 
 
@@ -24,6 +23,8 @@ def check_verb(robot: Robot, tie_legs: TieLegs = False, as_json: Json = False) -
 
     Example:  gough check five_bar
     """
+    from gough.engine import Model, check
+
     with progress(f"checking {robot}", quiet=as_json) as update:
         model = Model(load_robot(robot))
         update(0.3)

@@ -10,10 +10,6 @@ from typing import Annotated, Any
 import typer
 
 from gough.cli.common import Force, Json, print_json, progress, say, table
-from gough.identification import Identification
-from gough.identification.payload import PayloadResult
-from gough.study.demo import independent_plant, plan, run_demo, truth_table
-from gough.study.run import run_study
 
 
 def run_verb(
@@ -25,6 +21,8 @@ def run_verb(
 
     Example:  gough run study.toml
     """
+    from gough.study.run import run_study
+
     done = []
     with progress(f"running {study}", quiet=as_json) as update:
         for k, (verb, options, result) in enumerate(run_study(study, force=force)):
@@ -46,6 +44,10 @@ def demo_verb(
 
     Example:  gough demo five_bar -o demo
     """
+    from gough.identification import Identification
+    from gough.identification.payload import PayloadResult
+    from gough.study.demo import independent_plant, plan, run_demo, truth_table
+
     chosen = plan(robot)
     started = monotonic()
     identification: Identification | None = None

@@ -12,7 +12,7 @@ from gough.engine import Model, base_parameters
 from gough.errors import InvalidInput, nearest
 from gough.estimation.bounds import BoundedProblem, ExactBox, GaussSeidel
 from gough.estimation.estimate import Enclosure
-from gough.identification.identify import drive_gains
+from gough.identification.identify import drive_gains, needs_gains
 from gough.mechanism.terms import TERMS
 from gough.parameters import BaseParameters
 from gough.processing import Processed, Processing, process, regression
@@ -59,7 +59,7 @@ def bounded_problem(model: Model, recordings: Sequence[Recording], base: BasePar
                     processing: Processing | None = None, gains: Mapping[str, float] | None = None,
                     threshold: float | None = None) -> BoundedProblem:
     """State the bounded-error problem of some logs; samples are neither averaged into nor filtered from the efforts."""
-    factors = drive_gains(model, gains) if any(r.effort is None for r in recordings) else {}
+    factors = drive_gains(model, gains) if any(needs_gains(r) for r in recordings) else {}
     vector = np.array([factors.get(name, 1.0) for name in model.mechanism.actuated])
     chosen = Processing() if processing is None else processing
     lower, upper, effort = [], [], []

@@ -75,7 +75,7 @@ def prepare(model: Model, recordings: Sequence[Recording], base: BaseParameters,
     """
     if not recordings:
         raise InvalidInput("there is no recording to identify from")
-    factors = drive_gains(model, gains) if any(r.effort is None for r in recordings) else {}
+    factors = drive_gains(model, gains) if any(needs_gains(r) for r in recordings) else {}
     vector = np.array([factors.get(name, 1.0) for name in model.mechanism.actuated])
     done = tuple(process(model, recording, processing).with_gains(vector) for recording in recordings)
     full = [regression(model, p, base) for p in done]
@@ -85,6 +85,11 @@ def prepare(model: Model, recordings: Sequence[Recording], base: BaseParameters,
     problem = parts[0] if len(parts) == 1 else concatenate(parts)
     return Experiment(base=base, processed=done, whole=tuple(full), parts=parts, problem=problem, window=window,
                       gains=factors)
+
+
+def needs_gains(recording: Recording) -> bool:
+    """Tell whether a log has currents only."""
+    return recording.effort is None and recording.current is not None
 
 
 def drive_gains(model: Model, gains: Mapping[str, float] | None = None) -> dict[str, float]:

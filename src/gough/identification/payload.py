@@ -14,7 +14,7 @@ from gough.engine import Model
 from gough.estimation.estimate import Estimate
 from gough.estimation.load_filter import LoadFilter, LoadHistory
 from gough.estimation.recursive import Observability
-from gough.identification.identify import drive_gains
+from gough.identification.identify import drive_gains, needs_gains
 from gough.parameters import INERTIAL
 from gough.processing import Processed, Processing, process, regression
 from gough.processing.reversals import away_from_reversals
@@ -74,7 +74,7 @@ def payload(model: Model, recordings: Sequence[Recording], *, values: ArrayLike 
         gains: Drive gains for logs with currents.
         window: What is left out about velocity reversals. [s]
     """
-    factors = drive_gains(model, gains) if any(r.effort is None for r in recordings) else {}
+    factors = drive_gains(model, gains) if any(needs_gains(r) for r in recordings) else {}
     vector = np.array([factors.get(name, 1.0) for name in model.mechanism.actuated])
     parts = []
     for recording in recordings:

@@ -154,6 +154,8 @@ class Identification:
     def summary(self) -> str:
         """Return the result as plain text, verdict first."""
         parts = [f"{self.robot}: {self.verdict}", "", self.estimate.summary()]
+        if self.notes:
+            parts += ["", "Data and processing", *(f"  {note}" for note in self.notes)]
         if self.validation.predicts != "not tested":
             parts += ["", self.validation.summary()]
         if self.history:
