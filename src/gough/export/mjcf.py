@@ -120,13 +120,15 @@ def _add_settings(root: _Element, gravity: tuple[float, float, float], timestep:
     ElementTree.SubElement(root, "compiler", angle="radian")
     ElementTree.SubElement(root, "option", timestep=repr(timestep), gravity=numbers(gravity),
                            integrator="implicitfast", tolerance="1e-12", iterations="200")
+    visual = ElementTree.SubElement(root, "visual")
+    ElementTree.SubElement(visual, "headlight", ambient="0.5 0.5 0.5")
     default = ElementTree.SubElement(root, "default")
     stiff = f"{2 * timestep!r} 1"
     ElementTree.SubElement(default, "joint", solreffriction=stiff, solimpfriction=SOLIMP)
     ElementTree.SubElement(default, "equality", solref=stiff, solimp=SOLIMP)
-    ElementTree.SubElement(default, "geom", type="capsule", size=f"{0.01 * size:.3g}", contype="0", conaffinity="0",
-                           mass="0", rgba="0.35 0.45 0.6 1")
-    ElementTree.SubElement(default, "site", size=f"{0.015 * size:.3g}", rgba="0.85 0.4 0.2 1")
+    ElementTree.SubElement(default, "geom", type="capsule", size=f"{0.03 * size:.3g}", contype="0", conaffinity="0",
+                           mass="0", rgba="0.6 0.7 0.9 1")
+    ElementTree.SubElement(default, "site", size=f"{0.045 * size:.3g}", rgba="0.9 0.5 0.2 1")
 
 
 def _text(name: str) -> str:
@@ -235,7 +237,7 @@ def _add_closure(closure: Closure, elements: dict[str, _Element], poses: Mapping
         a = _add_slider(closure.name, a, b, elements, poses, light)
     ends = [_add_site(elements, frame, f"{closure.name}.{end}") for end, frame in (("a", a), ("b", b))]
     if closure.kind == "distance":
-        rod = ElementTree.SubElement(tendon, "spatial", name=name, width="0.003")
+        rod = ElementTree.SubElement(tendon, "spatial", name=name, width="0.005")
         for end in ends:
             ElementTree.SubElement(rod, "site", site=end)
         ElementTree.SubElement(equality, "tendon", name=name, tendon1=name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -38,18 +39,22 @@ def toml_text(content: Mapping[str, Any]) -> str:
     plain, tables = [], []
     for key, value in content.items():
         if isinstance(value, Mapping):
-            tables += ["", f"[{_toml(key)}]", *(f"{_toml(name)} = {_toml(item)}" for name, item in value.items())]
+            tables += ["", f"[{_key(key)}]", *(f"{_key(name)} = {_toml(item)}" for name, item in value.items())]
         elif isinstance(value, list) and value and all(isinstance(item, Mapping) for item in value):
             for item in value:
-                tables += ["", f"[[{_toml(key)}]]", *(f"{_toml(name)} = {_toml(v)}" for name, v in item.items())]
+                tables += ["", f"[[{_key(key)}]]", *(f"{_key(name)} = {_toml(v)}" for name, v in item.items())]
         else:
-            plain.append(f"{_toml(key)} = {_toml(value)}")
+            plain.append(f"{_key(key)} = {_toml(value)}")
     return "\n".join([*plain, *tables]) + "\n"
+
+
+def _key(name: str) -> str:
+    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else _toml(name)
 
 
 def _toml(value: object) -> str:
     if isinstance(value, Mapping):
-        return "{ " + ", ".join(f"{_toml(name)} = {_toml(item)}" for name, item in value.items()) + " }"
+        return "{ " + ", ".join(f"{_key(name)} = {_toml(item)}" for name, item in value.items()) + " }"
     if isinstance(value, list | tuple):
         return "[" + ", ".join(_toml(item) for item in value) + "]"
     if isinstance(value, bool):
