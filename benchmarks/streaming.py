@@ -1,0 +1,73 @@
+"""Long logs: 600,000 and 6,000,000 PaLiDA samples to a condensed regression, time and memory."""
+
+from __future__ import annotations
+
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+
+from gough.engine import Model, base_parameters
+from gough.mechanism import load_robot
+from gough.processing import Processing, condense_log
+from gough.signals.readers import open_recording
+
+
+def write_log(path: Path, samples: int) -> None:
+    """Write a long smooth motion of the hexapod as NPZ, in pieces."""
+    from engine import smooth_motion
+    from gough.signals.recording import Recording
+
+    model = Model(load_robot("palida"))
+    piece = smooth_motion(model, 60_000)
+    legs = piece.q[:, list(model.actuated)]
+    effort = model.inverse_dynamics(piece)
+    there_and_back = np.concatenate([legs, legs[::-1]])
+    efforts = np.concatenate([effort, effort[::-1]])
+    repeats = samples // len(there_and_back)
+    Recording(joints=model.mechanism.actuated, time=np.arange(repeats * len(there_and_back)) * 1e-3,
+              position=np.tile(there_and_back, (repeats, 1)), position_units=("m",) * 6,
+              effort=np.tile(efforts, (repeats, 1))).save(path)
+
+
+def condense(path: str, decimation: int) -> None:
+    """Condense a log and print seconds, samples and peak memory."""
+    model = Model(load_robot("palida"))
+    base = base_parameters(model, tie_legs=True)
+    settings = Processing(method="time", cutoff=40.0, decimation=decimation)
+    condense_log(model, [open_recording(path)], base, settings)  # kernels loaded
+    started = time.perf_counter()
+    result = condense_log(model, [open_recording(path)], base, settings)
+    seconds = time.perf_counter() - started
+    print(seconds, result.samples, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3)
+
+
+def main() -> list[tuple[str, str, str, str]]:
+    """Return rows: what, Gough, peer, remark."""
+    rows = []
+    with tempfile.TemporaryDirectory() as folder:
+        for samples, decimations in ((600_000, (1, 10)), (6_000_000, (1,))):
+            path = Path(folder) / f"{samples}.npz"
+            subprocess.run([sys.executable, __file__, "write", str(path), str(samples)], check=True)
+            for decimation in decimations:
+                done = subprocess.run([sys.executable, __file__, "condense", str(path), str(decimation)], check=True,
+                                      capture_output=True, text=True)
+                seconds, kept, memory = (float(x) for x in done.stdout.split())
+                rows.append((f"{samples:,} PaLiDA samples to condensed regression, decimation {decimation}",
+                             f"{seconds:.1f} s", "-", f"{int(kept):,} samples kept, peak memory {memory:.0f} MB"))
+            path.unlink()
+    return rows
+
+
+if __name__ == "__main__":
+    if len(sys.argv) == 4 and sys.argv[1] == "write":
+        write_log(Path(sys.argv[2]), int(sys.argv[3]))
+    elif len(sys.argv) == 4:
+        condense(sys.argv[2], int(sys.argv[3]))
+    else:
+        for row in main():
+            print(" | ".join(row))
