@@ -61,7 +61,10 @@ def test_the_animation_moves_until_it_is_paused(browser: Browser, reports: Path)
         browser.wait(0.25)
         pictures.append(browser.run(PICTURE))
         times.append(browser.run("document.querySelector('output').textContent"))
-    assert len(set(pictures)) == len(set(times)) == 3
+    assert len(set(pictures)) == 3
+    shown = [float(text.removesuffix(" s")) for text in times]
+    assert 0.1 < shown[1] - shown[0] < 1.0  # at the pace of the log, and this machine may be slow
+    assert shown[0] < shown[1] < shown[2]
     browser.run("document.querySelector('.play').click()")
     still = browser.run(PICTURE)
     browser.wait(0.3)
@@ -74,12 +77,14 @@ def test_the_animation_moves_until_it_is_paused(browser: Browser, reports: Path)
 def test_the_slider_shows_the_robot_at_its_time(browser: Browser, reports: Path) -> None:
     browser.open(reports / "palida.html")
     pictures = []
-    for value in (0, 500, 0):
+    last = result("palida").fits[0].time[-1]
+    for value, time in ((0, 0.0), (500, last / 2), (0, 0.0)):
         browser.run(f"(() => {{ const s = document.querySelector('input'); s.value = {value};"
                     "s.dispatchEvent(new Event('input')); })()")
         pictures.append(browser.run(PICTURE))
+        shown = browser.run("document.querySelector('output').textContent")
+        assert float(shown.removesuffix(" s")) == pytest.approx(time, abs=0.006)
     assert pictures[0] == pictures[2] != pictures[1]
-    assert browser.run("document.querySelector('output').textContent") == "0.00 s"
 
 
 def test_the_picture_turns_with_the_mouse(browser: Browser, reports: Path) -> None:

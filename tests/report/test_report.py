@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 import sys
@@ -21,10 +22,11 @@ from gough.excitation import design
 from gough.identification import Fit
 from gough.mechanism import bundled_robots
 from gough.report import write_report
-from gough.report.charts import FINE, TALL, Plot
+from gough.report.charts import FINE, TALL, Plot, tag
 from gough.report.figures import amplitude_density, extremes
 from gough.report.numbers import number, percent, unit, with_std
 from gough.report.report import render
+from gough.report.scene import robot_scene
 from gough.report.skeleton import frames, skeleton
 from gough.trajectory import circle
 
@@ -216,8 +218,8 @@ def test_the_file_is_light_and_refers_to_nothing_outside(name: str) -> None:
     html = render(robot(name), result(name))
     page = Page(html)
     assert len(html) < 700_000
-    for tag, attributes in page.elements:
-        assert tag not in ("link", "img", "iframe", "object", "embed", "base"), tag
+    for element, attributes in page.elements:
+        assert element not in ("link", "img", "iframe", "object", "embed", "base"), element
         assert not {"src", "srcset", "action", "data"} & set(attributes)
         assert (attributes.get("href") or "#").startswith("#")
         assert not any(key.startswith("on") for key in attributes)
@@ -291,6 +293,28 @@ def test_the_picture_of_a_five_bar_is_its_geometry() -> None:
     np.testing.assert_allclose(drawn.points[:, drawn.tool, :2], tool, atol=1e-12)
     lengths = sorted(float(np.linalg.norm(drawn.points[0, a] - drawn.points[0, b])) for a, b, _ in drawn.links)
     np.testing.assert_allclose(lengths, [0.2, 0.25, 0.25, 0.35, 0.35], atol=1e-9)
+
+
+def test_the_moving_picture_holds_the_poses_of_the_log() -> None:
+    model, fit = robot("palida"), result("palida").fits[0]
+    scene = robot_scene(model, fit)
+    packed = np.frombuffer(base64.b64decode(scene["points"]), "<i2").reshape(scene["frames"], scene["count"], 3)
+    assert scene["frames"] * scene["step"] == pytest.approx(fit.time[-1], rel=0.1)
+    middle = scene["frames"] // 3
+    sample = int(np.abs(fit.time - middle * scene["step"]).argmin())
+    rotation, origin = model.kinematics.body_poses(fit.q[[0, sample]])
+    body = [b.name for b in model.mechanism.bodies].index("platform")
+    tool = packed[[0, middle], scene["tool"]].astype(float)
+    scale = np.linalg.norm(tool[1] - tool[0]) / np.linalg.norm(origin[1, body] - origin[0, body])  # [steps/m]
+    assert np.abs((tool[1] - tool[0]) / scale - (origin[1, body] - origin[0, body])).max() < 10 / scale
+    assert np.abs(rotation[1, body] - rotation[1, body].T).max() > 0.02
+    for k, tip in enumerate(scene["triad"]):
+        axis = packed[middle, tip] - tool[1]
+        np.testing.assert_allclose(axis / np.linalg.norm(axis), rotation[1, body][:, k], atol=3e-3)
+
+
+def test_attributes_and_text_are_escaped() -> None:
+    assert str(tag("a", "<b>", x_y='"&')) == '<a x-y="&#34;&amp;">&lt;b&gt;</a>'
 
 
 def test_frames_follow_the_log_and_bridge_what_it_lacks() -> None:
