@@ -113,7 +113,8 @@ def main() -> list[tuple[str, str, str, str]]:
                  f"{times[0]:.1f} s, then {times[1]:.2f} s", "-", "object code cached on disk"))
     sample = random_motion(model, 200, seed=9)
     seconds = best(lambda: model.inverse_dynamics(motion)) / len(motion)
-    rows.append(("inverse dynamics of PaLiDA, all threads", f"{seconds * 1e6:.2f} us/sample", "-", f"closure residual {sample.closure_residual.max():.0e}"))
+    rows.append(("inverse dynamics of PaLiDA, all threads", f"{seconds * 1e6:.2f} us/sample", "-",
+                 f"closure residual {sample.closure_residual.max():.0e}"))
     return rows
 
 
