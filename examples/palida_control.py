@@ -18,8 +18,9 @@ from line_plot import save
 
 from gough import Model, base_parameters, load_robot, simulate
 from gough.arrays import FloatArray
+from gough.engine import standard_from_base
 from gough.trajectory import circle
-from gough.virtual import PID, RobotModel, standard_from_base
+from gough.virtual import PID, RobotModel
 
 NAMES = ("leg.ring.IzzR", "leg.tube.IxxR", "leg.tube.IzzR", "leg.tube.my", "leg.rod.mz", "platform.IxxR",
          "platform.IyyR", "platform.IzzR", "platform.mzR", "platform.mR", "leg.alpha.fs", "leg.beta.fs",

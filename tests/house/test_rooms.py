@@ -25,7 +25,7 @@ ROWS = [
 ROW = {room: k for k, row in enumerate(ROWS) for room in row}
 LOW = ROWS[0] | ROWS[1]  # all that estimators may know
 HEAVY = {
-    "casadi": {"engine", "excitation"}, "llvmlite": {"engine"}, "plotly": {"report"}, "pinocchio": {"virtual"},
+    "casadi": {"engine"}, "llvmlite": {"engine"}, "pinocchio": {"virtual"},
     "mujoco": {"virtual"}, "typer": {"cli"}, "rich": {"cli"}, "statsmodels": set(),
 }
 FILES = sorted(SOURCE.rglob("*.py"))

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import gzip
 import json
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import IO
-from uuid import uuid4
 
 import numpy as np
 
 from gough.errors import OutputError
+from gough.files import replacing
 from gough.signals.recording import Recording
 
 FORMAT = 1
@@ -35,16 +34,8 @@ def save_recording(recording: Recording, path: Path) -> Path:
 
 
 def _replace(path: Path, write: Callable[[IO[bytes]], None]) -> Path:
-    """Write to a temporary file beside the path, then rename: readers never see half a file."""
-    temporary = path.with_name(f".{path.name}.{uuid4().hex}.tmp")
-    try:
-        with open(temporary, "xb") as handle:
-            write(handle)
-        os.replace(temporary, path)
-    except OSError as error:
-        raise OutputError(f"cannot write '{path}': {error.strerror}", path=str(path)) from error
-    finally:
-        temporary.unlink(missing_ok=True)
+    with replacing(path) as handle:
+        write(handle)
     return path
 
 

@@ -6,18 +6,17 @@ import csv
 import io
 import json
 import os
-import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
-from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from gough.arrays import FloatArray, check_finite, check_shape, frozen
-from gough.errors import InvalidTrajectory, OutputError, nearest
+from gough.errors import InvalidTrajectory, nearest
+from gough.files import write_text
 
 FORMAT = 1
 WHOLE = 1e-6  # how far a period may be from a whole number of samples. [samples]
@@ -146,19 +145,3 @@ def as_times(time: ArrayLike) -> FloatArray:
 def check_positive(value: float, name: str, unit: str) -> None:
     if not (isinstance(value, int | float | np.number) and np.isfinite(value) and value > 0):
         raise InvalidTrajectory(f"{name} is {value}, expected a positive number [{unit}]", value=value)
-
-
-def write_text(path: str | os.PathLike[str], text: str) -> None:
-    """Write through a temporary file beside the target, so that a reader never sees half a trajectory."""
-    target = Path(path)
-    temporary = None
-    try:
-        handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-        with os.fdopen(handle, "w", encoding="utf-8", newline="") as stream:
-            stream.write(text)
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, target)
-    except OSError as error:
-        if temporary is not None:
-            Path(temporary).unlink(missing_ok=True)
-        raise OutputError(f"cannot write '{target}': {error.strerror}; does the folder exist?", path=target) from error

@@ -18,7 +18,6 @@ from gough.engine.model import Model
 from gough.engine.stepping import closing_kernel
 from gough.errors import InvalidInput
 from gough.motion import Motion
-from gough.parameters import INERTIAL, BaseParameters
 
 InverseModel = Callable[[FloatArray, FloatArray, FloatArray], FloatArray]
 """(q, qd, qdd) of all coordinates, each (t, n) -> motor efforts (t, a)."""
@@ -61,31 +60,6 @@ class RobotModel:
     @cached_property
     def _band(self) -> FloatArray:
         return self.model._band(self.dead_band)
-
-
-def standard_from_base(model: Model, base: BaseParameters, values: ArrayLike) -> tuple[FloatArray, FloatArray]:
-    """Return standard parameters (p,) and a load (10,) with the efforts of base parameter values.
-
-    The regressor of base parameters is the independent columns of the standard one, so base values on these columns
-    and zeros elsewhere give the same efforts at every motion, though not a physical robot.
-
-    Args:
-        model: The robot.
-        base: Its base parameters.
-        values: Values of these, (b,).
-    """
-    values = np.asarray(values, dtype=float)
-    check_shape(values, (len(base),), "base parameter values")
-    table = dict.fromkeys(model.mechanism.standard.names, 0.0)
-    load = dict.fromkeys(INERTIAL, 0.0)
-    for column, value in zip(base.independent, values):
-        name = base.standard[column]
-        if name.startswith("payload."):
-            load[name.rpartition(".")[2]] += value
-        else:
-            for member in model.resolve(name):
-                table[member] = float(value)
-    return np.array(list(table.values())), np.array(list(load.values()))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
