@@ -1,4 +1,4 @@
-"""The example in every verb's --help runs, each with what the ones before it wrote, and answers in JSON as documented."""
+"""The example in every --help runs, each with what the ones before it wrote, and answers in JSON as documented."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import shutil
 from pathlib import Path
 
 import pytest
+
 from command_line import run, succeed
 from documentation import check_keys
-
 from gough.cli import VERBS
 
 STUDY = 'format = 1\nrobot = "five_bar"\n[check]\n[bounds]\nlogs = ["log.csv"]\nerror_bound = 0.5\n'

@@ -11,9 +11,9 @@ from contextlib import chdir
 from pathlib import Path
 
 import pytest
+
 from command_line import succeed
 from documentation import BUILD, PAGES, ROOT, blocks, tables
-
 from gough.mechanism import load_robot, robot_text
 from gough.signals.description import load_description
 from gough.study.run import VERBS, read_study
