@@ -280,7 +280,7 @@ def test_a_file_that_lacks_a_key_says_which(tmp_path):
 def test_missing_files_and_folders_are_reported(tmp_path):
     with pytest.raises(InvalidTrajectory, match="No such file"):
         load_trajectory(tmp_path / "none.json")
-    with pytest.raises(OutputError, match="does the folder exist"):
+    with pytest.raises(OutputError, match="check the folder"):
         make_fourier().save(tmp_path / "none" / "t.json")
     (tmp_path / "folder").mkdir()
     with pytest.raises(OutputError, match="cannot write"):
