@@ -61,15 +61,17 @@ def test_controllers_rank_as_in_the_papers(name: str) -> None:
     assert rms["pid+"] > 2 * rms["feedforward"]
 
 
-def test_a_perfect_model_leaves_only_the_sampling_error() -> None:
-    model = model_of("palida")
-    tour = excitation(model, period=2.0, reach=0.3)
+def test_a_perfect_model_leaves_only_the_error_of_sampling() -> None:
+    """Feed-forward held over a period is its mean: an error of second order in the period, not of first."""
+    model = model_of("five_bar")
     values = without(model, "fs")
-    law = ComputedTorque(inverse=RobotModel(model=model, values=model.standard_values(values)), bandwidth=30.0)
-    errors = [simulate(model, tour, values=values, controller=law, rate=r, substeps=2).tracking_max.max()
-              for r in (250, 500)]
-    assert errors[0] < 1e-4
-    assert errors[1] < 0.6 * errors[0]
+    inverse = RobotModel(model=model, values=model.standard_values(values))
+    tour = excitation(model, period=1.0, reach=0.3)
+    ahead, computed = PID(feedforward=inverse, bandwidth=30.0), ComputedTorque(inverse=inverse, bandwidth=30.0)
+    errors = [simulate(model, tour, values=values, controller=ahead, rate=r).tracking_max.max() for r in (250, 500)]
+    assert errors[0] < 2e-5
+    assert errors[1] < 0.3 * errors[0]
+    assert simulate(model, tour, values=values, controller=computed, rate=500).tracking_max.max() < 2e-5
 
 
 def test_wrong_gains_on_a_true_model_scale_every_effort() -> None:
