@@ -177,6 +177,15 @@ def test_regroupings_and_history_and_quality_and_settings_are_told(page: Page) -
         assert words.strip() in page.text
 
 
+def test_what_guaranteed_bounds_rest_on_is_told() -> None:
+    good = result("five_bar")
+    box = replace(good.enclosures["lp"], certificate={"error_bound": [1.5, 1.5], "removed": [], "gap": 3.55e-15},
+                  notes=("conditional on two rows",))
+    page = Page(render(robot("five_bar"), replace(good, enclosures={"bounds_slow": box})))
+    assert "Bounds slow: exact box; error bound 1.50; gap 3.55·10⁻¹⁵; conditional on two rows" in page.text
+    assert page.tables[0][0][1][6] == "Bounds slow"
+
+
 def test_a_design_is_shown_with_its_trajectory() -> None:
     path = circle(coordinates=("tool.x", "tool.y"), units=("m", "m"), center=(0.0, 0.4), plane=("tool.x", "tool.y"),
                   radius=0.05, frequency=0.5)

@@ -146,7 +146,7 @@ class Plot:
 def label(value: float, marks: Sequence[float], log: bool) -> str:
     """Return the text of a tick with as many decimals as the step between ticks needs."""
     if log:
-        return number(10.0**value, 1) if abs(value) <= 2 else f"10{raised(round(value))}"
+        return number(10.0**value, 1) if abs(value) <= 2 or value != round(value) else f"10{raised(round(value))}"
     step = abs(marks[1] - marks[0]) if len(marks) > 1 else abs(value) or 1.0
     if value != 0 and not 1e-3 <= max(abs(m) for m in marks) < 1e5:
         return number(value, 2)
@@ -155,7 +155,10 @@ def label(value: float, marks: Sequence[float], log: bool) -> str:
 
 
 def decades(low: float, high: float) -> list[float]:
-    """Return whole decades within a range of logarithms; every second or third if there are many."""
+    """Return whole decades within a range of logarithms, some if they are many; also 2 and 5 where there is but one."""
     first, last = math.ceil(low - 1e-9), math.floor(high + 1e-9)
+    if last - first < 1:
+        fine = [k + math.log10(m) for k in range(first - 1, last + 2) for m in (1, 2, 5)]
+        return [v for v in fine if low <= v <= high]
     step = max(1, math.ceil((last - first + 1) / 5))
     return [float(k) for k in range(first, last + 1, step)]

@@ -238,11 +238,9 @@ def _comparison_chart(chosen: Estimate, results: Mapping[str, Estimate | Enclosu
         if i % 2:
             parts.append(tag("rect", x=0, y=top, width=860, height=pitch, class_="stripe"))
         parts.append(text(margin - 8, top + pitch / 2 + 3.5, name, "label end"))
-        for box in boxes.values():
+        for k, box in enumerate(boxes.values()):
             if name in box.parameters:
-                low, high = (np.clip((edge - chosen.values[i]) / scale[i], -REACH, REACH) for edge in box[name])
-                parts.append(tag("rect", x=plot.across(low), y=top + 2, height=pitch - 4, class_="box",
-                                 width=max(plot.across(high) - plot.across(low), 1.5)))
+                parts += _box(plot, top, pitch, k, [float(edge - chosen.values[i]) / scale[i] for edge in box[name]])
         for k, estimate in enumerate(estimates.values()):
             if name in estimate.parameters:
                 at = top + pitch / 2 + 5 * (k - (len(estimates) - 1) / 2)
@@ -251,13 +249,22 @@ def _comparison_chart(chosen: Estimate, results: Mapping[str, Estimate | Enclosu
     for k, name in enumerate(estimates):
         key += [_mark(x + 5, 12, k), text(x + 14, 15.5, name, "label")]
         x += 30 + 6.2 * len(name)
-    for name in boxes:
-        key += [tag("rect", x=x, y=7, width=14, height=10, class_="box"), text(x + 19, 15.5, name, "label")]
+    for k, name in enumerate(boxes):
+        key += [tag("rect", x=x, y=7, width=14, height=10, class_=f"box box-{k % 2}"),
+                text(x + 19, 15.5, name, "label")]
         x += 34 + 6.2 * len(name)
     words = "difference from the chosen estimate, in its standard deviations; bars are 95 % intervals"
     foot = text(plot.left + plot.width / 2, plot.bottom + 27, words, "tick middle")
     return svg(860, plot.bottom + 34, *parts, *key, plot.x_axis(6), foot, title="estimators compared",
                class_="chart comparison")
+
+
+def _box(plot: Plot, top: float, pitch: float, k: int, edges: Sequence[float]) -> list[Markup]:
+    """Return a box from edge to edge; edges beyond the picture are not drawn."""
+    low, high = (plot.across(float(np.clip(edge, -REACH, REACH))) for edge in edges)
+    band = tag("rect", x=low, y=top + 2, height=pitch - 4, width=max(high - low, 1.5), class_=f"box box-{k % 2}")
+    return [band, *(tag("line", x1=plot.across(edge), x2=plot.across(edge), y1=top + 2, y2=top + pitch - 2,
+                        class_="edge") for edge in edges if abs(edge) < REACH)]
 
 
 def _answer(plot: Plot, at: float, estimate: Estimate, name: str, centre: float, scale: float, k: int) -> list[Markup]:

@@ -8,6 +8,7 @@ import os
 from collections.abc import Sequence
 from importlib import resources
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,8 @@ from gough.report import figures, tables
 from gough.report.numbers import number, percent, unit
 from gough.report.scene import path_scene, robot_scene
 from gough.trajectory import Trajectory
+
+LONG = 32  # characters of a name that does not wrap
 
 
 def write_report(model: Model, identification: Identification, path: str | os.PathLike[str], *,
@@ -63,9 +66,10 @@ def render(model: Model, identification: Identification, *,
 
 
 def dotted(name: str) -> Markup:
-    """Return a dotted name that may wrap after its dots, its last word strong."""
+    """Return a dotted name, its last word strong; a long one may wrap after its dots."""
     *heads, last = name.split(".")
-    return Markup("").join(Markup("{}.<wbr>").format(head) for head in heads) + Markup("<b>{}</b>").format(last)
+    dot = Markup(".<wbr>") if len(name) > LONG else "."
+    return Markup("").join(Markup("{}{}").format(head, dot) for head in heads) + Markup("<b>{}</b>").format(last)
 
 
 def _check_robot(model: Model, result: Identification) -> None:
@@ -95,7 +99,9 @@ def _content(model: Model, result: Identification) -> dict[str, Any]:
         "parameters": [row for row in parameters if not row.name.endswith(GAIN)
                        and not row.name.startswith("payload.")],
         "payload": [row for row in parameters if row.name.startswith("payload.")],
-        "gains": tables.gain_rows(model, result), "share_bar": figures.share_bar, "boxes": list(result.enclosures),
+        "gains": tables.gain_rows(model, result), "share_bar": figures.share_bar,
+        "boxes": [tables.box_title(label) for label in result.enclosures],
+        "robot_file": Path(model.mechanism.source).name,
         "identified_gains": any(name.endswith(GAIN) for name in estimate.parameters),
         "regroupings": tables.regroupings(result), "fits": _recordings(model, result), "residuals": residuals,
         "matrix": figures.correlation_matrix(estimate) if len(estimate) > 1 else "",
@@ -104,7 +110,7 @@ def _content(model: Model, result: Identification) -> dict[str, Any]:
         "notes": [*dict.fromkeys([*result.notes, *estimate.notes])],
         "comparison": tables.comparison_table(answers) if len(answers) > 1 else None,
         "comparison_charts": figures.comparison_charts(estimate, answers) if len(answers) > 1 else [],
-        "certificates": [(name, box) for name, box in result.enclosures.items()],
+        "certificates": tables.certificates(result),
         "settings": tables.setting_rows(result.settings), "scenes": scenes,
         "data": {"scenes": scenes, "correlation": figures.correlation_data(estimate)},
     }

@@ -74,7 +74,7 @@ def _bounds(box: Enclosure, name: str) -> str:
     if name not in box.parameters:
         return "–"
     low, high = box[name]
-    return f"{number(low)} … {number(high)}"
+    return f"{number(low)} …\u00a0{number(high)}"
 
 
 def _prior(model: Model, identification: Identification) -> dict[str, str]:
@@ -87,6 +87,31 @@ def _prior(model: Model, identification: Identification) -> dict[str, str]:
             gain = model.mechanism.joint(name.removesuffix(GAIN)).gain
             found[name] = "" if gain is None else number(gain)
     return found
+
+
+def box_title(label: str) -> str:
+    """Return the heading of an enclosure's bounds."""
+    words = label.replace("_", " ")
+    return words.capitalize() if words.startswith("bounds") else f"Bounds, {words}"
+
+
+def certificates(identification: Identification) -> list[tuple[str, str]]:
+    """Return what each enclosure's guarantee rests on."""
+    found = []
+    for label, box in identification.enclosures.items():
+        facts = [f"{key.replace('_', ' ')} {_fact(value)}" for key, value in box.certificate.items()
+                 if value not in ([], None, "", False)]
+        found.append((box_title(label), "; ".join([box.method, *facts, *box.notes])))
+    return found
+
+
+def _fact(value: Any) -> str:
+    if isinstance(value, list | tuple):
+        different = list(dict.fromkeys(_fact(v) for v in value))
+        return ", ".join(different[:6]) + (f" and {len(different) - 6} more" if len(different) > 6 else "")
+    if isinstance(value, float):
+        return number(value, 3)
+    return "yes" if value is True else str(value)
 
 
 def gain_rows(model: Model, identification: Identification) -> list[dict[str, str]]:
@@ -165,7 +190,7 @@ def _answer(result: Estimate | Enclosure, name: str) -> str:
     if isinstance(result, Enclosure):
         return _bounds(result, name)
     i = result.parameters.index(name)
-    return " ± ".join(with_std(float(result.values[i]), float(result.std[i])))
+    return " ±\u00a0".join(with_std(float(result.values[i]), float(result.std[i])))
 
 
 def regroupings(identification: Identification) -> list[tuple[str, str]]:
