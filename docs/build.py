@@ -16,6 +16,7 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 ROOT = Path(__file__).resolve().parents[1]
+FIRST = ("quick-start", "robot-file", "logs", "estimators", "conventions", "study", "virtual-robot", "papers")
 PAGE = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
 <title>{title}</title><style>
@@ -35,8 +36,10 @@ img {{ max-width: 100% }}
 
 
 def pages() -> list[Path]:
-    """Return the README and all pages, in the order of the navigation."""
-    return [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+    """Return the README and all pages, those to be read first in front."""
+    rank = {name: k for k, name in enumerate(FIRST)}
+    found = (ROOT / "docs").glob("*.md")
+    return [ROOT / "README.md", *sorted(found, key=lambda page: (rank.get(page.stem, len(rank)), page.stem))]
 
 
 def parse(page: Path) -> list[Token]:
@@ -82,7 +85,8 @@ def build(folder: Path) -> list[str]:
         return problems
     folder.mkdir(parents=True, exist_ok=True)
     titles = {page: next(t.content for t in parse(page) if t.type == "inline") for page in pages()}
-    navigation = " · ".join(f'<a href="{_name(page)}">{escape(title)}</a>' for page, title in titles.items())
+    navigation = " · ".join(f'<a href="{_name(page)}">{escape(title)}</a>' for page, title in titles.items()
+                            if not page.name.startswith("paper-"))
     for page in pages():
         tokens = parse(page)
         for token, attribute in links(tokens):
