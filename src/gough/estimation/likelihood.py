@@ -61,6 +61,7 @@ class CutoffResult:
         effort_term: Half the weighted squares of the effort errors, linear parameters profiled out, (k,). [1]
         orders: Real parameters of the trajectory each cut-off keeps, (k,).
         values: Linear parameters at each cut-off, (k, p).
+        fitted_term: The position term at the most likely trajectory of each order instead of the filtered one, (k,).
     """
 
     estimate: Estimate
@@ -70,9 +71,10 @@ class CutoffResult:
     effort_term: FloatArray
     orders: FloatArray
     values: FloatArray
+    fitted_term: FloatArray
 
     def __post_init__(self) -> None:
-        for name in ("cutoffs", "position_term", "effort_term", "orders", "values"):
+        for name in ("cutoffs", "position_term", "effort_term", "orders", "values", "fitted_term"):
             object.__setattr__(self, name, frozen(getattr(self, name)))
 
     @property
@@ -82,8 +84,8 @@ class CutoffResult:
 
     @property
     def aic(self) -> FloatArray:
-        """Half of Akaike's criterion: (24) plus one for every real parameter of the trajectory, (k,)."""
-        return np.asarray(self.printed + self.orders)
+        """Half of Akaike's criterion: (24) at its best, plus one for every real parameter of the trajectory, (k,)."""
+        return np.asarray(self.fitted_term + self.effort_term + self.orders)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,13 +111,17 @@ class CutoffLikelihood:
         if self.criterion not in ("aic", "printed"):
             raise InvalidInput(f"criterion is '{self.criterion}', expected 'aic' or 'printed'")
 
-    def fit(self, family: RegressionFamily, cutoffs: ArrayLike, orders: ArrayLike) -> CutoffResult:
+    def fit(self, family: RegressionFamily, cutoffs: ArrayLike, orders: ArrayLike,
+            fitted_term: ArrayLike | None = None) -> CutoffResult:
         """Try all cut-offs and return the best.
 
         Args:
             family: With z = (cut-off [Hz],).
             cutoffs: To try, ascending, (k,); see `fourier_bins`. [Hz]
             orders: Real parameters of the trajectory each keeps, (k,).
+            fitted_term: Half the weighted squares of the position errors left by the most likely trajectory of each
+                order, (k,), up to a constant. Akaike's criterion is about that one; by default the filtered positions
+                are taken for it, as they are if the measured coordinates themselves are filtered.
         """
         tried, counts = np.asarray(cutoffs, dtype=float), np.asarray(orders, dtype=float)
         check_shape(tried, (None,), "cut-offs")
@@ -132,7 +138,9 @@ class CutoffLikelihood:
                              regression.parameters)
             terms[:, i] = (delta**2).sum() / 2, solution.residual_norm**2 / 2
             values.append(solution.values)
-        best = int(np.argmin(terms.sum(axis=0) + (counts if self.criterion == "aic" else 0.0)))
+        fitted = terms[0] if fitted_term is None else np.asarray(fitted_term, dtype=float)
+        check_shape(fitted, tried.shape, "fitted position terms")
+        best = int(np.argmin(terms.sum(axis=0) if self.criterion == "printed" else fitted + terms[1] + counts))
         estimate = GaussMarkov(uncertainty=self.uncertainty).fit(family.regression(tried[best:best + 1]))
         notes = [f"cut-off {tried[best]:.6g} Hz, the best of {len(tried)} by {self.criterion}"]
         if best == len(tried) - 1 and len(tried) > 1:
@@ -140,7 +148,7 @@ class CutoffLikelihood:
         return CutoffResult(estimate=replace(estimate, method="maximum likelihood over the cut-off",
                                              notes=(*notes, *estimate.notes)),
                             cutoff=float(tried[best]), cutoffs=tried, position_term=terms[0], effort_term=terms[1],
-                            orders=counts, values=np.array(values))
+                            orders=counts, values=np.array(values), fitted_term=fitted)
 
 
 def fourier_bins(duration: float, highest: int, coordinates: int) -> tuple[FloatArray, FloatArray]:

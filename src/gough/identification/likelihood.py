@@ -47,7 +47,8 @@ def cutoff_likelihood(period: AveragedPeriod, *, highest: int = HIGHEST,
     seconds = len(period.average) / period.average.rate
     highest = min(highest, (len(period.average) - 1) // 2)
     cutoffs, orders = fourier_bins(seconds, highest, period.pose.shape[1])
-    return (settings or CutoffLikelihood()).fit(CutoffFamily(period=period), cutoffs, orders)
+    family = CutoffFamily(period=period)
+    return (settings or CutoffLikelihood()).fit(family, cutoffs, orders, family.fitted_terms(highest))
 
 
 def full_likelihood(period: AveragedPeriod, *, harmonics: int | None = None,

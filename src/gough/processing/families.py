@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import product
 
 import numpy as np
 
@@ -55,6 +56,22 @@ class AveragedPeriod:
     def position_covariance(self) -> FloatArray:
         """Covariance of the averaged positions' errors, (a, a). [m2 or rad2]"""
         return np.asarray(self.average.position_covariance / self.average.count)
+
+    @property
+    def position_weight(self) -> FloatArray:
+        """Inverse of the covariance of the averaged positions' errors, (a, a). [1/m2 or 1/rad2]
+
+        Raises:
+            InvalidRecording: The periods do not scatter, or some positions always scatter together.
+        """
+        covariance = self.position_covariance
+        size = np.sqrt(np.diag(covariance))
+        rounding = 1e-10 * np.ptp(self.average.position, axis=0)
+        if (size <= rounding).any() or np.linalg.cond(covariance / np.outer(size, size)) > 1e12:
+            raise InvalidRecording(
+                f"{self.processed.source}: positions of {self.average.count} periods do not scatter, or only together; "
+                "without position errors maximum likelihood is Gauss-Markov: use `gm`, or record more periods")
+        return np.asarray(np.linalg.inv(covariance))
 
     @cached_property
     def by(self) -> By:
@@ -128,6 +145,34 @@ class CutoffFamily:
     def position_residual(self, z: FloatArray) -> FloatArray:
         """Return measured minus filtered positions."""
         return self.period.measured_minus(self._motion(z))
+
+    def fitted_terms(self, highest: int) -> FloatArray:
+        """Return half the weighted squares of the positions' errors left by the best 1 ... `highest` harmonics, (h,).
+
+        The motors measure E_act(q) dx, so a low-pass of the pose x is not the best fit of x = Phi Z to them: what it
+        leaves scatters more than a chi-square, and Akaike's criterion, which is about the best fit, would keep a
+        harmonic too many in every fifth recording of a hexapod. Linear in Z about the measured pose; one Cholesky
+        factor in ascending order serves all orders. All samples count: friction does not disturb positions.
+        """
+        period, model = self.period, self.period.model
+        count = len(period.pose)
+        angle = 2 * np.pi * np.outer(np.arange(count) / count, np.arange(1, highest + 1))
+        phi = np.ones((count, 1 + 2 * highest))
+        phi[:, 1::2], phi[:, 2::2] = np.cos(angle), np.sin(angle)
+        maps = model.kinematics.closure_map(period.processed.motion.q, period.by)[:, list(model.actuated)]
+        weight = maps.transpose(0, 2, 1) @ period.position_weight @ maps  # information of a sample on its pose
+        x = period.pose - period.pose.mean(axis=0)
+        m, k = x.shape[1], phi.shape[1]
+        gram = np.empty((k, m, k, m))
+        for i, j in product(range(m), range(m)):
+            gram[:, i, :, j] = phi.T @ (weight[:, i, j, None] * phi)
+        pull = (phi.T @ (weight @ x[:, :, None])[:, :, 0]).reshape(-1)
+        root = np.linalg.cholesky(gram.reshape(k * m, k * m))
+        gain = np.linalg.solve(root, pull)
+        left = x - phi @ np.linalg.solve(root.T, gain).reshape(k, m)
+        least = np.einsum("ti,tij,tj->", left, weight, left)
+        drop = (gain[m:] ** 2).reshape(highest, -1).sum(axis=1)  # of the squares by each harmonic, given those below
+        return np.asarray(least + np.append(np.cumsum(drop[:0:-1])[::-1], 0.0)) / 2
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
