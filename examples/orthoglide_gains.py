@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -48,6 +48,7 @@ from gough.excitation.design import Run
 from gough.identification.identify import currents_problem
 from gough.parameters import BaseParameters
 
+RUNS = ("loaded", "other", "second", "unloaded")
 PAYLOAD, SECOND = "calibration", "second"
 SECOND_MASS = 1.136  # [kg]
 MANUFACTURER = 637 * np.pi  # [N per unit]
@@ -102,7 +103,7 @@ class Study:
 
     def log(self, name: str, seed: int) -> Recording:
         """Return a recording of 15 s with its own noise."""
-        return record(self.runs[name].repeated(PERIODS), seed=[seed, sorted(self.runs).index(name)])
+        return record(self.runs[name].repeated(PERIODS), seed=[seed, RUNS.index(name)])
 
     def problem(self, seed: int, processing: Processing | None = None, loaded: str = "loaded") -> GainProblem:
         """Return the equations of unloaded and loaded log, BG13 (33)."""
@@ -126,17 +127,19 @@ class Study:
         return np.sqrt(np.diag(covariance)[where])
 
 
-def experiments(plant: str = "pinocchio") -> Study:
+def experiments(plant: str = "pinocchio", names: Sequence[str] = RUNS) -> Study:
     """Design trajectories and run the virtual Orthoglide along them."""
     model = Model(load_robot("orthoglide"))
     runs = [Run(periods=PERIODS), Run(periods=PERIODS, payload=PAYLOAD)]
     plan = design(model, frequency=1 / PERIOD, harmonics=HARMONICS, runs=runs, starts=1, seed=0)
-    other = design(model, frequency=1 / PERIOD, harmonics=4, starts=1, seed=1, criterion="a").trajectory
+    paths = {"unloaded": plan.trajectories[0], "loaded": plan.trajectories[1]}
+    if {"other", "second"} & set(names):
+        other = design(model, frequency=1 / PERIOD, harmonics=4, starts=1, seed=1, criterion="a").trajectory
+        paths |= {"other": other, "second": other}
+    payloads = {"unloaded": None, "loaded": PAYLOAD, "other": PAYLOAD, "second": SECOND}
     band = np.array([BAND[joint.kind] for joint in model.mechanism.joints])
-    wanted = {"unloaded": (plan.trajectories[0], None), "loaded": (plan.trajectories[1], PAYLOAD),
-              "other": (other, PAYLOAD), "second": (other, SECOND)}
-    return Study(model, {name: simulate(model, trajectory, controller="pid+", plant=plant, periods=1, payload=payload,
-                                        dead_band=band) for name, (trajectory, payload) in wanted.items()})
+    return Study(model, {name: simulate(model, paths[name], controller="pid+", plant=plant, periods=1,
+                                        payload=payloads[name], dead_band=band) for name in names})
 
 
 def estimators(resamples: int = 300) -> dict[str, Any]:

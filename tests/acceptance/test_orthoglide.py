@@ -7,6 +7,7 @@ import pytest
 
 pytest.importorskip("pinocchio")
 
+import orthoglide_control as control
 import orthoglide_gains as example
 
 from gough import Identification, identify
@@ -107,3 +108,23 @@ def test_the_second_payload_is_right_with_identified_gains_and_light_with_the_ma
     biased, std = example.second_payload(study, dict.fromkeys(identified, example.MANUFACTURER))
     assert biased == pytest.approx(1.09, abs=0.02)  # BG13: 1.09 +- 0.02
     assert example.SECOND_MASS - biased > max(0.02, 3 * std)
+
+
+def rms(runs: dict[str, tuple[np.ndarray, np.ndarray]]) -> dict[str, float]:
+    """Tracking error of all joints together by strategy. [m]"""
+    return {name: float(np.sqrt(np.mean(error**2))) for name, (_, error) in runs.items()}
+
+
+def test_controllers_rank_as_in_table_4(study: example.Study) -> None:
+    """Models identified anew under each set of gains; encoder in the loop, and then the models' own errors alone."""
+    model, models = study.model, control.identified_strategies(study)
+    both = {**control.plain_strategies(), **{name: models[name] for name in models if name != control.HIGH}}
+    for runs in control.track(model, both, feedback=control.encoder(model)).values():
+        error = rms(runs)
+        assert error["simple PID"] > 5 * error["advanced PID"]
+        assert error["advanced PID"] > error[control.LOW] > error[control.MANUFACTURERS] > error[control.RIGHT]
+        assert error["simple PID"] > 15 * error[control.RIGHT]  # about 40 in the paper
+    for runs in control.track(model, models).values():
+        error = rms(runs)
+        assert min(error[control.LOW], error[control.HIGH]) > 1.5 * error[control.MANUFACTURERS]
+        assert error[control.MANUFACTURERS] > 1.1 * error[control.RIGHT]
