@@ -55,7 +55,7 @@ def design_verb(
     starts: Annotated[int, typer.Option(help="Optimisations from different random trajectories.")] = 4,
     seed: Annotated[int, typer.Option(help="Of the random numbers.")] = 0,
     output: Annotated[str | None, typer.Option("-o", "--output", help="Write the trajectory as JSON.")] = None,
-    csv: Annotated[str | None, typer.Option(help="Write it sampled at the controller's rate as CSV.")] = None,
+    csv: Annotated[str | None, typer.Option(help="Write it at the controller's rate as CSV, motors too.")] = None,
     force: Force = False,
     as_json: Json = False,
 ) -> None:

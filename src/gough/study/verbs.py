@@ -15,6 +15,7 @@ import numpy as np
 
 from gough.engine import Check, Model
 from gough.engine import check as check_model
+from gough.engine.loops import By
 from gough.errors import InvalidInput, OutputError
 from gough.estimation.estimate import Enclosure
 from gough.excitation import Design
@@ -31,7 +32,7 @@ from gough.processing import Processing
 from gough.processing.prepare import Method
 from gough.signals.readers import read_recording
 from gough.signals.recording import Recording
-from gough.trajectory import load_trajectory
+from gough.trajectory import Sampled, Trajectory, load_trajectory
 from gough.validation import Validation
 from gough.validation import validate as validate_estimate
 from gough.virtual import Simulation, record
@@ -50,7 +51,7 @@ def design(*, robot: str, harmonics: int = 5, frequency: float | None = None,
            at_rest: bool = False, optimise_frequency: bool = False, seed: int = 0, starts: int = 4,
            output: str | None = None, csv: str | None = None, force: bool = False,
            progress: Callable[[int, float, float], None] | None = None) -> Design:
-    """Design an excitation trajectory; write it as JSON and, if asked, sampled for a controller as CSV."""
+    """Design an excitation trajectory; write it as JSON and, if asked, sampled for a controller as CSV, motors too."""
     for path in (output, csv):
         free_file(path, force)
     model = Model(load_robot(robot))
@@ -60,8 +61,23 @@ def design(*, robot: str, harmonics: int = 5, frequency: float | None = None,
     if output is not None:
         result.trajectory.save(output)
     if csv is not None:
-        result.trajectory.to_csv(csv, model.mechanism.noise.rate)
+        with_motors(model, result.trajectory).to_csv(csv, model.mechanism.noise.rate)
     return result
+
+
+def with_motors(model: Model, trajectory: Trajectory) -> Sampled:
+    """Return a trajectory at the controller's samples with the motion of the motors beside it.
+
+    Not every controller takes the pose of a platform.
+    """
+    time = trajectory.times(model.mechanism.noise.rate)
+    by: By = "task" if trajectory.coordinates == model.mechanism.task else "actuated"
+    motion = model.kinematics.motion(time, *trajectory.at(time), by)
+    names = tuple(dict.fromkeys((*trajectory.coordinates, *model.mechanism.actuated)))
+    columns = [motion.column(name) for name in names]
+    return Sampled(coordinates=names, units=tuple(model.mechanism.joint(name).unit for name in names),
+                   robot=model.mechanism.name, time=time, position=motion.q[:, columns],
+                   velocity=motion.qd[:, columns], acceleration=motion.qdd[:, columns], repeats=trajectory.period)
 
 
 def simulate(*, robot: str, trajectory: str, controller: Literal["pid", "pid+", "feedforward", "ctc"] = "ctc",
