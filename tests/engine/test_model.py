@@ -231,3 +231,20 @@ def test_check_reports_what_the_file_amounts_to(palida: Model) -> None:
     assert found["degrees_of_freedom"] == 6
     assert found["base_parameters"]["count"] == 24
     assert found["closure_residual"] < 1e-10
+
+
+def test_equal_legs_permute(palida: Model) -> None:
+    """Turning the motion of a three-fold symmetric hexapod by 120 degrees moves every effort two legs on."""
+    mechanism = palida.mechanism
+    rigid = {name: 0.0 for name in mechanism.standard.names if name.rpartition(".")[2] in ("fs", "fv")}
+    values = palida.standard_values(rigid)
+    t = np.linspace(0, 1, 200)
+    legs = palida.home[list(palida.actuated)] + 0.01 * np.sin(2 * np.pi * t[:, None] + np.arange(6) * 1.3)
+    speed = 0.01 * 2 * np.pi * np.cos(2 * np.pi * t[:, None] + np.arange(6) * 1.3)
+    acceleration = -0.01 * (2 * np.pi) ** 2 * np.sin(2 * np.pi * t[:, None] + np.arange(6) * 1.3)
+    order = [4, 5, 0, 1, 2, 3]
+    efforts = []
+    for shift in (list(range(6)), order):
+        motion = palida.kinematics.motion(t, legs[:, shift], speed[:, shift], acceleration[:, shift], "actuated")
+        efforts.append(palida.inverse_dynamics(motion, values))
+    np.testing.assert_allclose(efforts[1], efforts[0][:, order], atol=1e-9 * np.abs(efforts[0]).max())
