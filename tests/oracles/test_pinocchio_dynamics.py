@@ -44,7 +44,7 @@ def closed(name: str) -> Mechanism:
             b=Frame(body="base", placement=Placement.xyz_rpy((0.55, 0.1, 0), (0, 0, 0.3)))))
     return chain((0.3, -0.4, 0.5, 0.2, -0.3), (0, 0.2, 0.3, 0.2, 0.1), (0.2, 1.3, -0.9, 1.1, -1.2), 3, Closure(
         name=name, kind="parallel", a=Frame(body="b4", placement=Placement.xyz_rpy((0.4, 0, 0), (0.8, 0, 0))),
-        b=Frame(body="base", placement=Placement.xyz_rpy((0, 0, 0), (0.4, 0.1, 0)))))
+        b=Frame(body="b0", placement=Placement.xyz_rpy((0, 0, 0), (0.4, 0.1, 0)))))
 
 
 def accelerations(model: Model, payload: str | None) -> tuple[np.ndarray, np.ndarray]:

@@ -12,6 +12,7 @@ from gough.engine import Model
 from gough.errors import InvalidInput, InvalidTrajectory, SimulationFailed
 from gough.trajectory import PointToPoint, sines
 from gough.virtual import PID, ComputedTorque, Feedback, RobotModel, SecondOrderDrive, record, simulate
+from gough.virtual.reference import build_reference
 from gough.virtual.simulate import experiment
 
 
@@ -68,6 +69,16 @@ def test_periods_repeat_after_the_lead_in(five_bar: Model) -> None:
     periods = simulation.position[0].reshape(3, 250, 2)
     np.testing.assert_allclose(periods[1], periods[0], atol=2e-6)  # the loop has had 12 time constants at full pace
     np.testing.assert_allclose(periods[2], periods[1], atol=1e-9)
+
+
+def test_the_lead_in_is_one_motion_from_rest_into_the_first_period(five_bar: Model) -> None:
+    """Velocities and accelerations of the reference are the differences of its positions, across the seam as well."""
+    motion = build_reference(five_bar, excitation(five_bar, period=0.5), 1000.0, periods=2, lead_in=2).motion
+    assert motion.time[0] == -1.0
+    assert np.abs(motion.qd[0]).max() == 0.0
+    for values, rates in ((motion.q, motion.qd), (motion.qd, motion.qdd)):
+        slopes = (values[2:] - values[:-2]) / 2e-3
+        np.testing.assert_allclose(slopes, rates[1:-1], atol=1e-3 * np.abs(rates).max())
 
 
 def test_the_record_may_be_slower_than_the_controller(five_bar: Model) -> None:
@@ -185,6 +196,12 @@ def test_a_trajectory_through_a_singularity_is_refused(five_bar: Model) -> None:
     with pytest.raises(InvalidTrajectory, match=r"singularity at about t = 0\.\d+ s: with all motors locked") as caught:
         simulate(mechanism, down)
     assert caught.value.joint in mechanism.mechanism.coordinates
+
+
+def test_a_trajectory_that_touches_a_singularity_is_refused(five_bar: Model) -> None:
+    down = sines(coordinates=["tool.y"], units=["m"], center=[0.2], amplitude=[0.2 - 1e-9], frequency=1.0)
+    with pytest.raises(InvalidTrajectory, match=r"singularity at about t = 0\.74\d* s"):
+        simulate(loose(five_bar), down)
 
 
 @pytest.mark.parametrize("gains", [{"kp": -50.0, "ki": 0.0, "kd": 0.1}, {"kp": 5e4, "ki": 0.0, "kd": 300.0}])

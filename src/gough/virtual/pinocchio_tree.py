@@ -165,18 +165,16 @@ class Closures:
         if self._axis or self._turn:
             angular, relative = columns[c:, 3:] - columns[:c, 3:], spin[c:] - spin[:c]
             turning = turning[c:] - turning[:c]
-        for k in self._axis:
+        for k in self._axis:  # the relative spin is along z, so z x (w_a x axis) does not act on it
             z = rotation[c + k, :, 2]
             z_rate = np.cross(spin[c + k], z)
             for axis in rotation[k, :, :2].T:
                 across = np.cross(z, axis)
-                change = np.cross(z_rate, axis) + np.cross(z, np.cross(spin[k], axis))
                 rows.append((across @ angular[k])[None])
-                extra.append(np.array([across @ turning[k] + change @ relative[k]]))
-        for k in self._turn:
-            back = rotation[k].T
-            rows.append(back @ angular[k])
-            extra.append(back @ (turning[k] - np.cross(spin[k], relative[k])))
+                extra.append(np.array([across @ turning[k] + np.cross(z_rate, axis) @ relative[k]]))
+        for k in self._turn:  # there is no relative spin
+            rows.append(rotation[k].T @ angular[k])
+            extra.append(rotation[k].T @ turning[k])
         if self._distance:
             far = self._distance
             gap, moving = (origin[c:] - origin[:c])[far], (speed[c:] - speed[:c])[far]
