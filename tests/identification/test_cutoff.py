@@ -22,7 +22,7 @@ def period_of(model: Model, log: Recording, window: float = 0.0) -> AveragedPeri
     return averaged_period(model, prepare(model, [log], base, window=window).processed, base, window)
 
 
-def test_fitted_terms_equal_fits_of_the_motor_positions_order_by_order(five_bar: Model, five_bar_log: Recording) -> None:
+def test_fitted_terms_equal_fits_of_the_motors_order_by_order(five_bar: Model, five_bar_log: Recording) -> None:
     """Second opinion: Gauss-Newton on the motors' positions themselves, loops solved, each order on its own."""
     period = period_of(five_bar, five_bar_log)
     terms = CutoffFamily(period=period).fitted_terms(8)
@@ -66,5 +66,5 @@ def test_the_cut_off_keeps_the_harmonics_of_the_motion(five_bar: Model, five_bar
 
 def test_positions_without_scatter_are_refused_with_what_to_do(five_bar: Model, five_bar_run: Simulation) -> None:
     period = period_of(five_bar, record(five_bar_run, noise=Noise(effort=0.01)))
-    with pytest.raises(InvalidRecording, match="do not scatter.*use `gm`"):
+    with pytest.raises(InvalidRecording, match=r"do not scatter.*use `gm`"):
         cutoff_likelihood(period)
