@@ -10,12 +10,13 @@ import pytest
 from gough.engine import Model
 from gough.errors import InvalidInput
 from gough.identification import identify
+from gough.mechanism.types import Noise
 from gough.processing import Processing, process
 from gough.regression import Regression
 from gough.signals.decimation import decimate_period
 from gough.signals.recording import Recording
 from gough.study.demo import truth_table
-from gough.virtual import record, simulate
+from gough.virtual import Simulation, record, simulate
 from tests_support import fourier
 
 
@@ -90,3 +91,12 @@ def test_a_dead_band_can_be_given_by_joint(five_bar: Model, five_bar_log: Record
         process(five_bar, five_bar_log, Processing(dead_band={"left.moter": 0.5}))
     with pytest.raises(InvalidInput, match="must not be negative"):
         process(five_bar, five_bar_log, Processing(dead_band=-1.0))
+
+
+def test_rounding_that_repeats_in_every_period_makes_a_dead_band(five_bar: Model, five_bar_run: Simulation) -> None:
+    step = 1e-4  # [rad]
+    coarse = record(five_bar_run, noise=Noise(effort=0.1, resolution=step), seed=1)
+    band = process(five_bar, coarse, Processing(cutoff=20.0)).dead_band[list(five_bar.actuated)]
+    # White rounding of variance step^2 / 12 at 1 kHz through 20 Hz: 2 pi 20 / sqrt(3) sqrt(20 / 500).
+    expected = 3 * step / np.sqrt(12) * 2 * np.pi * 20 / np.sqrt(3) * np.sqrt(20 / 500)
+    np.testing.assert_allclose(band, expected, rtol=0.1)

@@ -7,7 +7,7 @@ from typing import Literal
 
 import numpy as np
 
-from gough.arrays import FloatArray
+from gough.arrays import FloatArray, IntArray
 from gough.engine import Model, base_parameters
 from gough.errors import InvalidInput, nearest
 from gough.estimation.bounds import BoundedProblem, ExactBox, GaussSeidel
@@ -16,17 +16,18 @@ from gough.identification.identify import drive_gains, needs_gains
 from gough.mechanism.terms import TERMS
 from gough.parameters import BaseParameters
 from gough.processing import Processed, Processing, process, regression
-from gough.processing.reversals import rubbing
+from gough.processing.reversals import away_from_reversals, rubbing
 from gough.signals.recording import Recording
 
 MOST_EQUATIONS = 20000  # equations used: every k-th sample beyond that
+SMEAR = 0.3  # half width of a jump after the low-pass, times its cut-off
 
 
 def bounds(model: Model, recordings: Sequence[Recording], *, error_bound: float,
            method: Literal["gauss-seidel", "exact"] = "exact", outliers: int = 0,
            prior: tuple[float, float] | Mapping[str, tuple[float, float]] | None = None, tie_legs: bool = False,
            processing: Processing | None = None, gains: Mapping[str, float] | None = None,
-           threshold: float | None = None) -> Enclosure:
+           threshold: float | None = None, window: float | None = None) -> Enclosure:
     """Return a box that contains every parameter vector the data allow.
 
     Args:
@@ -41,6 +42,8 @@ def bounds(model: Model, recordings: Sequence[Recording], *, error_bound: float,
         gains: Drive gains for logs with currents.
         threshold: Velocity below which the sign of Coulomb friction counts as [-1, 1], for all motors; by default
             1 % of each joint's top speed, at least its dead band. [m/s or rad/s]
+        window: Half width of what is left out about velocity reversals, where friction makes accelerations jump and
+            the low-pass smears them; by default `SMEAR` over its cut-off, 0 keeps all. [s]
     """
     if not (np.isfinite(error_bound) and error_bound > 0):
         raise InvalidInput(f"the error bound is {error_bound}; expected a positive effort, e.g. 10 % of the motors' "
@@ -50,14 +53,14 @@ def bounds(model: Model, recordings: Sequence[Recording], *, error_bound: float,
     base = base_parameters(model, tie_legs=tie_legs,
                            payloads=tuple(dict.fromkeys(r.payload for r in recordings if r.payload is not None)))
     problem = bounded_problem(model, recordings, base, error_bound=error_bound, prior=prior, processing=processing,
-                              gains=gains, threshold=threshold)
+                              gains=gains, threshold=threshold, window=window)
     return (GaussSeidel() if method == "gauss-seidel" else ExactBox(outliers=outliers)).fit(problem)
 
 
 def bounded_problem(model: Model, recordings: Sequence[Recording], base: BaseParameters, *, error_bound: float,
                     prior: tuple[float, float] | Mapping[str, tuple[float, float]] | None = None,
                     processing: Processing | None = None, gains: Mapping[str, float] | None = None,
-                    threshold: float | None = None) -> BoundedProblem:
+                    threshold: float | None = None, window: float | None = None) -> BoundedProblem:
     """State the bounded-error problem of some logs; samples are neither averaged into nor filtered from the efforts."""
     factors = drive_gains(model, gains) if any(needs_gains(r) for r in recordings) else {}
     vector = np.array([factors.get(name, 1.0) for name in model.mechanism.actuated])
@@ -66,8 +69,9 @@ def bounded_problem(model: Model, recordings: Sequence[Recording], base: BasePar
     for recording in recordings:
         processed = process(model, recording, chosen).with_gains(vector)
         part = regression(model, processed, base, decimate=False)
-        total = len(part) * len(part.rows) * len(recordings)
-        keep = np.arange(0, len(part), max(1, int(np.ceil(total / MOST_EQUATIONS))))
+        keep = _sure_samples(model, processed, window)
+        total = len(keep) * len(part.rows) * len(recordings)
+        keep = keep[::max(1, int(np.ceil(total / MOST_EQUATIONS)))]
         low, high = _interval_regressor(model, processed, base, part.regressor, threshold)
         lower.append(low[keep])
         upper.append(high[keep])
@@ -78,6 +82,17 @@ def bounded_problem(model: Model, recordings: Sequence[Recording], base: BasePar
         error_bound=np.asarray(float(error_bound)), prior_lower=np.array([given[n][0] for n in base.names]),
         prior_upper=np.array([given[n][1] for n in base.names]), parameters=base.names, units=base.units,
         rows=model.rows, row_units=model.row_units)
+
+
+def _sure_samples(model: Model, processed: Processed, window: float | None) -> IntArray:
+    """Return the samples away from reversals; all where a robot does nothing but reverse."""
+    if window is None:
+        window = 0.0 if processed.cutoff is None else SMEAR / processed.cutoff
+    if window < 0:
+        raise InvalidInput(f"the window about reversals is {window} s; it must not be negative", window=window)
+    motion = processed.motion
+    keep = np.flatnonzero(away_from_reversals(model, motion, motion.time, window, np.zeros(len(motion.coordinates))))
+    return np.asarray(keep if keep.size else np.arange(len(motion)), dtype=np.int64)
 
 
 def _named(prior: tuple[float, float] | Mapping[str, tuple[float, float]],

@@ -21,7 +21,7 @@ from gough.signals.dead_band import position_noise, velocity_noise
 from gough.signals.decimation import decimate_period, decimate_regression
 from gough.signals.filters import Derivatives, default_filters, differentiate, edge_samples
 from gough.signals.finding import Finding
-from gough.signals.frequency import best_cutoff, fourier_fit, lowpass_periodic
+from gough.signals.frequency import best_cutoff, fourier_fit, lowpass_periodic, rounding_variance
 from gough.signals.recording import Recording
 from gough.signals.resampling import resample_evenly
 
@@ -182,7 +182,7 @@ def _periodic(model: Model, recording: Recording, settings: Processing, method: 
         cutoff = best_cutoff(average) if cutoff is None else cutoff
         smooth = lowpass_periodic(pose, rate, len(pose), cutoff)
     motion = chain.motion(average.time, smooth.position, smooth.velocity, smooth.acceleration, by, start=q)
-    noise = np.sqrt(np.diag(average.position_covariance) / average.count)
+    noise = np.sqrt(np.maximum(np.diag(average.position_covariance) / average.count, rounding_variance(average)))
     band = dead_band_of(model, motion, noise, rate, cutoff, settings)
     residual = q[:, list(model.actuated)] - motion.q[:, list(model.actuated)]
     current = recording.effort is None

@@ -186,7 +186,7 @@ def best_cutoff(average: PeriodAverage) -> float:
     for period in average.position_periods:
         variance += np.abs(np.fft.rfft(period, axis=0)[1:bins + 1] - mean) ** 2 / (count - 1)
     noise = uniform_filter1d(variance, min(25, max(bins, 1)), axis=0, mode="nearest") / count
-    noise = np.maximum(noise, n * _rounding(average))
+    noise = np.maximum(noise, n * rounding_variance(average))
     power = np.abs(mean) ** 2
     level = np.log(1e3 * max(power.size, 1))  # |X|^2 / noise is exponentially distributed without signal
     signal = np.where(power > level * noise, power - noise, 0.0)
@@ -200,7 +200,7 @@ def best_cutoff(average: PeriodAverage) -> float:
     return float(kept * average.rate / n)
 
 
-def _rounding(average: PeriodAverage) -> FloatArray:
+def rounding_variance(average: PeriodAverage) -> FloatArray:
     """Return the variance of rounding that averaging does not reduce, (a,). [m2 or rad2]"""
     steps = np.array([quantisation_step(column) or 0.0 for column in average.recording.position.T])
     spread = np.sqrt(np.diag(average.position_covariance))

@@ -1,0 +1,28 @@
+"""Samples near reversals, where the low-pass smears jumps of acceleration, do not bound parameters."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from gough.engine import Model, base_parameters
+from gough.errors import InvalidInput
+from gough.identification.bounding import SMEAR, bounded_problem
+from gough.processing import process
+from gough.processing.reversals import away_from_reversals
+from gough.signals.recording import Recording
+
+
+def test_samples_near_reversals_do_not_count_unless_asked(five_bar: Model, five_bar_log: Recording) -> None:
+    base = base_parameters(five_bar)
+    done = process(five_bar, five_bar_log)
+    away = away_from_reversals(five_bar, done.motion, done.motion.time, SMEAR / done.cutoff, np.zeros(10))
+    assert 0 < away.sum() < len(away)
+    usual = bounded_problem(five_bar, [five_bar_log], base, error_bound=0.6)
+    np.testing.assert_array_equal(usual.effort, done.effort[away])
+    every = bounded_problem(five_bar, [five_bar_log], base, error_bound=0.6, window=0.0)
+    np.testing.assert_array_equal(every.effort, done.effort)
+    none_left = bounded_problem(five_bar, [five_bar_log], base, error_bound=0.6, window=100.0)
+    assert len(none_left.effort) == len(done)
+    with pytest.raises(InvalidInput, match="must not be negative"):
+        bounded_problem(five_bar, [five_bar_log], base, error_bound=0.6, window=-1.0)
