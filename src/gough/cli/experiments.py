@@ -53,6 +53,7 @@ def design_verb(
     at_rest: Annotated[bool, typer.Option("--at-rest", help="Start and end each period at rest.")] = False,
     optimise_frequency: Annotated[bool, typer.Option("--optimise-frequency", help="Let the frequency vary.")] = False,
     starts: Annotated[int, typer.Option(help="Optimisations from different random trajectories.")] = 4,
+    iterations: Annotated[int, typer.Option(help="Most steps of each optimisation.")] = 300,
     seed: Annotated[int, typer.Option(help="Of the random numbers.")] = 0,
     output: Annotated[str | None, typer.Option("-o", "--output", help="Write the trajectory as JSON.")] = None,
     csv: Annotated[str | None, typer.Option(help="Write it at the controller's rate as CSV, motors too.")] = None,
@@ -69,7 +70,7 @@ def design_verb(
         result = verbs.design(
             robot=robot, harmonics=harmonics, frequency=frequency, criterion=criterion.value, at_rest=at_rest,
             coordinates=None if coordinates is None else coordinates.value, optimise_frequency=optimise_frequency,
-            seed=seed, starts=starts, output=output, csv=csv, force=force,
+            seed=seed, starts=starts, iterations=iterations, output=output, csv=csv, force=force,
             progress=lambda n, value, worst: update(f"step {n}, criterion {value:.4g}, violation {worst:.1e}"))
     if as_json:
         print_json(result.to_dict())

@@ -44,8 +44,8 @@ def independent_plant() -> str:
 def _common(plant: str, periods: tuple[int, int] = (4, 2), **options: Any) -> list[Step]:
     """Design two trajectories and record one to identify and one to validate."""
     return [
-        ("design", {"output": "trajectory.json", "starts": 1, "seed": 0, **options}),
-        ("design", {"output": "validation_trajectory.json", "starts": 1, "seed": 1, "criterion": "a", **options}),
+        ("design", {"output": "trajectory.json", "starts": 1, "seed": 0, "iterations": 60, **options}),
+        ("design", {"output": "validation_trajectory.json", "starts": 1, "seed": 1, "iterations": 10, **options}),
         ("simulate", {"trajectory": "trajectory.json", "plant": plant, "periods": periods[0], "seed": 1,
                       "output": "identification.csv"}),
         ("simulate", {"trajectory": "validation_trajectory.json", "plant": plant, "periods": periods[1], "seed": 2,
@@ -80,8 +80,8 @@ def plan(robot: str) -> Plan:
         "orthoglide": lambda: Plan(
             robot="orthoglide",
             story="currents in, drive gains out: loaded and unloaded runs, as in Briot & Gautier (2013)",
-            steps=(("design", {"output": "trajectory.json", "starts": 1, "seed": 0}),
-                   ("design", {"output": "validation_trajectory.json", "starts": 1, "seed": 1, "criterion": "a"}),
+            steps=(("design", {"output": "trajectory.json", "starts": 1, "seed": 0, "iterations": 60}),
+                   ("design", {"output": "validation_trajectory.json", "starts": 1, "seed": 1, "iterations": 10}),
                    ("simulate", {"trajectory": "trajectory.json", "plant": plant, "periods": 6, "seed": 1,
                                  "output": "unloaded.csv"}),
                    ("simulate", {"trajectory": "trajectory.json", "plant": plant, "periods": 6, "seed": 2,
@@ -100,7 +100,7 @@ def plan(robot: str) -> Plan:
                                "output": "bounds.json"}), *_finish())),
         "stewart": lambda: Plan(
             robot="stewart", story="a load of 500 kg found sample by sample; after Song et al. (2020)",
-            steps=(("design", {"output": "trajectory.json", "starts": 1, "seed": 0}),
+            steps=(("design", {"output": "trajectory.json", "starts": 1, "seed": 0, "iterations": 60}),
                    ("simulate", {"trajectory": "trajectory.json", "periods": 2, "seed": 1, "payload": "load",
                                  "output": "loaded.csv"}),
                    ("payload", {"logs": ["loaded.csv"], "mass": 2000.0, "reach": 1.0}))),

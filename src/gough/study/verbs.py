@@ -49,7 +49,7 @@ def check(*, robot: str, tie_legs: bool = False) -> Check:
 def design(*, robot: str, harmonics: int = 5, frequency: float | None = None,
            coordinates: Literal["task", "actuated"] | None = None, criterion: Literal["d", "cond", "a", "e"] = "d",
            at_rest: bool = False, optimise_frequency: bool = False, seed: int = 0, starts: int = 4,
-           output: str | None = None, csv: str | None = None, force: bool = False,
+           iterations: int = 300, output: str | None = None, csv: str | None = None, force: bool = False,
            progress: Callable[[int, float, float], None] | None = None) -> Design:
     """Design an excitation trajectory; write it as JSON and, if asked, sampled for a controller as CSV, motors too."""
     for path in (output, csv):
@@ -57,7 +57,7 @@ def design(*, robot: str, harmonics: int = 5, frequency: float | None = None,
     model = Model(load_robot(robot))
     result = design_trajectory(model, harmonics=harmonics, frequency=frequency, coordinates=coordinates,
                                criterion=criterion, at_rest=at_rest, optimise_frequency=optimise_frequency, seed=seed,
-                               starts=starts, progress=progress)
+                               starts=starts, iterations=iterations, progress=progress)
     if output is not None:
         result.trajectory.save(output)
     if csv is not None:
