@@ -157,8 +157,16 @@ class Condensed:
 
 
 def _triangle(matrix: FloatArray) -> FloatArray:
-    """Return the square upper triangular factor of a tall matrix, padded with zero rows if it is short."""
+    """Return the square upper triangular factor of a tall matrix, padded with zero rows if it is short.
+
+    Tall matrices are reduced in pieces that stay in cache and the pieces' factors again: R of stacked R's is R of all.
+    """
     width = matrix.shape[1]
+    piece = max(128, 4 * width)
+    while len(matrix) > 2 * piece:
+        count = len(matrix) // piece
+        factors = np.linalg.qr(matrix[: count * piece].reshape(count, piece, width), mode="r")
+        matrix = np.vstack([factors.reshape(-1, width), matrix[count * piece:]])
     if matrix.shape[0] < width:
         matrix = np.vstack([matrix, np.zeros((width - matrix.shape[0], width))])
     return np.asarray(np.linalg.qr(matrix, mode="r"))
