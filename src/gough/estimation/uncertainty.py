@@ -23,6 +23,7 @@ from gough.regression import Condensed, Regression
 
 Uncertainty = Literal["auto", "white", "period", "hac"]
 ENOUGH_GROUPS = 5  # below this, scatter between groups says too little
+ENOUGH_FREEDOM = 2.0  # below this, one group holds most of what is known of a parameter, and scatter misleads
 SHORTEST = 30  # samples below which autocorrelation is not worth estimating
 NEAR_ONE = 1 - 1e-6  # a leverage above this: one group alone determines a parameter
 
@@ -58,7 +59,8 @@ def spread(influence: Influence, *, white: FloatArray, white_freedom: float, mod
     """Return the covariance of an estimate the way asked for.
 
     'auto' takes the scatter over repetitions if the problem holds them, else over groups (periods, recordings) if there
-    are at least five, else allows for autocorrelation, else assumes white noise. It says which.
+    are at least five and no parameter depends on one of them alone, else allows for autocorrelation, else assumes white
+    noise. It says which.
 
     Args:
         influence: Where the covariance follows from.
@@ -76,7 +78,9 @@ def spread(influence: Influence, *, white: FloatArray, white_freedom: float, mod
         if isinstance(problem, Regression) and problem.replicates is not None and len(problem.replicates) > 1:
             return _replicate_spread(influence, problem, white)
         found = _group_spread(influence, white, fewest=2 if mode == "period" else ENOUGH_GROUPS)
-        if isinstance(found, Spread):
+        samples = isinstance(problem, Regression) and len(problem) >= SHORTEST
+        if isinstance(found, Spread) and (mode == "period" or not samples
+                                          or found.degrees_of_freedom.min() >= ENOUGH_FREEDOM):
             return found
         if mode == "period":
             raise InvalidInput(f"scatter between periods cannot be used: {found}; use uncertainty='hac' or 'white'")
