@@ -165,7 +165,7 @@ def _triangle(matrix: FloatArray) -> FloatArray:
     piece = max(128, 4 * width)
     while len(matrix) > 2 * piece:
         count = len(matrix) // piece
-        factors = np.linalg.qr(matrix[: count * piece].reshape(count, piece, width), mode="r")
+        factors = np.asarray(np.linalg.qr(matrix[: count * piece].reshape(count, piece, width), mode="r"))
         matrix = np.vstack([factors.reshape(-1, width), matrix[count * piece:]])
     if matrix.shape[0] < width:
         matrix = np.vstack([matrix, np.zeros((width - matrix.shape[0], width))])

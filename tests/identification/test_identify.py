@@ -95,7 +95,7 @@ def test_essential_parameters_predict_as_well_with_fewer(five_bar: Model, five_b
                                                          five_bar_other: Recording, everything: Identification) -> None:
     result = identify(five_bar, [five_bar_log], held_out=[five_bar_other], essential=True, ratio=30.0)
     assert len(result.estimate) < 17
-    assert len(result.history) == 17 - len(result.estimate) + 1
+    assert any("kept" in line and line.split()[0] == str(len(result.estimate)) for line in result.history)
     assert result.validation.relative.max() < 1.5 * everything.validation.relative.max()
 
 

@@ -154,7 +154,8 @@ def identify(model: Model, recordings: Sequence[Recording], *, loaded: Sequence[
         estimator: `ls`, `wls`, `gm` (Gauss-Markov), `tls` (drive gains), `ml` (filter cut-off by likelihood, with the
             full maximum likelihood beside it), `robust`, `feasible`, or `all`.
         held_out: Logs to validate on.
-        essential: Keep only the essential parameters (BG13), largest relative deviation out first.
+        essential: Keep only the essential parameters (BG13), largest relative deviation out first; with held-out logs
+            the smallest model that predicts them within 1 % of the best.
         ratio: Where that stops.
         tie_legs: Take what the robot file ties as equal across legs.
         processing: How to process; from the data by default.
@@ -183,7 +184,8 @@ def identify(model: Model, recordings: Sequence[Recording], *, loaded: Sequence[
     if essential:
         unseen = None if validation is None else validation.problem
         elimination = essential_parameters(problem, chosen, ratio, held_out=unseen)
-        problem, history = problem.select(elimination.estimate.parameters), _story(elimination)
+        kept = elimination.steps[elimination.stop].estimate.parameters
+        problem, history = problem.select(kept), _story(elimination)
     estimates, notes, possible = _estimates(model, experiment, problem, estimator, tell)
     result = estimates["gm" if estimator == "all" else estimator]
     tell(0.9)
@@ -374,12 +376,13 @@ def _held_out(model: Model, recordings: Sequence[Recording], base: BaseParameter
 
 def _story(elimination: Elimination) -> tuple[str, ...]:
     lines = []
-    for step in elimination.steps:
+    for k, step in enumerate(elimination.steps):
         error = ""
         if step.held_out is not None:
             error = f", held-out error {100 * float(np.sqrt(np.mean(step.held_out**2))):.2f} %"
         what = "all base parameters" if step.removed is None else f"without {step.removed}"
-        lines.append(f"{len(step.estimate):3d} parameters, {what}: ratio {step.ratio:.1f}{error}")
+        here = "  <- kept: smallest model that predicts best" if k == elimination.stop and error else ""
+        lines.append(f"{len(step.estimate):3d} parameters, {what}: ratio {step.ratio:.1f}{error}{here}")
     return tuple(lines)
 
 

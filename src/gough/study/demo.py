@@ -15,7 +15,8 @@ from gough.errors import InvalidInput, nearest
 from gough.estimation.estimate import GAIN, Estimate
 from gough.files import write_text
 from gough.mechanism import load_robot
-from gough.study.run import VERBS, study_text
+from gough.study.run import VERBS
+from gough.study.text import study_text
 from gough.study.verbs import free_folder
 
 Step = tuple[str, dict[str, Any]]

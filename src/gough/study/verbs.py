@@ -6,6 +6,7 @@ to files that appear complete or not at all, and nothing existing is overwritten
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -32,6 +33,7 @@ from gough.processing import Processing
 from gough.processing.prepare import Method
 from gough.signals.readers import read_recording
 from gough.signals.recording import Recording
+from gough.study.text import study_text
 from gough.trajectory import Sampled, Trajectory, load_trajectory
 from gough.validation import Validation
 from gough.validation import validate as validate_estimate
@@ -113,8 +115,21 @@ def identify(*, robot: str, logs: Sequence[str], loaded: Sequence[str] = (), pay
     if folder is not None:
         folder.mkdir(parents=True, exist_ok=True)
         write_text(folder / "robot.toml", robot_text(robot)[0])
+        if not (folder / "study.toml").exists():  # a demo or a study of its own is there already
+            options = {
+                "logs": _seen_from(folder, logs), "loaded": _seen_from(folder, loaded) or None, "payload": payload,
+                "estimator": estimator, "validate": _seen_from(folder, validate) or None, "essential": essential,
+                "ratio": ratio, "tie_legs": tie_legs, "method": method, "cutoff": cutoff, "decimation": decimation,
+                "window": window, "gains": gains, "output": "again",
+                "description": None if description is None else _seen_from(folder, [description])[0]}
+            write_text(folder / "study.toml", study_text("robot.toml", [("identify", options)]))
         result.save(folder)
     return result
+
+
+def _seen_from(folder: Path, paths: Sequence[str]) -> list[str]:
+    """Return paths relative to a folder, as a study in it names them."""
+    return [os.path.relpath(path, folder) for path in paths]
 
 
 def validate(*, folder: str, logs: Sequence[str], description: str | None = None) -> Validation:
