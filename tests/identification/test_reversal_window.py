@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import numpy as np
+
 from gough.engine import Model, base_parameters
-from gough.identification import prepare
+from gough.identification import identify, prepare
+from gough.processing import process, regression
+from gough.processing.reversals import reversal_distance, reversal_window
 from gough.signals.recording import Recording
 
 
@@ -14,3 +20,25 @@ def test_the_window_about_reversals_does_not_depend_on_payloads_of_other_logs(
     assert alone.window > 0
     assert among.window == alone.window
     assert len(among.problem) == len(alone.problem) < len(alone.whole[0])
+
+
+def test_held_out_logs_are_judged_with_the_window_of_the_identification(five_bar: Model, five_bar_log: Recording,
+                                                                        five_bar_other: Recording) -> None:
+    everything = identify(five_bar, [five_bar_log], held_out=[five_bar_other], window=0.0)
+    without = identify(five_bar, [five_bar_log], held_out=[five_bar_other], window=0.05)
+    shown = [next(fit for fit in result.fits if fit.held_out).used for result in (everything, without)]
+    assert shown[0].all()
+    assert 0 < (~shown[1]).sum() < len(shown[1])
+
+
+def test_a_log_decimated_beyond_the_longest_window_still_gets_one(five_bar: Model, five_bar_log: Recording) -> None:
+    done = process(five_bar, five_bar_log)
+    problem = regression(five_bar, done, base_parameters(five_bar))
+    coarse = problem.take(slice(None, None, 30))
+    tiled = replace(coarse, replicates=None)
+    assert len(tiled) > 50
+    residual = np.full(tiled.effort.shape, 0.01)
+    for row, name in enumerate(tiled.rows):
+        near = reversal_distance(done.motion, done.motion.column(name), tiled.time) < 0.045
+        residual[near, row] = 0.5
+    assert 0.03 <= reversal_window(five_bar, done.motion, tiled, residual) <= 0.15

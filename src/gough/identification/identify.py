@@ -177,7 +177,7 @@ def identify(model: Model, recordings: Sequence[Recording], *, loaded: Sequence[
                            nominal=gains, tell=tell)
     experiment = prepare(model, [*recordings, *loaded], base, processing=processing, gains=gains, window=window)
     tell(0.4)
-    validation = _held_out(model, held_out, base, processing, experiment.gains)
+    validation = _held_out(model, held_out, base, processing, experiment.gains, experiment.window)
     problem = experiment.problem
     history: tuple[str, ...] = ()
     chosen = LINEAR.get(estimator, GaussMarkov())
@@ -286,7 +286,7 @@ def _with_gains(model: Model, recordings: Sequence[Recording], loaded: Sequence[
     estimates = {key: s.fit(problem) for key, s in settings.items()}
     result = estimates["tls" if estimator == "tls" else "gain_ml"]
     identified = {j: result[j + GAIN] if j + GAIN in result.parameters else guess[j] for j in model.mechanism.actuated}
-    validation = _held_out(model, held_out, base, processing, identified)
+    validation = _held_out(model, held_out, base, processing, identified, experiment.window)
     experiment = replace(experiment, gains=identified)
     return _result(model, "tls" if estimator == "tls" else "gain_ml", result, base, tie_legs, estimates, experiment,
                    validation, history, (),
@@ -367,11 +367,11 @@ def _current_window(model: Model, processed: Sequence[Processed], parts: Sequenc
 
 
 def _held_out(model: Model, recordings: Sequence[Recording], base: BaseParameters, processing: Processing | None,
-              gains: Mapping[str, float]) -> Experiment | None:
+              gains: Mapping[str, float], window: float) -> Experiment | None:
     """Process held-out recordings with the same rules as those for identification."""
     if not recordings:
         return None
-    return prepare(model, recordings, base, processing=processing, gains=gains or None)
+    return prepare(model, recordings, base, processing=processing, gains=gains or None, window=window)
 
 
 def _story(elimination: Elimination) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ from gough.engine import Model
 from gough.motion import Motion
 from gough.regression import Regression
 
-LONGEST = 0.1  # window never longer than this [s]
+LONGEST = 0.1  # window never longer than this, unless samples are further apart than a fifth of it [s]
 
 
 def rubbing(model: Model) -> tuple[int, ...]:
@@ -71,7 +71,8 @@ def reversal_window(model: Model, motion: Motion, problem: Regression, residual:
     if time is None or len(time) < 50:
         return 0.0
     step = max(1e-3, float(np.median(np.diff(time))))
-    edges = np.arange(0.0, LONGEST + step, step)
+    longest = max(LONGEST, 5 * step)  # five bins at least, however much was decimated
+    edges = np.arange(0.0, longest + step / 2, step)
     window = 0.0
     coordinates = model.mechanism.coordinates
     for i in rubbing(model):
@@ -79,7 +80,7 @@ def reversal_window(model: Model, motion: Motion, problem: Regression, residual:
             continue
         squared = residual[:, problem.rows.index(coordinates[i])] ** 2
         distance = reversal_distance(motion, i, time)
-        far = distance > LONGEST
+        far = distance > longest
         if far.sum() < 50:
             far = distance >= np.quantile(distance[np.isfinite(distance)], 0.5) if np.isfinite(distance).any() else far
         if far.sum() < 20:
