@@ -19,7 +19,7 @@ def ticks(low: float, high: float, count: int = 5) -> list[float]:
     raw = (high - low) / count
     power = 10.0 ** np.floor(np.log10(raw))
     step = min((m * power for m in (1, 2, 5, 10)), key=lambda s: abs(s - raw))
-    return [float(x) for x in np.arange(np.ceil(low / step) * step, high + 1e-9 * step, step)]
+    return [float(x) + 0.0 for x in np.arange(np.ceil(low / step) * step, high + 1e-9 * step, step)]  # no -0
 
 
 def panel(title: str, x_label: str, y_label: str, curves: Curves, top: float, logarithmic: bool) -> str:

@@ -148,7 +148,8 @@ def panels(study: Study, ours: Repetitions, rival: Repetitions, guess: Predictio
            cutoff: CutoffResult) -> list[tuple[str, str, str, dict[str, tuple[FloatArray, FloatArray]]]]:
     """Return the panels of a plot: Fig. 4, Fig. 5 for four parameters, and the criteria over the cut-off."""
     shown = {name: (guess.time, curve) for name, curve in guess.curves.items()}
-    result = [("Fig. 4: prediction error of leg 1", "time [s]", "force [N]", shown)]
+    rough = {"rough data": shown.pop("rough data")}
+    result = [("Fig. 4: prediction error of leg 1", "time [s]", "force [N]", curves) for curves in (rough, shown)]
     for paper, name in list(zip(PAPER_NAMES, NAMES))[1:10:3]:
         i = study.base.names.index(name)
         across = np.linspace(-3.5, 3.5, 201) * rival.std[i] + study.true[i]
