@@ -142,7 +142,7 @@ def test_drive_gains_need_a_loaded_log(five_bar: Model, five_bar_log: Recording)
 
 def test_currents_without_gains_are_refused(five_bar: Model, five_bar_log: Recording) -> None:
     log = replace(five_bar_log, effort=None, current=five_bar_log.effort, current_units=("A", "A"))
-    with pytest.raises(InvalidRecording, match="drive gain of 'left.motor' is not known"):
+    with pytest.raises(InvalidRecording, match=r"drive gain of 'left\.motor' is not known"):
         identify(five_bar, [log])
     result = identify(five_bar, [log], gains={"left.motor": 1.0, "right.motor": 1.0})
     assert result.drive_gains["left.motor"]["value"] == 1.0
