@@ -129,6 +129,8 @@ def bounds_verb(
     outliers: Annotated[int, typer.Option(help="Remove up to so many contradicting equations.")] = 0,
     prior: Annotated[tuple[float, float] | None, typer.Option(help="Bounds of all parameters beforehand.")] = None,
     threshold: Annotated[float | None, typer.Option(help="Speed below which friction may have any sign.")] = None,
+    cutoff: Annotated[float | None, typer.Option(help="Low-pass of positions [Hz]; from the data if absent.")] = None,
+    window: Annotated[float | None, typer.Option(help="Left out about reversals [s]; else 0.3 / cut-off.")] = None,
     tie_legs: TieLegs = False,
     description: Description = None,
     output: Annotated[str | None, typer.Option("-o", "--output", help="Write the box as JSON.")] = None,
@@ -143,8 +145,8 @@ def bounds_verb(
 
     with progress(f"bounding {robot}", quiet=as_json):
         result = verbs.bounds(robot=robot, logs=logs, error_bound=error_bound, method=method.value, outliers=outliers,
-                              prior=prior, threshold=threshold, tie_legs=tie_legs, description=description,
-                              output=output, force=force)
+                              prior=prior, threshold=threshold, cutoff=cutoff, window=window, tie_legs=tie_legs,
+                              description=description, output=output, force=force)
     if as_json:
         print_json(result.to_dict())
         return

@@ -143,8 +143,9 @@ def validate(*, folder: str, logs: Sequence[str], description: str | None = None
 
 def bounds(*, robot: str, logs: Sequence[str], error_bound: float,
            method: Literal["gauss-seidel", "exact"] = "exact", outliers: int = 0,
-           prior: Sequence[float] | None = None, threshold: float | None = None, tie_legs: bool = False,
-           description: str | None = None, output: str | None = None, force: bool = False) -> Enclosure:
+           prior: Sequence[float] | None = None, threshold: float | None = None, cutoff: float | None = None,
+           window: float | None = None, tie_legs: bool = False, description: str | None = None,
+           output: str | None = None, force: bool = False) -> Enclosure:
     """Enclose the parameters that logs allow under an error bound."""
     free_file(output, force)
     model = Model(load_robot(robot))
@@ -154,7 +155,8 @@ def bounds(*, robot: str, logs: Sequence[str], error_bound: float,
             raise InvalidInput(f"the prior is {list(prior)}, expected a lower and an upper bound")
         interval = (float(prior[0]), float(prior[1]))
     result = bound_parameters(model, read_logs(logs, description, model), error_bound=error_bound, method=method,
-                              outliers=outliers, prior=interval, threshold=threshold, tie_legs=tie_legs)
+                              outliers=outliers, prior=interval, threshold=threshold, window=window,
+                              processing=Processing(cutoff=cutoff), tie_legs=tie_legs)
     if output is not None:
         result.save(output)
     return result
