@@ -1,4 +1,4 @@
-"""AH09 on the virtual PaLiDA, recorded from the plant that shares no equations with the model (issue 5, acceptance)."""
+"""AH09 on the virtual PaLiDA, recorded from the plant that shares no equations with the model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""S20 on the virtual Gough-Stewart platform: logs of a MuJoCo free body under leg forces (issue 5, acceptance)."""
+"""S20 on the virtual Gough-Stewart platform: logs of a MuJoCo free body under leg forces."""
 
 from __future__ import annotations
 
