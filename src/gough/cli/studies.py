@@ -55,9 +55,11 @@ def demo_verb(
     tied = False
     if not as_json:
         say(f"{robot}: {chosen.story}")
-        plant = independent_plant()
-        say("recordings come from " + ("the independent plant (Pinocchio)" if plant == "pinocchio" else
-                                       "Gough's own plant; install gough[plant] for an independent one"))
+        plants = {options.get("plant", "gough") for verb, options in chosen.steps if verb == "simulate"}
+        say("recordings come from " + ("the independent plant (Pinocchio)" if "pinocchio" in plants else
+                                       "Gough's own plant"))
+        if independent_plant() == "gough":
+            say("install gough[plant] for an independent plant")
     with progress("working", quiet=as_json) as update:
         for verb, options, result in run_demo(robot, output, force=force,
                                               tell=lambda verb, fraction: update(fraction)):
