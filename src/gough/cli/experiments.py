@@ -35,6 +35,13 @@ class ControllerName(StrEnum):
     ctc = "ctc"
 
 
+class Switch(StrEnum):
+    """On or off."""
+
+    on = "on"
+    off = "off"
+
+
 class PlantName(StrEnum):
     """Whose equations the virtual robot obeys."""
 
@@ -87,7 +94,7 @@ def simulate_verb(
     plant: Annotated[PlantName, typer.Option(help="gough, or an independent one.")] = PlantName.gough,
     payload: Annotated[str | None, typer.Option(help="Payload of the robot file, or none.")] = None,
     periods: Annotated[int, typer.Option(help="Periods to record.")] = 10,
-    noise: Annotated[bool, typer.Option("--noise/--no-noise", help="Sensor noise of the robot file.")] = True,
+    noise: Annotated[Switch, typer.Option(help="Sensor noise of the robot file.")] = Switch.on,
     seed: Annotated[int, typer.Option(help="Of the noise.")] = 0,
     output: Annotated[str | None, typer.Option("-o", "--output", help="Write the log (.csv, .csv.gz or .npz).")] = None,
     force: Force = False,
@@ -102,8 +109,8 @@ def simulate_verb(
     with progress(f"simulating {robot}", quiet=as_json) as update:
         result = verbs.simulate(
             robot=robot, trajectory=trajectory, controller=controller.value, plant=plant.value, periods=periods,
-            payload=None if payload in (None, "none") else payload, noise=noise, seed=seed, output=output, force=force,
-            progress=update)
+            payload=None if payload in (None, "none") else payload, noise=noise is Switch.on, seed=seed,
+            output=output, force=force, progress=update)
     facts = result.to_dict()
     if as_json:
         print_json(facts)
