@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gough.arrays import FloatArray, check_shape, frozen
-from gough.engine import Model
+from gough.engine import Model, standard_from_base
 from gough.errors import InvalidInput
 from gough.estimation.estimate import GAIN, Enclosure, Estimate
 from gough.files import write_bytes, write_text
@@ -120,14 +120,9 @@ class Identification:
 
         They are not physical body by body (use the `feasible` estimate for that), but exact for the model's efforts.
         """
-        column = {name: self.base.standard[i] for name, i in zip(self.base.names, self.base.independent)}
-        changes = {name: 0.0 for name in model.mechanism.standard.names}
-        for name, value in zip(self.estimate.parameters, self.estimate.values):
-            if name.startswith("payload.") or name.endswith(GAIN):
-                continue
-            for member in model.resolve(column.get(name, name)):
-                changes[member] = float(value)
-        return model.standard_values(changes)
+        own = {name: value for name, value in zip(self.estimate.parameters, self.estimate.values)
+               if not name.startswith("payload.") and not name.endswith(GAIN)}
+        return standard_from_base(model, self.base.select(own), np.array(list(own.values())))[0]
 
     def load(self, known: Mapping[str, float] | None = None) -> FloatArray:
         """Return the ten inertial parameters of the identified payload, known ones included."""

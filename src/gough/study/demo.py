@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,7 @@ from gough.errors import InvalidInput, nearest
 from gough.estimation.estimate import GAIN, Estimate
 from gough.files import write_text
 from gough.mechanism import load_robot
-from gough.study.run import VERBS
+from gough.study.run import VERBS, resolved
 from gough.study.text import study_text
 from gough.study.verbs import free_folder
 
@@ -127,7 +126,7 @@ def run_demo(robot: str, output: str, *, force: bool = False,
     folder.mkdir(parents=True, exist_ok=True)
     write_text(folder / "study.toml", study_text(chosen.robot, [*chosen.steps]))
     for verb, options in chosen.steps:
-        call = {k: _inside(k, v, folder) for k, v in options.items()}
+        call = {key: resolved(key, value, folder) for key, value in options.items()}
         if "force" in VERBS[verb].__annotations__:
             call["force"] = True
         if "robot" in VERBS[verb].__annotations__:
@@ -141,15 +140,6 @@ def _progress(verb: str, tell: Callable[[str, float], None]) -> Callable[..., No
     if verb == "design":
         return lambda step, value, worst: tell(verb, min(step / 200, 1.0))
     return lambda fraction: tell(verb, fraction)
-
-
-_PATHS = {"trajectory", "output", "logs", "loaded", "validate", "folder"}
-
-
-def _inside(key: str, value: Any, folder: Path) -> Any:
-    if key not in _PATHS:
-        return value
-    return [str(folder / v) for v in value] if isinstance(value, list) else str(folder / value)
 
 
 def truth_table(robot: str, estimate: Estimate, tie_legs: bool) -> list[tuple[str, float, float, float, bool]]:

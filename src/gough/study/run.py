@@ -74,7 +74,7 @@ def run_study(path: str | Path, *, force: bool = False) -> Iterator[tuple[str, d
     steps = read_study(path)
     folder = Path(path).resolve().parent
     for verb, options in steps:
-        call = {key: _resolved(key, value, folder) for key, value in options.items()}
+        call = {key: resolved(key, value, folder) for key, value in options.items()}
         if force and "force" in inspect.signature(VERBS[verb]).parameters:
             call["force"] = True
         yield verb, options, VERBS[verb](**call)
@@ -83,12 +83,12 @@ def run_study(path: str | Path, *, force: bool = False) -> Iterator[tuple[str, d
 _PATHS = {"trajectory", "output", "csv", "logs", "loaded", "validate", "description", "folder", "model"}
 
 
-def _resolved(key: str, value: Any, folder: Path) -> Any:
+def resolved(key: str, value: Any, folder: Path) -> Any:
     """Return file names relative to the study as absolute ones; robots are names or files."""
     if key == "robot" and isinstance(value, str) and (folder / value).is_file():
         return str(folder / value)
     if key not in _PATHS:
         return value
     if isinstance(value, list):
-        return [_resolved(key, item, folder) for item in value]
+        return [resolved(key, item, folder) for item in value]
     return str(folder / value) if isinstance(value, str) else value
