@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from gough.errors import OutputError
-from gough.files import write_text
+from gough.files import write_text, write_together
 
 
 def test_text_is_written_and_replaced(tmp_path: Path) -> None:
@@ -37,3 +37,19 @@ def test_a_full_disk_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.Mon
 def test_a_missing_folder_is_named(tmp_path: Path) -> None:
     with pytest.raises(OutputError, match="gone"):
         write_text(tmp_path / "gone" / "a.txt", "x")
+
+
+def test_files_that_belong_together_appear_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first, second = tmp_path / "a.txt", tmp_path / "b.txt"
+    write_together({first: b"a1", second: b"b1"})
+    calls = []
+
+    def full(descriptor: int) -> None:
+        calls.append(descriptor)
+        if len(calls) == 2:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OutputError, match=r"b\.txt.*No space left"):
+        write_together({first: b"a2", second: b"b2"})
+    assert {p.name: p.read_bytes() for p in tmp_path.iterdir()} == {"a.txt": b"a1", "b.txt": b"b1"}

@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -155,33 +154,64 @@ def test_a_column_named_like_markup_is_harmless(tmp_path: Path) -> None:
     assert "<script>" in done.stderr  # shown as it is, not interpreted
 
 
-def test_killing_a_run_leaves_the_previous_result_intact(study: tuple[str, Path]) -> None:
+HANGING = """
+import os, sys, time
+left, argv = int(sys.argv[1]), sys.argv[2:]
+def hang(descriptor):
+    global left
+    left -= 1
+    if left == 0:
+        print("writing", flush=True)
+        time.sleep(600)
+os.fsync = hang
+from gough.cli import main
+sys.argv = ["gough", *argv]
+main()
+"""
+
+
+def hanging(folder: Path, write: int, *words: str) -> subprocess.Popen[str]:
+    """Start the command so that it hangs when it brings its nth file to the disk, and wait until it does."""
+    process = subprocess.Popen([sys.executable, "-c", HANGING, str(write), *words], cwd=folder, text=True,
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "writing\n"
+    return process
+
+
+@pytest.mark.parametrize("write", [1, 4])
+def test_killing_a_run_leaves_the_previous_result_intact(study: tuple[str, Path], write: int) -> None:
     robot, folder = study
-    before = {p.name: p.read_bytes() for p in (folder / "result").iterdir() if p.is_file()}
-    for wait in (0.5, 2.0):
-        process = subprocess.Popen([*GOUGH, "identify", robot, "log1.csv", "-o", "result", "--force"], cwd=folder,
-                                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        time.sleep(wait)
-        process.kill()
-        process.wait()
-    after = {p.name: p.read_bytes() for p in (folder / "result").iterdir()
-             if p.is_file() and not p.name.startswith(".")}
-    for name in ("estimate.json", "fits.npz", "robot.toml"):
-        assert len(after[name]) > 0
-        json.loads(after["estimate.json"])
-    assert set(before) <= set(after)
+    before = {p.name: p.read_bytes() for p in (folder / "result").iterdir() if not p.name.startswith(".")}
+    process = hanging(folder, write, "identify", robot, "log1.csv", "-o", "result", "--force")
+    process.kill()
+    process.communicate()
+    after = {p.name: p.read_bytes() for p in (folder / "result").iterdir() if not p.name.startswith(".")}
+    assert after == before
 
 
 def test_interrupting_leaves_no_half_written_file(study: tuple[str, Path], tmp_path: Path) -> None:
     robot, folder = study
-    target = tmp_path / "log.csv"
-    process = subprocess.Popen([*GOUGH, "simulate", robot, "--trajectory", str(folder / "trajectory.json"), "--periods",
-                                "50", "-o", str(target)], cwd=tmp_path, stderr=subprocess.PIPE, text=True)
-    time.sleep(3.0)
+    process = hanging(tmp_path, 1, "simulate", robot, "--trajectory", str(folder / "trajectory.json"),
+                      "--periods", "1", "-o", str(tmp_path / "log.csv"))
+    assert [p.name for p in tmp_path.iterdir() if p.name.startswith(".log.csv")]
     process.send_signal(signal.SIGINT)
-    process.communicate(timeout=30)
-    assert process.returncode != 0
+    _, message = process.communicate()
+    assert process.returncode == 130
+    assert "stopped" in message
+    assert "Traceback" not in message
     assert not list(tmp_path.iterdir())
+
+
+def test_a_repeated_identification_renews_its_study(study: tuple[str, Path], tmp_path: Path) -> None:
+    robot, folder = study
+    for estimator in ("ls", "wls"):
+        gough(folder, "identify", robot, "log1.csv", "--estimator", estimator, "-o", str(tmp_path / "r"), "--force")
+    assert 'estimator = "wls"' in (tmp_path / "r" / "study.toml").read_text()
+    own = 'format = 1\n# my notes\n[check]\nrobot = "five_bar"\n'
+    (tmp_path / "r" / "study.toml").write_text(own)
+    gough(folder, "identify", robot, "log1.csv", "--estimator", "ls", "-o", str(tmp_path / "r"), "--force")
+    assert (tmp_path / "r" / "study.toml").read_text() == own
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")

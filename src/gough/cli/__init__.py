@@ -15,6 +15,8 @@ from gough.cli.robots import check_verb, robots_verb
 from gough.cli.studies import demo_verb, run_verb
 from gough.errors import GoughError
 
+INTERRUPTED = 130
+
 app = typer.Typer(
     name="gough", no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False,
     help="Find the dynamic model of a parallel robot from actuated positions and motor currents.")
@@ -41,8 +43,10 @@ def main() -> None:
         _fail(str(error))
     except OSError as error:
         _fail(f"{error.strerror or error}" + ("" if error.filename is None else f": '{error.filename}'"))
-    except KeyboardInterrupt:
-        _fail("stopped; files already complete were kept, nothing is half-written", 130)
+    except SystemExit as stop:
+        if stop.code != INTERRUPTED:  # what Typer makes of Ctrl-C
+            raise
+        _fail("stopped; files already complete were kept, nothing is half-written", INTERRUPTED)
 
 
 def _fail(message: str, code: int = 1) -> None:

@@ -16,7 +16,7 @@ from gough.arrays import FloatArray, check_shape, frozen
 from gough.engine import Model, standard_from_base
 from gough.errors import InvalidInput
 from gough.estimation.estimate import GAIN, Enclosure, Estimate
-from gough.files import write_bytes, write_text
+from gough.files import write_together
 from gough.parameters import INERTIAL, BaseParameters
 from gough.validation import Validation
 
@@ -157,8 +157,13 @@ class Identification:
             parts += ["", "Choice of essential parameters:", *(f"  {line}" for line in self.history)]
         return "\n".join(parts)
 
-    def save(self, folder: str | Path) -> None:
-        """Write `estimate.json` (all estimates, base parameters, verdict) and `fits.npz` into a folder."""
+    def save(self, folder: str | Path, *, beside: Mapping[str, str] | None = None) -> None:
+        """Write `estimate.json` (all estimates, base parameters, verdict) and `fits.npz` into a folder.
+
+        Args:
+            folder: An existing folder.
+            beside: Text files, by name, that belong to the result; all appear together.
+        """
         target = Path(folder)
         content = self.to_dict() | {
             "estimates": {name: e.to_dict() for name, e in self.estimates.items()},
@@ -179,8 +184,9 @@ class Identification:
         content["fits"] = [{"label": f.label, "held_out": f.held_out} for f in self.fits]
         buffer = io.BytesIO()
         np.savez_compressed(buffer, **arrays)
-        write_bytes(target / "fits.npz", buffer.getvalue())
-        write_text(target / "estimate.json", json.dumps(content, indent=1))
+        texts = {**(beside or {}), "estimate.json": json.dumps(content, indent=1)}
+        write_together({target / "fits.npz": buffer.getvalue(),
+                        **{target / name: text.encode("utf-8") for name, text in texts.items()}})
 
 
 def load_identification(folder: str | Path) -> Identification:

@@ -7,6 +7,7 @@ to files that appear complete or not at all, and nothing existing is overwritten
 from __future__ import annotations
 
 import os
+import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -21,7 +22,6 @@ from gough.errors import InvalidInput, OutputError
 from gough.estimation.estimate import Enclosure
 from gough.excitation import Design
 from gough.excitation import design as design_trajectory
-from gough.files import write_text
 from gough.identification import Identification, load_identification
 from gough.identification import identify as identify_model
 from gough.identification.bounding import bounds as bound_parameters
@@ -41,6 +41,9 @@ from gough.virtual import Simulation, record
 from gough.virtual import simulate as simulate_robot
 
 Progress = Callable[[float], None]
+
+STUDY = "study.toml"
+AGAIN = "again"  # where a study written beside a result repeats it
 
 
 def check(*, robot: str, tie_legs: bool = False) -> Check:
@@ -114,17 +117,29 @@ def identify(*, robot: str, logs: Sequence[str], loaded: Sequence[str] = (), pay
         processing=Processing(method=method, cutoff=cutoff, decimation=decimation))
     if folder is not None:
         folder.mkdir(parents=True, exist_ok=True)
-        write_text(folder / "robot.toml", robot_text(robot)[0])
-        if not (folder / "study.toml").exists():  # a demo or a study of its own is there already
+        beside = {"robot.toml": robot_text(robot)[0]}
+        if _may_write_study(folder / STUDY):
             options = {
                 "logs": _seen_from(folder, logs), "loaded": _seen_from(folder, loaded) or None, "payload": payload,
                 "estimator": estimator, "validate": _seen_from(folder, validate) or None, "essential": essential,
                 "ratio": ratio, "tie_legs": tie_legs, "method": method, "cutoff": cutoff, "decimation": decimation,
-                "window": window, "gains": gains, "output": "again",
+                "window": window, "gains": gains, "output": AGAIN,
                 "description": None if description is None else _seen_from(folder, [description])[0]}
-            write_text(folder / "study.toml", study_text("robot.toml", [("identify", options)]))
-        result.save(folder)
+            beside[STUDY] = study_text("robot.toml", [("identify", options)])
+        result.save(folder, beside=beside)
     return result
+
+
+def _may_write_study(path: Path) -> bool:
+    """Tell whether no study is there, or one that an earlier identification wrote; a demo's or a user's own stays."""
+    if not path.exists():
+        return True
+    try:
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError):
+        return False
+    step = content.get("identify")
+    return set(content) == {"format", "robot", "identify"} and isinstance(step, dict) and step.get("output") == AGAIN
 
 
 def _seen_from(folder: Path, paths: Sequence[str]) -> list[str]:
