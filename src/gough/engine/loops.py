@@ -8,7 +8,6 @@ from typing import Any, Literal
 import casadi as ca
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import qr
 
 from gough.arrays import FloatArray
 from gough.engine.elimination import Pivots, choose_pivots, solve
@@ -249,8 +248,7 @@ def _partition(loops: Loops, candidates: list[int], by: By) -> Partition:
     n, m = len(loops.home), loops.degrees_of_freedom
     if len(candidates) > m:  # redundant actuation: the best-conditioned subset measures the position
         null = np.linalg.svd(loops.scaled(np.array(loops.equations(loops.home)[1])))[2][n - m:]
-        order = qr(null[:, candidates], pivoting=True, mode="economic")[2]
-        candidates = sorted(candidates[i] for i in order[:m])
+        candidates = sorted(candidates[i] for i in _best_columns(null[:, candidates], m))
     dependent = [i for i in range(n) if i not in candidates]
     if not dependent:
         return Partition(tuple(candidates), (), (), ())
@@ -265,10 +263,17 @@ def _partition(loops: Loops, candidates: list[int], by: By) -> Partition:
             singular_value=float(values[-1]), sample=0, time=0.0)
     rows = list(range(scaled.shape[1]))
     if len(rows) > len(dependent):
-        rows = sorted(qr(scaled[0].T, pivoting=True, mode="economic")[2][: len(dependent)].tolist())
+        rows = sorted(_best_columns(scaled[0].T, len(dependent)))
     pattern = (np.abs(samples) > 0).any(axis=0)
     pivots = choose_pivots(samples[:, rows][:, :, dependent], pattern[np.ix_(rows, dependent)])
     return Partition(tuple(candidates), tuple(dependent), tuple(rows), pivots)
+
+
+def _best_columns(matrix: FloatArray, count: int) -> list[int]:
+    """Return the columns that pivoted QR takes first."""
+    from scipy.linalg import qr  # here, because it takes as long to import as most robots, which need no choice
+
+    return [int(column) for column in qr(matrix, pivoting=True, mode="economic")[2][:count]]
 
 
 @dataclass(frozen=True, eq=False)
