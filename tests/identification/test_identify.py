@@ -99,6 +99,19 @@ def test_essential_parameters_predict_as_well_with_fewer(five_bar: Model, five_b
     assert result.validation.relative.max() < 1.5 * everything.validation.relative.max()
 
 
+def test_parameters_that_left_their_interval_with_the_small_ones_are_named(five_bar: Model,
+                                                                            five_bar_log: Recording) -> None:
+    full = identify(five_bar, [five_bar_log])
+    few = identify(five_bar, [five_bar_log], essential=True, ratio=2.0)
+    gone = [name for name, value, std in zip(few.estimate.parameters, few.estimate.values, few.estimate.std)
+            if abs(value - full.estimate[name]) > 1.96 * std]
+    assert gone
+    note, = (note for note in few.notes if note.startswith("essential parameters:"))
+    assert f"{len(gone)} of {len(few.estimate)} moved" in note
+    assert all(name in note for name in gone)
+    assert not any(note.startswith("essential parameters:") for note in full.notes)
+
+
 def test_tied_legs_have_one_parameter_for_both(five_bar: Model, five_bar_log: Recording) -> None:
     result = identify(five_bar, [five_bar_log], tie_legs=True)
     assert len(result.estimate) == 13

@@ -11,6 +11,8 @@ import typer
 
 from gough.cli.common import Force, Json, print_json, progress, say, table
 
+MOST_ROWS = 30  # of the table a demo prints; the report has all
+
 
 def run_verb(
     study: Annotated[str, typer.Argument(help="Study file (TOML): section = verb, key = option.")],
@@ -78,9 +80,12 @@ def demo_verb(
                     "payload": None if load is None else load.to_dict()})
         return
     if identification is not None:
-        table(f"\n{identification.estimate.method}: 95 % intervals",
+        best = sorted(rows, key=lambda row: row[3] / max(abs(row[2]), 1e-300))[:MOST_ROWS]
+        more = f"; the {MOST_ROWS} best known of {len(rows)}" if len(rows) > MOST_ROWS else ""
+        table(f"\n{identification.estimate.method}: 95 % intervals{more}",
               ["parameter", "true", "estimated", "sigma", "within?"],
-              [[n, f"{t:.5g}", f"{v:.5g}", f"{s:.2g}", "yes" if w else "no"] for n, t, v, s, w in rows])
+              [[n, f"{t:.5g}", f"{v:.5g}", f"{s:.2g}", "yes" if w else "no"] for n, t, v, s, w in rows
+               if any(n == row[0] for row in best)])
         say(f"{sum(w for *_, w in rows)} of {len(rows)} intervals hold the truth")
         say(f"verdict: {identification.verdict}")
     if load is not None:

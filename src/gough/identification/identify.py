@@ -180,16 +180,18 @@ def identify(model: Model, recordings: Sequence[Recording], *, loaded: Sequence[
     validation = _held_out(model, held_out, base, processing, experiment.gains, experiment.window)
     problem = experiment.problem
     history: tuple[str, ...] = ()
+    moved: tuple[str, ...] = ()
     chosen = LINEAR.get(estimator, GaussMarkov())
     if essential:
         unseen = None if validation is None else validation.problem
         elimination = essential_parameters(problem, chosen, ratio, held_out=unseen)
-        kept = elimination.steps[elimination.stop].estimate.parameters
-        problem, history = problem.select(kept), _story(elimination)
+        reduced = elimination.steps[elimination.stop].estimate
+        problem, history = problem.select(reduced.parameters), _story(elimination)
+        moved = _moved(elimination.steps[0].estimate, reduced)
     estimates, notes, possible = _estimates(model, experiment, problem, estimator, tell)
     result = estimates["gm" if estimator == "all" else estimator]
     tell(0.9)
-    return _result(model, estimator, result, base, tie_legs, estimates, experiment, validation, history, notes,
+    return _result(model, estimator, result, base, tie_legs, estimates, experiment, validation, history, notes + moved,
                    settings=_settings(recordings, loaded, held_out, estimator, essential, tie_legs, known, name),
                    possible=possible)
 
@@ -278,10 +280,12 @@ def _with_gains(model: Model, recordings: Sequence[Recording], loaded: Sequence[
         "tls": TotalLeastSquares(nominal=guess), "tls_paper": TotalLeastSquares(nominal=guess, scaling="none"),
         "gain_ml": MaximumLikelihoodGains(nominal=guess)}
     history: tuple[str, ...] = ()
+    moved: tuple[str, ...] = ()
     if essential:
         elimination = essential_parameters(problem, settings["gain_ml"], ratio)
         kept = elimination.estimate.parameters
         problem, history = problem.select([n for n in kept if not n.endswith(GAIN)]), _story(elimination)
+        moved = _moved(elimination.steps[0].estimate, elimination.estimate)
     tell(0.7)
     estimates = {key: s.fit(problem) for key, s in settings.items()}
     result = estimates["tls" if estimator == "tls" else "gain_ml"]
@@ -289,7 +293,7 @@ def _with_gains(model: Model, recordings: Sequence[Recording], loaded: Sequence[
     validation = _held_out(model, held_out, base, processing, identified, experiment.window)
     experiment = replace(experiment, gains=identified)
     return _result(model, "tls" if estimator == "tls" else "gain_ml", result, base, tie_legs, estimates, experiment,
-                   validation, history, (),
+                   validation, history, moved,
                    settings=_settings(recordings, loaded, held_out, estimator, essential, tie_legs, known, name),
                    known=known_payload(model, name, known))
 
@@ -384,6 +388,17 @@ def _story(elimination: Elimination) -> tuple[str, ...]:
         here = "  <- kept: smallest model that predicts best" if k == elimination.stop and error else ""
         lines.append(f"{len(step.estimate):3d} parameters, {what}: ratio {step.ratio:.1f}{error}{here}")
     return tuple(lines)
+
+
+def _moved(full: Estimate, reduced: Estimate) -> tuple[str, ...]:
+    """Say which parameters left their interval when others were removed: the removed ones were small, not zero."""
+    gone = [name for name, value, std in zip(reduced.parameters, reduced.values, reduced.std)
+            if abs(value - full[name]) > 1.96 * std]
+    if not gone:
+        return ()
+    return (f"essential parameters: {len(gone)} of {len(reduced)} moved by more than their 95 % interval when "
+            f"{len(full) - len(reduced)} others were removed ({', '.join(gone)}); the model predicts, but their "
+            "standard deviations hold only if what was removed is zero: identify without --essential to see them",)
 
 
 def _settings(recordings: Sequence[Recording], loaded: Sequence[Recording], held_out: Sequence[Recording],

@@ -89,8 +89,8 @@ def plan(robot: str) -> Plan:
                    ("simulate", {"trajectory": "validation_trajectory.json", "plant": plant, "periods": 2, "seed": 3,
                                  "output": "validation.csv"}),
                    ("identify", {"logs": ["unloaded.csv"], "loaded": ["loaded.csv"], "payload": "calibration",
-                                 "validate": ["validation.csv"], "estimator": "all", "essential": True, "ratio": 30.0,
-                                 "decimation": 10, "output": ".", "force": True}), *_finish())),
+                                 "validate": ["validation.csv"], "estimator": "all", "output": ".", "force": True}),
+                   *_finish())),
         "h4": lambda: Plan(
             robot="h4", story="guaranteed bounds from an error bound of 1.5 N m, as in Poignet et al. (2003)",
             steps=(*_common("gough"), ("identify", {**identify, "estimator": "all"}),
