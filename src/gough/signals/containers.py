@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from gough.arrays import FloatArray
 from gough.errors import InvalidInput, InvalidRecording
-from gough.signals.tables import Table
+from gough.signals.tables import Table, repeated_names
 from gough.signals.writers import FORMAT, MARK
 
 
@@ -120,9 +120,11 @@ def read_mat(path: Path) -> Table:
 def array_table(source: str, arrays: Mapping[str, Any]) -> Table:
     """Return arrays as a table: column j of a matrix `q` is named `q[j]`, counted from 1; text is left out."""
     columns: dict[str, FloatArray] = {}
+    unread: dict[str, str] = {}
     for name, value in arrays.items():
         array = value[:] if isinstance(value, StoredArray) else np.asarray(value)
         if array.dtype.kind not in "fiu":
+            unread[name] = f"values of type {array.dtype}"
             continue
         array = np.atleast_1d(array.astype(float))
         if array.ndim == 1:
@@ -131,7 +133,7 @@ def array_table(source: str, arrays: Mapping[str, Any]) -> Table:
             columns.update({f"{name}[{j + 1}]": array[:, j] for j in range(array.shape[1])})
     if not columns:
         raise InvalidRecording(f"{source}: there are no numbers in this file", source=source)
-    return Table(source=source, columns=columns)
+    return Table(source=source, columns=columns, unread=unread)
 
 
 def parquet_blocks(path: Path, size: int = 65536) -> Iterator[Table]:
@@ -151,7 +153,7 @@ def parquet_blocks(path: Path, size: int = 65536) -> Iterator[Table]:
         with parquet.ParquetFile(path) as handle:
             start = 0
             for batch in handle.iter_batches(batch_size=size):
-                yield Table(source=source, columns=_numeric(batch, source), first=start)
+                yield _batch_table(batch, source, start)
                 start += batch.num_rows
     except (pyarrow.ArrowException, OSError) as error:
         raise InvalidRecording(f"{source} cannot be read as Parquet ({error})", source=source) from error
@@ -159,12 +161,15 @@ def parquet_blocks(path: Path, size: int = 65536) -> Iterator[Table]:
         raise InvalidRecording(f"{source}: there are no samples", source=source)
 
 
-def _numeric(batch: Any, source: str) -> dict[str, FloatArray]:
-    columns = {}
+def _batch_table(batch: Any, source: str, first: int) -> Table:
+    columns, unread = {}, {}
     for name, column in zip(batch.schema.names, batch.columns):
         values = column.to_numpy(zero_copy_only=False)
         if values.dtype.kind in "fiu":  # missing integers arrive as floats with NaN
             columns[name] = values.astype(float)
+        else:
+            unread[name] = f"values of type {column.type}"
     if not columns:
         raise InvalidRecording(f"{source}: there are no numbers in this file", source=source)
-    return columns
+    return Table(source=source, columns=columns, unread=unread, repeated=repeated_names(batch.schema.names),
+                 first=first)

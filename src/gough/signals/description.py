@@ -243,6 +243,8 @@ def describe_headers(names: Iterable[str], source: str) -> Description:
                                    f"'{header} [{usual}]'", source=source, column=header)
         try:
             if stamp and unit:
+                if time is not None:
+                    raise InvalidInput("appears twice")
                 time = TimeBase(columns=(header,), factors=(conversion(unit, "time"),))
             elif match and unit:
                 _si(match["kind"], unit, "")

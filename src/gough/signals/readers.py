@@ -15,7 +15,7 @@ from gough.signals.checks import inspect, inspect_clock, inspect_group, moving_s
 from gough.signals.containers import array_table, open_npz, parquet_blocks, read_mat
 from gough.signals.description import Description, Group, TimeBase, describe_headers, load_description
 from gough.signals.finding import Finding
-from gough.signals.recording import JOINT_KINDS, KINDS, Channels, Recording, check_time
+from gough.signals.recording import JOINT_KINDS, KINDS, Channels, Recording, check_time, check_values
 from gough.signals.resampling import even_times, interpolate, resample_evenly
 from gough.signals.tables import Table, joined, text_blocks
 
@@ -111,8 +111,10 @@ def open_recording(path: str | Path, description: str | Path | Description | Non
     samples = None
     if _is_npz(path) and described is None and (native := _native(path)) is not None:
         samples = len(native.arrays["time"])
-    blocks = _blocks(path, described, 16)
-    first = _ordered(next(blocks), joints)
+    block = next(_blocks(path, described, 16), None)
+    if block is None:
+        raise InvalidRecording(f"{path.name}: there are no samples", source=path.name)
+    first = _ordered(block, joints)
     return RecordingSource(
         joints=first.joints, position_units=first.position_units, kinds=tuple(kind for kind, _ in first.groups()),
         period_samples=first.period_samples, payload=first.payload, source=first.source, samples=samples, path=path,
@@ -177,7 +179,7 @@ def _table_blocks(path: Path, size: int, description: Description | None) -> Ite
 def _headers(table: Table) -> list[str]:
     if table.repeated:
         table.column(min(table.repeated))  # raises: a header that repeats says nothing
-    return list(table.columns)
+    return [*table.columns, *table.unread]
 
 
 def _origin(table: Table, description: Description | None) -> float:
@@ -206,8 +208,8 @@ def _values(table: Table, group: Group, samples: int) -> FloatArray:
     columns = [table.column(name) for name in group.columns]
     for name, column in zip(group.columns, columns):
         if len(column) != samples:
-            raise InvalidRecording(f"{table.source}: column '{name}' has {len(column)} samples, its time {samples}",
-                                   source=table.source, column=name)
+            raise InvalidRecording(f"{table.source}: column '{name}' has {len(column)} samples, its time {samples}; "
+                                   "matrices need one row for each sample", source=table.source, column=name)
     return np.column_stack([column * factor for column, factor in zip(columns, group.factors)])
 
 
@@ -223,14 +225,15 @@ def _made(description: Description, time: FloatArray, values: Mapping[str, Float
             fields[group.kind] = Channels(names=group.names, units=group.units, values=values[group.kind])
     position, current = description.group("position"), description.group("current")
     period, payload = facts.get("period_samples", description.period_samples), facts.get("payload", description.payload)
-    if not isinstance(period, int | None) or not isinstance(payload, str | None):
+    if (not isinstance(period, int | None) or isinstance(period, bool) or (period is not None and period < 2)
+            or not isinstance(payload, str | None)):
         raise InvalidRecording(f"{source}: period_samples is {period!r} and payload {payload!r}; expected a whole "
-                               "number and a name", source=source)
+                               "number from 2 and a name", source=source)
     ignored = tuple(Finding(kind="ignored", channel=name, message="this column is none Gough knows; it was left out")
                     for name in description.ignored)
     return Recording(joints=description.joints, time=time, position_units=position.units if position else (),
-                     current_units=current.units if current else (), period_samples=period, payload=payload,
-                     source=source, quality=quality + ignored, **fields)
+                     current_units=current.units if current else (), period_samples=period,
+                     payload=None if payload == "none" else payload, source=source, quality=quality + ignored, **fields)
 
 
 def _on_one_clock(table: Table, described: Description | None, origin: float | None = None) -> Recording:
@@ -345,15 +348,17 @@ class _Native:
 
     def recording(self, rows: slice) -> Recording:
         try:
-            columns, joints = self.facts["columns"], tuple(self.facts["joints"])
+            columns, joints, time = self.facts["columns"], tuple(self.facts["joints"]), self.arrays["time"][rows]
+            check_time(time, self.source, first=rows.start or 0)
             fields: dict[str, Any] = {}
             for kind in KINDS:
                 if kind not in columns:
                     continue
                 values, names, units = self.arrays[kind][rows], columns[kind]["names"], columns[kind]["units"]
+                check_values(values, names, kind, time, self.source, rows.start or 0)
                 fields[kind] = values if kind in JOINT_KINDS else Channels(names=names, units=units, values=values)
             return Recording(
-                joints=joints, time=self.arrays["time"][rows], position_units=columns["position"]["units"],
+                joints=joints, time=time, position_units=columns["position"]["units"],
                 current_units=columns.get("current", {"units": ()})["units"], payload=self.facts["payload"],
                 period_samples=self.facts["period_samples"], source=self.source, **fields)
         except (KeyError, TypeError, IndexError, InvalidInput) as error:
@@ -392,5 +397,3 @@ def _ordered(recording: Recording, joints: Sequence[str] | None) -> Recording:
     units = recording.current_units
     return replace(recording, joints=tuple(joints), position_units=tuple(recording.position_units[i] for i in order),
                    current_units=tuple(units[i] for i in order) if units else (), **fields)
-
-

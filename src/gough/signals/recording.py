@@ -106,14 +106,7 @@ class Recording:
             check_shape(channels.values, (t, a if kind in JOINT_KINDS else len(channels.names)), kind)
         check_time(self.time, self.source)
         for kind, channels in self.groups():
-            bad = ~np.isfinite(channels.values)
-            if bad.any():
-                i, j = (int(n) for n in np.argwhere(bad)[0])
-                column = f"{channels.names[j]}.{kind}"
-                raise InvalidRecording(
-                    f"{self.source}: column '{column}' is {channels.values[i, j]} at sample {i} "
-                    f"(t = {self.time[i]:.6g} s; {int(bad.sum())} such values); cut out or repair these samples",
-                    source=self.source, column=column, sample=i, count=int(bad.sum()))
+            check_values(channels.values, channels.names, kind, self.time, self.source)
 
     def _check_names(self) -> None:
         if not self.joints or len(set(self.joints)) != len(self.joints):
@@ -233,6 +226,19 @@ class Recording:
         from gough.signals.writers import save_recording  # a recording must not need files to exist
 
         return save_recording(self, Path(path))
+
+
+def check_values(values: FloatArray, names: Sequence[str], kind: str, time: FloatArray, source: str,
+                 first: int = 0) -> None:
+    """Raise `InvalidRecording` naming the first value that is not finite; arguments as `check_time`."""
+    bad = ~np.isfinite(values)
+    if bad.any():
+        i, j = (int(n) for n in np.argwhere(bad)[0])
+        column = f"{names[j]}.{kind}"
+        raise InvalidRecording(
+            f"{source}: column '{column}' is {values[i, j]} at sample {first + i} (t = {time[i]:.6g} s; "
+            f"{int(bad.sum())} such values); cut out or repair these samples",
+            source=source, column=column, sample=first + i, count=int(bad.sum()))
 
 
 def check_time(time: FloatArray, source: str, column: str = "time", previous: float = -np.inf,

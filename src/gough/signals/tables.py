@@ -6,6 +6,7 @@ import csv
 import gzip
 import io
 import json
+import re
 import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
@@ -22,6 +23,7 @@ from gough.signals.writers import FORMAT, MARK
 
 DELIMITERS = ("\t", ";", ",", "|", None)  # None: any white space
 COMMENTS = ("#", "%")
+_WORD = re.compile(r"(?:\[[^\]]*\]|\S)+(?:\s+\[[^\]]*\])?")  # `leg1.slider.effort [N m]` is one
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -34,6 +36,7 @@ class Table:
         facts: What a Gough file says about itself.
         findings: What reading found.
         repeated: Names that more than one column has; they cannot be asked for.
+        unread: What columns hold that are not numbers, by name; left out unless asked for.
         first: Index of the first sample in the file.
     """
 
@@ -42,16 +45,20 @@ class Table:
     facts: Mapping[str, object] = field(default_factory=dict)
     findings: tuple[Finding, ...] = ()
     repeated: frozenset[str] = frozenset()
+    unread: Mapping[str, str] = field(default_factory=dict)
     first: int = 0
 
     def column(self, name: str) -> FloatArray:
         """Return a column by name.
 
         Raises:
-            InvalidRecording: No such column, several of them, or a value that is not finite.
+            InvalidRecording: No such column, several of them, one of text, or a value that is not finite.
         """
         if name in self.repeated:
             raise InvalidRecording(f"{self.source}: more than one column is named '{name}'; rename them",
+                                   source=self.source, column=name)
+        if name in self.unread:
+            raise InvalidRecording(f"{self.source}: column '{name}' holds {self.unread[name]}, expected numbers",
                                    source=self.source, column=name)
         if name not in self.columns:
             raise InvalidRecording(f"{self.source}: there is no column '{name}'{nearest(name, self.columns)}",
@@ -69,9 +76,10 @@ class Table:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _Layout:
-    """How the lines of one text file are cut into columns."""
+    """How the lines of one text file are cut into columns; those at `text` are not numbers."""
 
     names: tuple[str, ...]
+    text: Mapping[int, str]
     delimiter: str | None
     trailing: bool
     decimal: str
@@ -82,8 +90,8 @@ def text_blocks(path: Path, size: int = 65536, *, decimal: str = ".") -> Iterato
     """Read a text table in blocks of at most `size` samples, in memory that does not grow with the file.
 
     The first line that is no comment (`#`, `%`) names the columns. Without one, the last comment line of the same
-    width does (what numpy.savetxt writes), and failing that columns are named "1", "2", ... A last line that is cut
-    short is dropped and reported.
+    width does (what numpy.savetxt writes), and failing that columns are named "1", "2", ... Columns that begin with
+    text (a state, a date) are not read. A last line that is cut short is dropped and reported.
 
     Args:
         path: File, gzipped if it ends in `.gz`.
@@ -100,7 +108,9 @@ def text_blocks(path: Path, size: int = 65536, *, decimal: str = ".") -> Iterato
             lines = _numbered(handle, source, findings)
             layout, first_lines = _layout(lines, source, decimal)
             data = _checked(chain(first_lines, lines), layout, source, findings)
-            repeated = frozenset(n for n, count in Counter(layout.names).items() if count > 1)
+            repeated = repeated_names(layout.names)
+            read = [name for i, name in enumerate(layout.names) if i not in layout.text]
+            unread = {layout.names[i]: what for i, what in layout.text.items()}
             start = 0
             block = list(islice(data, size))
             if not block:
@@ -108,7 +118,7 @@ def text_blocks(path: Path, size: int = 65536, *, decimal: str = ".") -> Iterato
             while block:
                 following = list(islice(data, size))
                 values = _parse(block, layout, source)
-                yield Table(source=source, columns=dict(zip(layout.names, values.T)), facts=layout.facts,
+                yield Table(source=source, columns=dict(zip(read, values.T)), facts=layout.facts, unread=unread,
                             findings=() if following else tuple(findings), repeated=repeated, first=start)
                 start += len(block)
                 block = following
@@ -121,13 +131,18 @@ def text_blocks(path: Path, size: int = 65536, *, decimal: str = ".") -> Iterato
         raise InvalidRecording(f"cannot read '{path}': {error.strerror or error}", source=source) from error
 
 
+def repeated_names(names: Iterable[str]) -> frozenset[str]:
+    """Return the names that occur more than once."""
+    return frozenset(name for name, count in Counter(names).items() if count > 1)
+
+
 def joined(blocks: Iterable[Table]) -> Table:
     """Return consecutive blocks as one table."""
     parts = list(blocks)
     first, last = parts[0], parts[-1]
     columns = {name: np.concatenate([b.columns[name] for b in parts]) for name in first.columns}
     return Table(source=first.source, columns=columns, facts=first.facts, findings=last.findings,
-                 repeated=first.repeated)
+                 repeated=first.repeated, unread=first.unread)
 
 
 def _open(path: Path) -> io.TextIOWrapper:
@@ -166,16 +181,24 @@ def _layout(lines: Iterator[tuple[int, str]], source: str,
         raise InvalidRecording(f"{source} is empty; expected column names and samples", source=source)
     facts = _facts(comments[0] if comments else "", source)
     delimiter = _delimiter([line for _, line in head], source)
-    trailing = delimiter is not None and head[-1][1].rstrip("\r\n").endswith(delimiter)
-    cells = _cells(head[0][1], delimiter)
-    names = cells[:-1] if trailing and not cells[-1] else cells
-    if all(_is_number(cell.replace(decimal, ".")) for cell in names):
+    names, last = _cells(head[0][1], delimiter), _cells(head[-1][1], delimiter)
+    names = names[:-1] if not names[-1] else names
+    trailing = len(last) == len(names) + 1 and not last[-1]
+    if all(_is_number(cell, decimal) for cell in names):
         above = _cells(comments[-1].lstrip("#% "), delimiter) if comments else []
         names = above if len(above) == len(names) else [str(i + 1) for i in range(len(names))]
         data = head
     else:
         data = head[1:]
-    return _Layout(names=tuple(names), delimiter=delimiter, trailing=trailing, decimal=decimal, facts=facts), data
+    return _Layout(names=tuple(names), text=_text(data, len(names), delimiter), delimiter=delimiter, trailing=trailing,
+                   decimal=decimal, facts=facts), data
+
+
+def _text(data: list[tuple[int, str]], width: int, delimiter: str | None) -> Mapping[int, str]:
+    """Return the columns whose first value is no number with either decimal sign, and where that was seen."""
+    return {i: f"'{cell}' in line {number}" for number, line in data[:1]
+            for i, cell in enumerate(_cells(line, delimiter)[:width])
+            if not _is_number(cell) and not _is_number(cell, ",")}
 
 
 def _facts(comment: str, source: str) -> Mapping[str, object]:
@@ -197,9 +220,10 @@ def _facts(comment: str, source: str) -> Mapping[str, object]:
 def _delimiter(head: list[str], source: str) -> str | None:
     """Return the first delimiter that cuts both lines into the same number of pieces, two or more."""
     for delimiter in DELIMITERS:
-        widths = {len(_cells(line.rstrip("\r\n" + (delimiter or "")), delimiter)) for line in head}
-        if len(widths) == 1 and min(widths) > 1:
-            return delimiter
+        for ends in ("\r\n", "\r\n" + (delimiter or "")):  # as they are; without a delimiter behind the last column
+            widths = {len(_cells(line.rstrip(ends), delimiter)) for line in head}
+            if len(widths) == 1 and min(widths) > 1:
+                return delimiter
     if len(head) == 1:
         raise InvalidRecording(f"{source}: there is one line and no table in it", source=source)
     raise InvalidRecording(
@@ -209,16 +233,16 @@ def _delimiter(head: list[str], source: str) -> str | None:
 
 def _cells(line: str, delimiter: str | None) -> list[str]:
     if delimiter is None:
-        return line.split()
+        return _WORD.findall(line)
     return [cell.strip() for cell in next(csv.reader([line.rstrip("\r\n")], delimiter=delimiter))]
 
 
-def _is_number(text: str) -> bool:
+def _is_number(text: str, decimal: str = ".") -> bool:
     try:
-        float(text)
+        float(text.replace(decimal, "."))
     except ValueError:
         return False
-    return True
+    return "_" not in text  # Python reads 1_000, files mean something else
 
 
 def _checked(lines: Iterator[tuple[int, str]], layout: _Layout, source: str,
@@ -231,7 +255,7 @@ def _checked(lines: Iterator[tuple[int, str]], layout: _Layout, source: str,
             continue
         found = len(line.split()) - 1 if delimiter is None else line.count(delimiter)
         cells = [] if line.endswith("\n") else _cells(line, delimiter)[:width]
-        readable = all(_is_number(cell.replace(layout.decimal, ".")) for cell in cells)
+        readable = all(_is_number(cell, layout.decimal) for i, cell in enumerate(cells) if i not in layout.text)
         if found == separators and readable:
             if cells:
                 findings.append(Finding(
@@ -252,16 +276,16 @@ def _parse(lines: list[tuple[int, str]], layout: _Layout, source: str) -> FloatA
     texts = [line for _, line in lines]
     if layout.decimal != ".":
         texts = [line.replace(layout.decimal, ".") for line in texts]
-    width = len(layout.names)
+    columns = [i for i in range(len(layout.names)) if i not in layout.text]
     try:
-        values: FloatArray = np.loadtxt(texts, delimiter=layout.delimiter, ndmin=2, comments=None,
-                                        usecols=range(width) if layout.trailing else None)
+        values: FloatArray = np.loadtxt(texts, delimiter=layout.delimiter, ndmin=2, comments=None, quotechar='"',
+                                        usecols=columns if layout.trailing or layout.text else None)
     except ValueError as error:
         for number, line in lines:
-            for name, cell in zip(layout.names, _cells(line, layout.delimiter)):
-                if not _is_number(cell.replace(layout.decimal, ".")):
+            for i, (name, cell) in enumerate(zip(layout.names, _cells(line, layout.delimiter))):
+                if i in columns and not _is_number(cell, layout.decimal):
                     hint = ("; if the comma is the decimal sign, say decimal = \",\" in a description file"
-                            if _is_number(cell.replace(",", ".")) else "; repair or cut the file there")
+                            if _is_number(cell, ",") else "; repair or cut the file there")
                     raise InvalidRecording(f"{source}: line {number}, column '{name}' is '{cell}', expected a number"
                                            + hint, source=source, line=number, column=name) from error
         raise InvalidRecording(f"{source}: lines {lines[0][0]} to {lines[-1][0]} cannot be read as numbers: {error}",
