@@ -81,10 +81,11 @@ class OutputError(GoughError):
 
 
 def nearest(name: str, valid: Iterable[str]) -> str:
-    """Return "; did you mean 'x'?" for the closest valid name, or the list of valid names."""
+    """Return "; did you mean 'x'?" for the closest valid name, capitals or not, or the list of valid names."""
     names = sorted(valid)
-    close = get_close_matches(name, names, n=1, cutoff=0.5)
+    small = {valid_name.lower(): valid_name for valid_name in names}
+    close = get_close_matches(name.lower(), small, n=1, cutoff=0.5)
     if close:
-        return f"; did you mean '{close[0]}'?"
+        return f"; did you mean '{small[close[0]]}'?"
     shown = ", ".join(names[:12]) + (", ..." if len(names) > 12 else "")
     return f"; valid names: {shown}" if names else ""

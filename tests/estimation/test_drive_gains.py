@@ -78,6 +78,8 @@ def test_problem_is_the_equation_of_the_paper():
     np.testing.assert_allclose(left, 0, atol=1e-10)
     assert problem.parameters == (*BASE, *(n + ".gain" for n in NAMES), "payload.mx")
     assert problem.problem.units[7] == "N/A"
+    counts = [replace(part, row_units=("1",) * 3) for part in make_regressions()]
+    assert gain_problem(*counts, {"payload.m": 1.983}, effort_units="N").problem.units[7] == "N per unit"
     assert not problem.problem.effort[:250].any()
     assert list(np.unique(problem.problem.group)) == [0, 1]
 

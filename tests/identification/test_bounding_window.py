@@ -7,7 +7,7 @@ import pytest
 
 from gough.engine import Model, base_parameters
 from gough.errors import InvalidInput
-from gough.identification.bounding import SMEAR, bounded_problem
+from gough.identification.bounding import SMEAR, bounded_problem, default_prior
 from gough.processing import process
 from gough.processing.reversals import away_from_reversals
 from gough.signals.recording import Recording
@@ -26,3 +26,11 @@ def test_samples_near_reversals_do_not_count_unless_asked(five_bar: Model, five_
     assert len(none_left.effort) == len(done)
     with pytest.raises(InvalidInput, match="must not be negative"):
         bounded_problem(five_bar, [five_bar_log], base, error_bound=0.6, window=-1.0)
+
+
+def test_a_difference_that_a_robot_file_makes_zero_is_not_taken_as_zero(five_bar: Model) -> None:
+    base = base_parameters(five_bar, tie_legs=True)
+    difference, = (name for name in base.names if name.endswith("iaR"))
+    assert base.values(five_bar.values(base.standard))[base.names.index(difference)] == pytest.approx(0.0, abs=1e-12)
+    low, high = default_prior(five_bar, base)[difference]
+    assert low <= -0.4 and high >= 0.4  # ten times the 0.02 kg m2 of both rotors

@@ -5,6 +5,7 @@ import pytest
 
 from gough.errors import InvalidInput, InvalidRecording
 from gough.signals.checks import check_even, inspect, inspect_channel, inspect_clock, moving_samples, quantisation_step
+from gough.signals.finding import Finding, notes
 from gough.signals.recording import Recording
 from gough.signals.resampling import even_times, interpolate, resample, resample_evenly
 
@@ -139,3 +140,13 @@ def test_nothing_is_extrapolated_and_methods_are_named() -> None:
 def test_an_even_clock_keeps_the_last_sample_despite_rounding() -> None:
     assert len(even_times(0.0, 0.7, 10.0)) == 8
     assert even_times(0.1, 0.8, 10.0)[-1] <= 0.8
+
+
+def test_channels_of_which_the_same_is_to_be_said_share_a_note() -> None:
+    coarse = np.round(WAVE / 0.05) * 0.05
+    found = [f for name in ("a.position", "b.position") for f in inspect_channel(coarse, name, "m")]
+    found += inspect_channel(np.full(100, 3.0), "a.current", "A")
+    found += [Finding(kind="truncated", channel="log.csv", message="the last line is cut")]
+    assert notes(found, "log.csv") == (
+        "log.csv: a.position, b.position: values come in steps of 0.05 m",
+        "log.csv: a.current: all 100 samples are 3 A; is the channel connected?", "log.csv: the last line is cut")

@@ -139,9 +139,9 @@ def gain_problem(
     names = tuple(rows if motors is None else motors)
     unknown = tuple(name for name in payload if name not in known)
     units = (effort_units,) * len(rows) if isinstance(effort_units, str) else tuple(effort_units)
-    per_current = unloaded.row_units[0] if currents is not None else None
-    gain_units = tuple(f"{units[min(j, len(units) - 1)]}/{per_current or unloaded.row_units[j]}"
-                       for j in range(len(names)))
+    recorded = (unloaded.row_units[0],) * len(names) if currents is not None else unloaded.row_units
+    gain_units = tuple(f"{units[min(j, len(units) - 1)]} per unit" if recorded[j] == "1" else
+                       f"{units[min(j, len(units) - 1)]}/{recorded[j]}" for j in range(len(names)))
     parts, maps = [], []
     for i, part in enumerate((unloaded, loaded)):
         t, r = part.effort.shape

@@ -108,9 +108,10 @@ def _named(prior: tuple[float, float] | Mapping[str, tuple[float, float]],
 def default_prior(model: Model, base: BaseParameters) -> dict[str, tuple[float, float]]:
     """Return generous bounds: within ten times the size of the robot file's values of a kind, masses and friction >= 0.
 
-    A regrouped parameter may be negative, so it is bounded on both sides.
+    A regrouped parameter may be negative, so it is bounded on both sides. Its size is that of its terms, which may
+    cancel: the difference of two rotor inertias is not known to be zero because a file gives them the same value.
     """
-    values = base.values(model.values(base.standard))
+    values = np.abs(base.matrix) @ np.abs(model.values(base.standard))
     kinds: dict[str, float] = {}
     for name, value in zip(base.names, values):
         kind = name.rpartition(".")[2].removesuffix("R")

@@ -26,6 +26,7 @@ from gough.parameters import INERTIAL, BaseParameters, ParameterTable
 from gough.processing import Processed, Processing, process, regression
 from gough.processing.reversals import away_from_reversals, reversal_window
 from gough.regression import Regression, concatenate
+from gough.signals.finding import notes as finding_notes
 from gough.signals.recording import Recording
 from gough.validation import validate
 
@@ -436,7 +437,7 @@ def _result(model: Model, estimator: str, estimate: Estimate, base: BaseParamete
                     "periods": float(log.periods), "window about reversals [s]": experiment.window,
                     "samples": float(len(log))}
         quality[log.source] = figures
-    findings = tuple(f"{log.source}: {f.message}" for log in processed for f in log.findings)
+    findings = tuple(line for log in processed for line in finding_notes(log.findings, log.source))
     bodies, terms = ({}, {}) if possible is None else physical_parameters(model, possible)
     return Identification(
         robot=model.mechanism.name, estimator=estimator, estimate=estimate, base=base,

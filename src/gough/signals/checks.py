@@ -12,6 +12,7 @@ from gough.signals.recording import Channels, Recording
 
 JITTER = 0.01  # of a sampling step; below this stamps count as even
 GAP = 1.5  # sampling steps; a longer one means that samples are missing
+BRIDGE = 10.5  # sampling steps; what would be interpolated over a longer one is no data
 SATURATED_RUN = 5  # samples in a row at the extreme
 SATURATED_RATIO = 3.0  # how much more often the extreme is taken than the values next to it
 
@@ -99,8 +100,7 @@ def inspect_channel(values: FloatArray, channel: str, unit: str, moving: NDArray
     step = quantisation_step(values)
     if step is not None:
         found.append(Finding(kind="quantisation", channel=channel, numbers={"step": step, "range": high - low},
-                             message=f"values come in steps of {step:.4g} {unit}, {(high - low) / step:.0f} over its "
-                                     "range"))
+                             message=f"values come in steps of {step:.3g} {unit}"))
     for extreme, word in ((low, "smallest"), (high, "largest")):
         run, count, beside = _at_extreme(values, extreme, step, moving)
         if run >= SATURATED_RUN and count > SATURATED_RATIO * beside:
@@ -129,8 +129,34 @@ def quantisation_step(values: FloatArray) -> float | None:
     return mean * (high - low) if near.std() < 0.3 * mean else None
 
 
-def check_even(recording: Recording) -> float:
+def check_gaps(time: FloatArray, source: str, first: int = 0) -> float:
+    """Return the mean of the steps that are no gaps, for a clock whose gaps are short enough to interpolate. [s]
+
+    Args:
+        time: Increasing stamps, (t,), at least two. [s]
+        source: File or other origin, for the message.
+        first: Index of the first stamp in the whole log, for the message.
+
+    Raises:
+        InvalidRecording: A gap of more than ten usual steps: the filters would take invented samples for data.
+    """
+    steps = np.diff(time)
+    usual = float(np.median(steps))
+    where = int(np.argmax(steps))
+    if steps[where] > BRIDGE * usual:
+        raise InvalidRecording(
+            f"{source}: no samples for {steps[where]:.4g} s after sample {first + where} (t = {time[where]:.4f} s) where "
+            f"{usual * 1e3:.4g} ms are usual; too long to interpolate: cut the log there and use the pieces as logs of "
+            "their own", source=source, sample=first + where, gap=float(steps[where]))
+    return float(steps[steps <= GAP * usual].mean())
+
+
+def check_even(recording: Recording, first: int = 0) -> float:
     """Return the sampling rate of a recording whose clock is even. [Hz]
+
+    Args:
+        recording: Any recording, or a piece of one.
+        first: Index of its first sample in the whole log, for the message.
 
     Raises:
         InvalidRecording: Steps differ by more than 5 % of a step: filters and transforms need an even clock.
@@ -140,9 +166,9 @@ def check_even(recording: Recording) -> float:
     if worst > 0.05:
         where = int(np.abs(np.diff(recording.time) * rate - 1.0).argmax())
         raise InvalidRecording(
-            f"{recording.source}: the step after sample {where} differs by {worst:.1%} from the mean "
-            f"{1e3 / rate:.4g} ms; put the samples on an even clock first (resample_evenly)",
-            source=recording.source, sample=where, deviation=worst)
+            f"{recording.source}: the step after sample {first + where} (t = {recording.time[where]:.4f} s) differs by "
+            f"{worst:.1%} from the mean {1e3 / rate:.4g} ms; put the samples on an even clock first (resample_evenly)",
+            source=recording.source, sample=first + where, deviation=worst)
     return rate
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
@@ -29,3 +29,20 @@ class Finding:
 
     def __str__(self) -> str:
         return f"{self.channel}: {self.message}"
+
+
+def notes(findings: Iterable[Finding], source: str) -> tuple[str, ...]:
+    """Return findings about a log as lines; channels of which the same is to be said share one.
+
+    Args:
+        findings: What was found.
+        source: The log, which begins each line.
+    """
+    channels: dict[str, list[str]] = {}
+    for finding in findings:
+        channels.setdefault(finding.message, []).append(finding.channel)
+    lines = []
+    for message, names in channels.items():
+        own = ", ".join(name for name in dict.fromkeys(names) if name != source)
+        lines.append(f"{source}: {own}: {message}" if own else f"{source}: {message}")
+    return tuple(lines)
