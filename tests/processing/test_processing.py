@@ -97,6 +97,17 @@ def test_blocks_equal_the_whole_log_to_rounding(five_bar: Model, five_bar_log: R
         np.testing.assert_allclose(a.T @ a, b.T @ b, atol=1e-8 * np.abs(b.T @ b).max())
 
 
+def test_a_long_gap_is_refused_whole_and_in_blocks(five_bar: Model, five_bar_log: Recording,
+                                                   monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stream, "WINDOW", 1000)
+    first = len(five_bar_log) - 600  # far behind the first window
+    log = five_bar_log.take(np.delete(np.arange(len(five_bar_log)), np.arange(first, first + 100)))
+    with pytest.raises(InvalidRecording, match=rf"no samples for .* after sample {first - 1}"):
+        process(five_bar, log)
+    with pytest.raises(InvalidRecording, match=rf"step after sample {first - 1} "):
+        condense_log(five_bar, [log], base_parameters(five_bar))
+
+
 def test_memory_does_not_grow_with_the_log(five_bar: Model, five_bar_log: Recording, tmp_path: Path,
                                            monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stream, "WINDOW", 2048)

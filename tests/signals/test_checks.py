@@ -112,6 +112,26 @@ def test_uneven_clocks_are_refused_for_filtering_until_resampled() -> None:
     assert check_even(resample_evenly(recording(time), 500.0)) == pytest.approx(500.0)
 
 
+def test_a_few_lost_samples_are_put_back_and_the_others_stay_as_they_are() -> None:
+    whole = recording(TIME[:200])
+    made = resample_evenly(whole.take(np.delete(np.arange(200), [50, 120, 121])))
+    assert np.allclose(made.time, whole.time, atol=1e-12)
+    assert np.allclose(np.delete(made.position, [50, 120, 121], axis=0),
+                       np.delete(whole.position, [50, 120, 121], axis=0), atol=1e-12)
+
+
+@pytest.mark.parametrize("lost", [9, 10])
+def test_a_gap_of_more_than_ten_steps_is_not_filled_with_invented_samples(lost: int) -> None:
+    log = recording(TIME[:200]).take(np.delete(np.arange(200), np.arange(100, 100 + lost)))
+    if lost < 10:
+        assert len(resample_evenly(log)) == 200
+        return
+    with pytest.raises(InvalidRecording, match=r"no samples for .* after sample 99 \(t = .*cut the log there"):
+        resample_evenly(log)
+    with pytest.raises(InvalidRecording, match="1 samples"):
+        resample_evenly(log.take(slice(0, 1)))
+
+
 @pytest.mark.parametrize(("method", "error"), [("linear", 2e-4), ("cubic", 1e-12), ("previous", 0.02)])
 def test_interpolation_is_as_good_as_its_order(method: str, error: float) -> None:
     made = resample(recording(TIME[:500]), TIME[10:400] + 0.0007, method)

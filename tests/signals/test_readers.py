@@ -456,6 +456,15 @@ def test_clocks_of_different_rates_are_reported_in_parts_per_million(tmp_path) -
     assert found.numbers["rate_ratio"] == pytest.approx(500e-6, rel=0.05)
 
 
+def test_efforts_are_not_invented_where_their_file_has_none(tmp_path) -> None:
+    path = write(tmp_path, FOLDER, "d.toml")
+    with gzip.open(folder(tmp_path) / "f.txt.gz", "rt") as handle:
+        lines = handle.readlines()
+    (tmp_path / "f.txt.gz").write_bytes(gzip.compress("".join(lines[:201] + lines[301:]).encode()))
+    with pytest.raises(InvalidRecording, match=r"f\.txt\.gz: no samples for 1\.01 s after sample 199"):
+        read_recording(tmp_path, path)
+
+
 def test_runs_that_share_no_time_and_missing_files_are_refused(tmp_path) -> None:
     path = write(tmp_path, FOLDER, "d.toml")
     with pytest.raises(InvalidRecording, match="share no stretch of time"):

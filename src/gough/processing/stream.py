@@ -87,6 +87,7 @@ def _motions(model: Model, source: Recording | RecordingSource, settings: Proces
     start: FloatArray | None = None
     for window in _windows(source, model, halo):
         record = window.recording
+        check_even(record, first=window.first - window.inner.start)
         smooth = differentiate(record.position, rate, cutoff, filters.order)
         inner = _trimmed(window, edge, len(record))
         if inner.start >= inner.stop:

@@ -11,12 +11,12 @@ import numpy as np
 
 from gough.arrays import FloatArray
 from gough.errors import InvalidInput, InvalidRecording, nearest
-from gough.signals.checks import inspect, inspect_clock, inspect_group, moving_samples
+from gough.signals.checks import check_gaps, inspect, inspect_clock, inspect_group, moving_samples
 from gough.signals.containers import array_table, open_npz, parquet_blocks, read_mat
 from gough.signals.description import Description, Group, TimeBase, describe_headers, load_description
 from gough.signals.finding import Finding
 from gough.signals.recording import JOINT_KINDS, KINDS, Channels, Recording, check_time, check_values
-from gough.signals.resampling import even_times, interpolate, resample_evenly
+from gough.signals.resampling import even_times, interpolate, resample_evenly, stretch
 from gough.signals.tables import Table, joined, text_blocks
 
 
@@ -309,6 +309,9 @@ def _read_folder(path: Path, description: Description) -> Recording:
         use = moving[np.clip(np.searchsorted(own, clock), 0, len(own) - 1)]
         quality += inspect_group(group.kind, Channels(names=group.names, units=group.units, values=raw), use)
         same = len(clock) == len(time) and np.array_equal(clock, time)
+        if group.kind in ("position", "effort", "current") and not np.isin(time, clock).all():
+            used = stretch(clock, time)
+            check_gaps(clock[used], tables[str(group.file)].source, used.start)
         values[group.kind] = raw if same else interpolate(raw, clock, time, group.interpolation)
     quality.append(Finding(
         kind="overlap", channel=path.name, numbers={"start": start - own[0], "duration": end - start},

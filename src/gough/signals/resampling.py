@@ -9,7 +9,8 @@ import numpy as np
 from scipy.interpolate import CubicSpline
 
 from gough.arrays import FloatArray
-from gough.errors import InvalidInput, nearest
+from gough.errors import InvalidInput, InvalidRecording, nearest
+from gough.signals.checks import check_gaps
 from gough.signals.recording import KINDS, Channels, Recording
 
 METHODS = ("linear", "cubic", "previous")
@@ -46,6 +47,11 @@ def interpolate(values: FloatArray, time: FloatArray, new_time: FloatArray, meth
     return np.column_stack([np.interp(new_time, time, column) for column in values.T])
 
 
+def stretch(clock: FloatArray, time: FloatArray) -> slice:
+    """Return the samples of a clock between which other times, inside its span, lie."""
+    return slice(int(np.searchsorted(clock, time[0], "right")) - 1, int(np.searchsorted(clock, time[-1])) + 1)
+
+
 def even_times(start: float, end: float, rate: float) -> FloatArray:
     """Return the times of a clock of this rate from start to at most end, (s,). [s]"""
     if not np.isfinite(rate) or rate <= 0:
@@ -80,8 +86,14 @@ def resample_evenly(recording: Recording, rate: float | None = None, method: str
 
     Args:
         recording: Any recording.
-        rate: Sampling rate; the recording's mean rate by default. [Hz]
+        rate: Sampling rate; by default that of the recording where no samples are lost. [Hz]
         method: See `interpolate`.
+
+    Raises:
+        InvalidRecording: Fewer than two samples, or a gap too long to interpolate (`checks.check_gaps`).
     """
-    chosen = recording.rate if rate is None else rate
+    if len(recording) < 2:
+        raise InvalidRecording(f"{recording.source}: {len(recording)} samples cannot be put on another clock")
+    usual = check_gaps(recording.time, recording.source)
+    chosen = 1 / usual if rate is None else rate
     return resample(recording, even_times(float(recording.time[0]), float(recording.time[-1]), chosen), method)
