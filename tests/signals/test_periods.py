@@ -115,6 +115,24 @@ def test_a_record_of_exactly_whole_periods_keeps_them_all() -> None:
     assert np.allclose(made.position, log.position, atol=1e-12)
 
 
+@pytest.mark.parametrize("noise", [1e-4, 1e-2, 0.1])
+@pytest.mark.parametrize("seed", range(4))
+def test_a_record_of_exactly_whole_periods_keeps_them_all_under_noise(noise: float, seed: int) -> None:
+    log = recording(2.0, 8.0, noise=noise, seed=seed)
+    found = estimate_period(log)
+    made = resample_to_period(log, found)
+    assert (made.period_samples, made.period_count) == (400, 4)
+    assert made.time[-1] <= log.time[-1]
+    assert np.diff(made.time) == pytest.approx(1 / RATE, rel=1e-3)  # no sample squeezed in at the end
+    assert made.rate == pytest.approx(400 / found.seconds, abs=400 * 4 * found.std / found.seconds**2)
+
+
+@pytest.mark.parametrize(("lost", "periods"), [(0, 4), (1, 3), (2, 3), (400, 3), (401, 2)])
+def test_a_record_short_of_whole_periods_by_a_sample_loses_the_last(lost: int, periods: int) -> None:
+    log = recording(2.0, 8.0, noise=1e-2)
+    assert resample_to_period(log.take(slice(0, 1600 - lost))).period_count == periods
+
+
 def test_impossible_periods_are_refused() -> None:
     log = recording(2.0, 8.0)
     with pytest.raises(InvalidInput, match="period of -1"):

@@ -122,6 +122,9 @@ def resample_to_period(recording: Recording, period: float | PeriodEstimate | No
                        method: str = "cubic") -> Recording:
     """Return the whole periods of a recording with a whole number of samples in each.
 
+    A record of exactly whole periods keeps them all although an estimate of the period may be a little too long: it is
+    shortened to fit where it then lies within four of its standard deviations (a given one: a hundredth of a sample).
+
     Args:
         recording: Samples on an even clock.
         period: Length of a period, or the estimate of it; estimated if None. [s]
@@ -140,7 +143,7 @@ def resample_to_period(recording: Recording, period: float | PeriodEstimate | No
     if n < 2:
         raise InvalidInput(f"{n} samples in a period; at least 2 are needed")
     start, end = float(recording.time[0]), float(recording.time[-1])
-    count = int(np.floor((end - start + seconds / n) / seconds + 1e-9))
+    count, seconds = _fitted(seconds, period.std if isinstance(period, PeriodEstimate) else 0.0, n, end - start)
     if count < 1:
         raise InvalidRecording(f"{recording.source}: {end - start:.6g} s hold no whole period of {seconds:.6g} s",
                                source=recording.source, period=seconds)
@@ -150,3 +153,13 @@ def resample_to_period(recording: Recording, period: float | PeriodEstimate | No
                    message=f"put on a clock with {n} samples in each of {count} periods of {seconds:.9g} s "
                            f"({method} interpolation)")
     return replace(made, period_samples=n, quality=(*made.quality, note))
+
+
+def _fitted(seconds: float, std: float, samples: int, span: float) -> tuple[int, float]:
+    """Return how many periods fit between first and last sample, `span` apart, and the period that makes them fit."""
+    step = seconds / samples
+    count = int(np.floor((span + 1.5 * step) / seconds))  # as if there were half a sample more
+    excess = count * seconds - step - span
+    if excess > max(1e-2 * step, 4 * count * std):
+        return count - 1, seconds
+    return count, min(seconds, span / (count - 1 / samples)) if count else seconds
