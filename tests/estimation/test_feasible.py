@@ -9,12 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gough.errors import InvalidInput
-from gough.estimation.feasible import Feasible
+from gough.estimation.feasible import Feasible, _Programme
 from gough.estimation.least_squares import LeastSquares, WeightedLeastSquares
 from gough.estimation.pseudo_inertia import (
     group_bodies,
     inertial_parameters,
     metric,
+    possible_body,
     prior_body,
     pseudo_inertia,
     relative_to,
@@ -358,16 +359,68 @@ def test_an_estimate_of_some_base_parameters_leaves_the_others_to_the_prior():
     assert any("5 base parameters were not estimated" in note for note in found.estimate.notes)
 
 
-def test_bodies_are_found_by_name_and_flat_priors_get_a_usable_metric():
+def test_bodies_are_found_by_name_and_point_masses_get_a_usable_metric():
     bodies = group_bodies(("a.fv", "leg1.rod.Izz", "leg1.rod.m", "b.m"))
     assert [b.name for b in bodies] == ["leg1.rod", "b"]
     assert bodies[0].present == (0, 9)
     assert bodies[0].standard == (2, 1)
     assert bodies[0].zeros == (1, 2, 3, 5, 7, 8)
     point = np.array([2.0, 0, 0, 0, 0, 0, 0, 0, 0, 0])
-    assert np.linalg.cond(metric(point)) < 1e9
+    assert np.linalg.cond(metric(possible_body(point)[0])) < 1e4
     full = prior_body(bodies[1], np.array([0.0, 0.0, 0.0, 3.0]))
     assert np.linalg.eigvalsh(pseudo_inertia(full))[0] > 0
+
+
+def test_priors_that_cannot_exist_are_thickened_and_others_stay():
+    rng = np.random.default_rng(2)
+    solid = cloud(rng)
+    np.testing.assert_array_equal(possible_body(solid)[0], solid)
+    assert possible_body(solid)[1] == 0
+    rod = np.array([1.845, 0, 0, -0.35461, 0.07516, 0, 0.07516, 0, 0, 0])  # mass on a line
+    wrong = np.array([2.0, 0.1, 0, 0, 0.1, 0.01, 0.1, 0, 0, 0.5])  # Izz > Ixx + Iyy
+    for impossible in (rod, wrong):
+        assert np.linalg.eigvalsh(pseudo_inertia(impossible))[0] < 1e-12
+        body, thickness = possible_body(impossible)
+        assert np.linalg.eigvalsh(pseudo_inertia(body))[0] > 0
+        changed = body - impossible
+        np.testing.assert_array_equal(changed[[0, 1, 2, 3, 5, 7, 8]], 0.0)
+        np.testing.assert_allclose(changed[[4, 6, 9]], 2 * 2 * thickness**2 * impossible[0] / 2, rtol=1e-9)
+    assert possible_body(rod)[1] < 0.01  # [m]
+
+
+@pytest.mark.parametrize("kind", ["rod", "point", "impossible"])
+def test_a_prior_on_or_beyond_the_limit_of_the_possible_is_no_obstacle(kind):
+    reg, model, truth = robot(bodies=3, seen=25, noise=0.5, seed=3)
+    base = WeightedLeastSquares().fit(reg)
+    values = spoilt(model, truth).values.copy()
+    m, h = values[0], values[1:4].copy()
+    values[4:10] = inertial_parameters(np.block([[np.outer(h, h) / m, h[:, None]], [h, m]]))[4:]  # a point at h / m
+    if kind == "rod":
+        values[[4, 6]] += 0.05
+    elif kind == "impossible":
+        values[9] += 1.0
+    assert np.linalg.eigvalsh(pseudo_inertia(values[:10]))[0] < 1e-9
+    found = Feasible().fit(reg, base, model=model, prior=table(model.standard, values))
+    assert any("prior of body0" in note for note in found.estimate.notes)
+    assert not any("prior of body1" in note for note in found.estimate.notes)
+    assert min(np.linalg.eigvalsh(pseudo_inertia(ten))[0] for ten in found.bodies.values()) > 0
+    assert found.misfit <= 1.001 * (found.least_misfit + max(1.0, found.least_misfit / len(base)))
+    # what the data determine hardly depends on the prior
+    good = Feasible().fit(reg, base, model=model, prior=spoilt(model, truth))
+    assert (np.abs(found.estimate.values - good.estimate.values) < 3 * base.white_std).all()
+
+
+def test_bodies_the_solver_leaves_slightly_outside_are_pulled_in(monkeypatch):
+    reg, model, truth = robot(bodies=4, seen=40, noise=20.0, seed=5)
+    base, prior = WeightedLeastSquares().fit(reg), spoilt(model, truth)
+    exact = Feasible().fit(reg, base, model=model, prior=prior)
+    solve = _Programme.solve
+    monkeypatch.setattr(_Programme, "solve", lambda self, radius: solve(self, radius) * (1 + 1e-5))
+    found = Feasible().fit(reg, base, model=model, prior=prior)
+    assert set(exact.boundary) & set(found.bodies)
+    assert min(found.margins.values()) >= 0.999e-6
+    assert min(np.linalg.eigvalsh(pseudo_inertia(ten))[0] for ten in found.bodies.values()) > 0
+    assert (np.abs(found.estimate.values - exact.estimate.values) < 1e-3 * base.white_std).all()
 
 
 def test_summary_names_bodies_and_says_where_values_come_from():

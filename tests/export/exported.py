@@ -8,7 +8,7 @@ import numpy as np
 
 from gough.engine import Model
 from gough.errors import GoughError
-from gough.estimation.pseudo_inertia import group_bodies, inertial_parameters, metric, prior_body
+from gough.estimation.pseudo_inertia import group_bodies, possible_body, prior_body
 from gough.mechanism import load_robot
 from gough.mechanism.types import Body, Closure, Frame, Joint, Mechanism, Placement
 from gough.parameters import INERTIAL
@@ -22,8 +22,7 @@ def model_of(name: str) -> Model:
 def possible_bodies(model: Model) -> dict[str, np.ndarray]:
     """The robot file's bodies, those that are flat or only known in part made possible."""
     table = model.mechanism.standard
-    metrics = {body.name: metric(prior_body(body, table.values)) for body in group_bodies(table.names)}
-    return {name: inertial_parameters(L @ L.T) for name, L in metrics.items()}
+    return {body.name: possible_body(prior_body(body, table.values))[0] for body in group_bodies(table.names)}
 
 
 def joint_terms(model: Model, **changes: float) -> dict[str, float]:

@@ -30,6 +30,7 @@ from gough.estimation.pseudo_inertia import (
     group_bodies,
     inertial_parameters,
     metric,
+    possible_body,
     prior_body,
     pseudo_inertia,
     relative_to,
@@ -120,7 +121,8 @@ class Feasible:
             problem: Regression of the base parameters, or its condensed form.
             base: Estimate of base parameters from it, all or some.
             model: Which combinations of standard parameters the base parameters are.
-            prior: Values of all standard parameters, e.g. from a drawing; need not be consistent themselves.
+            prior: Values of all standard parameters, e.g. from a drawing. Bodies that cannot exist, or only just (a rod
+                without thickness), are thickened until they can (`possible_body`); a note says which.
 
         Raises:
             InvalidInput: Names do not fit, or a body has no prior mass.
@@ -132,11 +134,12 @@ class Feasible:
         condensed = condensed_form(seen)
         R = _whitened_factor(condensed, base)
         space = _Space(model.standard, values, prior, self)
+        values = space.values
         offset = R @ (base.values - model.matrix[rows] @ values)
         programme = _Programme(space, R @ model.matrix[rows] @ space.map, offset, self.margin)
         least = programme.misfit(programme.solve(None))
         allowed = least + self.loss * max(1.0, least / len(rows))
-        x = programme.solve(np.sqrt(allowed))
+        x = space.inside(programme.solve(np.sqrt(allowed)), self.margin)
         misfit = programme.misfit(x)
 
         standard = values + space.map @ x
@@ -145,9 +148,9 @@ class Feasible:
                   for k, (body, first, L) in enumerate(zip(space.bodies, space.priors, space.metrics))}
         margins = {name: float(np.linalg.eigvalsh(relative_to(L, pseudo_inertia(bodies[name])))[0])
                    for name, L in zip(bodies, space.metrics)}
-        if min(margins.values(), default=0.0) < self.margin - 1e-6 or misfit > 2 * allowed - least:
-            raise NotConverged(f"semidefinite programme is off its constraints: margin {min(margins.values()):.2g}, "
-                               f"misfit {misfit:.4g} instead of {allowed:.4g}", margins=margins)
+        if misfit > 2 * allowed - least:
+            raise NotConverged(f"possible bodies leave {misfit:.4g} noise variances instead of {allowed:.4g}; is the "
+                               "prior far from the data (units, swapped legs)?", misfit=misfit, allowed=allowed)
         boundary = (*(name for name, margin in margins.items() if margin < self.margin + 1e-5),
                     *(model.standard[i] for i in space.nonnegative if standard[i] <= 1e-6 * space.scale[i]))
         freedom = max(condensed.samples * len(condensed.rows) - len(rows), 1)
@@ -155,7 +158,7 @@ class Feasible:
         rms, relative, mean = residual_statistics(seen, condensed, found)
         estimate = replace(base, values=found, residual_rms=rms, residual_relative=relative, residual_mean=mean,
                            method=f"physically consistent, from {base.method}",
-                           notes=(*base.notes, *_notes(base, model, least, boundary)))
+                           notes=(*base.notes, *_notes(base, model, least, boundary), *space.notes))
         return FeasibleEstimate(
             standard=ParameterTable(names=model.standard, values=standard, units=_units(prior, model.standard)),
             bodies=bodies, estimate=estimate, margins=margins, boundary=boundary, misfit=misfit, least_misfit=least,
@@ -211,7 +214,15 @@ class _Space:
 
     def __init__(self, names: tuple[str, ...], values: FloatArray, prior: ParameterTable, settings: Feasible) -> None:
         self.bodies: tuple[Body, ...] = group_bodies(names)
-        self.priors = [prior_body(body, values) for body in self.bodies]
+        self.values = values.copy()
+        self.priors, self.notes = [], []
+        for body in self.bodies:
+            first, thicker = possible_body(prior_body(body, values))
+            self.priors.append(first)
+            self.values[list(body.standard)] = first[list(body.present)]
+            if thicker > 0:
+                self.notes.append(f"prior of {body.name} has no thickness or is impossible: its mass was spread "
+                                  f"by {thicker:.2g} m along each axis")
         self.metrics = [metric(first) for first in self.priors]
         self.basis = symmetric_basis()
         inertial = {i for body in self.bodies for i in body.standard}
@@ -244,6 +255,18 @@ class _Space:
                                    "expected positive")
             scaled = self.map / std[:, None]
             self.weight = scaled.T @ scaled
+
+    def inside(self, x: FloatArray, margin: float) -> FloatArray:
+        """Return x with bodies that miss their margin by the solver's tolerance pulled towards their prior, (n,).
+
+        L^-1 J L^-T = 1 + X, so a body at (1 - e) X has the margin 1 + (1 - e) least eigenvalue of X.
+        """
+        moved = x.copy()
+        for k in range(len(self.bodies)):
+            least = float(np.linalg.eigvalsh(self.matrix(x, k))[0])
+            if least < margin - 1:
+                moved[10 * k : 10 * k + 10] *= (margin - 1) / least
+        return moved
 
     def matrix(self, x: FloatArray, body: int) -> FloatArray:
         """Return L^-1 (J - J_0) L^-T of a body, (4, 4)."""

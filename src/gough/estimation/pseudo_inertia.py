@@ -21,9 +21,11 @@ from gough.errors import InvalidInput
 from gough.parameters import INERTIAL
 
 _PLACES = ((0, 0), (0, 1), (1, 1), (0, 2), (1, 2), (2, 2))  # of Ixx Ixy Iyy Ixz Iyz Izz
+_MOMENTS = (4, 6, 9)  # Ixx Iyy Izz in Pinocchio's order
 _DIAGONAL = frozenset(("m", "Ixx", "Iyy", "Izz"))
 _SIZE = 0.1  # [m], of a body about which nothing is known
-_FLOOR = 1e-4  # of the eigenvalues of a scaled prior body: flatter bodies are taken as this flat in the metric
+_POINT = 1e-3  # [m], radius of gyration below which a body's size counts as unknown
+_THIN = 1e-4  # least spread of a prior body's mass along any axis, as a share of that along all; a rod 1 % as thick
 
 
 def pseudo_inertia(parameters: FloatArray) -> FloatArray:
@@ -93,7 +95,7 @@ def prior_body(body: Body, values: FloatArray) -> FloatArray:
     full = np.zeros(10)
     full[list(body.present)] = values[list(body.standard)]
     absent = [k for k in range(10) if k not in body.present]
-    moments, h = [4, 6, 9], float(np.linalg.norm(full[1:4]))
+    moments, h = list(_MOMENTS), float(np.linalg.norm(full[1:4]))
     if 0 in absent:
         full[0] = max(1.0, h / _SIZE)
     if not full[0] > 0:
@@ -104,17 +106,30 @@ def prior_body(body: Body, values: FloatArray) -> FloatArray:
     return full
 
 
+def possible_body(prior: FloatArray) -> tuple[FloatArray, float]:
+    """Return ten parameters of a body with room on all sides, near those given, and by how much it was thickened [m].
+
+    Drawings give rods without thickness and point masses, on the limit of what can exist, and misprints beyond it.
+    With S_c = S - h h^T / m the second moment of mass about its centre, S_c + a 1 has no axis with less than `_THIN` of
+    the whole spread: mass, centre and products of inertia stay, and 2 a is added to the moments of inertia. The
+    thickness is the root of a / m; zero where nothing was needed.
+    """
+    J, m = pseudo_inertia(prior), prior[0]
+    spread = float(np.trace(J[:3, :3]))
+    if spread < m * _POINT**2:
+        spread = m * _SIZE**2
+    least = float(np.linalg.eigvalsh(J[:3, :3] - np.outer(J[:3, 3], J[:3, 3]) / m)[0])
+    added = max(_THIN * spread - least, 0.0)
+    return prior + 2 * added * np.isin(np.arange(10), _MOMENTS), float(np.sqrt(added / m))
+
+
 def metric(prior: FloatArray) -> FloatArray:
-    """Return L with L L^T close to the prior pseudo-inertia J_0 of a body, (10,) -> (4, 4).
+    """Return L with L L^T the pseudo-inertia J_0 of a possible body, (10,) -> (4, 4).
 
     |L^-1 (J - J_0) L^-T| is then the distance between bodies that does not depend on frame, unit or size (the constant
-    pull-back metric of Lee & Park 2018). Where J_0 is nearly flat its eigenvalues are lifted, scaled by mass and size.
+    pull-back metric of Lee & Park 2018).
     """
-    J = pseudo_inertia(prior)
-    length = np.sqrt(max(np.trace(J[:3, :3]) / prior[0], 1e-12))
-    scale = np.sqrt(prior[0]) * np.array([length, length, length, 1.0])
-    values, vectors = np.linalg.eigh(J / np.outer(scale, scale))
-    return np.asarray(scale[:, None] * vectors * np.sqrt(np.maximum(values, _FLOOR)))
+    return np.asarray(np.linalg.cholesky(pseudo_inertia(prior)))
 
 
 def relative_to(L: FloatArray, J: FloatArray) -> FloatArray:
