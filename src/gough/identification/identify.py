@@ -431,12 +431,13 @@ def _result(model: Model, estimator: str, estimate: Estimate, base: BaseParamete
     if held_out is not None:
         processed += held_out.processed
     quality = {}
-    for log in processed:
+    for k, log in enumerate(processed):
         figures = dict(log.quality)
         figures |= {"cut-off [Hz]": log.cutoff or 0.0, "decimation": float(log.decimation),
                     "periods": float(log.periods), "window about reversals [s]": experiment.window,
                     "samples": float(len(log))}
-        quality[log.source] = figures
+        again = sum(other.source == log.source for other in processed[:k])  # logs of one name keep their own figures
+        quality[f"{log.source} ({again + 1})" if again else log.source] = figures
     findings = tuple(line for log in processed for line in finding_notes(log.findings, log.source))
     bodies, terms = ({}, {}) if possible is None else physical_parameters(model, possible)
     return Identification(

@@ -146,8 +146,8 @@ def check_gaps(time: FloatArray, source: str, first: int = 0) -> float:
     if steps[where] > BRIDGE * usual:
         raise InvalidRecording(
             f"{source}: no samples for {steps[where]:.4g} s after sample {first + where} (t = {time[where]:.4f} s), "
-            f"where {usual * 1e3:.4g} ms are usual; too long to interpolate: cut the log there and use the pieces as logs "
-            "of their own", source=source, sample=first + where, gap=float(steps[where]))
+            f"where {usual * 1e3:.4g} ms are usual; too long to interpolate: cut the log there and use the pieces "
+            "as logs of their own", source=source, sample=first + where, gap=float(steps[where]))
     return float(steps[steps <= GAP * usual].mean())
 
 
