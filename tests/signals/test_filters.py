@@ -20,6 +20,7 @@ from gough.signals.filters import (
     differentiate,
     edge_samples,
     motion_bandwidth,
+    quiet_cutoff,
     zero_phase,
 )
 from gough.signals.recording import Recording
@@ -123,13 +124,32 @@ def test_bandwidth_of_nothing_but_noise_or_too_little_is_refused() -> None:
         motion_bandwidth(np.zeros((100, 1)), RATE, energy=1.0)
 
 
+@pytest.mark.parametrize("scale", [1e-5, 1e-4, 1e-3])
+def test_the_quiet_cutoff_leaves_the_smallest_error_of_the_acceleration(scale: float) -> None:
+    time = np.arange(10_000) / RATE
+    waves = [(f, -(2 * np.pi * f) ** 2 / f) for f in (0.5, 1.0, 2.0, 4.0)]
+    truth = sum(a * np.sin(2 * np.pi * f * time + f) for f, a in waves)
+    position = noisy(scale).position[:, :1]
+    inner = slice(1500, -1500)
+
+    def error(cutoff: float) -> float:
+        smooth = differentiate(position, RATE, cutoff).acceleration[:, 0]
+        return float(np.sqrt(np.mean((smooth - truth)[inner] ** 2)))
+
+    best = min(error(cutoff) for cutoff in np.geomspace(2.0, 150.0, 40))
+    assert error(quiet_cutoff(position, RATE)) < 1.3 * best
+    assert error(150.0) > 2 * best
+
+
 def test_default_filters_follow_the_rules_and_can_be_overridden() -> None:
-    chosen = default_filters(noisy())
+    chosen = default_filters(noisy(1e-9))
     assert chosen.cutoff == pytest.approx(5 * chosen.bandwidth)
+    rough = default_filters(noisy(1e-3))
+    assert rough.cutoff == pytest.approx(quiet_cutoff(noisy(1e-3).position, RATE))
+    assert rough.cutoff < 3 * rough.bandwidth
     assert 0.8 * RATE / (2 * chosen.decimation) == pytest.approx(5 * chosen.bandwidth, rel=0.15)
     mine = default_filters(noisy(), cutoff=33.0, decimation=4, order=2)
     assert (mine.cutoff, mine.decimation, mine.order, mine.bandwidth) == (33.0, 4, 2, None)
-    assert default_filters(noisy(), bandwidth=100.0).cutoff == pytest.approx(0.4 * RATE)
     assert default_filters(noisy(), bandwidth=100.0).decimation == 1
     with pytest.raises(InvalidInput, match="Nyquist"):
         default_filters(noisy(), cutoff=300.0)
