@@ -148,6 +148,7 @@ def test_two_tied_groups_of_one_kind_stay_apart():
     assert tied_name(("a.fv",)) == "a.fv"
     assert tied_name(("leg1.fv", "leg11.fv")) == "leg1*.fv"
     assert tied_name(("x", "y")) == "*"
+    assert tied_name(("left.fv", "right.fv")) == "*.fv"
 
 
 def test_tying_adds_columns():

@@ -66,6 +66,8 @@ def identify_verb(
     essential: Annotated[bool, typer.Option("--essential", help="Keep only the essential parameters.")] = False,
     ratio: Annotated[float, typer.Option(help="Ratio of relative deviations at which that ends.")] = 10.0,
     tie_legs: TieLegs = False,
+    structures: Annotated[bool, typer.Option(
+        "--structures", help="Also compare friction structures, test whether legs are alike.")] = False,
     description: Description = None,
     method: Annotated[MethodChoice, typer.Option(help="Processing; auto chooses by the log.")] = MethodChoice.auto,
     cutoff: Annotated[float | None, typer.Option(help="Low-pass cut-off [Hz]; from the data by default.")] = None,
@@ -85,9 +87,9 @@ def identify_verb(
     with progress(f"identifying {robot}", quiet=as_json) as update:
         result = verbs.identify(
             robot=robot, logs=logs, loaded=loaded or (), payload=payload, estimator=estimator.value,
-            validate=validate or (), essential=essential, ratio=ratio, tie_legs=tie_legs, description=description,
-            method=method.value, cutoff=cutoff, decimation=decimation, window=window, gains=_gains(gain),
-            output=output, force=force, progress=update)
+            validate=validate or (), essential=essential, ratio=ratio, tie_legs=tie_legs, structures=structures,
+            description=description, method=method.value, cutoff=cutoff, decimation=decimation, window=window,
+            gains=_gains(gain), output=output, force=force, progress=update)
     if as_json:
         print_json(result.to_dict())
         return

@@ -226,7 +226,8 @@ def tied_name(members: Sequence[str]) -> str:
     head = next((i for i in range(len(first)) if any(name[: i + 1] != first[: i + 1] for name in rest)), len(first))
     longest = min(len(name) for name in members) - head
     tail = next((i for i in range(longest) if any(name[-i - 1 :] != first[-i - 1 :] for name in rest)), longest)
-    return first if not rest else first[:head] + "*" + (first[len(first) - tail :] if tail else "")
+    end = first[len(first) - tail :] if tail else ""
+    return first if not rest else first[:head] + "*" + end[max(end.find("."), 0) :]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -22,6 +22,7 @@ from gough.estimation.total_least_squares import TotalLeastSquares
 from gough.identification.likelihood import averaged_period, cutoff_likelihood, full_likelihood
 from gough.identification.physical import physical_parameters
 from gough.identification.result import Fit, Identification
+from gough.identification.structures import ModelChoice, model_choice
 from gough.parameters import INERTIAL, BaseParameters, ParameterTable
 from gough.processing import Processed, Processing, process, regression
 from gough.processing.reversals import away_from_reversals, reversal_window
@@ -142,7 +143,7 @@ def _kept(model: Model, processed: Processed, part: Regression, window: float) -
 def identify(model: Model, recordings: Sequence[Recording], *, loaded: Sequence[Recording] = (),
              payload: str | None = None, known: Mapping[str, float] | None = None, estimator: EstimatorName = "gm",
              held_out: Sequence[Recording] = (), essential: bool = False, ratio: float = 10.0, tie_legs: bool = False,
-             processing: Processing | None = None, gains: Mapping[str, float] | None = None,
+             structures: bool = False, processing: Processing | None = None, gains: Mapping[str, float] | None = None,
              window: float | None = None, progress: Progress | None = None) -> Identification:
     """Identify a robot from its logs.
 
@@ -159,6 +160,7 @@ def identify(model: Model, recordings: Sequence[Recording], *, loaded: Sequence[
             the smallest model that predicts them within 1 % of the best.
         ratio: Where that stops.
         tie_legs: Take what the robot file ties as equal across legs.
+        structures: Also compare friction structures, test whether legs are alike and name what the data hardly see.
         processing: How to process; from the data by default.
         gains: Drive gains by joint; the robot file's by default.
         window: Half width of what is left out about reversals; from the data by default. [s]
@@ -174,8 +176,8 @@ def identify(model: Model, recordings: Sequence[Recording], *, loaded: Sequence[
     tell(0.1)
     if estimator == "tls" or (loaded and estimator == "all" and loaded[0].effort is None):
         return _with_gains(model, recordings, loaded, name, known, base, estimator=estimator, held_out=held_out,
-                           essential=essential, ratio=ratio, tie_legs=tie_legs, processing=processing, window=window,
-                           nominal=gains, tell=tell)
+                           essential=essential, ratio=ratio, tie_legs=tie_legs, structures=structures,
+                           processing=processing, window=window, nominal=gains, tell=tell)
     experiment = prepare(model, [*recordings, *loaded], base, processing=processing, gains=gains, window=window)
     tell(0.4)
     validation = _held_out(model, held_out, base, processing, experiment.gains, experiment.window)
@@ -183,8 +185,9 @@ def identify(model: Model, recordings: Sequence[Recording], *, loaded: Sequence[
     history: tuple[str, ...] = ()
     moved: tuple[str, ...] = ()
     chosen = LINEAR.get(estimator, GaussMarkov())
+    unseen = None if validation is None else validation.problem
+    choice = model_choice(model, base, problem, chosen, held_out=unseen) if structures else None
     if essential:
-        unseen = None if validation is None else validation.problem
         elimination = essential_parameters(problem, chosen, ratio, held_out=unseen)
         reduced = elimination.steps[elimination.stop].estimate
         problem, history = problem.select(reduced.parameters), _story(elimination)
@@ -194,7 +197,7 @@ def identify(model: Model, recordings: Sequence[Recording], *, loaded: Sequence[
     tell(0.9)
     return _result(model, estimator, result, base, tie_legs, estimates, experiment, validation, history, notes + moved,
                    settings=_settings(recordings, loaded, held_out, estimator, essential, tie_legs, known, name),
-                   possible=possible)
+                   possible=possible, choice=choice)
 
 
 def _payload_name(model: Model, loaded: Sequence[Recording], payload: str | None) -> str | None:
@@ -257,7 +260,7 @@ def feasible(model: Model, base: BaseParameters, problem: Regression, estimate: 
 
 def _with_gains(model: Model, recordings: Sequence[Recording], loaded: Sequence[Recording], name: str | None,
                 known: Mapping[str, float] | None, base: BaseParameters, *, estimator: str,
-                held_out: Sequence[Recording], essential: bool, ratio: float, tie_legs: bool,
+                held_out: Sequence[Recording], essential: bool, ratio: float, tie_legs: bool, structures: bool,
                 processing: Processing | None, window: float | None, nominal: Mapping[str, float] | None,
                 tell: Progress) -> Identification:
     """Identify drive gains with a known payload: total least squares and, beside it, maximum likelihood."""
@@ -293,10 +296,35 @@ def _with_gains(model: Model, recordings: Sequence[Recording], loaded: Sequence[
     identified = {j: result[j + GAIN] if j + GAIN in result.parameters else guess[j] for j in model.mechanism.actuated}
     validation = _held_out(model, held_out, base, processing, identified, experiment.window)
     experiment = replace(experiment, gains=identified)
+    given = known_payload(model, name, known)
+    efforts = [_in_efforts(model, part, identified, given) for part in experiment.parts]
+    choice = None
+    if structures:
+        together = concatenate(efforts)
+        together = together.select([n for n in together.parameters if n not in given])
+        choice = model_choice(model, base, together, GaussMarkov(),
+                              held_out=None if validation is None else validation.problem)
+    possible: FeasibleEstimate | None = None
+    notes = moved
+    if estimator == "all":
+        robot = base_parameters(model, tie_legs=tie_legs)
+        alone = concatenate(efforts[: len(recordings)]).select(robot.names)
+        try:
+            possible = feasible(model, robot, alone, GaussMarkov().fit(alone))
+            estimates["feasible"] = possible.estimate
+        except GoughError as error:
+            notes = (*notes, f"feasible was not possible: {error}")
     return _result(model, "tls" if estimator == "tls" else "gain_ml", result, base, tie_legs, estimates, experiment,
-                   validation, history, moved,
+                   validation, history, notes,
                    settings=_settings(recordings, loaded, held_out, estimator, essential, tie_legs, known, name),
-                   known=known_payload(model, name, known))
+                   known=given, possible=possible, choice=choice)
+
+
+def _in_efforts(model: Model, part: Regression, gains: Mapping[str, float], known: Mapping[str, float]) -> Regression:
+    """Return a regression of currents as one of efforts, what known payload parameters explain taken off."""
+    factor = np.array([gains[row] for row in model.rows])
+    return replace(part, effort=part.effort * factor - _known_part(part, known), row_units=model.row_units,
+                   covariance=None, replicates=None)
 
 
 def known_payload(model: Model, name: str, known: Mapping[str, float] | None) -> dict[str, float]:
@@ -414,7 +442,7 @@ def _result(model: Model, estimator: str, estimate: Estimate, base: BaseParamete
             estimates: Mapping[str, Estimate], experiment: Experiment,
             held_out: Experiment | None, history: tuple[str, ...], notes: tuple[str, ...],
             settings: Mapping[str, Any], known: Mapping[str, float] | None = None,
-            possible: FeasibleEstimate | None = None) -> Identification:
+            possible: FeasibleEstimate | None = None, choice: ModelChoice | None = None) -> Identification:
     gains = np.array([experiment.gains.get(row, 1.0) for row in model.rows])
     known = known or {}
     fits, judged, processed = [], [], [*experiment.processed]
@@ -445,7 +473,8 @@ def _result(model: Model, estimator: str, estimate: Estimate, base: BaseParamete
         tied=tied, estimates=estimates, validation=validate(
             estimate, judged, source=", ".join(log.source for log in processed[len(experiment.processed):])),
         nominal_gains=experiment.gains, bodies=bodies, joint_terms=terms, fits=tuple(fits), quality=quality,
-        history=history, notes=notes + findings, settings=settings)
+        history=history, notes=notes + findings, settings=settings,
+        structures=choice)
 
 
 def _known_part(part: Regression, known: Mapping[str, float]) -> FloatArray:

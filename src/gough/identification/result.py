@@ -17,6 +17,7 @@ from gough.engine import Model, standard_from_base
 from gough.errors import InvalidInput
 from gough.estimation.estimate import GAIN, Enclosure, Estimate
 from gough.files import write_together
+from gough.identification.structures import ModelChoice
 from gough.parameters import INERTIAL, BaseParameters
 from gough.validation import Validation
 
@@ -76,6 +77,7 @@ class Identification:
         history: Steps of the choice of essential parameters, in words.
         notes: What the user should know.
         settings: How it was made, enough to make it again.
+        structures: Friction structures, leg symmetry and weak directions, if asked for.
     """
 
     robot: str
@@ -94,6 +96,7 @@ class Identification:
     history: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     settings: Mapping[str, Any] = field(default_factory=dict)
+    structures: ModelChoice | None = None
 
     @property
     def drive_gains(self) -> dict[str, dict[str, float]]:
@@ -144,6 +147,7 @@ class Identification:
             "notes": [*e.notes, *self.notes], "tied": self.tied,
             "quality": {k: dict(v) for k, v in self.quality.items()}, "history": list(self.history),
             "regrouping": self.base.regrouping(), "settings": dict(self.settings),
+            **({} if self.structures is None else {"structures": self.structures.to_dict()}),
         }
 
     def summary(self) -> str:
@@ -155,6 +159,8 @@ class Identification:
             parts += ["", self.validation.summary()]
         if self.history:
             parts += ["", "Choice of essential parameters:", *(f"  {line}" for line in self.history)]
+        if self.structures is not None:
+            parts += ["", self.structures.summary()]
         return "\n".join(parts)
 
     def save(self, folder: str | Path, *, beside: Mapping[str, str] | None = None) -> None:
@@ -234,4 +240,5 @@ def _from_dict(content: dict[str, Any], folder: Path) -> Identification:
         nominal_gains=content["nominal_gains"], bodies={k: tuple(v) for k, v in content.get("bodies", {}).items()},
         joint_terms=content.get("joint_terms", {}), fits=tuple(fits), quality=content["quality"],
         history=tuple(content["history"]), notes=tuple(content["notes"][len(content["result"]["notes"]):]),
-        settings=content["settings"])
+        settings=content["settings"],
+        structures=ModelChoice.from_dict(content["structures"]) if "structures" in content else None)

@@ -111,7 +111,7 @@ def _content(model: Model, result: Identification) -> dict[str, Any]:
         "comparison": tables.comparison_table(answers) if len(answers) > 1 else None,
         "comparison_charts": figures.comparison_charts(estimate, answers) if len(answers) > 1 else [],
         "certificates": tables.certificates(result),
-        "settings": tables.setting_rows(result.settings), "scenes": scenes,
+        "choice": result.structures, "settings": tables.setting_rows(result.settings), "scenes": scenes,
         "data": {"scenes": scenes, "correlation": figures.correlation_data(estimate)},
     }
 

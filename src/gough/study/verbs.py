@@ -102,7 +102,8 @@ def simulate(*, robot: str, trajectory: str, controller: Literal["pid", "pid+", 
 
 def identify(*, robot: str, logs: Sequence[str], loaded: Sequence[str] = (), payload: str | None = None,
              estimator: EstimatorName = "gm", validate: Sequence[str] = (), essential: bool = False,
-             ratio: float = 10.0, tie_legs: bool = False, description: str | None = None, method: Method = "auto",
+             ratio: float = 10.0, tie_legs: bool = False, structures: bool = False, description: str | None = None,
+             method: Method = "auto",
              cutoff: float | None = None, decimation: int | None = None, window: float | None = None,
              gains: Mapping[str, float] | None = None, output: str | None = None, force: bool = False,
              progress: Progress | None = None) -> Identification:
@@ -113,7 +114,7 @@ def identify(*, robot: str, logs: Sequence[str], loaded: Sequence[str] = (), pay
     result = identify_model(
         model, read_logs(logs, description, model), loaded=read_logs(loaded, description, model), payload=name,
         known=known, estimator=estimator, held_out=read_logs(validate, description, model), essential=essential,
-        ratio=ratio, tie_legs=tie_legs, window=window, gains=gains, progress=progress,
+        ratio=ratio, tie_legs=tie_legs, structures=structures, window=window, gains=gains, progress=progress,
         processing=Processing(method=method, cutoff=cutoff, decimation=decimation))
     if folder is not None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -122,8 +123,8 @@ def identify(*, robot: str, logs: Sequence[str], loaded: Sequence[str] = (), pay
             options = {
                 "logs": _seen_from(folder, logs), "loaded": _seen_from(folder, loaded) or None, "payload": payload,
                 "estimator": estimator, "validate": _seen_from(folder, validate) or None, "essential": essential,
-                "ratio": ratio, "tie_legs": tie_legs, "method": method, "cutoff": cutoff, "decimation": decimation,
-                "window": window, "gains": gains, "output": AGAIN,
+                "ratio": ratio, "tie_legs": tie_legs, "structures": structures, "method": method, "cutoff": cutoff,
+                "decimation": decimation, "window": window, "gains": gains, "output": AGAIN,
                 "description": None if description is None else _seen_from(folder, [description])[0]}
             beside[STUDY] = study_text("robot.toml", [("identify", options)])
         result.save(folder, beside=beside)

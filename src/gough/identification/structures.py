@@ -1,0 +1,223 @@
+"""What the data say about the choice of the model: friction, equal legs, combinations hardly seen."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from gough.engine import Model
+from gough.errors import GoughError
+from gough.estimation.estimate import text_table
+from gough.estimation.selection import (
+    Estimator,
+    Structure,
+    compare_structures,
+    tie_test,
+    tied_name,
+    weak_directions,
+)
+from gough.parameters import BaseParameters
+from gough.regression import Regression
+
+FRICTION = ("fv", "fs")
+NEAR = 1.01  # of the best held-out error: as good
+LEVEL = 0.05  # of the F-test
+WEAKEST = 5  # directions listed
+MENTIONED = 0.3  # share of a direction from which a parameter is named
+
+
+@dataclass(frozen=True, kw_only=True)
+class FrictionStructure:
+    """One friction structure on the same data.
+
+    Args:
+        name: In words.
+        parameters: How many.
+        correlation_condition: Condition number of the correlation matrix, AH09's measure; None if not identifiable.
+        residual: Relative to the effort, root mean square over the rows.
+        held_out: The same on held-out data, or None.
+        reason: Why there is no estimate.
+    """
+
+    name: str
+    parameters: int
+    correlation_condition: float | None
+    residual: float | None
+    held_out: float | None
+    reason: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Symmetry:
+    """F-test of one parameter being equal across legs; the last of several is all together."""
+
+    name: str
+    f: float
+    constraints: float
+    degrees_of_freedom: float
+    p: float
+
+    @property
+    def differ(self) -> bool:
+        """Equality is rejected."""
+        return self.p < LEVEL
+
+
+@dataclass(frozen=True, kw_only=True)
+class WeakDirection:
+    """A combination of parameters the data hardly see, with its singular value relative to the largest."""
+
+    relative: float
+    direction: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelChoice:
+    """Friction structures, leg symmetry and weak directions of one experiment."""
+
+    friction: tuple[FrictionStructure, ...]
+    symmetry: tuple[Symmetry, ...]
+    weak: tuple[WeakDirection, ...]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def advised(self) -> str | None:
+        """The best supported structure (AH09) among those that predict held-out data within 1 % of the best."""
+        known = [s for s in self.friction if s.held_out is not None and s.correlation_condition is not None]
+        if not known:
+            return None
+        best = min(s.held_out or 0.0 for s in known)
+        near = [s for s in known if (s.held_out or 0.0) <= NEAR * best]
+        return min(near, key=lambda s: s.correlation_condition or 0.0).name
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the documented JSON form."""
+        return {"friction": [asdict(s) for s in self.friction], "symmetry": [asdict(s) for s in self.symmetry],
+                "weak": [asdict(s) for s in self.weak], "advised": self.advised, "notes": list(self.notes)}
+
+    @classmethod
+    def from_dict(cls, content: Mapping[str, Any]) -> ModelChoice:
+        """Return what `to_dict` wrote."""
+        return cls(friction=tuple(FrictionStructure(**s) for s in content["friction"]),
+                   symmetry=tuple(Symmetry(**s) for s in content["symmetry"]),
+                   weak=tuple(WeakDirection(**s) for s in content["weak"]), notes=tuple(content["notes"]))
+
+    def summary(self) -> str:
+        """Return the tables as plain text."""
+        advised = self.advised
+        rows = [[s.name, str(s.parameters), _figure(s.correlation_condition), _percent(s.residual),
+                 _percent(s.held_out), "<- advised" if s.name == advised else s.reason] for s in self.friction]
+        header = ["friction", "parameters", "cond(correlation)", "residual", "held-out error", ""]
+        parts = ["Friction structures", text_table(header, rows)]
+        if self.symmetry:
+            rows = [[s.name, f"{s.f:.3g}", f"{s.constraints:.0f}, {s.degrees_of_freedom:.4g}", f"{s.p:.2g}",
+                     "differ" if s.differ else "may be equal"] for s in self.symmetry]
+            parts += ["", "Are legs alike? F-test of equal parameters",
+                      text_table(["parameter", "F", "degrees of freedom", "p", f"at level {LEVEL:g}"], rows)]
+        parts += ["", "Combinations the data see least: share of the best seen, parameters scaled to equal effort",
+                  *(f"{w.relative:8.2g}  {w.direction}" for w in self.weak), *self.notes]
+        return "\n".join(parts)
+
+
+def _figure(value: float | None) -> str:
+    return "-" if value is None else f"{value:.4g}"
+
+
+def _percent(value: float | None) -> str:
+    return "-" if value is None else f"{100 * value:.3g} %"
+
+
+def model_choice(model: Model, base: BaseParameters, problem: Regression, estimator: Estimator, *,
+                 held_out: Regression | None = None) -> ModelChoice:
+    """Compare friction structures, test whether legs are alike and name what the data hardly see.
+
+    Args:
+        model: The robot.
+        base: The base parameters of the problem.
+        problem: All logs to identify from.
+        estimator: Of every structure.
+        held_out: Logs not used, to see where to stop.
+    """
+    base = base.select(problem.parameters)
+    groups = leg_groups(base)
+    comparison = compare_structures(problem, friction_structures(model, base), estimator, held_out=held_out)
+    friction = []
+    for found in comparison.results:
+        e = found.estimate
+        friction.append(FrictionStructure(
+            name=found.name, parameters=len(found.parameters), reason=found.reason,
+            correlation_condition=None if e is None else e.correlation_condition,
+            residual=None if e is None else _rms(e.residual_relative),
+            held_out=None if found.held_out is None else _rms(found.held_out)))
+    symmetry: list[Symmetry] = []
+    notes: list[str] = []
+    if groups:
+        try:
+            test = tie_test(problem, groups, estimator)
+        except GoughError as error:
+            notes.append(f"legs were not compared: {error}")
+        else:
+            names = [*(tied_name(group) for group in test.groups), "all together"]
+            symmetry = [Symmetry(name=name, f=float(f), constraints=float(k), degrees_of_freedom=float(d), p=float(p))
+                        for name, f, k, d, p in zip(names, test.statistic, test.constraints, test.degrees_of_freedom,
+                                                    test.p_value)]
+    weak = weak_directions(problem)
+    shown = range(min(WEAKEST, len(weak.parameters)))
+    return ModelChoice(
+        friction=tuple(friction), symmetry=tuple(symmetry[:-1] if len(groups) == 1 else symmetry), notes=tuple(notes),
+        weak=tuple(WeakDirection(relative=float(weak.singular_values[i] / weak.singular_values[-1]),
+                                 direction=weak.describe(i, MENTIONED).removeprefix("+ ")) for i in shown))
+
+
+def _rms(values: Any) -> float:
+    return float(np.sqrt(np.mean(np.square(values))))
+
+
+def friction_structures(model: Model, base: BaseParameters) -> dict[str, Structure]:
+    """Return none, viscous, Coulomb, both of the motors, and of all joints; both also with equal legs' friction tied.
+
+    Only friction that the robot file declares. Offsets stay in all of them. Structures that come to the same are named
+    once.
+    """
+    heads = {name: base.standard[i] for name, i in zip(base.names, base.independent)}
+    rest = [n for n, head in heads.items() if head.rpartition(".")[2] not in FRICTION]
+    every = [n for n in heads if n not in rest]
+    motors = [n for n in every if _is_active(model, heads[n])]
+
+    def only(kind: str) -> list[str]:
+        return [n for n in motors if heads[n].endswith(f".{kind}")]
+
+    def tied(names: list[str]) -> list[str | tuple[str, ...]]:
+        groups = [group for group in leg_groups(base) if group[0] in names]
+        return [*(n for n in names if not any(n in group for group in groups)), *groups]
+
+    candidates: dict[str, Structure] = {
+        "none": rest, "viscous": [*rest, *only("fv")], "Coulomb": [*rest, *only("fs")],
+        "both": [*rest, *motors], "both, legs alike": [*rest, *tied(motors)],
+        "both, passive joints too": [*rest, *every],
+        "both, passive joints too, legs alike": [*rest, *tied(every)]}
+    found: dict[str, Structure] = {}
+    for name, structure in candidates.items():
+        if not any(set(structure) == set(other) for other in found.values()):
+            found[name] = structure
+    return found
+
+
+def _is_active(model: Model, parameter: str) -> bool:
+    return all(member.rpartition(".")[0] in model.mechanism.actuated for member in model.resolve(parameter))
+
+
+def leg_groups(base: BaseParameters) -> tuple[tuple[str, ...], ...]:
+    """Return base parameters that would be equal if legs were: the same name and formula but for the leg."""
+    found: dict[tuple[Any, ...], list[str]] = {}
+    for row, name in zip(base.matrix, base.names):
+        leg, dot, rest = name.partition(".")
+        if "." not in rest:
+            continue  # not inside a leg
+        formula = tuple(sorted((base.standard[i].removeprefix(leg + dot) if base.standard[i].startswith(leg + dot)
+                                else f"/{base.standard[i]}", f"{row[i]:.6g}") for i in np.flatnonzero(row)))
+        found.setdefault((rest, formula), []).append(name)
+    return tuple(tuple(group) for group in found.values() if len(group) > 1)
