@@ -9,6 +9,7 @@ from scipy.signal import lfilter
 
 from gough.errors import InvalidInput
 from gough.estimation.least_squares import GaussMarkov, LeastSquares, WeightedLeastSquares
+from gough.estimation.robust import Robust
 from gough.estimation.uncertainty import long_run_covariance
 from gough.regression import Regression
 
@@ -198,3 +199,45 @@ def test_white_intervals_do_not_cover_under_coloured_noise():
         low, high = LeastSquares(uncertainty="white").fit(problem).interval(0.95).T
         hits.append((low <= TRUTH) & (high >= TRUTH))
     assert np.mean(hits) < 0.8
+
+
+def rows_of_their_own(seed: int, t: int = 9) -> tuple[Regression, np.ndarray]:
+    """Four rows of very different noise, two parameters each of its own and one of all."""
+    noise, p = np.array([1.0, 5.0, 0.2, 30.0]), 9
+    fixed = np.random.default_rng([3, 1])
+    regressor = np.zeros((t, 4, p))
+    for j in range(4):
+        regressor[:, j, 2 * j : 2 * j + 2] = fixed.normal(size=(t, 2))
+    regressor[:, :, 8] = fixed.normal(size=(t, 4))
+    truth = np.arange(1.0, p + 1)
+    effort = regressor @ truth + noise * np.random.default_rng(seed).normal(size=(t, 4))
+    names = tuple(f"p{k}" for k in range(p))
+    return Regression(regressor=regressor, effort=effort, rows=("a", "b", "c", "d"), row_units=("N",) * 4,
+                      parameters=names, units=("1",) * p), truth
+
+
+def test_few_samples_of_rows_with_noise_of_their_own_give_wide_enough_intervals() -> None:
+    """A row's noise is known from that row only: 7 degrees of freedom here, not the 27 of all rows together."""
+    inside = []
+    for seed in range(600):
+        problem, truth = rows_of_their_own(seed)
+        found = WeightedLeastSquares(uncertainty="white").fit(problem)
+        low, high = found.interval().T
+        inside.append((low <= truth) & (truth <= high))
+    assert 5.5 < found.degrees_of_freedom.min() <= found.degrees_of_freedom.max() < 12
+    coverage = np.mean(inside, axis=0)
+    assert 0.935 < coverage.mean() < 0.965
+    assert coverage.min() > 0.92
+    assert coverage.max() < 0.975
+
+
+def test_parameters_that_act_on_all_rows_alike_have_the_freedom_of_all() -> None:
+    rng = np.random.default_rng(8)
+    one = rng.normal(size=(40, 1, 2))
+    regressor = np.repeat(one, 3, axis=1)
+    problem = Regression(regressor=regressor, effort=regressor @ [1.0, 2.0] + rng.normal(size=(40, 3)),
+                         rows=("a", "b", "c"), row_units=("N",) * 3, parameters=("x", "y"), units=("1",) * 2)
+    for estimator in (WeightedLeastSquares(uncertainty="white"), Robust(uncertainty="white", tuning=1e3)):
+        freedom = estimator.fit(problem).degrees_of_freedom
+        assert (freedom <= 3 * 40 - 2 + 1e-9).all()
+        np.testing.assert_allclose(freedom, 3 * 40 - 2, rtol=0.1)

@@ -22,7 +22,7 @@ from gough.estimation.estimate import Estimate
 from gough.estimation.gain_problem import GainProblem
 from gough.estimation.least_squares import inverse_root
 from gough.estimation.linear import Solution, condensed_form, solve
-from gough.estimation.uncertainty import Influence, Uncertainty, spread
+from gough.estimation.uncertainty import Influence, Uncertainty, pooled_freedom, spread
 from gough.regression import Condensed, Regression
 
 
@@ -70,12 +70,11 @@ class MaximumLikelihoodGains:
             return silent
         levels, condensed = self._levels(problem), condensed_form(problem.reduced)
         try:
-            values, step, noise = self._gauss_newton(problem, condensed, rough_solution(problem), levels)
+            values, step, noise, freedom = self._gauss_newton(problem, condensed, rough_solution(problem), levels)
         except NotIdentifiable as error:  # a gain ran away until its column hung on the others
             return open_gains(problem, error)
         found = spread(_influence(problem, values, noise, step.root, levels), white=step.root @ step.root.T,
-                       white_freedom=float(condensed.samples * len(condensed.rows) - len(values)),
-                       mode=self.uncertainty)
+                       white_freedom=freedom, mode=self.uncertainty)
         rms, relative, mean = effort_statistics(problem, values)
         return Estimate(
             parameters=problem.parameters, units=problem.reduced.units, values=values, covariance=found.covariance,
@@ -93,8 +92,10 @@ class MaximumLikelihoodGains:
         return std
 
     def _gauss_newton(self, problem: GainProblem, condensed: Condensed, values: FloatArray, levels: FloatArray
-                      ) -> tuple[FloatArray, Solution, FloatArray]:
-        """Return values, the last linear solution (its root is that of the inverse information) and the noise."""
+                      ) -> tuple[FloatArray, Solution, FloatArray, FloatArray]:
+        """Return values, the last linear solution (its root is that of the inverse information), the noise, and the
+        degrees of freedom behind each variance.
+        """
         view = _linearised(problem, condensed, values, levels)
         samples = condensed.samples * len(condensed.rows) / len(view)
         left = np.linalg.norm(view[:, :, -1], axis=1)
@@ -105,11 +106,14 @@ class MaximumLikelihoodGains:
             values, view, shift = _shorten(problem, condensed, values, step.values, view, noise, levels)
             size = np.linalg.norm(view[:, :, :-1] * values, axis=1).max(axis=1) / np.sqrt(samples)
             share = np.linalg.norm(view[:, :, :-1] @ step.root, axis=(1, 2)) ** 2 / noise**2
-            left = np.linalg.norm(view[:, :, -1], axis=1) / np.sqrt(np.maximum(samples - share, 0.5))
+            free = np.maximum(samples - share, 0.5)
+            left = np.linalg.norm(view[:, :, -1], axis=1) / np.sqrt(free)
             before, noise = noise, np.maximum(left, 1e-12 * size)
             settled = np.abs(np.log(noise / before)).max() < self.tolerance
             if settled and (shift / np.sqrt(samples) <= self.tolerance * noise + 1e-12 * size).all():
-                return values, solve(np.concatenate(view / noise[:, None, None]), problem.parameters), noise
+                step = solve(np.concatenate(view / noise[:, None, None]), problem.parameters)
+                shares = np.linalg.norm(view[:, :, :-1] @ step.root @ step.root.T, axis=1) ** 2 / noise[:, None] ** 2
+                return values, step, noise, pooled_freedom(shares, free)
         raise NotConverged(f"drive gains still change after {self.iterations} steps; is the payload hardly visible in "
                            "the currents, or one current constant?", iterations=self.iterations)
 

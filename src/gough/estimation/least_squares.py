@@ -11,7 +11,7 @@ from gough.arrays import FloatArray, check_finite, check_shape, frozen
 from gough.errors import InvalidInput, NotConverged, NotIdentifiable
 from gough.estimation.estimate import Estimate
 from gough.estimation.linear import Problem, Solution, condensed_form, residual_statistics, solve
-from gough.estimation.uncertainty import Influence, Uncertainty, spread
+from gough.estimation.uncertainty import Influence, Uncertainty, pooled_freedom, spread
 from gough.regression import Condensed, Regression
 
 
@@ -72,8 +72,11 @@ class WeightedLeastSquares:
         else:
             _refuse_unless_fixed(self.iterations, self.tolerance)
         solution = solve(np.concatenate(condensed.factors / sigma[:, None, None]), condensed.parameters)
-        return _report(problem, condensed, solution, 1 / sigma, method="weighted least squares",
-                       mode=self.uncertainty, white=solution.root @ solution.root.T, noise=np.diag(sigma**2))
+        white = solution.root @ solution.root.T
+        shares = np.linalg.norm(condensed.factors[:, :, :-1] @ white, axis=1) ** 2 / sigma[:, None] ** 2
+        freedom = pooled_freedom(shares, _row_freedom(condensed, solution, sigma))
+        return _report(problem, condensed, solution, 1 / sigma, method="weighted least squares", freedom=freedom,
+                       mode=self.uncertainty, white=white, noise=np.diag(sigma**2))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -139,20 +142,25 @@ class GaussMarkov:
             floor = _floor(condensed, solution)
             spared = blocks @ solution.root  # share of row j: tr(W_j P sum_k W_k^T Sigma^-1_kj)
             share = np.einsum("kjq,kiq,ij->j", spared, spared, root.T @ root, optimize=True)
-            free = np.sqrt(_redundancy(t - share, condensed.rows))
-            before, noise = noise, left.T @ left / np.outer(free, free)
+            pairs = _pairs(_redundancy(t - share, condensed.rows))
+            before, noise = noise, left.T @ left / pairs
             noise = noise + np.diag(np.maximum(floor**2 - np.diag(noise), 0.0))
             size = np.sqrt(np.diag(noise))
             if self.tolerance is not None and np.abs((noise - before) / np.outer(size, size)).max() < self.tolerance:
                 break
         else:
             _refuse_unless_fixed(self.iterations, self.tolerance)
-        solution = solve(_whitened(condensed, inverse_root(noise, condensed.rows)), condensed.parameters)
-        return self._report(problem, condensed, solution, noise, freedom=float(t * r - p),
+        root = inverse_root(noise, condensed.rows)
+        solution = solve(_whitened(condensed, root), condensed.parameters)
+        # Satterthwaite: the variance of a parameter is tr(C noise) with noise a scatter matrix
+        slopes = np.einsum("ij,kjq,qp->pki", root, blocks, solution.root @ solution.root.T, optimize=True)
+        C = slopes.transpose(0, 2, 1) @ slopes
+        freedom = np.trace(C, axis1=1, axis2=2) ** 2 / (C**2 / pairs).sum(axis=(1, 2))
+        return self._report(problem, condensed, solution, noise, freedom=freedom,
                             notes=("covariance of the rows estimated from the residuals",))
 
-    def _report(self, problem: Problem, condensed: Condensed, solution: Solution, noise: FloatArray, *, freedom: float,
-                white: Regression | None = None, notes: tuple[str, ...] = ()) -> Estimate:
+    def _report(self, problem: Problem, condensed: Condensed, solution: Solution, noise: FloatArray, *,
+                freedom: FloatArray | float, white: Regression | None = None, notes: tuple[str, ...] = ()) -> Estimate:
         """Report with scores of whitened samples, where rows no longer mix."""
         rows, scores = np.ones(len(condensed.rows)), problem
         if noise.ndim == 2 and _diagonal(noise):
@@ -219,9 +227,19 @@ def inverse_root(covariance: FloatArray, rows: tuple[str, ...]) -> FloatArray:
 def row_noise(condensed: Condensed, solution: Solution, sigma: FloatArray) -> FloatArray:
     """Return the noise of each row left by a solution found with noise `sigma`, (r,); see `WeightedLeastSquares`."""
     left = np.linalg.norm(condensed.factors @ solution.extended, axis=1)
-    share = np.linalg.norm(condensed.factors[:, :, :-1] @ solution.root, axis=(1, 2)) ** 2 / sigma**2
-    free = _redundancy(condensed.samples - share, condensed.rows)
+    free = _row_freedom(condensed, solution, sigma)
     return np.asarray(np.maximum(left / np.sqrt(free), _floor(condensed, solution)))
+
+
+def _row_freedom(condensed: Condensed, solution: Solution, sigma: FloatArray) -> FloatArray:
+    """Return t - h_j, h_j the share of row j in the fitted parameters, (r,)."""
+    share = np.linalg.norm(condensed.factors[:, :, :-1] @ solution.root, axis=(1, 2)) ** 2 / sigma**2
+    return _redundancy(condensed.samples - share, condensed.rows)
+
+
+def _pairs(free: FloatArray) -> FloatArray:
+    """Return the degrees of freedom of a covariance between two rows: sqrt(f_i f_j), (r, r)."""
+    return np.sqrt(np.outer(free, free))
 
 
 def _diagonal(covariance: FloatArray) -> bool:
@@ -266,7 +284,7 @@ def _whitened(condensed: Condensed, root: FloatArray) -> FloatArray:
 
 
 def _report(problem: Problem, condensed: Condensed, solution: Solution, rows: FloatArray, *, method: str,
-            mode: Uncertainty, white: FloatArray, noise: FloatArray, freedom: float | None = None,
+            mode: Uncertainty, white: FloatArray, noise: FloatArray, freedom: FloatArray | float | None = None,
             notes: tuple[str, ...] = (), scores: Problem | None = None) -> Estimate:
     """Assemble the estimate; rows are the factors (r,) that whiten the rows of `scores` (default: the problem)."""
     r, p = len(condensed.rows), len(condensed.parameters)

@@ -12,7 +12,7 @@ from gough.arrays import FloatArray
 from gough.errors import InvalidInput, NotConverged, NotIdentifiable
 from gough.estimation.estimate import Estimate
 from gough.estimation.linear import condensed_form, residual_statistics, solve
-from gough.estimation.uncertainty import Influence, Uncertainty, spread
+from gough.estimation.uncertainty import Influence, Uncertainty, pooled_freedom, spread
 from gough.regression import Regression
 
 TUNING = {"huber": 1.345, "tukey": 4.685}  # 95 % efficiency under Gaussian noise
@@ -104,13 +104,14 @@ class Robust:
         share = (np.linalg.norm(regressor @ solution.root, axis=2) ** 2).sum(axis=0)  # h_j
         k = 1 + share / t * derivative.var(axis=0) / mean**2
         variance = k**2 * (pseudo**2).sum(axis=0) / np.maximum(t - share, 0.5)
-        half = (regressor * np.sqrt(variance)[:, None]).reshape(t * r, -1) @ solution.root
-        white = solution.root @ (half.T @ half) @ solution.root.T
+        half = (regressor * np.sqrt(variance)[:, None]) @ solution.root @ solution.root.T
+        white = np.einsum("trp,trq->pq", half, half)
         pick = np.concatenate([np.eye(len(values)), np.zeros((1, len(values)))])
         found = spread(
             Influence(problem=moved, jacobian=np.broadcast_to(pick, (r, *pick.shape)), root=solution.root,
                       residual=np.broadcast_to(np.append(values, -1.0), (r, len(values) + 1))),
-            white=white, white_freedom=float(t * r - len(values)), mode=self.uncertainty)
+            white=white, mode=self.uncertainty,
+            white_freedom=pooled_freedom((half**2).sum(axis=0), np.maximum(t - share, 0.5)))
         rms, relative, average = residual_statistics(problem, condensed_form(problem), values)
         down = (np.abs(u) > tuning).mean(axis=0)
         word = "weighed down" if self.loss == "huber" else "removed"

@@ -55,7 +55,7 @@ class Influence:
     root: FloatArray
 
 
-def spread(influence: Influence, *, white: FloatArray, white_freedom: float, mode: Uncertainty) -> Spread:
+def spread(influence: Influence, *, white: FloatArray, white_freedom: FloatArray | float, mode: Uncertainty) -> Spread:
     """Return the covariance of an estimate the way asked for.
 
     'auto' takes the scatter over repetitions if the problem holds them, else over groups (periods, recordings) if there
@@ -65,7 +65,7 @@ def spread(influence: Influence, *, white: FloatArray, white_freedom: float, mod
     Args:
         influence: Where the covariance follows from.
         white: Covariance under white noise, (q, q).
-        white_freedom: Degrees of freedom of `white`.
+        white_freedom: Degrees of freedom of `white`, (q,) or one number.
         mode: 'auto', 'white', 'period' or 'hac'.
 
     Raises:
@@ -93,7 +93,21 @@ def spread(influence: Influence, *, white: FloatArray, white_freedom: float, mod
         "standard deviations assume white noise: there are no groups and no samples to tell otherwise"
         if isinstance(problem, Condensed) else
         f"standard deviations assume white noise: {len(problem)} samples are too few to tell otherwise",)
-    return Spread(covariance=white, degrees_of_freedom=np.full(len(white), white_freedom), kind="white", notes=notes)
+    freedom = np.broadcast_to(np.asarray(white_freedom, dtype=float), (len(white),))
+    return Spread(covariance=white, degrees_of_freedom=freedom, kind="white", notes=notes)
+
+
+def pooled_freedom(shares: FloatArray, free: FloatArray) -> FloatArray:
+    """Return the degrees of freedom behind variances that add up shares of rows with noise of their own, (q,).
+
+    Satterthwaite: (sum_j v_j)^2 / sum_j (v_j^2 / f_j). A parameter that acts on one row knows that row's noise only,
+    whatever the number of other rows; one that acts on all alike has sum_j f_j.
+
+    Args:
+        shares: v, part of each row in the variance of each parameter, (r, q).
+        free: f, degrees of freedom of each row's noise, (r,).
+    """
+    return np.asarray(shares.sum(axis=0) ** 2 / (shares**2 / free[:, None]).sum(axis=0))
 
 
 def _replicate_spread(influence: Influence, problem: Regression, white: FloatArray) -> Spread:
