@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from scipy.optimize import least_squares
+from scipy.signal import lfilter
 
 from gough.errors import GoughError, InvalidInput, LoopNotClosed, NotConverged, NotIdentifiable
 from gough.estimation.least_squares import GaussMarkov
@@ -47,7 +48,7 @@ class TrajectoryFamily:
         self.regressor, self.truth, self.dof = ROBOTS[robot]
         self.time = PERIOD * np.arange(len(position)) / len(position)
         self.basis = basis(self.time, harmonics)
-        self.position, self.effort = position, effort
+        self.position, self.effort, self.replicates = position, effort, None
         self.position_covariance, self.effort_covariance = position_covariance, effort_covariance
 
     def motion(self, z):
@@ -59,7 +60,7 @@ class TrajectoryFamily:
         return Regression(regressor=self.regressor(*self.motion(z)), effort=self.effort,
                           rows=tuple(f"motor{i}" for i in range(r)), row_units=("N m",) * r,
                           parameters=tuple(f"p{i}" for i in range(p)), units=("1",) * p,
-                          covariance=self.effort_covariance, time=self.time)
+                          covariance=self.effort_covariance, time=self.time, replicates=self.replicates)
 
     def position_residual(self, z):
         return self.position - self.motion(z)[0]
@@ -168,7 +169,7 @@ def test_full_likelihood_agrees_with_a_general_optimiser(robot, cross):
     """scipy minimises the same squares over trajectory and parameters together, with numeric derivatives."""
     family, _, mixed = make_family(robot, cross=cross)
     start = fitted_start(family)
-    result = FullLikelihood().fit(family, start, cross_covariance=mixed)
+    result = FullLikelihood(uncertainty="white").fit(family, start, cross_covariance=mixed)
     k, p = len(start), len(family.truth)
     joint = np.block([[family.position_covariance, mixed], [mixed.T, family.effort_covariance]])
     root = np.linalg.inv(np.linalg.cholesky(joint))
@@ -204,7 +205,7 @@ def test_full_likelihood_intervals_cover_where_gauss_markov_does_not():
     for seed in range(trials):
         family, _, _ = make_family("pendulum", seed=seed, position_std=0.02, effort_std=0.02)
         start = fitted_start(family)
-        result = FullLikelihood().fit(family, start)
+        result = FullLikelihood(uncertainty="white").fit(family, start)
         interval = result.estimate.interval()
         inside += int(((interval[:, 0] < family.truth) & (interval[:, 1] > family.truth)).sum())
         errors.append(result.estimate.values - family.truth)
@@ -215,6 +216,56 @@ def test_full_likelihood_intervals_cover_where_gauss_markov_does_not():
     spread = np.std(errors, axis=0)
     np.testing.assert_allclose(spread, result.estimate.std, rtol=0.15)  # the Cramer-Rao bound is met
     assert (np.abs(np.mean(errors, axis=0)) < 4 * spread / np.sqrt(trials)).all()  # and no bias
+
+
+def coloured_periods(seed, count=10, memory=0.9, samples=80):
+    """A pendulum repeated; noise of positions and efforts remembers itself. Covariances as if from the scatter."""
+    family, z, _ = make_family("pendulum", position_std=0.02, effort_std=0.02, samples=samples)
+    rng = np.random.default_rng([seed, 9])
+    white = rng.normal(size=(200 + count * samples, 2)) * 0.02 * np.sqrt(1 - memory**2)
+    noise = lfilter([1], [1, -memory], white, axis=0)[200:].reshape(count, samples, 2)
+    positions = family.motion(z)[0] + noise[:, :, :1]
+    efforts = family.regression(z).regressor @ family.truth + noise[:, :, 1:]
+    family.position, family.effort = positions.mean(axis=0), efforts.mean(axis=0)
+    family.position_covariance = family.position_covariance / count
+    family.effort_covariance = family.effort_covariance / count
+    family.replicates = efforts
+    return family, positions
+
+
+def test_full_likelihood_intervals_cover_under_coloured_noise_where_white_ones_do_not():
+    inside = {"auto": 0, "white": 0}
+    for seed in range(300):
+        family, positions = coloured_periods(seed)
+        for mode in inside:
+            found = FullLikelihood(uncertainty=mode).fit(family, fitted_start(family), position_periods=positions)
+            low, high = found.estimate.interval().T
+            inside[mode] += int(((low < family.truth) & (high > family.truth)).sum())
+    assert found.estimate.uncertainty == "white"
+    assert 0.92 <= inside["auto"] / 900 <= 0.975
+    assert inside["white"] / 900 < 0.85
+
+
+def test_full_likelihood_scatter_is_that_of_fits_to_single_periods():
+    """Each period shifts the estimate by as much as its own errors, averaged with those of the others, ask for."""
+    family, positions = coloured_periods(3)
+    efforts = family.replicates
+    found = FullLikelihood(tolerance=1e-12).fit(family, fitted_start(family), position_periods=positions).estimate
+    assert found.uncertainty == "period"
+    assert (found.degrees_of_freedom == 9).all()
+    alone = []
+    for k in range(10):
+        part, _ = coloured_periods(3)
+        part.position = part.position + 0.01 * (positions[k] - part.position)  # a small share: the fit is not linear
+        part.effort, part.replicates = part.effort + 0.01 * (efforts[k] - part.effort), None
+        moved = FullLikelihood(uncertainty="white", tolerance=1e-12).fit(part, fitted_start(part)).estimate.values
+        alone.append((moved - found.values) / 0.01)
+    np.testing.assert_allclose(found.std, np.sqrt(np.sum(np.square(alone), axis=0) / (10 * 9)), rtol=0.03)
+    with pytest.raises(InvalidInput, match="positions of the repetitions"):
+        FullLikelihood().fit(family, fitted_start(family), position_periods=positions[:, :-1])
+    with pytest.raises(InvalidInput, match="scatter between periods cannot be used"):
+        FullLikelihood(uncertainty="period").fit(family, fitted_start(family))
+    assert FullLikelihood().fit(family, fitted_start(family)).estimate.uncertainty == "hac"
 
 
 def test_full_likelihood_beats_gauss_markov_on_a_noisy_regressor():
@@ -234,7 +285,7 @@ def test_stated_covariances_are_checked_against_the_residuals():
     family, _, _ = make_family("arm")
     right = FullLikelihood().fit(family, fitted_start(family))
     assert 0.7 < right.consistency < 1.3
-    assert len(right.estimate.notes) == 1
+    assert not any("stated covariances" in note for note in right.estimate.notes)
     family.effort_covariance = family.effort_covariance / 9
     family.position_covariance = family.position_covariance / 9
     wrong = FullLikelihood().fit(family, fitted_start(family))

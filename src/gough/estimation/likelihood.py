@@ -13,7 +13,7 @@ from gough.errors import GoughError, InvalidInput, NotConverged, NotIdentifiable
 from gough.estimation.estimate import Estimate
 from gough.estimation.least_squares import GaussMarkov, inverse_root, whiten
 from gough.estimation.linear import RANK_TOLERANCE, Solution, solve
-from gough.estimation.uncertainty import Uncertainty
+from gough.estimation.uncertainty import Influence, Uncertainty, spread
 from gough.regression import Regression
 
 
@@ -175,7 +175,7 @@ class LikelihoodResult:
     Args:
         estimate: Of the linear parameters; its covariance counts the uncertainty of the trajectory.
         nonlinear: z, e.g. the coefficients of the executed trajectory, (k,).
-        nonlinear_covariance: (k, k).
+        nonlinear_covariance: Under the stated covariances, white noise, (k, k).
         cost: Half the weighted squares that are left; the negative log-likelihood up to a constant. [1]
         consistency: 2 cost / degrees of freedom; 1 if both covariances are right. [1]
         iterations: Steps taken.
@@ -199,25 +199,30 @@ class FullLikelihood:
 
     min over z, p of 1/2 sum_s |L^-1 [delta(z); effort - W(z) p]|^2,  L L^T the covariance of positions and efforts.
     AH09 (24) with p_z = all trajectory coefficients, which AH09 calls inhibited for lack of gradients. The linear p are
-    eliminated (variable projection with Kaufman's Jacobian) and z found by damped Gauss-Newton steps. The covariance of
-    p is its block of the inverse of the joint information of (z, p).
+    eliminated (variable projection with Kaufman's Jacobian) and z found by damped Gauss-Newton steps. Under white noise
+    the covariance of p is its block of the inverse of the joint information of (z, p); otherwise the scatter of
+    p = (X^T X)^-1 X^T (errors of positions and efforts), X the whitened regressor without what z can imitate.
 
     Args:
         iterations: Most steps.
         tolerance: Stop when a step would lower the negative log-likelihood by less. [1]
+        uncertainty: As in `LeastSquares`; scatter over repetitions needs those of positions and efforts.
     """
 
     iterations: int = 50
     tolerance: float = 1e-9
+    uncertainty: Uncertainty = "auto"
 
     def fit(self, family: SmoothFamily, start: ArrayLike, *, cross_covariance: FloatArray | None = None,
-            ) -> LikelihoodResult:
+            position_periods: FloatArray | None = None) -> LikelihoodResult:
         """Return the most likely parameters and trajectory.
 
         Args:
             family: The model.
             start: z to start from, e.g. the coefficients fitted to the positions alone, (k,).
             cross_covariance: Between position and effort errors (feedback correlates them), (a, r), or None.
+            position_periods: Positions of each repetition, (n, t, a), or None; those of the efforts are the
+                regression's `replicates`.
 
         Raises:
             NotConverged: Not at a minimum after `iterations` steps.
@@ -231,7 +236,7 @@ class FullLikelihood:
         for step in range(self.iterations + 1):
             triangle, target = _linearise(family, z, point)
             if (target**2).sum() / 2 < self.tolerance:
-                return _result(family, z, point, step)
+                return self._result(family, z, point, step, position_periods)
             while True:  # Marquardt: more damping until the cost falls
                 scale = np.sqrt(damping) * np.linalg.norm(triangle, axis=0)
                 change = np.linalg.lstsq(np.concatenate([triangle, np.diag(scale)]),
@@ -249,6 +254,43 @@ class FullLikelihood:
             z, point, damping = z + change, trial, damping / 10 if damping > 1e-4 else 0.0
         raise NotConverged(f"maximum likelihood still improves after {self.iterations} steps; start nearer or allow "
                            "more", iterations=self.iterations, cost=point.cost)
+
+    def _result(self, family: SmoothFamily, z: FloatArray, point: _Point, iterations: int,
+                periods: FloatArray | None) -> LikelihoodResult:
+        k, p = len(z), point.regressor.shape[1]
+        jacobian = _whitened_jacobian(family, z, point)
+        basis, triangle = np.linalg.qr(np.column_stack([jacobian, point.regressor]))
+        # The last block of R is the information of its columns once the others are free.
+        root = np.linalg.inv(triangle[k:, k:])
+        other = np.linalg.inv(_triangle(point.regressor, jacobian)[p:, p:])
+        white, freedom = root @ root.T, len(point.residual) - k - p
+        consistency = 2 * point.cost / freedom
+        scores = _scores(point, basis[:, k:] @ triangle[k:, k:], np.sqrt((freedom + k) / freedom),
+                         _replicates(family, z, point, periods))
+        pick = np.concatenate([np.eye(p), np.zeros((1, p))])
+        rows = len(scores.rows)
+        found = spread(Influence(problem=scores, jacobian=np.broadcast_to(pick, (rows, *pick.shape)), root=root,
+                                 residual=np.broadcast_to(np.eye(p + 1)[p], (rows, p + 1))),
+                       white=white, white_freedom=np.inf, mode=self.uncertainty)
+        regression = point.regression
+        left = regression.effort - regression.regressor @ point.solution.values
+        rms, size = np.sqrt((left**2).mean(axis=0)), np.sqrt((regression.effort**2).mean(axis=0))
+        noise = regression.covariance
+        assert noise is not None
+        notes = [f"{k} nonlinear parameters estimated along in {iterations} steps"]
+        if abs(consistency - 1) > 5 * np.sqrt(2 / freedom) + 0.1:
+            notes.append(f"weighted residuals are {np.sqrt(consistency):.2g} times those of the stated covariances: "
+                         "noise or model differ from what was stated, and white standard deviations with them")
+        estimate = Estimate(
+            parameters=regression.parameters, units=regression.units, values=point.solution.values,
+            covariance=found.covariance, rows=regression.rows, row_units=regression.row_units, residual_rms=rms,
+            residual_relative=np.divide(rms, size, out=np.full_like(rms, np.inf), where=size > 0),
+            residual_mean=left.mean(axis=0), samples=len(regression), degrees_of_freedom=found.degrees_of_freedom,
+            condition_number=point.solution.condition_number, method="full maximum likelihood",
+            uncertainty=found.kind, white_std=np.sqrt(np.diag(white)),
+            noise_covariance=noise.mean(axis=0) if noise.ndim == 3 else noise, notes=(*notes, *found.notes))
+        return LikelihoodResult(estimate=estimate, nonlinear=z, nonlinear_covariance=other @ other.T, cost=point.cost,
+                                consistency=consistency, iterations=iterations)
 
 
 def profile(family: SmoothFamily, z: ArrayLike, *, cross_covariance: FloatArray | None = None,
@@ -339,30 +381,25 @@ def _triangle(*columns: FloatArray) -> FloatArray:
     return np.asarray(np.linalg.qr(np.column_stack(columns), mode="r"))
 
 
-def _result(family: SmoothFamily, z: FloatArray, point: _Point, iterations: int) -> LikelihoodResult:
-    k, p = len(z), point.regressor.shape[1]
-    jacobian = _whitened_jacobian(family, z, point)
-    # The last block of R is the information of its columns once the others are free.
-    root = np.linalg.inv(_triangle(jacobian, point.regressor)[k:, k:])
-    other = np.linalg.inv(_triangle(point.regressor, jacobian)[p:, p:])
-    freedom = len(point.residual) - k - p
-    consistency = 2 * point.cost / freedom if freedom > 0 else float("nan")
-    regression = point.regression
-    left = regression.effort - regression.regressor @ point.solution.values
-    rms, size = np.sqrt((left**2).mean(axis=0)), np.sqrt((regression.effort**2).mean(axis=0))
-    noise = regression.covariance
-    assert noise is not None
-    notes = [f"{k} nonlinear parameters estimated along in {iterations} steps"]
-    if abs(consistency - 1) > 5 * np.sqrt(2 / max(freedom, 1)) + 0.1:
-        notes.append(f"weighted residuals are {np.sqrt(consistency):.2g} times those of the stated covariances: noise "
-                     "or model differ from what was stated, and the standard deviations with them")
-    estimate = Estimate(
-        parameters=regression.parameters, units=regression.units, values=point.solution.values,
-        covariance=root @ root.T, rows=regression.rows, row_units=regression.row_units, residual_rms=rms,
-        residual_relative=np.divide(rms, size, out=np.full_like(rms, np.inf), where=size > 0),
-        residual_mean=left.mean(axis=0), samples=len(regression), degrees_of_freedom=np.asarray(np.inf),
-        condition_number=point.solution.condition_number, method="full maximum likelihood", uncertainty="white",
-        white_std=np.sqrt(np.diag(root @ root.T)), noise_covariance=noise.mean(axis=0) if noise.ndim == 3 else noise,
-        notes=tuple(notes))
-    return LikelihoodResult(estimate=estimate, nonlinear=z, nonlinear_covariance=other @ other.T, cost=point.cost,
-                            consistency=consistency, iterations=iterations)
+def _replicates(family: RegressionFamily, z: FloatArray, point: _Point, periods: FloatArray | None,
+                ) -> FloatArray | None:
+    """Return the whitened residuals of each repetition, (n, t, a + r), or None without repetitions of both."""
+    efforts = point.regression.replicates
+    if periods is None or efforts is None:
+        return None
+    measured = np.asarray(periods, dtype=float)
+    residual = family.position_residual(z)
+    check_shape(measured, (len(efforts), *residual.shape), "positions of the repetitions")
+    implied = point.regression.regressor @ point.solution.values
+    both = np.concatenate([measured - measured.mean(axis=0) + residual, efforts - implied], axis=2)
+    return np.asarray((point.root @ both[:, :, :, None])[:, :, :, 0])
+
+
+def _scores(point: _Point, columns: FloatArray, growth: float, replicates: FloatArray | None) -> Regression:
+    """Return the linear problem that the errors of p solve: whitened rows, z projected out of the columns (M, p)."""
+    regression, width = point.regression, point.root.shape[-1]
+    t, p = len(regression), columns.shape[1]
+    return Regression(
+        regressor=columns.reshape(t, width, p), effort=growth * point.residual.reshape(t, width),
+        rows=tuple(f"row {i + 1}" for i in range(width)), row_units=("1",) * width, parameters=regression.parameters,
+        units=regression.units, time=regression.time, group=regression.group, replicates=replicates)

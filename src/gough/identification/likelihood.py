@@ -70,5 +70,5 @@ def full_likelihood(period: AveragedPeriod, *, harmonics: int | None = None,
     known = None
     if not model.loops.redundant:
         known = cross[:, [model.actuated.index(i) for i in model.independent]]
-    return (settings or FullLikelihood(tolerance=1e-6)).fit(family, family.start(), cross_covariance=known)
-
+    return (settings or FullLikelihood(tolerance=1e-6)).fit(
+        family, family.start(), cross_covariance=known, position_periods=average.position_periods[:, period.keep])
