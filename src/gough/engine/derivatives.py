@@ -34,7 +34,7 @@ from gough.engine.elimination import cholesky_solve, choose_pivots, determinant,
 from gough.engine.kernel import Kernel
 from gough.engine.loops import By, Closure, closure_expressions
 from gough.engine.model import Model
-from gough.engine.symbolic import TreeEfforts
+from gough.engine.symbolic import TreeEfforts, body_transforms
 from gough.errors import InvalidInput, nearest
 
 Quantity = Literal["position", "velocity", "acceleration", "effort", "row", "regularity"]
@@ -134,6 +134,30 @@ class _Graph:
         change = ca.jacobian(motors, held) @ derivative + ca.horzcat(direct, ca.SX(len(model.actuated), 2 * m))
         return ca.substitute(motors, held, rows), change
 
+    def twist_norms(self) -> dict[str, tuple[ca.SX, ca.SX]]:
+        """Return speed and angular speed of the platform, and the same of accelerations: values (2,), by q_P, v, a.
+
+        With the platform's Jacobian J(q) by all coordinates, twist t = J qd and d t/dt = J qdd + d(J qd)/dq qd, the
+        norm |t| has the derivative t^T dt / |t|; a tiny constant under the root makes it zero at rest.
+        """
+        mechanism, n = self.model.mechanism, self.q.shape[0]
+        assert mechanism.platform is not None
+        pose = body_transforms(mechanism, self.q)[mechanism.platform]
+        w, u = ca.SX.sym("w", n), ca.SX.sym("u", n)
+        turn = ca.reshape(ca.jtimes(ca.vec(pose.rotation), self.q, w), 3, 3) @ pose.rotation.T
+        E, X, Y = self.tangents
+        found: dict[str, tuple[ca.SX, ca.SX]] = {}
+        for part in (ca.jtimes(pose.translation, self.q, w), ca.vertcat(turn[2, 1], turn[0, 2], turn[1, 0])):
+            faster = ca.jtimes(part, w, u) + ca.jtimes(part, self.q, w)
+            for quantity, vector in (("velocity", part), ("acceleration", faster)):
+                dq, dw, du = (self._put(ca.jacobian(vector, x), w, u) for x in (self.q, w, u))
+                vector = self._put(vector, w, u)
+                norm = ca.sqrt(ca.sumsqr(vector) + 1e-18)
+                slope = vector.T @ ca.horzcat(dq @ E + dw @ X + du @ Y, dw @ E + 2 * (du @ X), du @ E) / norm
+                old = found.get(quantity, (ca.SX(0, 1), ca.SX(0, slope.shape[1])))
+                found[quantity] = ca.vertcat(old[0], norm), ca.vertcat(old[1], slope)
+        return found
+
     def adjoint(self, expression: ca.SX, seed: ca.SX) -> tuple[ca.SX, ca.SX, ca.SX]:
         """Return seed^T df/d(q_P), df/dv, df/da, each (m,)."""
         n, m = self.q.shape[0], self.v.shape[0]
@@ -184,8 +208,8 @@ def response(model: Model, outputs: tuple[Output, ...], by: By) -> Kernel:
     Args:
         model: The robot.
         outputs: What to return, as pairs (quantity, name): `position`, `velocity`, `acceleration` of a coordinate,
-            `effort` of a motor, `row` effort of an equation row, and (`regularity`, "") for the distance to
-            singularities (see `regularity`).
+            `velocity`, `acceleration` of the platform as a whole (`twist_names`), `effort` of a motor, `row` effort of
+            an equation row, and (`regularity`, "") for the distance to singularities (see `regularity`).
         by: Partition of v and a.
 
     The kernel's chi are the standard parameters (p,) and load the payload's ten, for the efforts.
@@ -205,11 +229,15 @@ def _outputs(graph: _Graph, outputs: tuple[Output, ...], chi: ca.SX, load: ca.SX
     model, m = graph.model, graph.v.shape[0]
     E, X, Y = graph.tangents
     none = ca.SX(*E.shape)
+    names = model.mechanism.coordinates
     found: dict[str, tuple[tuple[str, ...], ca.SX, ca.SX]] = {
-        "position": (model.mechanism.coordinates, graph.q, ca.horzcat(E, none, none)),
-        "velocity": (model.mechanism.coordinates, graph.qd, ca.horzcat(X, E, none)),
-        "acceleration": (model.mechanism.coordinates, graph.qdd, ca.horzcat(Y, 2 * X, E)),
+        "position": (names, graph.q, ca.horzcat(E, none, none)), "velocity": (names, graph.qd, ca.horzcat(X, E, none)),
+        "acceleration": (names, graph.qdd, ca.horzcat(Y, 2 * X, E)),
     }
+    if {name for _, name in outputs} & set(twist_names(model)):
+        for quantity, (value, derivative) in graph.twist_norms().items():
+            own, old, slope = found[quantity]
+            found[quantity] = (*own, *twist_names(model)), ca.vertcat(old, value), ca.vertcat(slope, derivative)
     if any(quantity in ("effort", "row") for quantity, _ in outputs):
         rows = graph.efforts(chi, load)
         found["row"] = (model.rows, *rows)
@@ -222,11 +250,17 @@ def _outputs(graph: _Graph, outputs: tuple[Output, ...], chi: ca.SX, load: ca.SX
     for quantity, name in outputs:
         if quantity not in QUANTITIES:
             raise InvalidInput(f"no output '{quantity}'{nearest(quantity, QUANTITIES)}")
-        names, value, derivative = found[quantity]
-        if name not in names:
-            raise InvalidInput(f"'{model.mechanism.name}' has no {quantity} of '{name}'{nearest(name, names)}")
-        values.append((value[names.index(name)], derivative[names.index(name), :]))
+        valid, value, derivative = found[quantity]
+        if name not in valid:
+            raise InvalidInput(f"'{model.mechanism.name}' has no {quantity} of '{name}'{nearest(name, valid)}")
+        values.append((value[valid.index(name)], derivative[valid.index(name), :]))
     return values
+
+
+def twist_names(model: Model) -> tuple[str, ...]:
+    """Return the names of the platform's translation and rotation, whose speeds `response` gives; none if serial."""
+    platform = model.mechanism.platform
+    return () if platform is None else (f"{platform}.translation", f"{platform}.rotation")
 
 
 def has_regularity(model: Model) -> bool:

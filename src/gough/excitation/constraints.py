@@ -8,11 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from gough.arrays import FloatArray
-from gough.engine.derivatives import Output, Quantity, has_regularity
+from gough.engine.derivatives import Output, Quantity, has_regularity, twist_names
 from gough.engine.model import Model
 from gough.errors import InvalidInput
 from gough.mechanism import Limits
 from gough.motion import Motion
+from gough.trajectory import platform_twist
 
 SINGULARITY = 0.1  # usual bound of the regularity: its value relative to home stays in [0.1, 10]
 
@@ -23,7 +24,8 @@ class Limit:
 
     Args:
         quantity: `position`, `velocity`, `acceleration`, `effort` or `regularity`.
-        name: The coordinate; empty for the regularity.
+        name: The coordinate, or `platform.translation`, `platform.rotation` for the size of the platform's velocity
+            and angular velocity (then never below zero); empty for the regularity.
         lower, upper: SI; for the regularity of its logarithm.
         unit: Of both.
     """
@@ -61,37 +63,52 @@ def collect_limits(model: Model, changes: Mapping[str, Limits] | None = None, *,
 
     Args:
         model: The robot; joints without a limit are free.
-        changes: Limits by coordinate that replace those of the robot file, where given.
+        changes: Limits by coordinate (or `platform.translation`, `platform.rotation`) that replace those of the robot
+            file, where given.
         singularity: Smallest accepted |det dq_act/dx| relative to home, and the inverse of the largest; None for any.
 
     Raises:
         InvalidInput: An unknown coordinate, or a range that is empty or not finite.
     """
-    changes = changes or {}
-    for name in changes:
-        model.mechanism.joint(name)
+    changes, whole = changes or {}, twist_names(model)
+    for name, change in changes.items():
+        if name not in whole:
+            model.mechanism.joint(name)
+        elif change.position is not None or change.effort is not None:
+            raise InvalidInput(f"'{name}' has a velocity and an acceleration to limit, no position and no effort",
+                               name=name)
     found: list[Limit] = []
     for joint in model.mechanism.joints:
-        change = changes.get(joint.name, Limits())
-        quantities: tuple[tuple[Quantity, str], ...] = (
-            ("position", joint.unit), ("velocity", f"{joint.unit}/s"), ("acceleration", f"{joint.unit}/s2"),
-            ("effort", joint.effort_unit))
-        for quantity, unit in quantities:
-            value = getattr(change, quantity) if getattr(change, quantity) is not None else getattr(
-                joint.limits, quantity)
-            if value is None or (quantity == "effort" and not joint.actuated):
-                continue
-            lower, upper = value if quantity == "position" else (-value, value)
-            if not (np.isfinite(lower) and np.isfinite(upper) and lower < upper):
-                raise InvalidInput(f"{quantity} of '{joint.name}' is limited to [{lower}, {upper}] {unit}, expected a "
-                                   "lower bound below an upper one", name=joint.name)
-            found.append(Limit(quantity=quantity, name=joint.name, lower=lower, upper=upper, unit=unit))
+        units: dict[Quantity, str] = {"position": joint.unit, "velocity": f"{joint.unit}/s",
+                                      "acceleration": f"{joint.unit}/s2"}
+        if joint.actuated:
+            units["effort"] = joint.effort_unit
+        found += _limits(joint.name, units, joint.limits, changes.get(joint.name, Limits()))
+    for name, unit in zip(whole, ("m", "rad")):
+        own = model.mechanism.twist_limits.get(name.rpartition(".")[2], Limits())
+        found += _limits(name, {"velocity": f"{unit}/s", "acceleration": f"{unit}/s2"}, own,
+                         changes.get(name, Limits()))
     if singularity is not None and has_regularity(model):
         if not 0 < singularity < 1:
             raise InvalidInput(f"distance to singularity is {singularity}, expected a number between 0 and 1")
         bound = -float(np.log(singularity))
         found.append(Limit(quantity="regularity", name="", lower=-bound, upper=bound, unit=""))
     return tuple(found)
+
+
+def _limits(name: str, units: Mapping[Quantity, str], usual: Limits, change: Limits) -> list[Limit]:
+    """Return the limits of one coordinate: the change where given, else the usual."""
+    found = []
+    for quantity, unit in units.items():
+        value = getattr(usual, quantity) if getattr(change, quantity) is None else getattr(change, quantity)
+        if value is None:
+            continue
+        lower, upper = value if quantity == "position" else (-value, value)
+        if not (np.isfinite(lower) and np.isfinite(upper) and lower < upper):
+            raise InvalidInput(f"{quantity} of '{name}' is limited to [{lower}, {upper}] {unit}, expected a "
+                               "lower bound below an upper one", name=name)
+        found.append(Limit(quantity=quantity, name=name, lower=lower, upper=upper, unit=unit))
+    return found
 
 
 def normalised(limits: Sequence[Limit], values: FloatArray, redundant: bool) -> tuple[FloatArray, FloatArray]:
@@ -120,12 +137,18 @@ def measure(model: Model, limits: Sequence[Limit], motion: Motion, *, values: Fl
     """
     effort = model.inverse_dynamics(motion, values, load=load)
     source = {"position": motion.q, "velocity": motion.qd, "acceleration": motion.qdd}
+    task = [motion.column(name) for name in model.mechanism.task]
+    twists = dict(zip(("velocity", "acceleration"), platform_twist(
+        model.mechanism.task, motion.q[:, task], motion.qd[:, task], motion.qdd[:, task])))
     columns = []
     for limit in limits:
         if limit.quantity == "regularity":
             column = _regularity(model, motion.q)
         elif limit.quantity == "effort":
             column = effort[:, model.mechanism.actuated.index(limit.name)]
+        elif limit.name in twist_names(model):
+            first = 3 * twist_names(model).index(limit.name)
+            column = np.linalg.norm(twists[limit.quantity][:, first:first + 3], axis=1)
         else:
             column = source[limit.quantity][:, motion.column(limit.name)]
         columns.append((column - limit.centre) / limit.half)

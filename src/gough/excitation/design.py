@@ -142,9 +142,9 @@ def design(model: Model, *, harmonics: int = 5, frequency: float | None = None, 
 
     The variables are all Fourier coefficients (AH09 (19)) and, if asked, the fundamental frequency; then information
     per time is compared, not per period. Constraints are AH09 (20), efforts from a-priori parameters, limits of pose,
-    task velocity and acceleration, and the distance to singularities. Coulomb friction is smoothed while optimising.
-    The result is verified on a grid ten times finer with the exact sign; limits that are exceeded there are tightened
-    and the problem is solved again.
+    task velocity and acceleration, of the platform's twist, and the distance to singularities. Coulomb friction is
+    smoothed while optimising. The result is verified on a grid ten times finer with the exact sign; limits that are
+    exceeded there are tightened and the problem is solved again.
 
     Args:
         model: The robot.
@@ -156,7 +156,8 @@ def design(model: Model, *, harmonics: int = 5, frequency: float | None = None, 
         at_rest: Start and end each period with zero velocity and acceleration.
         optimise_frequency: Let the fundamental of every run vary.
         runs: Trajectories designed jointly; one without payload by default.
-        limits: By coordinate, replacing those of the robot file where given.
+        limits: By coordinate, `platform.translation` or `platform.rotation`, replacing those of the robot file where
+            given.
         singularity: Smallest |det dq_act/dx| relative to home, and inverse of the largest; None to ignore.
         base: Parameters to be identified; by default the base parameters of the experiment, legs tied where the robot
             file says so.

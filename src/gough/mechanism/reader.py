@@ -29,7 +29,7 @@ from gough.mechanism.elements import (
     read_placement,
 )
 from gough.mechanism.tables import Table, unit_factors
-from gough.mechanism.types import BASE, Body, Closure, Frame, Joint, Mechanism
+from gough.mechanism.types import BASE, Body, Closure, Frame, Joint, Limits, Mechanism
 from gough.parameters import INERTIAL
 from gough.units import conversion
 
@@ -135,7 +135,8 @@ def _read_mechanism(root: Table) -> Mechanism:
     try:
         return Mechanism(
             name=name, title=root.text("title", ""), reference=root.text("reference", ""), source=root.file,
-            bodies=ordered, joints=joints, closures=tuple(build.closures), platform=platform, payloads=tuple(payloads),
+            bodies=ordered, joints=joints, closures=tuple(build.closures), platform=platform,
+            twist_limits=build.twist_limits, payloads=tuple(payloads),
             gravity=cast(tuple[float, float, float], gravity), redundant=root.flag("redundant"),
             ties=_read_ties(root.section("tie"), ordered, joints), noise=read_noise(root.section("noise"), kinds))
     except InvalidMechanism as error:
@@ -180,6 +181,7 @@ class _Build:
         self.closures: list[Closure] = []
         self.tables: dict[tuple[str, str], Table] = {}
         self.platform: str | None = None
+        self.twist_limits: dict[str, Limits] = {}
 
     def read(self) -> None:
         """Read platform, top level and legs; closures last, since they may name anything."""
@@ -246,7 +248,12 @@ class _Build:
                               "coordinates")
         start, limits = table.table("start"), table.table("limits")
         start.check_keys(coordinates)
-        limits.check_keys(coordinates)
+        parts = {"prismatic": "translation", "revolute": "rotation"}
+        limits.check_keys((*coordinates, *dict.fromkeys(parts[kind] for kind in kinds)))
+        for kind in (cast(Kind, kind) for kind in parts if parts[kind] in limits):
+            own = limits.table(parts[kind])
+            own.check_keys(("velocity", "acceleration"))
+            self.twist_limits[parts[kind]] = read_limits(own, kind, effort=False)
         parent = BASE
         for i, coordinate in enumerate(coordinates):
             kind = cast(Kind, TASK[coordinate])

@@ -248,6 +248,8 @@ class Mechanism:
         joints: One per body, parents before children, task coordinates (virtual) included.
         closures: What closes the loops.
         platform: Body that carries tool and payloads, or None (serial: the last body).
+        twist_limits: Bounds of the platform's speed and acceleration whatever the direction, by `translation` (of its
+            origin) and `rotation` (angular velocity, not rates of angles).
         payloads: Bodies that may be attached.
         gravity: Acceleration of free fall in the base frame. [m/s2]
         ties: Groups of parameter names declared equal across identical legs, keyed by the tied name.
@@ -263,6 +265,7 @@ class Mechanism:
     joints: tuple[Joint, ...]
     closures: tuple[Closure, ...] = ()
     platform: str | None = None
+    twist_limits: Mapping[str, Limits] = field(default_factory=dict)
     payloads: tuple[Payload, ...] = ()
     gravity: tuple[float, float, float] = (0.0, 0.0, -9.80665)
     ties: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -273,7 +276,8 @@ class Mechanism:
     source: str = ""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "ties", MappingProxyType(dict(self.ties)))
+        for name in ("ties", "twist_limits"):
+            object.__setattr__(self, name, MappingProxyType(dict(getattr(self, name))))
         self._check_tree()
         self._check_closures()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import permutations
 
 import numpy as np
@@ -74,6 +75,25 @@ def angular_acceleration(angles: ArrayLike, rates: ArrayLike, accelerations: Arr
     """Return d omega/dt = H accelerations + dH/dt rates in the fixed frame, (t, 3), AH09 (16). [rad/s2]"""
     return (_apply(rate_map(angles, order), accelerations, "angle accelerations")
             + _apply(rate_map_derivative(angles, rates, order), rates, "angle rates"))
+
+
+def platform_twist(coordinates: Sequence[str], q: FloatArray, qd: FloatArray, qdd: FloatArray,
+                   ) -> tuple[FloatArray, FloatArray]:
+    """Return the twist of a platform and its derivative in the base frame, linear part first, each (t, 6).
+
+    Args:
+        coordinates: Any of `x y z rx ry rz` (a name may precede them: `platform.x`), translations first, the angles in
+            the order of the rotations; axes left out do not move.
+        q, qd, qdd: Their positions, rates and accelerations, each (t, c). [m or rad, per s, per s2]
+    """
+    short = [name.rpartition(".")[2] for name in coordinates]
+    turns = [name[1] for name in short if name[0] == "r"]
+    order = "".join(turns + [axis for axis in "xyz" if axis not in turns])
+    full = np.zeros((3, len(q), 6))
+    full[:, :, [("x", "y", "z", "rx", "ry", "rz").index(name) for name in short]] = q, qd, qdd
+    angles, rates, accelerations = full[:, :, 3:]
+    return (np.hstack([full[1, :, :3], angular_velocity(angles, rates, order)]),
+            np.hstack([full[2, :, :3], angular_acceleration(angles, rates, accelerations, order)]))
 
 
 def _axes(order: str) -> tuple[int, int, int]:

@@ -10,8 +10,9 @@ from gough.arrays import FloatArray
 from gough.engine.loops import By
 from gough.engine.model import Model
 from gough.errors import InvalidTrajectory, LoopNotClosed, SingularConfiguration, nearest
+from gough.mechanism import Limits
 from gough.motion import Motion
-from gough.trajectory import Trajectory
+from gough.trajectory import Trajectory, platform_twist
 
 NEAR = 1e-4  # ratio of singular values of the scaled closures taken as too close to a singularity
 WHOLE = 1e-6  # how far a period may be from a whole number of samples
@@ -143,24 +144,36 @@ def _motion(model: Model, trajectory: Trajectory, time: FloatArray,
 def _check(model: Model, motion: Motion, by: By) -> None:
     """Raise if the motion exceeds limits of actuated or task coordinates or meets a singularity."""
     for i, joint in enumerate(model.mechanism.joints):
-        limits = joint.limits
-        low, high = limits.position or (-np.inf, np.inf)
-        for word, values, lowest, highest, unit in (
-                ("position", motion.q[:, i], low, high, joint.unit),
-                ("velocity", motion.qd[:, i], -(limits.velocity or np.inf), limits.velocity or np.inf,
-                 f"{joint.unit}/s"),
-                ("acceleration", motion.qdd[:, i], -(limits.acceleration or np.inf), limits.acceleration or np.inf,
-                 f"{joint.unit}/s2")):
-            slack = 1e-9 * max(abs(x) for x in (lowest, highest, 1.0) if np.isfinite(x))
-            beyond = (values < lowest - slack) | (values > highest + slack)
-            if beyond.any():
-                first = int(np.argmax(beyond))
-                worst = values[beyond][np.argmax(np.abs(values[beyond]))]
-                raise InvalidTrajectory(
-                    f"the trajectory takes '{joint.name}' beyond its {word} limits at t = {motion.time[first]:.4g} s: "
-                    f"{worst:.4g} {unit} at worst, allowed {lowest:.4g} to {highest:.4g}; make it smaller or slower",
-                    joint=joint.name, time=float(motion.time[first]), value=float(worst))
+        low, high = joint.limits.position or (-np.inf, np.inf)
+        _check_range(joint.name, "position", motion.q[:, i], low, high, joint.unit, motion.time)
+        _check_speeds(joint.name, joint.limits, motion.qd[:, i], motion.qdd[:, i], joint.unit, motion.time)
+    task = [motion.column(name) for name in model.mechanism.task]
+    twist = platform_twist(model.mechanism.task, motion.q[:, task], motion.qd[:, task], motion.qdd[:, task])
+    for part, columns, unit in (("translation", slice(0, 3), "m"), ("rotation", slice(3, 6), "rad")):
+        speed, change = (np.linalg.norm(x[:, columns], axis=1) for x in twist)
+        _check_speeds(f"{model.mechanism.platform}.{part}", model.mechanism.twist_limits.get(part, Limits()),
+                      speed, change, unit, motion.time)
     _check_singularities(model, motion)
+
+
+def _check_speeds(name: str, limits: Limits, velocity: FloatArray, acceleration: FloatArray, unit: str,
+                  time: FloatArray) -> None:
+    for word, values, most, per in (("velocity", velocity, limits.velocity or np.inf, "/s"),
+                                    ("acceleration", acceleration, limits.acceleration or np.inf, "/s2")):
+        _check_range(name, word, values, -most, most, unit + per, time)
+
+
+def _check_range(name: str, word: str, values: FloatArray, low: float, high: float, unit: str,
+                 time: FloatArray) -> None:
+    slack = 1e-9 * max(abs(x) for x in (low, high, 1.0) if np.isfinite(x))
+    beyond = (values < low - slack) | (values > high + slack)
+    if beyond.any():
+        first = int(np.argmax(beyond))
+        worst = values[beyond][np.argmax(np.abs(values[beyond]))]
+        raise InvalidTrajectory(
+            f"the trajectory takes '{name}' beyond its {word} limits at t = {time[first]:.4g} s: {worst:.4g} {unit} at "
+            f"worst, allowed {low:.4g} to {high:.4g}; make it smaller or slower",
+            joint=name, time=float(time[first]), value=float(worst))
 
 
 def _check_singularities(model: Model, motion: Motion) -> None:
