@@ -11,7 +11,7 @@ from scipy import stats
 
 from gough.arrays import FloatArray, frozen
 from gough.errors import InvalidInput
-from gough.estimation.estimate import Estimate
+from gough.estimation.estimate import Estimate, text_table
 from gough.regression import Regression
 
 GOOD, FAIR = 0.10, 0.25  # relative prediction error of the worst row that counts as good and as fair
@@ -70,11 +70,11 @@ class Validation:
 
     def summary(self) -> str:
         """Return the validation as plain text."""
-        lines = [self.verdict, f"  {'row':20s} {'rms':>10s} {'relative':>9s} {'white?':>8s}"]
-        lines += [f"  {row:20s} {rms:10.4g} {100 * rel:7.2f} % {p:8.1e} {unit}"
-                  for row, rms, rel, p, unit in
-                  zip(self.rows, self.rms, self.relative, self.whiteness, self.row_units)]
-        return "\n".join([*lines, *(f"  - {doubt}" for doubt in self.doubts)])
+        lines = [[row, f"{rms:.4g}", f"{100 * rel:.2f} %", f"{p:.2g}", unit]
+                 for row, rms, rel, p, unit in
+                 zip(self.rows, self.rms, self.relative, self.whiteness, self.row_units)]
+        table = text_table(["row", "rms error", "of effort", "white?", "unit"], lines)
+        return "\n".join([self.verdict, "", table, *([""] if self.doubts else []), *self.doubts])
 
 
 def whiteness(residual: FloatArray, lags: int | None = None) -> FloatArray:

@@ -11,6 +11,7 @@ from gough.engine import Model, base_parameters
 from gough.estimation.estimate import Enclosure, Estimate
 from gough.estimation.least_squares import GaussMarkov, LeastSquares
 from gough.identification import Fit, Identification
+from gough.identification.structures import FrictionStructure, ModelChoice, Symmetry, WeakDirection
 from gough.mechanism import load_robot
 from gough.motion import Motion
 from gough.regression import Regression
@@ -90,4 +91,16 @@ def hostile() -> Identification:
         good, robot=HOSTILE, estimate=renamed(e), estimates={HOSTILE: renamed(good.estimates["ls"])},
         enclosures={HOSTILE: replace(good.enclosures["lp"], method=HOSTILE, certificate={HOSTILE: HOSTILE})}, fits=fits,
         validation=replace(v, doubts=(HOSTILE,)), notes=(HOSTILE,), history=(HOSTILE,),
-        quality={HOSTILE: {HOSTILE: 1.0}}, settings={HOSTILE: [HOSTILE]})
+        quality={HOSTILE: {HOSTILE: 1.0}}, settings={HOSTILE: [HOSTILE]}, structures=choice(HOSTILE))
+
+
+def choice(name: str) -> ModelChoice:
+    """What data may say about the model."""
+    return ModelChoice(
+        friction=(FrictionStructure(name="none", parameters=9, correlation_condition=12.5, residual=0.3, held_out=0.4),
+                  FrictionStructure(name=name, parameters=13, correlation_condition=50.0, residual=0.02, held_out=0.03),
+                  FrictionStructure(name="too much", parameters=99, correlation_condition=None, residual=None,
+                                    held_out=None, reason=f"rank lost at {name}")),
+        symmetry=(Symmetry(name=f"*.{name}", f=40.0, constraints=1.0, degrees_of_freedom=811.3, p=1e-9),
+                  Symmetry(name="*.proximal.IzzR", f=0.4, constraints=1.0, degrees_of_freedom=811.3, p=0.53)),
+        weak=(WeakDirection(relative=0.02, direction=f"0.70 {name}"),), notes=(name,))

@@ -23,7 +23,7 @@ from gough.identification import Fit
 from gough.mechanism import bundled_robots
 from gough.report import write_report
 from gough.report.charts import FINE, TALL, Plot, tag
-from gough.report.figures import amplitude_density, extremes
+from gough.report.figures import amplitude_density, comparison_charts, extremes
 from gough.report.numbers import number, percent, unit, with_std
 from gough.report.report import render
 from gough.report.scene import robot_scene
@@ -31,7 +31,7 @@ from gough.report.skeleton import frames, skeleton
 from gough.trajectory import circle
 
 sys.path.insert(0, str(Path(__file__).parent))
-from examples import HOSTILE, hostile, motion, result, robot
+from examples import HOSTILE, choice, hostile, motion, result, robot
 
 KINDS = ["five_bar", "palida", "serial6", "redundant", "h4", "orthoglide"]
 SECTIONS = ["verdict", "parameters", "prediction", "residuals", "correlation", "comparison", "experiment", "essential"]
@@ -164,6 +164,46 @@ def test_drive_gains_and_payload_have_their_own_tables() -> None:
     listed = [cells[0] for table in page.tables for _, cells in table]
     assert listed.count("payload.calibration.m") == 1
     assert not any(name.endswith(GAIN) for name in (cells[0] for _, cells in page.tables[0]))
+
+
+def test_what_was_known_of_the_payload_is_told() -> None:
+    good = result("orthoglide")
+    e = good.estimate
+    changed = replace(good, estimate=replace(e, parameters=("payload.calibration.mz", *e.parameters[1:])))
+    for settings, words in (({"payload": "calibration"}, "Known beforehand: m = 1.983 kg."),
+                            ({"payload": "calibration", "known": {"m": 1.5}}, "Known beforehand: m = 1.500 kg."),
+                            ({}, None)):
+        page = Page(render(robot("orthoglide"), replace(changed, settings=settings)))
+        assert words in page.text if words else "Known beforehand" not in page.text
+        payload = next(t for t in page.tables if any(cells[0] == "payload.calibration.mz" for _, cells in t))
+        assert "Bounds, lp" not in payload[0][1]  # which say nothing about a payload
+
+
+def test_the_choice_of_the_model_is_told_if_it_was_asked_for(page: Page) -> None:
+    assert "Choice of the model" not in page.text
+    asked = Page(render(robot("five_bar"), replace(result("five_bar"), structures=choice("both"))))
+    friction, symmetry, weak = (next(table for table in asked.tables if word in table[0][1])
+                                for word in ("Friction", "F", "Relative"))
+    assert [cells[0] for _, cells in friction[1:]] == ["none", "both", "too much"]
+    assert [cells[5] for _, cells in friction[1:]] == ["", "advised", "rank lost at both"]
+    assert [kind for kind, _ in symmetry[1:]] == ["doubtful", ""]
+    assert symmetry[1][1][2] == "1, 811"
+    assert weak[1][1] == ["0.020", "0.70 both"]
+
+
+def test_a_difference_the_robot_file_makes_zero_is_zero(page: Page) -> None:
+    assert any(name.endswith("iaR") for name in result("five_bar").base.names)
+    for _, cells in page.tables[0][1:]:
+        assert cells[7] in ("", "0") or abs(value_of(cells[7])) > 1e-9
+
+
+def test_pictures_of_many_parameters_are_of_equal_length() -> None:
+    good = result("palida")
+    answers = {str(k): good.estimate for k in range(6)}
+    count = [chart.count('label end') for chart in comparison_charts(good.estimate, answers)]
+    assert len(count) > 1
+    assert sum(count) == len(good.estimate)
+    assert max(count) - min(count) < len(count)
 
 
 def test_regroupings_and_history_and_quality_and_settings_are_told(page: Page) -> None:

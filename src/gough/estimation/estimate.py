@@ -125,8 +125,13 @@ class Estimate:
     @cached_property
     def doubts(self) -> tuple[str, ...]:
         """What deserves doubt: relative standard deviation over 30 %, correlation over 0.95."""
-        found = [f"{name} is poorly known: relative standard deviation {100 * ratio:.0f} %"
-                 for name, ratio in zip(self.parameters, self.relative_std) if ratio > 0.3]
+        found = []
+        poor = [(name, f"{100 * std:.0f} %") for name, std in zip(self.parameters, self.relative_std) if std > 0.3]
+        if len(poor) == 1:
+            found.append(f"{poor[0][0]} is poorly known: relative standard deviation {poor[0][1]}")
+        elif poor:
+            found.append("poorly known, relative standard deviation over 30 %: "
+                         + ", ".join(f"{name} {share}" for name, share in poor))
         for i, j in zip(*np.nonzero(np.triu(np.abs(self.correlation), 1) > 0.95)):
             found.append(f"{self.parameters[i]} and {self.parameters[j]} are hard to tell apart: "
                          f"correlation {self.correlation[i, j]:.3f}")
@@ -276,7 +281,8 @@ class Enclosure:
         lines = [[name, f"{low:.6g}", f"{high:.6g}", f"{width:.3g}", unit]
                  for name, low, high, width, unit in
                  zip(self.parameters, self.lower, self.upper, self.width, self.units)]
-        certificate = [f"  {key}: {shorten(str(value), 100)}" for key, value in self.certificate.items()]
+        certificate = [f"  {key.replace('_', ' ')}: {shorten(_short(value), 100)}"
+                       for key, value in self.certificate.items() if value not in ([], None, "")]
         return "\n".join([f"{self.method}: box of {len(self)} parameters", "",
                           text_table(["parameter", "lower", "upper", "width", "unit"], lines),
                           *(["", "Certificate", *certificate] if certificate else []), *_notes(self.notes)])
@@ -298,6 +304,13 @@ class Enclosure:
     def load(cls, path: str | os.PathLike[str]) -> Enclosure:
         """Read what `save` wrote."""
         return cls.from_dict(read_json(path, "enclosure"))
+
+
+def _short(value: Any) -> str:
+    """Return a fact of a certificate in words; numbers of the JSON are not rounded, these are."""
+    if isinstance(value, list):
+        return ", ".join(dict.fromkeys(_short(item) for item in value))
+    return f"{value:.3g}" if isinstance(value, float) else str(value)
 
 
 def text_table(header: Sequence[str], lines: Iterable[Sequence[str]]) -> str:

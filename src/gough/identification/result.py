@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -156,7 +156,8 @@ class Identification:
         if self.notes:
             parts += ["", "Data and processing", *(f"  {note}" for note in self.notes)]
         if self.validation.predicts != "not tested":
-            parts += ["", self.validation.summary()]
+            further = tuple(doubt for doubt in self.validation.doubts if doubt not in self.estimate.doubts)
+            parts += ["", "Held-out data", replace(self.validation, doubts=further).summary()]
         if self.history:
             parts += ["", "Choice of essential parameters:", *(f"  {line}" for line in self.history)]
         if self.structures is not None:

@@ -215,8 +215,9 @@ def comparison_charts(chosen: Estimate, results: Mapping[str, Estimate | Enclosu
 
     One picture for as many parameters as fit on a page.
     """
-    count = max(1, TALLEST // _pitch(results))
     names = chosen.parameters
+    pages = -(-len(names) // max(1, TALLEST // _pitch(results)))
+    count = -(-len(names) // pages)
     return [_comparison_chart(chosen.select(names[k:k + count]), results) for k in range(0, len(names), count)]
 
 

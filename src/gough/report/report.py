@@ -26,6 +26,8 @@ from gough.report.numbers import number, percent, unit
 from gough.report.scene import path_scene, robot_scene
 from gough.trajectory import Trajectory
 
+SPREAD = {"period": "the scatter of repetitions", "hac": "autocorrelated residuals", "bootstrap": "resampled stretches",
+          "white": "white noise"}
 LONG = 32  # characters of a name that does not wrap
 
 
@@ -99,6 +101,7 @@ def _content(model: Model, result: Identification) -> dict[str, Any]:
         "parameters": [row for row in parameters if not row.name.endswith(GAIN)
                        and not row.name.startswith("payload.")],
         "payload": [row for row in parameters if row.name.startswith("payload.")],
+        "known_payload": tables.known_payload(model, result),
         "gains": tables.gain_rows(model, result), "share_bar": figures.share_bar,
         "boxes": [tables.box_title(label) for label in result.enclosures],
         "robot_file": Path(model.mechanism.source).name,
@@ -111,7 +114,8 @@ def _content(model: Model, result: Identification) -> dict[str, Any]:
         "comparison": tables.comparison_table(answers) if len(answers) > 1 else None,
         "comparison_charts": figures.comparison_charts(estimate, answers) if len(answers) > 1 else [],
         "certificates": tables.certificates(result),
-        "choice": result.structures, "settings": tables.setting_rows(result.settings), "scenes": scenes,
+        "spread": SPREAD.get(estimate.uncertainty, estimate.uncertainty), "choice": result.structures,
+        "settings": tables.setting_rows(result.settings), "scenes": scenes,
         "data": {"scenes": scenes, "correlation": figures.correlation_data(estimate)},
     }
 

@@ -16,6 +16,8 @@ from gough.report.numbers import number, percent, unit, with_std
 
 POOR = 0.3  # relative standard deviation beyond which a parameter is doubtful (as `Estimate.doubts`)
 ALIKE = 0.95  # correlation beyond which two parameters are hard to tell apart
+ROUNDING = 1e-12  # of its terms, below which a difference is zero
+COUNTS = ("decimation", "periods", "samples")  # figures of data quality without unit; others say theirs or are lengths
 PAIRS = 12  # strongest correlations listed
 
 
@@ -80,8 +82,10 @@ def _bounds(box: Enclosure, name: str) -> str:
 def _prior(model: Model, identification: Identification) -> dict[str, str]:
     """Return the values of the robot file in the base parameters; nothing where the file says nothing."""
     base, estimate = identification.base, identification.estimate
-    values = base.values(model.values(base.standard))
-    found = {name: number(float(v)) for name, v in zip(base.names, values) if v != 0}
+    standard = model.values(base.standard)
+    values, sizes = base.values(standard), np.abs(base.matrix) @ np.abs(standard)
+    found = {name: number(float(v) if abs(v) > ROUNDING * size else 0.0)
+             for name, v, size in zip(base.names, values, sizes) if size > 0}
     for name in estimate.parameters:
         if name.endswith(GAIN):
             gain = model.mechanism.joint(name.removesuffix(GAIN)).gain
@@ -163,7 +167,8 @@ def quality_table(identification: Identification) -> tuple[list[str], list[tuple
     """Return recordings and, for each figure of data quality, its values."""
     recordings = list(identification.quality)
     names = dict.fromkeys(name for figures in identification.quality.values() for name in figures)
-    return recordings, [(name, [_figure(identification.quality[r].get(name)) for r in recordings]) for name in names]
+    return recordings, [(name if name in COUNTS or "[" in name else f"{name} [m or rad]",
+                         [_figure(identification.quality[r].get(name)) for r in recordings]) for name in names]
 
 
 def _figure(value: float | None) -> str:
@@ -180,8 +185,10 @@ def comparison_table(results: Mapping[str, Estimate | Enclosure]) -> dict[str, A
              "cells": [{"text": _answer(result, name), "doubtful": (name, label) in marked}
                        for label, result in results.items()]} for name in comparison.parameters]
     return {"labels": [{"name": label, "method": result.method} for label, result in results.items()], "rows": rows,
-            "disagreements": [f"{d.parameter}: {d.first} and {d.second} disagree, {d.reason}"
-                              for d in comparison.disagreements]}
+            "disagreements": [
+                f"{name}: " + "; ".join(f"{d.first} and {d.second} disagree, {d.reason}"
+                                        for d in comparison.disagreements if d.parameter == name)
+                for name in dict.fromkeys(d.parameter for d in comparison.disagreements)]}
 
 
 def _answer(result: Estimate | Enclosure, name: str) -> str:
@@ -191,6 +198,16 @@ def _answer(result: Estimate | Enclosure, name: str) -> str:
         return _bounds(result, name)
     i = result.parameters.index(name)
     return " ±\u00a0".join(with_std(float(result.values[i]), float(result.std[i])))
+
+
+def known_payload(model: Model, identification: Identification) -> str:
+    """Return what was known of the payload, from which drive gains were found; empty if there was none."""
+    name = identification.settings.get("payload")
+    if name is None or not any(p.name == name for p in model.mechanism.payloads):
+        return ""
+    payload = model.mechanism.payload(name)
+    known = identification.settings.get("known") or {p: payload.values.get(p, 0.0) for p in payload.known}
+    return ", ".join(f"{p} = {number(float(v))} {unit(model.unit(f'payload.{name}.{p}'))}" for p, v in known.items())
 
 
 def regroupings(identification: Identification) -> list[tuple[str, str]]:
