@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from scipy import stats
+from scipy.signal import lfilter
 
 from gough.errors import GoughError, InvalidInput, NotConverged
 from gough.estimation.kalman import Belief, ExtendedKalman
@@ -237,7 +238,7 @@ def test_everything_is_seen_on_a_rich_motion_and_nothing_before_it():
     belief = RecursiveLeastSquares().run(make_prior(), make_regression()).belief
     assert belief.observability().unobserved == ()
     assert belief.observability().texts() == ()
-    assert belief.estimate(make_regression()).notes == ()
+    assert belief.estimate(make_regression(), uncertainty="white").notes == ()
 
 
 def test_observability_does_not_depend_on_units():
@@ -264,12 +265,36 @@ def test_intervals_cover_the_truth():
 def test_residuals_above_the_stated_noise_widen_the_standard_deviations():
     regression = make_regression(samples=200, noise=NOISE)
     quiet = replace(regression, covariance=NOISE / 9)
-    honest = RecursiveLeastSquares().run(make_prior(), regression).belief.estimate(regression)
+    honest = RecursiveLeastSquares().run(make_prior(), regression).belief
     naive = RecursiveLeastSquares().run(make_prior(), quiet).belief
-    estimate = naive.estimate(quiet)
-    assert any("times the stated noise" in note for note in estimate.notes)
-    np.testing.assert_allclose(estimate.std, honest.std, rtol=0.15)
     np.testing.assert_allclose(naive.std, honest.std / 3, rtol=0.01)
+    for mode in ("white", "hac"):
+        estimate = naive.estimate(quiet, uncertainty=mode)
+        assert estimate.uncertainty == mode
+        assert any("times the stated noise" in note for note in estimate.notes)
+        np.testing.assert_allclose(estimate.std, honest.std, rtol=0.15)
+
+
+def test_intervals_cover_under_coloured_noise_where_the_filters_own_do_not():
+    """Noise that remembers itself, as after every low-pass: the filter takes each sample for independent."""
+    time = np.arange(600) / 100
+    fixed = np.random.default_rng(5)
+    angle = 2 * np.pi * np.array([0.5, 1.0, 1.5, 2.0]) * time[:, None, None, None]
+    waves = np.sin(angle + fixed.uniform(0, 6, (3, 4, 4)))
+    W = (waves * fixed.normal(size=(3, 4, 4))).sum(axis=3)
+    inside, naive = 0, 0
+    for seed in range(150):
+        white = np.random.default_rng([seed, 2]).normal(size=(800, 3)) @ np.linalg.cholesky(NOISE).T
+        noise = lfilter([np.sqrt(1 - 0.8**2)], [1, -0.8], white, axis=0)[200:]
+        regression = replace(make_regression(regressor=W), effort=W @ TRUTH + noise, time=time)
+        belief = RecursiveLeastSquares().run(make_prior(std=(1e4,) * 4), regression).belief
+        found = belief.estimate(regression)
+        assert found.uncertainty == "hac"
+        low, high = found.interval().T
+        inside += int(((low < TRUTH) & (high > TRUTH)).sum())
+        naive += int((np.abs(belief.values - TRUTH) < 1.96 * belief.std).sum())
+    assert 0.92 <= inside / 600 <= 0.975
+    assert naive / 600 < 0.7
 
 
 def test_what_only_the_prior_holds_never_grows_beyond_it():

@@ -285,6 +285,9 @@ class LoadFilter:
                 ahead = recursive.update(ahead, W, y, grown[k])
             regression = replace(regression, covariance=grown)
         history = RecursiveLeastSquares(forgetting=self.forgetting).run(belief, regression)
+        if self.forgetting < 1 and regression.covariance is not None:  # a faded sample counts as a noisier one
+            growth = self.forgetting ** -np.arange(len(regression) - 1.0, -1.0, -1.0)
+            regression = replace(regression, covariance=regression.covariance * growth[:, None, None])
         return LoadHistory(values=history.values, std=history.std, belief=history.belief,
                            estimate=history.belief.estimate(regression, method="Kalman filter of the load"))
 

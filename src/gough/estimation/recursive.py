@@ -14,6 +14,7 @@ from gough.arrays import FloatArray, check_finite, check_shape, frozen
 from gough.errors import InvalidInput
 from gough.estimation.estimate import Estimate
 from gough.estimation.least_squares import whiten
+from gough.estimation.uncertainty import Influence, Uncertainty, spread
 from gough.regression import Regression
 
 OBSERVED = 0.5  # a direction counts as observed once its standard deviation fell below this share of the prior's
@@ -105,17 +106,25 @@ class ParameterBelief:
             parameters=self.parameters, ratio=frozen(ratio), directions=frozen(hidden * self.prior_std),
             unobserved=tuple(n for n, r in zip(self.parameters, ratio) if r > threshold), threshold=threshold)
 
-    def estimate(self, regression: Regression, method: str = "recursive least squares") -> Estimate:
+    def estimate(self, regression: Regression, method: str = "recursive least squares",
+                 uncertainty: Uncertainty = "auto") -> Estimate:
         """Return the belief as an `Estimate`, with the residuals it leaves on the data it came from.
 
-        If the residuals exceed the stated noise the covariance grows by their ratio. Parameters the data did not show
+        With P the covariance under the stated noise, H the information of the data and x0 the prior mean, the error is
+        P (sum of the noise's influences) + P (P^-1 - H) (x0 - truth). The covariance of the first part comes from the
+        residuals, as in `LeastSquares`: a filter believes each sample to be independent, which filtered logs are not.
+        Under 'white' it grows with the residuals where these exceed the stated noise. Parameters the data did not show
         keep the prior's value and standard deviation, and are named in the notes.
+
+        Args:
+            regression: The data absorbed; if old ones fade, with covariances that grow accordingly.
+            method: For the report.
+            uncertainty: As in `LeastSquares`.
         """
         _check_problem(self, regression)
-        white = whiten(regression)
+        white, p = whiten(regression), len(self.parameters)
         left = white.effort - white.regressor @ self.values
-        freedom = max(left.size - len(self.parameters), 1)
-        excess = max(1.0, float((left**2).sum()) / freedom)
+        excess = max(1.0, float((left**2).sum()) / max(left.size - p, 1))
         columns = white.regressor.reshape(left.size, -1)
         length = np.linalg.norm(columns, axis=0)
         seen = self.observability()
@@ -124,18 +133,27 @@ class ParameterBelief:
         notes += [f"not told apart: {text}" for text in seen.texts() if " + " in text or " - " in text]
         if excess > 2:
             notes.append(f"residuals are {np.sqrt(excess):.2g} times the stated noise; standard deviations grew too")
+        root = dtrtri(self.factor[:-1, :-1])[0]
+        half = columns @ self.covariance
+        noise = half.T @ half  # P H P
+        pick, rows = np.concatenate([np.eye(p), np.zeros((1, p))]), len(regression.rows)
+        found = spread(Influence(problem=white, jacobian=np.broadcast_to(pick, (rows, *pick.shape)), root=root,
+                                 residual=np.broadcast_to(np.append(self.values, -1.0), (rows, p + 1))),
+                       white=excess * noise, white_freedom=np.inf, mode=uncertainty)
+        covariance = found.covariance + self.covariance - noise
         # Residuals say nothing about what only the prior holds: its standard deviation is the most that is claimed.
-        growth = np.clip(self.prior_std / self.std, 1.0, np.sqrt(excess))
+        shrink = np.minimum(self.prior_std / np.sqrt(np.diag(covariance)), 1.0)
         residual = regression.effort - regression.regressor @ self.values
         rms, size = np.sqrt((residual**2).mean(axis=0)), np.sqrt((regression.effort**2).mean(axis=0))
         return Estimate(
             parameters=self.parameters, units=self.units, values=self.values,
-            covariance=self.covariance * np.outer(growth, growth), rows=regression.rows,
+            covariance=covariance * np.outer(shrink, shrink), rows=regression.rows,
             row_units=regression.row_units, residual_rms=rms, residual_mean=residual.mean(axis=0),
             residual_relative=np.divide(rms, size, out=np.full_like(rms, np.inf), where=size > 0),
-            samples=len(regression), degrees_of_freedom=np.asarray(np.inf), method=method, uncertainty="white",
+            samples=len(regression), degrees_of_freedom=found.degrees_of_freedom, method=method,
+            uncertainty=found.kind, white_std=self.std, noise_covariance=_mean_covariance(regression),
             condition_number=float(np.linalg.cond(columns / length)) if length.all() else float("inf"),
-            noise_covariance=_mean_covariance(regression), notes=tuple(notes))
+            notes=(*notes, *found.notes))
 
 
 def prior_belief(*, parameters: tuple[str, ...], units: tuple[str, ...], std: ArrayLike,
