@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from moving_robots import excitation, model_of, without
 
 from gough.engine import Model
 from gough.errors import InvalidInput, InvalidTrajectory, SimulationFailed
+from gough.mechanism.types import Noise
 from gough.trajectory import PointToPoint, sines
 from gough.virtual import PID, ComputedTorque, Feedback, RobotModel, SecondOrderDrive, record, simulate
 from gough.virtual.reference import build_reference
@@ -171,6 +173,9 @@ def test_a_trajectory_beyond_the_limits_is_refused_with_time_and_joint(five_bar:
         simulate(five_bar, far)
     assert caught.value.joint == "tool.x"
     assert caught.value.time == pytest.approx(0.135)
+    low = sines(coordinates=["tool.y"], units=["m"], center=[0.35], amplitude=[0.1], frequency=1.0)
+    with pytest.raises(InvalidTrajectory, match=r"'tool\.y' beyond .*: 0\.25 m at worst, allowed 0\.3 to"):
+        simulate(five_bar, low)
     fast = sines(coordinates=["tool.x"], units=["m"], center=[0.0], amplitude=[0.1], frequency=4.0)
     with pytest.raises(InvalidTrajectory, match=r"velocity limits|acceleration limits"):
         simulate(five_bar, fast)
@@ -185,8 +190,9 @@ def loose(model: Model) -> Model:
 
 def test_a_trajectory_out_of_reach_is_refused_with_its_time(five_bar: Model) -> None:
     far = sines(coordinates=["tool.y"], units=["m"], center=[0.4], amplitude=[0.3], frequency=1.0)
-    with pytest.raises(InvalidTrajectory, match=r"cannot follow the trajectory.*t = 0\.\d+ s"):
+    with pytest.raises(InvalidTrajectory, match=r"cannot follow the trajectory.*t = 0\.\d+ s.*'\w+\.\w+'") as caught:
         simulate(loose(five_bar), far)
+    assert caught.value.joint in five_bar.mechanism.coordinates
 
 
 def test_a_trajectory_through_a_singularity_is_refused(five_bar: Model) -> None:
@@ -209,6 +215,23 @@ def test_unstable_gains_stop_with_time_and_joint(five_bar: Model, gains: dict[st
     with pytest.raises(SimulationFailed, match=r"unstable.*at t = .* s, joint '(left|right)\.motor'") as caught:
         simulate(five_bar, excitation(five_bar), controller=PID(**gains), rate=500)
     assert np.isfinite(caught.value.time)
+
+
+@pytest.mark.parametrize("controller", [PID(bandwidth=900.0), PID(bandwidth=5000.0), ComputedTorque(bandwidth=2000.0)])
+def test_a_loop_that_swings_between_its_limits_is_called_unstable_however_slowly(
+        five_bar: Model, controller: PID | ComputedTorque) -> None:
+    with pytest.raises(SimulationFailed, match=r"hammers between its limits at t = .* s, joint '(left|right)\.motor'"):
+        simulate(five_bar, excitation(five_bar), controller=controller)
+
+
+def test_a_loop_that_only_sits_at_its_limits_is_not_called_unstable(five_bar: Model) -> None:
+    joints = tuple(replace(j, limits=replace(j.limits, effort=1.0 if j.actuated else None))
+                   for j in five_bar.mechanism.joints)
+    weak = Model(replace(five_bar.mechanism, joints=joints))
+    run = simulate(weak, excitation(five_bar), controller="pid")
+    assert run.saturated_samples > 0.1 * len(run.time)
+    assert run.effort.max() == 1.0
+    assert run.effort.min() == -1.0
 
 
 def test_unstable_gains_without_effort_limits_stop_too(five_bar: Model) -> None:
@@ -254,6 +277,30 @@ def test_other_bad_input_is_refused(five_bar: Model) -> None:
         RobotModel(model=five_bar, values=np.zeros(2))
     with pytest.raises(InvalidInput, match="there is no trial 1"):
         record(simulate(five_bar, excitation(five_bar, period=0.2, reach=0.05), rate=500), trial=1)
+
+
+@pytest.mark.parametrize(("options", "words"), [
+    ({"controller": PID(kp=np.nan, ki=0.0, kd=0.0)}, "kp, ki and kd are nan, expected"),
+    ({"controller": PID(kp=[1.0, 2.0, 3.0], ki=0.0, kd=0.0)}, "one for each of 2 motors"),
+    ({"gains": [1.0, 1.0, 1.0]}, "drive gains are .* one for each of 2 motors"),
+    ({"values": {"left.motor.ia": np.nan}}, "parameter values is not finite"),
+    ({"substeps": 1.5}, "1.5 integrator steps"), ({"periods": 1.5}, "1.5 periods"),
+    ({"lead_in": 0.5}, "lead-in of 0.5"),
+])
+def test_numbers_that_make_no_sense_are_refused_before_anything_moves(five_bar: Model, options: dict[str, Any],
+                                                                      words: str) -> None:
+    with pytest.raises((InvalidInput, InvalidTrajectory), match=words):
+        simulate(five_bar, excitation(five_bar), **options)
+
+
+def test_noise_below_zero_and_bad_seeds_are_refused(five_bar: Model) -> None:
+    run = simulate(five_bar, excitation(five_bar, period=0.2, reach=0.05), rate=500)
+    with pytest.raises(InvalidInput, match="effort noise is -1"):
+        record(run, noise=Noise(effort=-1.0))
+    with pytest.raises(InvalidInput, match="velocity noise is -1"):
+        record(run, velocity_noise=-1.0)
+    with pytest.raises(InvalidInput, match="seed is -1, expected a whole number"):
+        record(run, seed=-1)
 
 
 def test_trajectories_of_other_robots_are_refused(five_bar: Model) -> None:

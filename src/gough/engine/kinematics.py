@@ -255,10 +255,11 @@ class ClosedChain:
         when = f"at sample {sample}" + ("" if time is None else f" (t = {moment:.4g} s)")
         margin = loops.margin(last, by)
         if margin < 1e-2 * loops.margin(loops.home, by):
+            loose = loops.loosest(last, by)
             return SingularConfiguration(
-                f"'{loops.mechanism.name}' reaches a singularity {when}: the {by} coordinates stop determining the "
-                f"others (singular value ratio {margin:.1e}); keep the motion away from it",
-                sample=sample, time=moment, singular_value=margin)
+                f"'{loops.mechanism.name}' reaches a singularity {when}: the {by} coordinates stop determining "
+                f"'{loose}' (singular value ratio {margin:.1e}); keep the motion away from it",
+                sample=sample, time=moment, singular_value=margin, joint=loose)
         tried = np.array(last)
         tried[list(loops.partitions[by].independent)] = target
         phi = np.abs(np.array(loops.equations(tried)[0]).ravel())

@@ -78,6 +78,13 @@ class Loops:
         values = np.linalg.svd(jacobian, compute_uv=False)
         return float(values[-1] / values[0])
 
+    def loosest(self, q: FloatArray, by: By) -> str:
+        """Return the dependent coordinate that moves most where the independent ones are locked at a singularity."""
+        part = self.partitions[by]
+        jacobian = self.scaled(np.array(self.equations(q)[1]))[:, part.dependent]
+        direction = np.linalg.svd(jacobian)[2][-1]
+        return self.mechanism.coordinates[part.dependent[int(np.argmax(np.abs(direction)))]]
+
     def loop_name(self, equation: int) -> str:
         """Return the closure an equation belongs to."""
         for closure in self.mechanism.closures:

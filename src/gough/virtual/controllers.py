@@ -141,7 +141,7 @@ class PID:
         """Return kp, ki, kd, each (a,)."""
         motors = len(model.actuated)
         if self.kp is not None and self.ki is not None and self.kd is not None:
-            kp, ki, kd = (np.broadcast_to(np.asarray(g, dtype=float), (motors,)) for g in (self.kp, self.ki, self.kd))
+            kp, ki, kd = (for_motors(g, motors, "gains kp, ki and kd") for g in (self.kp, self.ki, self.kd))
             return kp, ki, kd
         w = default_bandwidth(rate) if self.bandwidth is None else self.bandwidth
         mass = nominal_mass(model)
@@ -267,6 +267,19 @@ def nominal_mass(model: Model) -> FloatArray:
         return np.asarray(np.diag(mass)[[model.independent.index(i) for i in model.actuated]])
     act = model.kinematics.closure_map(model.home[None])[0][list(model.actuated)]
     return np.asarray(1 / np.diag(act @ np.linalg.solve(mass, act.T)))
+
+
+def for_motors(values: ArrayLike, motors: int, name: str) -> FloatArray:
+    """Return one number for each motor, (a,), from a scalar or as many.
+
+    Raises:
+        InvalidInput: Another number of them, or one that is not finite.
+    """
+    array = np.asarray(values, dtype=float)
+    if array.shape not in ((), (1,), (motors,)) or not np.isfinite(array).all():
+        raise InvalidInput(f"{name} are {array.tolist()}, expected one finite number or one for each of {motors} "
+                           "motors")
+    return np.array(np.broadcast_to(array, (motors,)))
 
 
 def default_bandwidth(rate: float) -> float:

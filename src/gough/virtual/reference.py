@@ -62,9 +62,9 @@ def build_reference(model: Model, trajectory: Trajectory, rate: float, periods: 
         _check(model, motion, by)
         return Reference(motion=motion, lead=0, period_samples=None)
     count = periods if periods is not None else max(1, round(trajectory.duration / period))
-    if count < 1 or lead_in < 0:
-        raise InvalidTrajectory(f"{count} periods after a lead-in of {lead_in}; expected at least one and zero",
-                                periods=count)
+    if count < 1 or lead_in < 0 or int(count) != count or int(lead_in) != lead_in:
+        raise InvalidTrajectory(f"{count} periods after a lead-in of {lead_in}; expected whole numbers of at least one "
+                                "and zero", periods=count)
     samples = round(period * rate)
     if samples < 2 or abs(period * rate - samples) > WHOLE * max(samples, 1):
         raise InvalidTrajectory(
@@ -166,10 +166,9 @@ def _check_speeds(name: str, limits: Limits, velocity: FloatArray, acceleration:
 def _check_range(name: str, word: str, values: FloatArray, low: float, high: float, unit: str,
                  time: FloatArray) -> None:
     slack = 1e-9 * max(abs(x) for x in (low, high, 1.0) if np.isfinite(x))
-    beyond = (values < low - slack) | (values > high + slack)
-    if beyond.any():
-        first = int(np.argmax(beyond))
-        worst = values[beyond][np.argmax(np.abs(values[beyond]))]
+    beyond = np.maximum(low - values, values - high)
+    if (beyond > slack).any():
+        first, worst = int(np.argmax(beyond > slack)), values[np.argmax(beyond)]
         raise InvalidTrajectory(
             f"the trajectory takes '{name}' beyond its {word} limits at t = {time[first]:.4g} s: {worst:.4g} {unit} at "
             f"worst, allowed {low:.4g} to {high:.4g}; make it smaller or slower",

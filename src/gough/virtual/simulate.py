@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gough.arrays import FloatArray, check_shape
+from gough.arrays import FloatArray, check_finite, check_shape
 from gough.engine.model import Model
 from gough.errors import InvalidInput, SimulationFailed, nearest
 from gough.mechanism.types import Mechanism
 from gough.signals.recording import Recording
 from gough.trajectory import Trajectory
 from gough.virtual.actuators import Actuator, IdealDrive
-from gough.virtual.controllers import PID, ComputedTorque, Controller, ControlSetup, RobotModel
+from gough.virtual.controllers import PID, ComputedTorque, Controller, ControlSetup, RobotModel, for_motors
 from gough.virtual.plant import (
     STABLE,
     GoughPlant,
@@ -84,8 +84,8 @@ def simulate(model: Model | Mechanism, trajectory: Trajectory, *, controller: Co
     band, fastest = _dead_band(model, reference, dead_band, chi, load)
     if substeps is None:
         substeps = count_substeps(fastest, 1 / rate)
-    if substeps < 1:
-        raise InvalidInput(f"{substeps} integrator steps in a period, expected at least one")
+    if substeps < 1 or substeps != int(substeps):
+        raise InvalidInput(f"{substeps} integrator steps in a period, expected a whole number of at least one")
     settings = PlantSettings(model=model, values=chi, load=load, dead_band=band, period=1 / rate, substeps=substeps)
     factory = _plant_factory(plant) if isinstance(plant, str) else plant
     law = _controller(controller, model, load[0]) if isinstance(controller, str) else controller
@@ -166,7 +166,7 @@ class _Watch:
             0.5 * (j.limits.position[1] - j.limits.position[0]) if j.limits.position
             else 1.0 if j.kind == "revolute" else model.loops.length for j in joints])
         self._last: FloatArray = np.zeros(len(joints))
-        self._flips: FloatArray = np.zeros(len(joints))
+        self._reversals: FloatArray = np.zeros(len(joints))
 
     def _fail(self, k: int, badness: FloatArray, what: str) -> SimulationFailed:
         """Return the error for the motor of greatest badness, (k, a)."""
@@ -182,11 +182,16 @@ class _Watch:
             raise self._fail(k, away, "the loop is unstable: the robot leaves its reference")
 
     def drives(self, k: int, command: FloatArray, free: FloatArray) -> None:
-        """Raise if a motor hammers from one limit to the other: a leaky count of saturated changes of sign."""
-        self._flips = 0.98 * self._flips + ((command * self._last < 0) & (free == 0))
-        self._last = command
-        if (self._flips > 20).any():
-            raise self._fail(k, np.atleast_2d(self._flips), "the loop is unstable: a motor hammers between its limits")
+        """Raise if a motor hammers between its limits: a leaky count of jumps from one to the other within a sample.
+
+        A stable loop may sit at a limit, but comes to the other one through what lies between.
+        """
+        held = np.where(free == 0, command, 0.0)
+        self._reversals = 0.999 * self._reversals + (held * self._last < 0)
+        self._last = held
+        if (self._reversals > 10).any():
+            raise self._fail(k, np.atleast_2d(self._reversals),
+                             "the loop is unstable: a motor hammers between its limits")
 
     def closures(self, k: int, sample: Sample) -> None:
         """Raise if the loops cannot be closed any more."""
@@ -226,6 +231,7 @@ def _trials(model: Model, payload: str | Sequence[str | None] | None, values: Ar
     else:
         chi = np.atleast_2d(np.asarray(values, dtype=float))
     check_shape(chi, (None, len(model.mechanism.standard)), "parameter values")
+    check_finite(chi, "parameter values")
     trials = max(len(names), len(chi))
     if not names or {len(names), len(chi)} - {1, trials}:
         raise InvalidInput(f"{len(names)} payloads for {len(chi)} parameter sets; expected as many of both, or one",
@@ -255,7 +261,7 @@ def _dead_band(model: Model, reference: Reference, given: ArrayLike | None, valu
 
 
 def _gains(model: Model, gains: ArrayLike) -> FloatArray:
-    result = np.array(np.broadcast_to(np.asarray(gains, dtype=float), (len(model.actuated),)))
+    result = for_motors(gains, len(model.actuated), "drive gains")
     if not (result > 0).all():
         raise InvalidInput(f"drive gains are {result.tolist()}, expected numbers above zero")
     return result

@@ -167,7 +167,12 @@ def record(simulation: Simulation, *, noise: Noise | None = None, seed: int | Se
     noise = model.mechanism.noise if noise is None else noise
     cov = effort_covariance(noise, len(joints)) if covariance is None else np.asarray(covariance, dtype=float)
     check_shape(cov, (len(joints),) * 2, "covariance of effort noise")
-    rng = np.random.default_rng(seed)
+    if velocity_noise is not None and not velocity_noise >= 0:
+        raise InvalidInput(f"velocity noise is {velocity_noise}, expected at least zero")
+    try:
+        rng = np.random.default_rng(seed)
+    except (TypeError, ValueError) as error:
+        raise InvalidInput(f"the seed is {seed!r}, expected a whole number of at least zero") from error
     true = (simulation.mean_effort if average else simulation.effort)[trial]
     effort = true + draw_correlated(rng, cov, len(true))
     position = measure_positions(rng, simulation.position[trial], noise)
