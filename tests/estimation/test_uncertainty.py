@@ -241,3 +241,29 @@ def test_parameters_that_act_on_all_rows_alike_have_the_freedom_of_all() -> None
         freedom = estimator.fit(problem).degrees_of_freedom
         assert (freedom <= 3 * 40 - 2 + 1e-9).all()
         np.testing.assert_allclose(freedom, 3 * 40 - 2, rtol=0.2)  # estimated noise differs a little
+
+
+@pytest.mark.parametrize("memory", [0.0, 0.9])
+def test_two_or_three_repetitions_give_standard_deviations_that_are_not_luck(memory: float) -> None:
+    """The scatter of two solutions is Cauchy; what differs between them has hundreds of samples of noise."""
+    rng = np.random.default_rng(4)
+    time = np.arange(500) / 50
+    regressor = np.stack([np.sin(2 * np.pi * f * time + rng.uniform(0, 6)) for f in (0.3, 0.7, 1.1)], axis=1)[:, None]
+    truth, errors, inside = np.array([1.0, -2.0, 3.0]), {"auto": [], "period": []}, 0
+    for seed in range(200):
+        white = np.random.default_rng([seed, 6]).normal(size=(2, 700, 1))
+        noise = lfilter([np.sqrt(1 - memory**2)], [1, -memory], white, axis=1)[:, 200:]
+        effort = regressor @ truth + noise
+        problem = Regression(regressor=regressor, effort=effort.mean(axis=0), rows=("a",), row_units=("N",), time=time,
+                             parameters=("x", "y", "z"), units=("1",) * 3, replicates=effort)
+        for mode, normalised in errors.items():
+            found = LeastSquares(uncertainty=mode).fit(problem)
+            normalised.append((found.values - truth) / found.std)
+            if mode == "auto":
+                assert found.uncertainty == "hac"
+                assert "2 repetitions" in found.notes[0]
+                low, high = found.interval().T
+                inside += int(((low < truth) & (truth < high)).sum())
+    assert 0.92 <= inside / 600 <= 0.985  # prewhitening errs on the safe side
+    assert 0.7 < np.sqrt(np.mean(np.square(errors["auto"]))) < 1.2
+    assert np.sqrt(np.mean(np.square(errors["period"]))) > 3

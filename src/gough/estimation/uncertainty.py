@@ -58,8 +58,9 @@ class Influence:
 def spread(influence: Influence, *, white: FloatArray, white_freedom: FloatArray | float, mode: Uncertainty) -> Spread:
     """Return the covariance of an estimate the way asked for.
 
-    'auto' takes the scatter over repetitions if the problem holds them, else over groups (periods, recordings) if there
-    are at least five and no parameter depends on one of them alone, else allows for autocorrelation, else assumes white
+    'auto' takes the scatter over five or more repetitions if the problem holds them, with fewer the autocorrelation of
+    what differs between them; else the scatter over groups (periods, recordings) if there are at least five and no
+    parameter depends on one of them alone, else it allows for autocorrelation of the residuals, else assumes white
     noise. It says which.
 
     Args:
@@ -76,7 +77,8 @@ def spread(influence: Influence, *, white: FloatArray, white_freedom: FloatArray
         raise InvalidInput(f"uncertainty '{mode}' is not known; choose auto, white, period or hac", mode=mode)
     if mode in ("auto", "period"):
         if isinstance(problem, Regression) and problem.replicates is not None and len(problem.replicates) > 1:
-            return _replicate_spread(influence, problem, white)
+            few = mode == "auto" and len(problem.replicates) < ENOUGH_GROUPS and len(problem) >= SHORTEST
+            return _coloured_replicates(influence, problem) if few else _replicate_spread(influence, problem, white)
         found = _group_spread(influence, white, fewest=2 if mode == "period" else ENOUGH_GROUPS)
         samples = isinstance(problem, Regression) and len(problem) >= SHORTEST
         if isinstance(found, Spread) and (mode == "period" or not samples
@@ -112,16 +114,36 @@ def pooled_freedom(shares: FloatArray, free: FloatArray) -> FloatArray:
 
 def _replicate_spread(influence: Influence, problem: Regression, white: FloatArray) -> Spread:
     """Covariance of the mean over k repetitions: scatter of the k solutions / k, k - 1 degrees of freedom."""
-    replicates = problem.replicates
-    assert replicates is not None
-    deviation = (replicates - replicates.mean(axis=0)) * influence.residual[:, -1]  # (k, t, r)
-    data = np.concatenate([problem.regressor, problem.effort[:, :, None]], axis=2)
-    slopes = np.einsum("trc,rcq->trq", data, influence.jacobian @ influence.root, optimize=True)
-    k = len(replicates)
+    deviation, slopes = _deviations(influence, problem)
+    k = len(deviation)
     shifts = deviation.reshape(k, -1) @ slopes.reshape(-1, slopes.shape[2]) @ influence.root.T  # (k, q)
     covariance, notes = _full_rank(shifts.T @ shifts / (k * (k - 1)), white, k - 1)
     return Spread(covariance=covariance, degrees_of_freedom=np.full(len(white), k - 1.0), kind="period",
                   notes=(f"standard deviations from the scatter of {k} repetitions", *notes))
+
+
+def _coloured_replicates(influence: Influence, problem: Regression) -> Spread:
+    """Covariance of the mean over few repetitions: what differs between them is noise, its autocorrelation estimated.
+
+    The scatter of two or three solutions is known to a factor only; t samples of noise each say more. Their long-run
+    covariance, added up, is (k - 1) times that of one solution.
+    """
+    deviation, slopes = _deviations(influence, problem)
+    k, t, _ = deviation.shape
+    shifts = np.einsum("ktr,trq->ktq", deviation, slopes, optimize=True) @ influence.root.T
+    covariance, lags, freedom = long_run_covariance(shifts.reshape(k * t, -1), np.repeat(np.arange(k), t))
+    return Spread(covariance=covariance / (k * (k - 1)), degrees_of_freedom=np.maximum(freedom * (k - 1) / k, 1.0),
+                  kind="hac", notes=(f"standard deviations from what differs between {k} repetitions, autocorrelation "
+                                     f"allowed for ({lags} lags after prewhitening)",))
+
+
+def _deviations(influence: Influence, problem: Regression) -> tuple[FloatArray, FloatArray]:
+    """Return repetitions minus their mean, as residuals (k, t, r), and the whitened slopes A_j D_j L, (t, r, q)."""
+    replicates = problem.replicates
+    assert replicates is not None
+    data = np.concatenate([problem.regressor, problem.effort[:, :, None]], axis=2)
+    slopes = np.einsum("trc,rcq->trq", data, influence.jacobian @ influence.root, optimize=True)
+    return (replicates - replicates.mean(axis=0)) * influence.residual[:, -1], np.asarray(slopes)
 
 
 def group_moments(problem: Problem) -> FloatArray | None:

@@ -11,7 +11,10 @@ from numpy.typing import ArrayLike
 
 from gough.arrays import FloatArray
 from gough.engine import Model
+from gough.errors import InvalidInput
 from gough.estimation.estimate import Estimate
+from gough.estimation.least_squares import whiten
+from gough.estimation.linear import solve
 from gough.estimation.load_filter import LoadFilter, LoadHistory
 from gough.estimation.recursive import Observability
 from gough.identification.identify import drive_gains, needs_gains
@@ -68,12 +71,21 @@ def payload(model: Model, recordings: Sequence[Recording], *, values: ArrayLike 
         recordings: Logs with the load.
         values: Standard parameters of the unloaded robot, (p,); the robot file's by default. Use
             `Identification.standard` for identified ones.
-        mass: How heavy a load may be; by default from the efforts. [kg]
+        mass: How heavy a load may be; by default what the log shows, and three standard deviations more. It says what
+            first moments and inertias a load can have at all, and so which of them count as observed. [kg]
         reach: How far it may extend; by default the size of the robot. [m]
         processing: How to process; single runs are not averaged, so that the filter sees every sample.
         gains: Drive gains for logs with currents.
         window: What is left out about velocity reversals. [s]
+
+    Raises:
+        InvalidInput: No recording, or a mass or reach that is not positive.
     """
+    if not recordings:
+        raise InvalidInput("there is no recording to find a load in")
+    for name, value, unit in (("mass", mass, "kg"), ("reach", reach, "m")):
+        if value is not None and not (np.isfinite(value) and value > 0):
+            raise InvalidInput(f"the largest {name} of a load is {value} {unit}, expected a positive number")
     factors = drive_gains(model, gains) if any(needs_gains(r) for r in recordings) else {}
     vector = np.array([factors.get(name, 1.0) for name in model.mechanism.actuated])
     parts = []
@@ -82,9 +94,8 @@ def payload(model: Model, recordings: Sequence[Recording], *, values: ArrayLike 
         parts.append(_load_regression(model, processed, values, window))
     problem = parts[0] if len(parts) == 1 else concatenate(parts)
     problem = _with_noise(problem)
-    gravity = float(np.linalg.norm(model.mechanism.gravity)) or 1.0
-    heaviest = mass if mass is not None else 10 * float(np.abs(problem.effort).sum(axis=1).max()) / gravity
-    history = LoadFilter(mass=max(heaviest, 1e-3), reach=reach or model.loops.length).run(problem)
+    size = model.loops.length if reach is None else reach
+    history = LoadFilter(mass=_heaviest(model, problem, size) if mass is None else mass, reach=size).run(problem)
     assert problem.time is not None
     return PayloadResult(robot=model.mechanism.name, estimate=history.estimate, observability=history.observability,
                          history=history, time=problem.time)
@@ -103,12 +114,24 @@ def _load_regression(model: Model, processed: Processed, values: ArrayLike | Non
     return part.take(np.flatnonzero(keep)) if keep.sum() >= 20 else part
 
 
+def _heaviest(model: Model, problem: Regression, reach: float) -> float:
+    """Return the mass a log shows and three standard deviations more; ten times all its efforts at most. [kg]"""
+    gravity = float(np.linalg.norm(model.mechanism.gravity)) or 1.0
+    most = max(10 * float(np.abs(problem.effort).sum(axis=1).max()) / gravity, 1e-3)
+    start = LoadFilter(mass=most, reach=reach).start(problem.parameters)
+    white = whiten(problem)
+    rows = np.concatenate([white.regressor, white.effort[:, :, None]], axis=2).reshape(-1, len(problem.parameters) + 1)
+    first = solve(np.concatenate([start.factor[:-1], rows]), problem.parameters)
+    mass = problem.parameters.index("payload.load.m")
+    return float(np.clip(abs(first.values[mass]) + 3 * np.linalg.norm(first.root[mass]), 1e-3, most))
+
+
 def _with_noise(problem: Regression) -> Regression:
     """Give the regression a noise covariance: what least squares cannot explain."""
     W = problem.regressor.reshape(-1, problem.regressor.shape[2])
     scale = np.maximum(np.linalg.norm(W, axis=0), 1e-300)
     solution = np.linalg.lstsq(W / scale, problem.effort.reshape(-1), rcond=1e-9)[0]
     residual = (problem.effort.reshape(-1) - (W / scale) @ solution).reshape(problem.effort.shape)
-    covariance = residual.T @ residual / max(len(residual) - 1, 1)
+    covariance = residual.T @ residual / max(len(residual) - W.shape[1] / len(problem.rows), 1)
     floor = 1e-12 * max(float((problem.effort**2).mean()), 1e-12)
     return replace(problem, covariance=covariance + floor * np.eye(len(covariance)))
