@@ -2,6 +2,7 @@
 
 import csv
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -250,8 +251,21 @@ def test_csv_has_units_in_its_headers_and_every_sample_once(tmp_path):
     assert float((tmp_path / "m.csv").read_text().splitlines()[-1].split(",")[0]) == pytest.approx(2.4)
 
 
+@pytest.mark.parametrize(("rate", "samples"), [(333.0, 999), (7.0, 21), (1000 / 3, None), (333.3, None), (2.5, None),
+                                               (1.0, None)])
+def test_a_csv_of_periods_that_do_not_join_is_refused(rate, samples, tmp_path):
+    trajectory = make_fourier(frequency=1.0, periods=3)
+    if samples is None:
+        with pytest.raises(InvalidTrajectory, match=r"a period of 1 s has .* samples at .* Hz, expected a whole number"):
+            trajectory.to_csv(tmp_path / "t.csv", rate)
+        assert not list(tmp_path.iterdir())
+        return
+    trajectory.to_csv(tmp_path / "t.csv", rate)
+    assert len((tmp_path / "t.csv").read_text().splitlines()) == samples + 1
+
+
 @pytest.mark.parametrize("content", ["", "[1, 2]", '{"format": 2}', '{"format": 1, "kind": "spiral"}', "{broken",
-                                     '{"format": 1, "kind": "fourier", "frequency": 1.0}'])
+                                     '{"format": 1, "kind": "fourier", "frequency": 1.0}', "[" * 100_000])
 def test_files_that_hold_no_trajectory_are_refused_by_name(content, tmp_path):
     (tmp_path / "bad.json").write_text(content)
     with pytest.raises(InvalidTrajectory, match=r"bad\.json"):
@@ -307,6 +321,7 @@ def test_missing_files_and_folders_are_reported(tmp_path):
     lambda: sines(coordinates=NAMES, units=UNITS, center=[0, 0, 0], amplitude=[0.1, 0.1, 0.1], frequency=-1.0),
     lambda: ease(make_fourier(), 10.0),
     lambda: ease(make_fourier(), 0.0),
+    lambda: replace(ease(make_fourier(), 0.5), coordinates=("a", "b", "c")),
     lambda: make_moves("cubic"),
     lambda: PointToPoint(coordinates=("a",), units=("m",), waypoints=[[0.0]], moves=[], dwells=[0.0]),
     lambda: PointToPoint(coordinates=("a",), units=("m",), waypoints=[[0.0], [1.0]], moves=[0.0], dwells=[0.0, 0.0]),

@@ -75,11 +75,21 @@ class Trajectory(ABC):
         """Return the sample times of a controller over the motion, (t,). [s]
 
         A periodic motion ends one sample before it repeats, so that runs join without a doubled sample.
+
+        Raises:
+            InvalidTrajectory: The period is not a whole number of samples, so that runs would not join.
         """
         check_positive(rate, "sampling rate", "Hz")
         count = self.duration * rate
-        samples = round(count) if self.period is not None else int(np.floor(count + WHOLE)) + 1
-        return np.arange(samples) / rate
+        if self.period is None:
+            return np.arange(int(np.floor(count + WHOLE)) + 1) / rate
+        samples = self.period * rate
+        if samples < 2 - WHOLE or abs(samples - round(samples)) > max(WHOLE, 1e-12 * samples):
+            raise InvalidTrajectory(
+                f"a period of {self.period:.9g} s has {samples:.9g} samples at {rate:g} Hz, expected a whole number of "
+                "at least 2, so that runs join; choose a rate that fits, or move the frequency (Fourier.on_rate)",
+                samples=samples)
+        return np.arange(round(count)) / rate
 
     def columns(self, coordinates: Iterable[str]) -> list[int]:
         """Return where the coordinates are found here.

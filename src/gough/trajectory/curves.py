@@ -170,6 +170,9 @@ class Eased(Trajectory):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_positive(self.ramp, "ramp", "s")
+        if (self.base.coordinates, self.base.units) != (self.coordinates, self.units):
+            raise InvalidTrajectory(f"{self.coordinates} in {self.units} are eased from {self.base.coordinates} in "
+                                    f"{self.base.units}; expected the same")
         if self.ramp > self.base.duration:
             raise InvalidTrajectory(f"ramp is {self.ramp:g} s, expected at most the duration of the base, "
                                     f"{self.base.duration:g} s", ramp=self.ramp)

@@ -58,7 +58,7 @@ def load_trajectory(path: str | os.PathLike[str], *, robot: str | None = None) -
         trajectory = trajectory_from_dict(content)
     except OSError as error:
         raise InvalidTrajectory(f"cannot read '{path}': {error.strerror}", path=path) from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise InvalidTrajectory(f"'{path}' is not JSON: {error}", path=path) from error
     except GoughError as error:
         raise InvalidTrajectory(f"'{path}': {error}", path=path) from error
