@@ -131,10 +131,11 @@ def experiments(plant: str = "pinocchio", names: Sequence[str] = RUNS) -> Study:
     """Design trajectories and run the virtual Orthoglide along them."""
     model = Model(load_robot("orthoglide"))
     runs = [Run(periods=PERIODS), Run(periods=PERIODS, payload=PAYLOAD)]
-    plan = design(model, frequency=1 / PERIOD, harmonics=HARMONICS, runs=runs, starts=1, seed=0)
+    plan = design(model, frequency=1 / PERIOD, harmonics=HARMONICS, runs=runs, tie_legs=True, starts=1, seed=0)
     paths = {"unloaded": plan.trajectories[0], "loaded": plan.trajectories[1]}
     if {"other", "second"} & set(names):
-        other = design(model, frequency=1 / PERIOD, harmonics=4, starts=1, seed=1, criterion="a").trajectory
+        other = design(model, frequency=1 / PERIOD, harmonics=4, tie_legs=True, starts=1, seed=1,
+                       criterion="a").trajectory
         paths |= {"other": other, "second": other}
     payloads = {"unloaded": None, "loaded": PAYLOAD, "other": PAYLOAD, "second": SECOND}
     band = np.array([BAND[joint.kind] for joint in model.mechanism.joints])

@@ -57,7 +57,8 @@ def truth(model: Model, base: BaseParameters) -> FloatArray:
 
 def excitation(model: Model, criterion: Criterion, seed: int = 0) -> Fourier:
     """Return the trajectory of fifth order that a criterion gives, one start: AH09 starts both from the same."""
-    return design(model, criterion=criterion, harmonics=HARMONICS, frequency=FREQUENCY, starts=1, seed=seed).trajectory
+    return design(model, criterion=criterion, harmonics=HARMONICS, frequency=FREQUENCY, tie_legs=True, starts=1,
+                  seed=seed).trajectory
 
 
 def benchmark(model: Model, speed: float) -> Fourier:

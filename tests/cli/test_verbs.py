@@ -7,9 +7,15 @@ import os
 import signal
 import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
+from typing import get_type_hints
 
 import pytest
+
+from command_line import run
+from documentation import check_keys
+from gough.cli import VERBS
 
 GOUGH = [sys.executable, "-m", "gough"]
 
@@ -57,11 +63,35 @@ def test_check_says_what_can_be_identified(study: tuple[str, Path]) -> None:
     assert robot in gough(folder, "robots").stdout
 
 
+def test_legs_are_tied_only_where_asked(tmp_path: Path) -> None:
+    for words in ((), ("--tie-legs",)):
+        known = as_json(tmp_path, "check", "five_bar", *words)["base_parameters"]["count"]
+        planned = as_json(tmp_path, "design", "five_bar", "--starts", "1", "--iterations", "3", *words)["parameters"]
+        assert planned == known == (13 if words else 17)
+
+
+def test_structures_are_compared_where_asked(study: tuple[str, Path]) -> None:
+    robot, folder = study
+    line = ("identify", robot, "log1.csv", "--validate", "log2.csv", "--structures")
+    output = gough(folder, *line, "--json").stdout
+    check_keys(output, "study", "JSON of gough identify")
+    found = json.loads(output)["structures"]
+    assert found["advised"] in [s["name"] for s in found["friction"]]
+    text = gough(folder, *line, "-o", "choice").stdout
+    assert "Friction structures" in text
+    assert json.loads((folder / "choice" / "estimate.json").read_text())["structures"] == found
+    assert "structures = true" in (folder / "choice" / "study.toml").read_text()
+    gough(folder, "report", "choice")
+    assert "Choice of the model" in (folder / "choice" / "report.html").read_text(encoding="utf-8")
+
+
 def test_identify_predicts_the_other_log(study: tuple[str, Path]) -> None:
     _, folder = study
     facts = as_json(folder, "validate", "result", "log2.csv")
     assert facts["predicts"] == "good"
-    assert "verdict" in facts
+    stored = json.loads((folder / "result" / "estimate.json").read_text())
+    assert facts["rows"] == stored["validation"]["rows"]  # judged as when it was identified
+    assert facts["verdict"] == stored["verdict"]
 
 
 def test_bounds_enclose(study: tuple[str, Path]) -> None:
@@ -116,6 +146,18 @@ output = "again"
     assert (folder / "again.csv").read_bytes() == (folder / "log1.csv").read_bytes()
     first, second = (json.loads((folder / name / "estimate.json").read_text()) for name in ("result", "again"))
     assert first["parameters"] == second["parameters"]
+
+
+def test_help_says_everything_it_was_given() -> None:
+    for name, verb in VERBS.items():
+        shown = " ".join(run(f"gough {name} --help", Path.cwd()).out.replace("│", " ").split())
+        for hint in get_type_hints(verb, include_extras=True).values():
+            for option in getattr(hint, "__metadata__", ()):
+                assert all(word in shown for word in option.help.replace("`", "").split()), f"{name}: {option.help}"
+
+
+def test_the_version_is_told(tmp_path: Path) -> None:
+    assert gough(tmp_path, "--version").stdout == f"gough {version('gough')}\n"
 
 
 @pytest.mark.parametrize(("words", "message", "code"), [

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from importlib.metadata import version
+from typing import Annotated
 
 import typer
 from rich.markup import escape
@@ -19,6 +21,7 @@ INTERRUPTED = 130
 
 app = typer.Typer(
     name="gough", no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False,
+    rich_markup_mode="markdown",  # Rich's own markup would swallow units such as [s]
     help="Find the dynamic model of a parallel robot from actuated positions and motor currents.")
 VERBS: dict[str, Callable[..., None]] = {
     "robots": robots_verb, "check": check_verb, "design": design_verb, "simulate": simulate_verb,
@@ -29,8 +32,15 @@ for name, verb in VERBS.items():
     app.command(name)(verb)
 
 
+def _tell_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"gough {version('gough')}")
+        raise typer.Exit
+
+
 @app.callback()
-def _root() -> None:
+def _root(show_version: Annotated[bool, typer.Option(
+        "--version", callback=_tell_version, is_eager=True, help="Say which version this is.")] = False) -> None:
     """Find the dynamic model of a parallel robot from actuated positions and motor currents."""
 
 

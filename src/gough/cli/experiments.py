@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from gough.cli.common import Force, Json, Robot, print_json, progress, say, status, table
+from gough.cli.common import Force, Json, Robot, TieLegs, print_json, progress, say, status, table
 
 
 class Coordinates(StrEnum):
@@ -57,6 +57,7 @@ def design_verb(
     coordinates: Annotated[Coordinates | None, typer.Option(help="Coordinates of the series.")] = None,
     criterion: Annotated[Criterion, typer.Option(
         help="d: -ln det of the information; cond: condition number; a, e: siblings.")] = Criterion.d,
+    tie_legs: TieLegs = False,
     at_rest: Annotated[bool, typer.Option("--at-rest", help="Start and end each period at rest.")] = False,
     optimise_frequency: Annotated[bool, typer.Option("--optimise-frequency", help="Let the frequency vary.")] = False,
     starts: Annotated[int, typer.Option(help="Optimisations from different random trajectories.")] = 4,
@@ -75,9 +76,10 @@ def design_verb(
 
     with status(f"designing for {robot}", quiet=as_json) as update:
         result = verbs.design(
-            robot=robot, harmonics=harmonics, frequency=frequency, criterion=criterion.value, at_rest=at_rest,
-            coordinates=None if coordinates is None else coordinates.value, optimise_frequency=optimise_frequency,
-            seed=seed, starts=starts, iterations=iterations, output=output, csv=csv, force=force,
+            robot=robot, harmonics=harmonics, frequency=frequency, criterion=criterion.value, tie_legs=tie_legs,
+            at_rest=at_rest, coordinates=None if coordinates is None else coordinates.value,
+            optimise_frequency=optimise_frequency, seed=seed, starts=starts, iterations=iterations, output=output,
+            csv=csv, force=force,
             progress=lambda n, value, worst: update(f"step {n}, criterion {value:.4g}, violation {worst:.1e}"))
     if as_json:
         print_json(result.to_dict())
@@ -116,9 +118,9 @@ def simulate_verb(
         print_json(facts)
         return
     table(f"{facts['robot']}: {facts['seconds']:.2f} s on the {facts['plant']} plant under {facts['controller']}",
-          ["motor", "tracking rms", "tracking max"],
-          [[name, f"{facts['tracking_rms'][name]:.3e}", f"{facts['tracking_max'][name]:.3e}"]
-           for name in facts["tracking_rms"]])
-    say(f"loop error {facts['loop_error']:.1e}, saturated samples {facts['saturated_samples']}")
+          ["motor", "tracking rms", "tracking max", "unit"],
+          [[name, f"{facts['tracking_rms'][name]:.3e}", f"{facts['tracking_max'][name]:.3e}",
+            result.model.mechanism.joint(name).unit] for name in facts["tracking_rms"]])
+    say(f"loop error {facts['loop_error']:.1e} m or rad, saturated samples {facts['saturated_samples']}")
     if output is not None:
         say(f"wrote {output}")

@@ -72,7 +72,7 @@ def identify_verb(
     method: Annotated[MethodChoice, typer.Option(help="Processing; auto chooses by the log.")] = MethodChoice.auto,
     cutoff: Annotated[float | None, typer.Option(help="Low-pass cut-off [Hz]; from the data by default.")] = None,
     decimation: Annotated[int | None, typer.Option(help="Decimation; from the data by default.")] = None,
-    window: Annotated[float | None, typer.Option(help="Left out about reversals [s]; from the data.")] = None,
+    window: Annotated[float | None, typer.Option(help="Leave out so much about reversals [s].")] = None,
     gain: Annotated[list[str] | None, typer.Option(help="Drive gain, motor=value; several times.")] = None,
     output: Annotated[str | None, typer.Option("-o", "--output", help="Folder for the result.")] = None,
     force: Force = False,
@@ -130,9 +130,10 @@ def bounds_verb(
     method: Annotated[BoundsMethod, typer.Option(help="exact: smallest box; gauss-seidel: P03.")] = BoundsMethod.exact,
     outliers: Annotated[int, typer.Option(help="Remove up to so many contradicting equations.")] = 0,
     prior: Annotated[tuple[float, float] | None, typer.Option(help="Bounds of all parameters beforehand.")] = None,
-    threshold: Annotated[float | None, typer.Option(help="Speed below which friction may have any sign.")] = None,
+    threshold: Annotated[float | None, typer.Option(
+        help="Speed below which friction may have any sign [m/s or rad/s].")] = None,
     cutoff: Annotated[float | None, typer.Option(help="Low-pass of positions [Hz]; from the data if absent.")] = None,
-    window: Annotated[float | None, typer.Option(help="Left out about reversals [s]; else 0.3 / cut-off.")] = None,
+    window: Annotated[float | None, typer.Option(help="Leave out so much about reversals [s].")] = None,
     tie_legs: TieLegs = False,
     description: Description = None,
     output: Annotated[str | None, typer.Option("-o", "--output", help="Write the box as JSON.")] = None,
@@ -182,8 +183,10 @@ def payload_verb(
           ["parameter", "value", "std", "unit", "seen?"],
           [[p["name"], f"{p['value']:.5g}", f"{p['std']:.2g}", p["unit"], "yes" if p["observed"] else "not observable"]
            for p in facts["parameters"]])
+    single = {f"payload.load.{p['name']}" for p in facts["parameters"]}  # these the table says
     for text in facts["unobserved_combinations"]:
-        say(f"not seen on this motion: {text}")
+        if text not in single:
+            say(f"not seen on this motion: {text}")
 
 
 def report_verb(

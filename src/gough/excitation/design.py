@@ -88,8 +88,8 @@ class Design:
     def to_dict(self) -> dict[str, Any]:
         """Return what a machine wants to know of the result."""
         return {"criterion": self.criterion, "value": self.value, "condition_number": self.condition_number,
-                "violations": self.violations, "active": list(self.active), "evaluations": self.evaluations,
-                "seconds": self.seconds}
+                "parameters": len(self.base), "violations": self.violations, "active": list(self.active),
+                "evaluations": self.evaluations, "seconds": self.seconds}
 
     def summary(self) -> str:
         """Return plain text."""
@@ -134,7 +134,7 @@ def _on_rate(frequency: float, rate: float) -> float:
 def design(model: Model, *, harmonics: int = 5, frequency: float | None = None, coordinates: By | None = None,
            criterion: Criterion = "d", at_rest: bool = False, optimise_frequency: bool = False,
            runs: Sequence[Run] | None = None, limits: Mapping[str, Limits] | None = None,
-           singularity: float | None = SINGULARITY, base: BaseParameters | None = None,
+           singularity: float | None = SINGULARITY, tie_legs: bool = False, base: BaseParameters | None = None,
            parameters: ArrayLike | None = None, covariance: ArrayLike | None = None, scale: ArrayLike | None = None,
            samples: int | None = None, starts: int = 4, seed: int = 0, iterations: int = 300,
            tolerance: float = 0.002, progress: Progress | None = None) -> Design:
@@ -159,8 +159,8 @@ def design(model: Model, *, harmonics: int = 5, frequency: float | None = None, 
         limits: By coordinate, `platform.translation` or `platform.rotation`, replacing those of the robot file where
             given.
         singularity: Smallest |det dq_act/dx| relative to home, and inverse of the largest; None to ignore.
-        base: Parameters to be identified; by default the base parameters of the experiment, legs tied where the robot
-            file says so.
+        tie_legs: Take what the robot file ties as equal across legs.
+        base: Parameters to be identified; by default the base parameters of the experiment.
         parameters: Standard parameters for the efforts, (p,); a priori by default.
         covariance: Of the motor efforts, (a, a); from the robot's noise by default.
         scale: Units in which to measure the base parameters, (b,), for cond, a and e; SI by default.
@@ -191,7 +191,7 @@ def design(model: Model, *, harmonics: int = 5, frequency: float | None = None, 
     _check_bounded(model, bounds, by)
     payloads = tuple(dict.fromkeys(run.payload for run in wanted if run.payload is not None))
     if base is None:
-        base = base_parameters(model, tie_legs=bool(model.mechanism.ties), payloads=payloads)
+        base = base_parameters(model, tie_legs=tie_legs, payloads=payloads)
     values = model.standard_values() if parameters is None else np.asarray(parameters, dtype=float)
     check_shape(values, (len(model.mechanism.standard),), "standard parameters")
     check_finite(values, "standard parameters")

@@ -196,7 +196,8 @@ def identify(model: Model, recordings: Sequence[Recording], *, loaded: Sequence[
     result = estimates["gm" if estimator == "all" else estimator]
     tell(0.9)
     return _result(model, estimator, result, base, tie_legs, estimates, experiment, validation, history, notes + moved,
-                   settings=_settings(recordings, loaded, held_out, estimator, essential, tie_legs, known, name),
+                   settings=_settings(recordings, loaded, held_out, estimator, essential, tie_legs, known, name,
+                                      processing, experiment.window),
                    possible=possible, choice=choice)
 
 
@@ -316,7 +317,8 @@ def _with_gains(model: Model, recordings: Sequence[Recording], loaded: Sequence[
             notes = (*notes, f"feasible was not possible: {error}")
     return _result(model, "tls" if estimator == "tls" else "gain_ml", result, base, tie_legs, estimates, experiment,
                    validation, history, notes,
-                   settings=_settings(recordings, loaded, held_out, estimator, essential, tie_legs, known, name),
+                   settings=_settings(recordings, loaded, held_out, estimator, essential, tie_legs, known, name,
+                                      processing, experiment.window),
                    known=given, possible=possible, choice=choice)
 
 
@@ -432,10 +434,12 @@ def _moved(full: Estimate, reduced: Estimate) -> tuple[str, ...]:
 
 def _settings(recordings: Sequence[Recording], loaded: Sequence[Recording], held_out: Sequence[Recording],
               estimator: str, essential: bool, tie_legs: bool, known: Mapping[str, float] | None,
-              payload: str | None) -> dict[str, Any]:
+              payload: str | None, processing: Processing | None, window: float) -> dict[str, Any]:
+    used = Processing() if processing is None else processing
     return {"recordings": [r.source for r in recordings], "loaded": [r.source for r in loaded],
             "validate": [r.source for r in held_out], "estimator": estimator, "essential": essential,
-            "tie_legs": tie_legs, "payload": payload, "known": dict(known or {})}
+            "tie_legs": tie_legs, "payload": payload, "known": dict(known or {}), "method": used.method,
+            "cutoff": used.cutoff, "decimation": used.decimation, "window": window}
 
 
 def _result(model: Model, estimator: str, estimate: Estimate, base: BaseParameters, tied: bool,

@@ -69,7 +69,7 @@ def plan(robot: str) -> Plan:
     plans = {
         "palida": lambda: Plan(
             robot="palida", story="a hexapod with direct drives, as in Abdellatif & Heimann (2009)",
-            steps=(*_common(plant), ("identify", {**identify, "estimator": "all", "tie_legs": True}),
+            steps=(*_common(plant, tie_legs=True), ("identify", {**identify, "estimator": "all", "tie_legs": True}),
                    ("bounds", {"logs": ["identification.csv"], "error_bound": 25.0, "tie_legs": True,
                                "output": "bounds.json"}), *_finish())),
         "five_bar": lambda: Plan(

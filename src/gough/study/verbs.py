@@ -53,16 +53,17 @@ def check(*, robot: str, tie_legs: bool = False) -> Check:
 
 def design(*, robot: str, harmonics: int = 5, frequency: float | None = None,
            coordinates: Literal["task", "actuated"] | None = None, criterion: Literal["d", "cond", "a", "e"] = "d",
-           at_rest: bool = False, optimise_frequency: bool = False, seed: int = 0, starts: int = 4,
-           iterations: int = 300, output: str | None = None, csv: str | None = None, force: bool = False,
-           progress: Callable[[int, float, float], None] | None = None) -> Design:
+           tie_legs: bool = False, at_rest: bool = False, optimise_frequency: bool = False, seed: int = 0,
+           starts: int = 4, iterations: int = 300, output: str | None = None, csv: str | None = None,
+           force: bool = False, progress: Callable[[int, float, float], None] | None = None) -> Design:
     """Design an excitation trajectory; write it as JSON and, if asked, sampled for a controller as CSV, motors too."""
     for path in (output, csv):
         free_file(path, force)
     model = Model(load_robot(robot))
     result = design_trajectory(model, harmonics=harmonics, frequency=frequency, coordinates=coordinates,
-                               criterion=criterion, at_rest=at_rest, optimise_frequency=optimise_frequency, seed=seed,
-                               starts=starts, iterations=iterations, progress=progress)
+                               criterion=criterion, tie_legs=tie_legs, at_rest=at_rest,
+                               optimise_frequency=optimise_frequency, seed=seed, starts=starts, iterations=iterations,
+                               progress=progress)
     if output is not None:
         result.trajectory.save(output)
     if csv is not None:
@@ -149,11 +150,15 @@ def _seen_from(folder: Path, paths: Sequence[str]) -> list[str]:
 
 
 def validate(*, folder: str, logs: Sequence[str], description: str | None = None) -> Validation:
-    """Judge a result on other logs."""
+    """Judge a result on other logs, processed as those it was found from."""
     model, result = load_result(folder)
     recordings = read_logs(logs, description, model)
     gains = {name: v["value"] for name, v in result.drive_gains.items()}
-    experiment = prepare(model, recordings, result.base, gains=gains or None)
+    asked = result.settings
+    processing = Processing(method=asked.get("method", "auto"), cutoff=asked.get("cutoff"),
+                            decimation=asked.get("decimation"))
+    experiment = prepare(model, recordings, result.base, processing=processing, gains=gains or None,
+                         window=asked.get("window"))
     return validate_estimate(result.estimate, experiment.parts, source=", ".join(r.source for r in recordings))
 
 
