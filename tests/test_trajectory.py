@@ -256,7 +256,7 @@ def test_csv_has_units_in_its_headers_and_every_sample_once(tmp_path):
 def test_a_csv_of_periods_that_do_not_join_is_refused(rate, samples, tmp_path):
     trajectory = make_fourier(frequency=1.0, periods=3)
     if samples is None:
-        with pytest.raises(InvalidTrajectory, match=r"a period of 1 s has .* samples at .* Hz, expected a whole number"):
+        with pytest.raises(InvalidTrajectory, match=r"a period of 1 s has .* samples .* expected a whole number"):
             trajectory.to_csv(tmp_path / "t.csv", rate)
         assert not list(tmp_path.iterdir())
         return
