@@ -45,6 +45,24 @@ def test_a_clock_that_speeds_up_drifts() -> None:
     assert found.numbers["largest"] == pytest.approx(2e-3 * 10 / 4 * 2 / 3, rel=0.01)
 
 
+@pytest.mark.parametrize(("hold", "found"), [(1, True), (10, True), (100, False)])
+def test_an_effort_that_stands_still_for_a_part_of_the_log_is_found(hold: int, found: bool) -> None:
+    """Each value may be held for some samples, as by a slower drive; standing still must then last longer."""
+    held = np.repeat(WAVE[::hold], hold)
+    stuck = held.copy()
+    stuck[3000:3800] = stuck[3000]
+
+    def dead(position: np.ndarray, effort: np.ndarray) -> list[tuple[str, float]]:
+        log = Recording(joints=("a",), time=TIME, position=position[:, None], position_units=("m",),
+                        effort=effort[:, None])
+        return [(f.channel, f.numbers["sample"]) for f in inspect(log) if f.kind == "dead"]
+
+    assert dead(WAVE, stuck) == ([("a.effort", 3000)] if found else [])
+    assert dead(WAVE, held) == []
+    assert dead(stuck, held) == []  # a joint may stand still, alone or with the whole robot
+    assert dead(stuck, stuck) == []
+
+
 def test_a_dead_channel_is_found() -> None:
     (found,) = inspect_channel(np.full(100, 3.0), "a.current", "A")
     assert found.kind == "dead"

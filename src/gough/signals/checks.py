@@ -13,6 +13,7 @@ from gough.signals.recording import Channels, Recording
 JITTER = 0.01  # of a sampling step; below this stamps count as even
 GAP = 1.5  # sampling steps; a longer one means that samples are missing
 BRIDGE = 10.5  # sampling steps; what would be interpolated over a longer one is no data
+STUCK = 20  # samples, and times as long as usual, that a channel may keep its value while the robot moves
 SATURATED_RUN = 5  # samples in a row at the extreme
 SATURATED_RATIO = 3.0  # how much more often the extreme is taken than the values next to it
 
@@ -20,7 +21,7 @@ SATURATED_RATIO = 3.0  # how much more often the extreme is taken than the value
 def inspect(recording: Recording) -> tuple[Finding, ...]:
     """Return what is worth knowing about the samples, channel by channel."""
     found = list(inspect_clock(recording.time, "time"))
-    moving = moving_samples(recording.position)
+    moving = moving_joints(recording.position)
     for kind, channels in recording.groups():
         found += inspect_group(kind, channels, moving)
     return tuple(found)
@@ -32,11 +33,16 @@ def inspect_group(kind: str, channels: Channels, moving: NDArray[np.bool_]) -> l
     Args:
         kind: One of `recording.KINDS`.
         channels: The columns.
-        moving: Samples where the robot moves, (t,).
+        moving: Samples where each actuated joint moves, (t, a).
     """
-    use = moving if kind in ("position", "velocity", "effort", "current") else np.zeros_like(moving)
-    return [finding for j, name in enumerate(channels.names)
-            for finding in inspect_channel(channels.values[:, j], f"{name}.{kind}", channels.units[j], use)]
+    driven = kind in ("position", "velocity", "effort", "current")
+    use = moving.any(axis=1) if driven else np.zeros(len(moving), bool)
+    found: list[Finding] = []
+    for j, (values, name, unit) in enumerate(zip(channels.values.T, channels.names, channels.units)):
+        found += inspect_channel(values, f"{name}.{kind}", unit, use)
+        if kind in ("effort", "current"):
+            found += inspect_stretches(values, f"{name}.{kind}", unit, moving[:, j])
+    return found
 
 
 def inspect_clock(time: FloatArray, channel: str) -> tuple[Finding, ...]:
@@ -111,6 +117,24 @@ def inspect_channel(values: FloatArray, channel: str, unit: str, moving: NDArray
     return tuple(found)
 
 
+def inspect_stretches(values: FloatArray, channel: str, unit: str, moving: NDArray[np.bool_]) -> list[Finding]:
+    """Return whether an effort is dead for a part of the log: the same value between its extremes for long.
+
+    A command may stand still with its joint, so only samples where this joint moves count. Long is twenty of them, and
+    twenty times as long as a value usually lasts (commands that are held, coarse converters).
+    """
+    starts = np.concatenate([[0], np.flatnonzero(np.diff(values)) + 1])
+    lengths = np.add.reduceat(moving.astype(int), starts)
+    longest = int(np.argmax(lengths))
+    run, first = int(lengths[longest]), int(starts[longest])
+    usual = (int(lengths.sum()) - run) / max(1, len(lengths) - 1)
+    if run < max(STUCK, STUCK * usual) or values[first] in (values.min(), values.max()):
+        return []
+    return [Finding(kind="dead", channel=channel, numbers={"value": values[first], "samples": run, "sample": first},
+                    message=f"stands at {values[first]:.6g} {unit} for {run} samples from sample {first} on while its "
+                            "joint moves; if it was not measured there, cut these samples out")]
+
+
 def quantisation_step(values: FloatArray) -> float | None:
     """Return the spacing of the values a channel takes, or None if they look continuous.
 
@@ -170,6 +194,11 @@ def check_even(recording: Recording, first: int = 0) -> float:
             f"{worst:.1%} from the mean {1e3 / rate:.4g} ms; put the samples on an even clock first (resample_evenly)",
             source=recording.source, sample=first + where, deviation=worst)
     return rate
+
+
+def moving_joints(position: FloatArray) -> NDArray[np.bool_]:
+    """Tell the samples near which each actuated position changes, (t, a)."""
+    return np.stack([moving_samples(column[:, None]) for column in position.T], axis=1)
 
 
 def moving_samples(position: FloatArray, reach: int = 2) -> NDArray[np.bool_]:

@@ -11,7 +11,7 @@ import numpy as np
 
 from gough.arrays import FloatArray
 from gough.errors import InvalidInput, InvalidRecording, nearest
-from gough.signals.checks import check_gaps, inspect, inspect_clock, inspect_group, moving_samples
+from gough.signals.checks import check_gaps, inspect, inspect_clock, inspect_group, moving_joints
 from gough.signals.containers import array_table, open_npz, parquet_blocks, read_mat
 from gough.signals.description import Description, Group, TimeBase, describe_headers, load_description
 from gough.signals.finding import Finding
@@ -302,7 +302,7 @@ def _read_folder(path: Path, description: Description) -> Recording:
         quality += inspect_clock(stamps, table.source)
         quality += _clock_difference(stamps, own, table.source, home.source)
     values = {}
-    moving = moving_samples(_values(home, position, len(own)))
+    moving = moving_joints(_values(home, position, len(own)))
     for group in description.groups:
         clock = clocks[group.kind]
         raw = _values(tables[str(group.file)], group, len(clock))
