@@ -36,7 +36,7 @@ def inspect_group(kind: str, channels: Channels, moving: NDArray[np.bool_]) -> l
         moving: Samples where each actuated joint moves, (t, a).
     """
     driven = kind in ("position", "velocity", "effort", "current")
-    use = moving.any(axis=1) if driven else np.zeros(len(moving), bool)
+    use: NDArray[np.bool_] = np.asarray(moving.any(axis=1)) & driven
     found: list[Finding] = []
     for j, (values, name, unit) in enumerate(zip(channels.values.T, channels.names, channels.units)):
         found += inspect_channel(values, f"{name}.{kind}", unit, use)
