@@ -69,8 +69,9 @@ class Regression:
             check_shape(self.group, (t,), "group")
         if self.replicates is not None:
             check_shape(self.replicates, (None, t, r), "replicates")
-        check_finite(self.regressor, "regressor")
-        check_finite(self.effort, "effort")
+        for name in ("regressor", "effort", "covariance", "time", "replicates"):
+            if getattr(self, name) is not None:
+                check_finite(getattr(self, name), name)
 
     def __len__(self) -> int:
         return len(self.effort)
@@ -190,10 +191,8 @@ def condense(blocks: Iterable[Regression], *, joint: bool = False) -> Condensed:
     moments: dict[int, FloatArray] = {}
     samples = 0
     for block in blocks:
-        if first is None:
-            first = block
-        elif block.parameters != first.parameters or block.rows != first.rows:
-            raise InvalidInput("blocks of different problems cannot be condensed together: rows or parameters differ")
+        first = block if first is None else first
+        _check_alike(first, block)
         t, r, p = block.regressor.shape
         samples += t
         stacked = np.concatenate([block.regressor, block.effort[:, :, None]], axis=2)  # (t, r, p + 1)
@@ -217,6 +216,17 @@ def condense(blocks: Iterable[Regression], *, joint: bool = False) -> Condensed:
     )
 
 
+def _check_alike(first: Regression, other: Regression) -> None:
+    """Raise `InvalidInput` unless rows, parameters and the units of both are the same."""
+    for name, what in (("rows", "rows"), ("parameters", "parameters"), ("row_units", "units of the rows"),
+                       ("units", "units of the parameters")):
+        one, two = getattr(first, name), getattr(other, name)
+        if one != two:
+            differ = sorted(set(one) ^ set(two))
+            raise InvalidInput(f"recordings of different robots or parameter sets cannot be joined: the {what} differ"
+                               + (f" ({', '.join(differ[:4])}{', ...' if len(differ) > 4 else ''})" if differ else ""))
+
+
 def concatenate(parts: Sequence[Regression]) -> Regression:
     """Join regressions of the same rows and parameters, e.g. several recordings, each a group of its own.
 
@@ -226,8 +236,7 @@ def concatenate(parts: Sequence[Regression]) -> Regression:
         raise InvalidInput("nothing to join")
     first = parts[0]
     for part in parts[1:]:
-        if part.parameters != first.parameters or part.rows != first.rows:
-            raise InvalidInput("recordings of different robots or parameter sets cannot be joined")
+        _check_alike(first, part)
     groups, offset = [], 0
     for part in parts:
         labels = np.zeros(len(part), np.int64) if part.group is None else np.unique(part.group, return_inverse=True)[1]

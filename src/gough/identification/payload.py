@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gough.arrays import FloatArray
+from gough.blas import one_blas_thread
 from gough.engine import Model
 from gough.errors import InvalidInput
 from gough.estimation.estimate import Estimate
@@ -61,6 +62,7 @@ class PayloadResult:
             "unobserved_combinations": list(self.observability.texts()), "notes": list(e.notes)}
 
 
+@one_blas_thread
 def payload(model: Model, recordings: Sequence[Recording], *, values: ArrayLike | None = None,
             mass: float | None = None, reach: float | None = None, processing: Processing | None = None,
             gains: Mapping[str, float] | None = None, window: float = 0.02) -> PayloadResult:
@@ -86,12 +88,10 @@ def payload(model: Model, recordings: Sequence[Recording], *, values: ArrayLike 
     for name, value, unit in (("mass", mass, "kg"), ("reach", reach, "m")):
         if value is not None and not (np.isfinite(value) and value > 0):
             raise InvalidInput(f"the largest {name} of a load is {value} {unit}, expected a positive number")
+    done = [process(model, recording, processing) for recording in recordings]
     factors = drive_gains(model, gains) if any(needs_gains(r) for r in recordings) else {}
     vector = np.array([factors.get(name, 1.0) for name in model.mechanism.actuated])
-    parts = []
-    for recording in recordings:
-        processed = process(model, recording, processing).with_gains(vector)
-        parts.append(_load_regression(model, processed, values, window))
+    parts = [_load_regression(model, processed.with_gains(vector), values, window) for processed in done]
     problem = parts[0] if len(parts) == 1 else concatenate(parts)
     problem = _with_noise(problem)
     size = model.loops.length if reach is None else reach
