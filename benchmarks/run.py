@@ -9,7 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-ALL = ("engine", "kernel", "streaming", "design", "simulation", "estimation", "bounds", "controller")
+ALL = ("engine", "kernel", "streaming", "design", "simulation", "estimation", "serial", "bounds", "controller")
 
 
 def main() -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from gough.arrays import FloatArray, IntArray, check_finite, check_shape, frozen
+from gough.blas import one_blas_thread
 from gough.errors import InvalidInput, nearest
 
 
@@ -173,6 +174,7 @@ def _triangle(matrix: FloatArray) -> FloatArray:
     return np.asarray(np.linalg.qr(matrix, mode="r"))
 
 
+@one_blas_thread
 def condense(blocks: Iterable[Regression], *, joint: bool = False) -> Condensed:
     """Reduce a stream of regressions to triangular factors, in memory that does not grow with the stream.
 

@@ -11,7 +11,7 @@ SOURCE = Path(__file__).parents[2] / "src" / "gough"
 
 # Each room and the row it stands in; a room may import rows below it and itself.
 ROWS = [
-    {"errors", "units", "arrays", "files"},
+    {"errors", "units", "arrays", "files", "blas"},
     {"parameters", "motion", "regression", "trajectory"},
     {"mechanism", "signals"},
     {"engine"},

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gough.arrays import FloatArray, check_shape
+from gough.blas import one_blas_thread
 from gough.engine.loops import By
 from gough.engine.model import Model
 from gough.errors import NotConverged
@@ -69,6 +70,7 @@ def random_motion(model: Model, samples: int, seed: int = 0, reach: float = 0.6)
                   closure_residual=chain.residual(q))
 
 
+@one_blas_thread
 def base_parameters(model: Model, *, parameters: Sequence[str] | None = None, tie_legs: bool = False,
                     payloads: Sequence[str] = (), seed: int = 0) -> BaseParameters:
     """Find the base parameters of a robot, or of an experiment with and without payloads.

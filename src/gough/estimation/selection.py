@@ -10,6 +10,7 @@ import numpy as np
 from scipy import stats
 
 from gough.arrays import FloatArray, frozen
+from gough.blas import one_blas_thread
 from gough.errors import InvalidInput, NotIdentifiable
 from gough.estimation.current_model import effort_statistics
 from gough.estimation.estimate import GAIN, Estimate, text_table
@@ -94,6 +95,7 @@ class Elimination:
         return text_table(header, lines) + f"\n\n{end}{advice}"
 
 
+@one_blas_thread
 def essential_parameters(
     problem: Problem | GainProblem, estimator: Estimator, ratio: float = 10.0, *,
     held_out: Problem | GainProblem | None = None, keep: Sequence[str] = ()

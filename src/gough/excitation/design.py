@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gough.arrays import FloatArray, check_finite, check_shape
+from gough.blas import one_blas_thread
 from gough.engine.base import base_parameters
 from gough.engine.loops import By
 from gough.engine.model import Model, column_names
@@ -131,6 +132,7 @@ def _on_rate(frequency: float, rate: float) -> float:
     return rate / max(round(rate / frequency), 1)
 
 
+@one_blas_thread
 def design(model: Model, *, harmonics: int = 5, frequency: float | None = None, coordinates: By | None = None,
            criterion: Criterion = "d", at_rest: bool = False, optimise_frequency: bool = False,
            runs: Sequence[Run] | None = None, limits: Mapping[str, Limits] | None = None,

@@ -8,6 +8,7 @@ from typing import Literal
 import numpy as np
 
 from gough.arrays import FloatArray, IntArray
+from gough.blas import one_blas_thread
 from gough.engine import Model, base_parameters
 from gough.errors import InvalidInput, nearest
 from gough.estimation.bounds import BoundedProblem, ExactBox, GaussSeidel
@@ -23,6 +24,7 @@ MOST_EQUATIONS = 20000  # equations used: every k-th sample beyond that
 SMEAR = 0.3  # half width of a jump after the low-pass, times its cut-off
 
 
+@one_blas_thread
 def bounds(model: Model, recordings: Sequence[Recording], *, error_bound: float,
            method: Literal["gauss-seidel", "exact"] = "exact", outliers: int = 0,
            prior: tuple[float, float] | Mapping[str, tuple[float, float]] | None = None, tie_legs: bool = False,

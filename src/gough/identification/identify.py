@@ -9,6 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from gough.arrays import FloatArray
+from gough.blas import one_blas_thread
 from gough.engine import Model, base_parameters
 from gough.errors import GoughError, InvalidInput, InvalidRecording, NotIdentifiable, nearest
 from gough.estimation.estimate import GAIN, Estimate
@@ -62,6 +63,7 @@ class Experiment:
     gains: Mapping[str, float]
 
 
+@one_blas_thread
 def prepare(model: Model, recordings: Sequence[Recording], base: BaseParameters, *,
             processing: Processing | None = None, gains: Mapping[str, float] | None = None,
             window: float | None = None) -> Experiment:
@@ -140,6 +142,7 @@ def _kept(model: Model, processed: Processed, part: Regression, window: float) -
     return part.take(np.flatnonzero(keep))
 
 
+@one_blas_thread
 def identify(model: Model, recordings: Sequence[Recording], *, loaded: Sequence[Recording] = (),
              payload: str | None = None, known: Mapping[str, float] | None = None, estimator: EstimatorName = "gm",
              held_out: Sequence[Recording] = (), essential: bool = False, ratio: float = 10.0, tie_legs: bool = False,

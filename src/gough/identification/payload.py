@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gough.arrays import FloatArray
+from gough.blas import one_blas_thread
 from gough.engine import Model
 from gough.errors import InvalidInput
 from gough.estimation.estimate import Estimate
@@ -61,6 +62,7 @@ class PayloadResult:
             "unobserved_combinations": list(self.observability.texts()), "notes": list(e.notes)}
 
 
+@one_blas_thread
 def payload(model: Model, recordings: Sequence[Recording], *, values: ArrayLike | None = None,
             mass: float | None = None, reach: float | None = None, processing: Processing | None = None,
             gains: Mapping[str, float] | None = None, window: float = 0.02) -> PayloadResult:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from gough.arrays import FloatArray
+from gough.blas import one_blas_thread
 from gough.engine import Model
 from gough.errors import InvalidRecording
 from gough.parameters import BaseParameters
@@ -61,6 +62,7 @@ def regression_blocks(model: Model, source: Recording | RecordingSource, paramet
     return stream
 
 
+@one_blas_thread
 def condense_log(model: Model, sources: Iterable[Recording | RecordingSource],
                  parameters: BaseParameters | Sequence[str], settings: Processing | None = None, *,
                  decimate: bool = True, joint: bool = False,

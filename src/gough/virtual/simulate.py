@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gough.arrays import FloatArray, check_finite, check_shape
+from gough.blas import one_blas_thread
 from gough.engine.model import Model
 from gough.errors import InvalidInput, SimulationFailed, nearest
 from gough.mechanism.types import Mechanism
@@ -37,6 +38,7 @@ STEPS = 12e3  # integrator steps in a second beyond which the default dead band 
 TRUSTED = 1e-6  # check value of the closures beyond which the robot is as good as singular
 
 
+@one_blas_thread
 def simulate(model: Model | Mechanism, trajectory: Trajectory, *, controller: Controller | str = "ctc",
              plant: PlantFactory | str = "gough", payload: str | Sequence[str | None] | None = None,
              values: ArrayLike | Mapping[str, float] | None = None, gains: ArrayLike | None = None,

@@ -1,0 +1,27 @@
+"""One BLAS thread for work on many small matrices.
+
+Gough spreads samples over the cores itself. BLAS threads on top of that gain nothing on matrices of this size, and on a
+busy machine they wait for each other: the triangular factors of a log then took seventy times as long.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import ParamSpec, TypeVar
+
+from threadpoolctl import threadpool_limits
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def one_blas_thread(function: Callable[P, T]) -> Callable[P, T]:
+    """Make a function run with one BLAS thread; the caller's setting is restored after."""
+
+    @wraps(function)
+    def run(*args: P.args, **kwargs: P.kwargs) -> T:
+        with threadpool_limits(limits=1, user_api="blas"):
+            return function(*args, **kwargs)
+
+    return run
