@@ -63,11 +63,17 @@ def bounded_problem(model: Model, recordings: Sequence[Recording], base: BasePar
                     prior: tuple[float, float] | Mapping[str, tuple[float, float]] | None = None,
                     processing: Processing | None = None, gains: Mapping[str, float] | None = None,
                     threshold: float | None = None, window: float | None = None) -> BoundedProblem:
-    """State the bounded-error problem of some logs; samples are neither averaged into nor filtered from the efforts."""
+    """State the bounded-error problem of some logs.
+
+    Efforts of a periodic log are averaged over its periods, as the motion is: errors within the bound stay within it.
+    Those of other logs count sample by sample. Neither are filtered or decimated, which could carry the error of one
+    sample into others. Where more motors than degrees of freedom share a row, row m can be off by
+    error_bound sum_a |E_am|, E the closure map of the motors.
+    """
     factors = drive_gains(model, gains) if any(needs_gains(r) for r in recordings) else {}
     vector = np.array([factors.get(name, 1.0) for name in model.mechanism.actuated])
     chosen = Processing() if processing is None else processing
-    lower, upper, effort = [], [], []
+    lower, upper, effort, reach = [], [], [], []
     for recording in recordings:
         processed = process(model, recording, chosen).with_gains(vector)
         part = regression(model, processed, base, decimate=False)
@@ -78,12 +84,20 @@ def bounded_problem(model: Model, recordings: Sequence[Recording], base: BasePar
         lower.append(low[keep])
         upper.append(high[keep])
         effort.append(part.effort[keep])
+        reach.append(error_bound * _levers(model, processed.motion.q[keep]))
     given = default_prior(model, base) if prior is None else _named(prior, base)
     return BoundedProblem(
         regressor_lower=np.concatenate(lower), regressor_upper=np.concatenate(upper), effort=np.concatenate(effort),
-        error_bound=np.asarray(float(error_bound)), prior_lower=np.array([given[n][0] for n in base.names]),
+        error_bound=np.concatenate(reach), prior_lower=np.array([given[n][0] for n in base.names]),
         prior_upper=np.array([given[n][1] for n in base.names]), parameters=base.names, units=base.units,
         rows=model.rows, row_units=model.row_units)
+
+
+def _levers(model: Model, q: FloatArray) -> FloatArray:
+    """Return the error of each row when every motor is off by one, at worst, (t, r)."""
+    if not model.loops.redundant:
+        return np.ones((len(q), len(model.rows)))
+    return np.asarray(np.abs(model.kinematics.closure_map(q)[:, list(model.actuated)]).sum(axis=1))
 
 
 def _sure_samples(model: Model, processed: Processed, window: float | None) -> IntArray:
