@@ -185,10 +185,13 @@ def design(model: Model, *, harmonics: int = 5, frequency: float | None = None, 
                            f"{' or '.join(model.loops.partitions)}")
     if criterion not in CRITERIA:
         raise InvalidInput(f"criterion is '{criterion}', expected one of {', '.join(CRITERIA)}")
-    for name, number in (("harmonics", harmonics), ("starts", starts), ("iterations", iterations)):
-        if number < 1:
-            raise InvalidInput(f"{name} is {number}, expected at least 1")
+    if frequency is not None and not (np.isfinite(frequency) and frequency > 0):
+        raise InvalidInput(f"frequency is {frequency} Hz, expected a positive number")
+    if seed < 0:
+        raise InvalidInput(f"the seed is {seed}, expected a whole number of at least zero")
     wanted = tuple(runs) if runs else (Run(),)
+    _check_numbers(wanted, {"harmonics": harmonics, "starts": starts, "iterations": iterations,
+                            "samples": 1 if samples is None else samples}, frequency, tolerance, seed)
     bounds = collect_limits(model, limits, singularity=singularity)
     _check_bounded(model, bounds, by)
     payloads = tuple(dict.fromkeys(run.payload for run in wanted if run.payload is not None))
@@ -199,13 +202,18 @@ def design(model: Model, *, harmonics: int = 5, frequency: float | None = None, 
     check_finite(values, "standard parameters")
     noise = effort_covariance(model) if covariance is None else np.asarray(covariance, dtype=float)
     check_shape(noise, (len(model.actuated), len(model.actuated)), "effort covariance")
+    if not (np.isfinite(noise).all() and np.allclose(noise, noise.T) and np.linalg.eigvalsh(noise)[0] > 0):
+        raise InvalidInput(f"the effort covariance is {noise.tolist()}, expected a symmetric positive definite matrix")
     units = np.ones(len(base)) if scale is None else np.asarray(scale, dtype=float)
     check_shape(units, (len(base),), "parameter scale")
+    if not (np.isfinite(units) & (units > 0)).all():
+        raise InvalidInput(f"the parameter scale is {units.tolist()}, expected numbers above zero")
     rate = model.mechanism.noise.rate
-    usual = frequency or usual_frequency(model, harmonics, limits)
+    usual = usual_frequency(model, harmonics, limits) if frequency is None else frequency
     parts = []
     for run in wanted:
-        h, f = run.harmonics or harmonics, _on_rate(run.frequency or usual, rate)
+        h = harmonics if run.harmonics is None else run.harmonics
+        f = _on_rate(usual if run.frequency is None else run.frequency, rate)
         grid = samples or GRID * h
         parts.append(Part(harmonics=h, frequency=f, payload=run.payload, weight=run.periods * rate / f / grid,
                           samples=grid, at_rest=at_rest, free_frequency=optimise_frequency))
@@ -216,6 +224,23 @@ def design(model: Model, *, harmonics: int = 5, frequency: float | None = None, 
     found = solve_and_verify(problem, random_starts(problem, starts, seed),
                              InteriorPoint(iterations=iterations, tolerance=tolerance), rate, progress)
     return _report(model, problem, found, wanted, base, noise, units, time.perf_counter() - began)
+
+
+def _check_numbers(runs: Sequence[Run], counts: Mapping[str, int], frequency: float | None, tolerance: float,
+                   seed: int) -> None:
+    """Raise for numbers no design can have."""
+    several = [("harmonics of a run", run.harmonics) for run in runs] + [("periods of a run", run.periods)
+                                                                         for run in runs]
+    for name, number in (*counts.items(), *several):
+        if number is not None and not (number >= 1 and number == int(number)):
+            raise InvalidInput(f"{name} is {number}, expected a whole number of at least 1")
+    rates = [("frequency", frequency), *(("frequency of a run", run.frequency) for run in runs),
+             ("tolerance", tolerance)]
+    for name, value in rates:
+        if value is not None and not (np.isfinite(value) and value > 0):
+            raise InvalidInput(f"{name} is {value}, expected a number above 0")
+    if seed < 0 or seed != int(seed):
+        raise InvalidInput(f"seed is {seed}, expected a whole number of at least 0")
 
 
 def _report(model: Model, problem: Problem, found: Verified, runs: tuple[Run, ...], base: BaseParameters,

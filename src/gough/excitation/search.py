@@ -128,14 +128,15 @@ def random_starts(problem: Problem, count: int, seed: int) -> list[Point]:
         raise _no_room(problem, rest)
     found: list[Point] = []
     for k in range(5 * count + 1):
-        point = _grow(problem, problem.random_direction(rng), rest)
+        direction = problem.random_direction(rng)
+        point = _grow(problem, direction, rest)
         if k == 0:  # only fixes the width of the smoothed sign, which the others then share
             problem.fix_bands(point)
             continue
         if np.isfinite(point.objective) and np.abs(point.variables).max() > ROOM:
             found.append(point)
     if not found:
-        raise _no_start(problem, rest, point)
+        raise _no_start(problem, rest, point, direction)
     return sorted(found, key=lambda point: point.objective)[:count]
 
 
@@ -151,12 +152,16 @@ def _grow(problem: Problem, direction: FloatArray, rest: Point) -> Point:
     return point
 
 
-def _no_start(problem: Problem, rest: Point, grown: Point) -> InfeasibleDesign | NotIdentifiable:
+def _no_start(problem: Problem, rest: Point, grown: Point, direction: FloatArray
+              ) -> InfeasibleDesign | NotIdentifiable:
     """Explain why no random trajectory is of use, from one that was grown as far as it goes."""
     name, count = problem.model.mechanism.name, len(problem.base)
+    stuck = bool(np.abs(grown.variables).max() <= ROOM)
+    if stuck:  # which limit would the smallest trajectory exceed most?
+        grown = problem.evaluate(2 * ROOM / np.abs(direction).max() * direction, rest) or grown
     used = np.abs(grown.constraints - rest.constraints).reshape(-1, len(problem.limits)).max(axis=0)
     limit = problem.limits[int(np.argmax(used))]
-    if np.abs(grown.variables).max() <= ROOM:
+    if stuck:
         return InfeasibleDesign(f"the limits of '{name}' leave no room to move: the {limit} stops every trajectory; "
                                 "relax this limit or lower the frequency", limit=str(limit))
     return NotIdentifiable(
