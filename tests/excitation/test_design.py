@@ -259,14 +259,15 @@ def test_impossible_limits_are_named() -> None:
 @pytest.mark.parametrize("quantity", ["velocity", "acceleration"])
 def test_a_limit_that_stops_the_smallest_trajectory_is_named(quantity: str) -> None:
     with pytest.raises(InfeasibleDesign, match=rf"the {quantity} of 'right\.motor' in .* stops every trajectory"):
-        design(_model("five_bar"), frequency=0.5, starts=1, limits={"right.motor": Limits(**{quantity: 1e-9})})
+        design(_model("five_bar"), frequency=0.5, starts=1, limits={"right.motor": Limits(**{quantity: 1e-6})})
 
 
 @pytest.mark.parametrize(("options", "words"), [
     ({"frequency": 0.0}, "frequency is 0.0"), ({"frequency": -1.0}, "frequency is -1"),
     ({"frequency": float("nan")}, "frequency is nan"), ({"harmonics": 1.5}, "harmonics is 1.5"),
     ({"samples": 0}, "samples is 0"), ({"seed": -1}, "seed is -1"), ({"tolerance": 0.0}, "tolerance is 0.0"),
-    ({"runs": [Run(frequency=-2.0)]}, "frequency of a run is -2"), ({"runs": [Run(periods=0)]}, "periods of a run is 0"),
+    ({"runs": [Run(frequency=-2.0)]}, "frequency of a run is -2"),
+    ({"runs": [Run(periods=0)]}, "periods of a run is 0"),
     ({"runs": [Run(harmonics=-2)]}, "harmonics of a run is -2"),
     ({"covariance": [[1.0, 2.0], [2.0, 1.0]]}, "positive definite"),
     ({"covariance": [[float("nan"), 0.0], [0.0, 1.0]]}, "positive definite"),
