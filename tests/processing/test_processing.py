@@ -97,6 +97,27 @@ def test_blocks_equal_the_whole_log_to_rounding(five_bar: Model, five_bar_log: R
         np.testing.assert_allclose(a.T @ a, b.T @ b, atol=1e-8 * np.abs(b.T @ b).max())
 
 
+@pytest.mark.parametrize("samples", [40, 100, 300, 1000])
+def test_short_logs_lose_the_same_ends_whole_and_in_blocks(five_bar: Model, five_bar_log: Recording,
+                                                           samples: int) -> None:
+    log = replace(five_bar_log.take(slice(0, samples)), period_samples=None)
+    settings = Processing(method="time", decimation=1)
+    base = base_parameters(five_bar)
+    whole = regression(five_bar, process(five_bar, log, settings), base)
+    parts = list(regression_blocks(five_bar, log, base, settings))
+    np.testing.assert_array_equal(np.concatenate([p.time for p in parts]), whole.time)
+
+
+def test_a_log_that_cannot_be_filtered_is_named(five_bar: Model, five_bar_log: Recording) -> None:
+    few = replace(five_bar_log.take(slice(0, 10)), period_samples=None, source="run7.csv")
+    bare = replace(five_bar_log, effort=None, period_samples=None, source="run7.csv")
+    for log, words in ((few, "10 samples are too few"), (bare, "neither effort nor current")):
+        with pytest.raises(InvalidRecording, match=rf"run7\.csv: .*{words}"):
+            process(five_bar, log)
+        with pytest.raises(InvalidRecording, match=rf"run7\.csv: .*{words}"):
+            condense_log(five_bar, [log], base_parameters(five_bar))
+
+
 def test_a_long_gap_is_refused_whole_and_in_blocks(five_bar: Model, five_bar_log: Recording,
                                                    monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stream, "WINDOW", 1000)

@@ -101,7 +101,8 @@ def _motions(model: Model, source: Recording | RecordingSource, settings: Proces
             band = dead_band_of(model, motion, noise, rate, cutoff or 0.45 * rate, settings)
         effort = record.effort
         if effort is None:
-            raise InvalidRecording(f"{record.source}: the log holds currents; turn them into efforts with drive gains")
+            what = "neither effort nor current" if record.current is None else "currents, which need drive gains"
+            raise InvalidRecording(f"{record.source}: the log holds {what}", source=record.source)
         effort = effort[inner]
         period = record.period_samples
         for begin in range(0, len(motion), BLOCK):
@@ -119,6 +120,8 @@ def _motions(model: Model, source: Recording | RecordingSource, settings: Proces
 def _trimmed(window: _Window, edge: int, count: int) -> slice:
     """Return the inner part without the samples at the log's own ends that the filter may spoil."""
     low, high = window.inner.start, window.inner.stop
+    if window.first == 0 and high == count:  # a short log, seen whole
+        edge = min(edge, count // 10)
     if window.first == 0:
         low = max(low, edge)
     if high == count:  # no halo behind: the end of the log

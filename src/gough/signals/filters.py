@@ -186,12 +186,18 @@ def default_filters(recording: Recording, *, bandwidth: float | None = None, cut
         cutoff: Cut-off of the positions. [Hz]
         order: Order of the one-way Butterworth filter.
         decimation: Decimation factor.
+
+    Raises:
+        InvalidRecording: An uneven clock, too few samples or no motion; names the recording.
     """
     rate = check_even(recording)
-    if bandwidth is None and (cutoff is None or decimation is None):
-        bandwidth = motion_bandwidth(recording.position, rate)
-    if cutoff is None:
-        cutoff = min(5.0 * (bandwidth or 0.0), 0.4 * rate, quiet_cutoff(recording.position, rate, order))
+    try:
+        if bandwidth is None and (cutoff is None or decimation is None):
+            bandwidth = motion_bandwidth(recording.position, rate)
+        if cutoff is None:
+            cutoff = min(5.0 * (bandwidth or 0.0), 0.4 * rate, quiet_cutoff(recording.position, rate, order))
+    except InvalidRecording as error:
+        raise InvalidRecording(f"{recording.source}: {error}", source=recording.source, **error.numbers) from error
     check_cutoff(cutoff, rate)
     if decimation is None:
         decimation = max(1, int(0.8 * rate / (10.0 * (bandwidth or rate))))
