@@ -87,7 +87,7 @@ def _motions(model: Model, source: Recording | RecordingSource, settings: Proces
     total = len(source) if isinstance(source, Recording) else source.samples
     band: FloatArray | None = None
     start: FloatArray | None = None
-    for window in _windows(source, model, halo):
+    for window in _windows(source, model, halo, 10 * edge):
         record = window.recording
         check_even(record, first=window.first - window.inner.start)
         smooth = differentiate(record.position, rate, cutoff, filters.order)
@@ -120,7 +120,7 @@ def _motions(model: Model, source: Recording | RecordingSource, settings: Proces
 def _trimmed(window: _Window, edge: int, count: int) -> slice:
     """Return the inner part without the samples at the log's own ends that the filter may spoil."""
     low, high = window.inner.start, window.inner.stop
-    if window.first == 0 and high == count:  # a short log, seen whole
+    if window.first == 0 and high == count:  # a log seen whole may be short
         edge = min(edge, count // 10)
     if window.first == 0:
         low = max(low, edge)
@@ -129,15 +129,15 @@ def _trimmed(window: _Window, edge: int, count: int) -> slice:
     return slice(low, high)
 
 
-def _windows(source: Recording | RecordingSource, model: Model, halo: int) -> Iterator[_Window]:
-    """Yield windows with a halo on both sides, holding at most two blocks."""
+def _windows(source: Recording | RecordingSource, model: Model, halo: int, least: int) -> Iterator[_Window]:
+    """Yield windows with a halo on both sides, holding at most two blocks; logs below `least` samples in one."""
     held: Recording | None = None
     done, behind = 0, 0  # samples yielded so far, samples of halo before the inner part
     for block in source.blocks(WINDOW):
         block = _with_effort(matched(block, model), model)
         held = block if held is None else _joined(held, block)
         count = len(held)
-        if count <= behind + 2 * halo:
+        if count <= behind + 2 * halo or (not done and count < least):
             continue
         inner = slice(behind, count - halo)
         yield _Window(recording=held, inner=inner, first=done)
