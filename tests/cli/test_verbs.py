@@ -16,6 +16,9 @@ import pytest
 from command_line import run
 from documentation import check_keys
 from gough.cli import VERBS
+from gough.errors import InvalidStudy
+from gough.study.run import VERBS as STEPS
+from gough.study.run import _check_type
 
 GOUGH = [sys.executable, "-m", "gough"]
 
@@ -170,11 +173,80 @@ def test_the_version_is_told(tmp_path: Path) -> None:
     (("report", "nowhere"), "does not exist", 1),
     (("run", "nowhere.toml"), "does not exist", 1),
     (("demo", "pallida"), "did you mean 'palida'", 1),
+    (("check", "Five_Bar"), "did you mean 'five_bar'", 1),
+    (("check", "."), "neither a robot file nor a bundled robot", 1),
+    (("design", "five_bar", "--frequency", "nan"), "frequency is nan Hz", 1),
+    (("design", "five_bar", "--frequency", "0"), "frequency is 0.0 Hz", 1),
+    (("design", "five_bar", "--seed", "-1"), "seed is -1", 1),
+    (("design", "five_bar", "--criterion", "z"), "'z' is not one of", 2),
+    (("design", "five_bar", "-o", "a.json", "--csv", "./a.json"), "cannot both go to 'a.json'", 1),
+    (("design", "five_bar", "-o", ".", "--force"), "'.' is a folder", 1),
+    (("identify", "five_bar", "."), "'.' is a folder", 1),
+    (("validate", "/dev/null", "log.csv"), "give the folder that `gough identify -o` wrote", 1),
+    (("bounds", "five_bar", "log.csv"), "Missing option '--error-bound'", 2),
 ])
 def test_mistakes_get_one_clear_error(tmp_path: Path, words: tuple[str, ...], message: str, code: int) -> None:
     done = gough(tmp_path, *words, code=code)
     assert message.lower() in " ".join(done.stderr.split()).lower()
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(("words", "message"), [
+    (("--decimation", "0"), "decimation by 0"),
+    (("--window", "-1"), "window about reversals is -1.0 s"),
+    (("--cutoff", "-3"), "cut-off -3 Hz"),
+    (("--payload", "disc"), "give them with --loaded"),
+    (("--gain", "left.motor"), "expected motor=number"),
+    (("--essential", "--ratio", "0.5"), "ratio is 0.5"),
+    (("--estimator", "tls"), "drive gains need logs without payload"),
+])
+def test_options_that_make_no_sense_are_refused(study: tuple[str, Path], words: tuple[str, ...], message: str) -> None:
+    robot, folder = study
+    outcome = run(f"gough identify {robot} log1.csv {' '.join(words)}", folder)
+    assert outcome.code == 1
+    assert message in " ".join(outcome.err.split()) or (robot == "h4" and "no payload" in outcome.err)
+
+
+def test_results_and_logs_of_another_robot_are_told(study: tuple[str, Path]) -> None:
+    robot, folder = study
+    other = "orthoglide"
+    for line, message in ((f"identify {other} log1.csv", f"'{other}' has a motor"),
+                          (f"payload {other} log1.csv --model result", f"a model of '{robot}', not of '{other}'"),
+                          (f"bounds {robot} log1.csv --error-bound 1 --threshold -1", "threshold is -1.0"),
+                          ("export result --to c --name ''", "is no name for a file"),
+                          ("export result --to c --name a/b", "is no name for a file")):
+        outcome = run(f"gough {line}", folder)
+        assert outcome.code == 1
+        assert message in " ".join(outcome.err.split()), line
+
+
+@pytest.mark.parametrize(("text", "message"), [
+    ("[check]\nrobot = 7\n", "[check] robot is 7, expected text"),
+    ("robot = 7\n[check]\n", "robot is 7, expected text"),
+    ("robot = 'h4'\n[check]\ntie_legs = 'no'\n", "tie_legs is 'no', expected true or false"),
+    ("robot = 'h4'\n[design]\nharmonics = 2.5\n", "harmonics is 2.5, expected a whole number"),
+    ("robot = 'h4'\n[design]\nharmonics = true\n", "harmonics is True, expected a whole number"),
+    ("robot = 'h4'\n[design]\nfrequency = '1 Hz'\n", "frequency is '1 Hz', expected a number"),
+    ("robot = 'h4'\n[design]\ncriterion = 'con'\n", "expected d or cond or a or e; did you mean 'cond'?"),
+    ("robot = 'h4'\n[identify]\nlogs = 'log.csv'\n", "logs is 'log.csv', expected a list of texts"),
+    ("robot = 'h4'\n[identify]\nlogs = [3]\n", "logs is [3], expected a list of texts"),
+    ("robot = 'h4'\n[identify]\nlogs = ['a']\ngains = { a = 'x' }\n", "expected a table of numbers"),
+    ("robot = 'h4'\n[bounds]\nlogs = ['a']\nerror_bound = 1\nprior = ['a', 2]\n", "expected a list of numbers"),
+    ("robot = 'h4'\n[bounds]\nlogs = ['a']\nerror_bound = 1\nmethod = 'simplex'\n", "expected gauss-seidel or exact"),
+])
+def test_values_of_the_wrong_type_are_refused_before_anything_runs(tmp_path: Path, text: str, message: str) -> None:
+    (tmp_path / "study.toml").write_text("format = 1\n" + text)
+    outcome = run("gough run study.toml", tmp_path)
+    assert outcome.code == 1
+    assert message in " ".join(outcome.err.split())
+
+
+def test_every_option_of_a_study_has_a_type_that_can_be_checked() -> None:
+    for name, verb in STEPS.items():
+        for option, hint in get_type_hints(verb).items():
+            if option not in ("progress", "return"):
+                with pytest.raises(InvalidStudy, match="expected"):
+                    _check_type(f"{name} {option}", object(), hint)
 
 
 @pytest.mark.parametrize(("text", "message"), [

@@ -45,9 +45,9 @@ def export(model: Model, identification: Identification, folder: str | Path, to:
     if to not in get_args(Format):
         raise InvalidInput(f"no export format '{to}'{nearest(to, get_args(Format))}", format=to)
     usual = {"c": "controller", "json": "parameters", "toml": "parameters"}.get(to, model.mechanism.name)
+    if name is not None and (Path(name).name != name or name in ("", "..")):
+        raise InvalidInput(f"'{name}' is no name for a file; give the folder and the name apart", name=name)
     stem = identifier(usual if name is None else name) if to == "c" or name is None else name
-    if Path(stem).name != stem or stem in ("", ".."):
-        raise InvalidInput(f"'{stem}' is no name for a file; give the folder and the name apart", name=stem)
     texts = _texts(model, identification, to, stem, dead_band)
     target = Path(folder)
     files = [target / f"{stem}.{ending}" for ending in texts]

@@ -50,6 +50,10 @@ def bounds(model: Model, recordings: Sequence[Recording], *, error_bound: float,
     if not (np.isfinite(error_bound) and error_bound > 0):
         raise InvalidInput(f"the error bound is {error_bound}; expected a positive effort, e.g. 10 % of the motors' "
                            "range", error_bound=error_bound)
+    if method not in ("gauss-seidel", "exact"):
+        raise InvalidInput(f"no method '{method}'{nearest(method, ('gauss-seidel', 'exact'))}", method=method)
+    if threshold is not None and not threshold >= 0:
+        raise InvalidInput(f"the threshold is {threshold}, expected a speed of at least zero", threshold=threshold)
     if not recordings:
         raise InvalidInput("there is no recording to bound parameters with")
     base = base_parameters(model, tie_legs=tie_legs,

@@ -134,7 +134,9 @@ def _first_window(model: Model, processed: Sequence[Processed], parts: Sequence[
 
 def _kept(model: Model, processed: Processed, part: Regression, window: float) -> Regression:
     assert part.time is not None
-    if window <= 0:
+    if not window >= 0:
+        raise InvalidInput(f"the window about reversals is {window} s; it must not be negative", window=window)
+    if window == 0:
         return part
     keep = away_from_reversals(model, processed.motion, part.time, window, processed.dead_band)
     if keep.sum() < 3 * len(part.parameters) / len(part.rows):
@@ -205,6 +207,8 @@ def identify(model: Model, recordings: Sequence[Recording], *, loaded: Sequence[
 
 
 def _payload_name(model: Model, loaded: Sequence[Recording], payload: str | None) -> str | None:
+    if payload is not None and not loaded:
+        raise InvalidInput(f"'{payload}' is what the loaded logs carry, and there are none; give them with --loaded")
     if payload is not None:
         return model.mechanism.payload(payload).name
     named = {r.payload for r in loaded if r.payload is not None}

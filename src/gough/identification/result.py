@@ -205,7 +205,7 @@ def load_identification(folder: str | Path) -> Identification:
     path = Path(folder) / "estimate.json"
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         raise InvalidInput(f"'{path}' does not exist; give the folder that `gough identify -o` wrote") from None
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
         raise InvalidInput(f"'{path}' is not a result of Gough: {error}") from None

@@ -65,7 +65,7 @@ def robot_text(name_or_path: str | Path) -> tuple[str, str]:
     try:
         if not path.is_file():
             raise InvalidMechanism(
-                f"'{name_or_path}' is neither a robot file nor a bundled robot ({', '.join(sorted(bundled))})"
+                f"'{name_or_path}' is neither a robot file nor a bundled robot"
                 f"{nearest(str(name_or_path), bundled)}", file=str(path))
         size = path.stat().st_size
         if size > LARGEST:

@@ -54,6 +54,10 @@ class Processing:
     harmonics: int = 5
     frequency: float | None = None
 
+    def __post_init__(self) -> None:
+        if self.decimation is not None and self.decimation < 1:
+            raise InvalidInput(f"decimation by {self.decimation}; expected a whole number from 1")
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Processed:

@@ -40,7 +40,7 @@ def read_recording(path: str | Path, description: str | Path | Description | Non
     path, described = Path(path), _loaded(description)
     if path.is_dir():
         if described is None:
-            raise InvalidRecording(f"'{path.name}' is a folder; reading several files needs a description of them",
+            raise InvalidRecording(f"'{path}' is a folder; reading several files needs a description of them",
                                    source=path.name)
         recording = _read_folder(path, described)
     elif _is_npz(path) and described is None and (native := _native(path)) is not None:

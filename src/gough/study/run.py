@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import inspect
 import tomllib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from types import UnionType
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from gough.errors import InvalidStudy, nearest
 from gough.study import verbs
@@ -52,18 +53,53 @@ def read_study(path: str | Path) -> list[tuple[str, dict[str, Any]]]:
 
 def _checked(path: str, verb: str, options: Mapping[str, Any], robot: str | None) -> dict[str, Any]:
     parameters = {name: p for name, p in inspect.signature(VERBS[verb]).parameters.items() if name != "progress"}
+    hints = get_type_hints(VERBS[verb])
     found = {}
     for key, value in options.items():
         name = key.replace("-", "_")
         if name not in parameters:
             raise InvalidStudy(f"{path}: [{verb}] has no option '{key}'{nearest(key, parameters)}", key=key)
+        _check_type(f"{path}: [{verb}] {key}", value, hints[name])
         found[name] = value
     if robot is not None and "robot" in parameters:
+        _check_type(f"{path}: robot", robot, str)
         found.setdefault("robot", robot)
     missing = [n for n, p in parameters.items() if p.default is inspect.Parameter.empty and n not in found]
     if missing:
         raise InvalidStudy(f"{path}: [{verb}] needs the option '{missing[0]}'", key=missing[0])
     return found
+
+
+def _check_type(where: str, value: Any, hint: Any) -> None:
+    """Raise `InvalidStudy` unless a value of a study is of the type that an option of a verb has."""
+    choices = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
+    if any(_fits(value, choice) for choice in choices):
+        return
+    words = [word for choice in choices if choice is not type(None) for word in _expected(choice)]
+    offer = nearest(value, words) if isinstance(value, str) and get_origin(choices[0]) is Literal else ""
+    raise InvalidStudy(f"{where} is {value!r}, expected {' or '.join(words)}{offer if 'mean' in offer else ''}")
+
+
+def _fits(value: Any, hint: Any) -> bool:
+    kind = get_origin(hint)
+    if kind is Literal:
+        return value in get_args(hint)
+    if kind is Sequence:
+        return isinstance(value, list) and all(_fits(item, get_args(hint)[0]) for item in value)
+    if kind is Mapping:
+        return isinstance(value, dict) and all(_fits(item, get_args(hint)[1]) for item in value.values())
+    if isinstance(value, bool) or hint is bool:
+        return isinstance(value, bool) and hint is bool
+    return isinstance(value, (int, float) if hint is float else hint)
+
+
+def _expected(hint: Any) -> list[str]:
+    if get_origin(hint) is Literal:
+        return [str(word) for word in get_args(hint)]
+    names = {str: "text", int: "a whole number", float: "a number", bool: "true or false",
+             Sequence[str]: 'a list of texts ["a", "b"]', Sequence[float]: "a list of numbers",
+             Mapping[str, float]: "a table of numbers { name = 1.5 }"}
+    return [names[hint]]
 
 
 def run_study(path: str | Path, *, force: bool = False) -> Iterator[tuple[str, dict[str, Any], Any]]:

@@ -18,7 +18,7 @@ import numpy as np
 from gough.engine import Check, Model
 from gough.engine import check as check_model
 from gough.engine.loops import By
-from gough.errors import InvalidInput, OutputError
+from gough.errors import InvalidInput, InvalidRecording, OutputError
 from gough.estimation.estimate import Enclosure
 from gough.excitation import Design
 from gough.excitation import design as design_trajectory
@@ -59,6 +59,8 @@ def design(*, robot: str, harmonics: int = 5, frequency: float | None = None,
     """Design an excitation trajectory; write it as JSON and, if asked, sampled for a controller as CSV, motors too."""
     for path in (output, csv):
         free_file(path, force)
+    if output is not None and csv is not None and Path(output).resolve() == Path(csv).resolve():
+        raise InvalidInput(f"JSON and CSV cannot both go to '{output}'; choose two names")
     model = Model(load_robot(robot))
     result = design_trajectory(model, harmonics=harmonics, frequency=frequency, coordinates=coordinates,
                                criterion=criterion, tie_legs=tie_legs, at_rest=at_rest,
@@ -189,7 +191,9 @@ def payload(*, robot: str, logs: Sequence[str], model: str | None = None, mass: 
     known = Model(load_robot(robot))
     values, gains = None, None
     if model is not None:
-        _, result = load_result(model)
+        own, result = load_result(model)
+        if own.mechanism.name != known.mechanism.name:
+            raise InvalidInput(f"'{model}' is a model of '{own.mechanism.name}', not of '{known.mechanism.name}'")
         values = result.standard(known)
         gains = {name: v["value"] for name, v in result.drive_gains.items()} or None
     return find_payload(known, read_logs(logs, description, known), values=values, gains=gains, mass=mass, reach=reach)
@@ -227,7 +231,13 @@ def read_logs(paths: Sequence[str], description: str | None, model: Model) -> li
     recordings = []
     for path in paths:
         file, _, own = path.partition("@")
-        recordings.append(read_recording(file, own or description, None))
+        recording = read_recording(file, own or description, None)
+        missing = [name for name in model.mechanism.actuated if name not in recording.joints]
+        if missing:
+            raise InvalidRecording(
+                f"{recording.source}: '{model.mechanism.name}' has a motor '{missing[0]}', and the log has only "
+                f"{', '.join(recording.joints)}; is it a log of this robot?", source=recording.source)
+        recordings.append(recording)
     return recordings
 
 
@@ -255,6 +265,8 @@ def free_file(path: str | None, force: bool) -> None:
     if path is None:
         return
     target = Path(path)
+    if target.is_dir():
+        raise OutputError(f"'{path}' is a folder, expected a file", path=path)
     if target.exists() and not force:
         raise OutputError(f"'{path}' already exists; choose another name or use --force", path=path)
     if not target.parent.is_dir():
