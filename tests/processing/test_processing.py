@@ -118,6 +118,19 @@ def test_a_log_that_cannot_be_filtered_is_named(five_bar: Model, five_bar_log: R
             condense_log(five_bar, [log], base_parameters(five_bar))
 
 
+def test_a_few_lost_samples_leave_a_periodic_log_periodic(five_bar: Model, five_bar_log: Recording) -> None:
+    lost = [700, 701, 2500]
+    time = np.delete(five_bar_log.time, lost)
+    log = replace(five_bar_log, time=time, position=np.delete(five_bar_log.position, lost, axis=0), velocity=None,
+                  effort=np.delete(five_bar_log.effort, lost, axis=0), reference=None)
+    found, whole = process(five_bar, log), process(five_bar, five_bar_log)
+    assert (found.method, found.periods) == ("explicit", whole.periods)
+    assert [f.kind for f in found.findings if f.kind == "resampled"] == ["resampled"]
+    scale = np.abs(whole.motion.qdd).max(axis=0)
+    assert np.abs((found.motion.qdd - whole.motion.qdd) / scale).max() < 1e-2
+    assert np.abs(found.effort - whole.effort).max() < 5 * np.sqrt(np.diag(whole.covariance).max())
+
+
 def test_a_long_gap_is_refused_whole_and_in_blocks(five_bar: Model, five_bar_log: Recording,
                                                    monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stream, "WINDOW", 1000)

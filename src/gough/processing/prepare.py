@@ -159,12 +159,26 @@ def process(model: Model, recording: Recording, settings: Processing | None = No
     recording = matched(recording, model)
     if recording.effort is None and recording.current is None:
         raise InvalidRecording(f"{recording.source}: there is neither effort nor current; add such columns")
+    recording = _on_even_clock(recording)
     method = chosen.method
     if method == "auto":
         method = "explicit" if recording.period_count >= 2 else "time"
     if method in ("explicit", "implicit"):
         return _periodic(model, recording, chosen, method)
     return _timed(model, recording, chosen, method)
+
+
+def _on_even_clock(recording: Recording) -> Recording:
+    """Return the recording on an even clock, with a finding if it had none; lost samples are put back into periods."""
+    try:
+        check_even(recording)
+    except InvalidRecording as uneven:
+        even = resample_evenly(recording)
+        note = Finding(kind="resampled", channel=recording.source, numbers={"rate": even.rate},
+                       message=f"put on an even clock of {even.rate:.6g} Hz, linear between samples; the step after "
+                               f"sample {uneven.numbers['sample']} was {uneven.numbers['deviation']:.1%} off the mean")
+        return replace(even, quality=(*even.quality, note))
+    return recording
 
 
 def _periodic(model: Model, recording: Recording, settings: Processing, method: Method) -> Processed:
@@ -201,14 +215,7 @@ def _periodic(model: Model, recording: Recording, settings: Processing, method: 
 
 def _timed(model: Model, recording: Recording, settings: Processing, method: Method) -> Processed:
     """Filter the actuated positions in time; forward kinematics after."""
-    findings = list(recording.quality)
-    try:
-        rate = check_even(recording)
-    except InvalidRecording as uneven:
-        recording = resample_evenly(recording)
-        rate = recording.rate
-        findings.append(Finding(kind="resampled", channel=recording.source,
-                                message=f"put on an even clock of {rate:.6g} Hz: {uneven}"))
+    rate = check_even(recording)
     filters = default_filters(recording, cutoff=settings.cutoff, decimation=settings.decimation)
     cutoff = None if method == "raw" else filters.cutoff
     smooth = differentiate(recording.position, rate, cutoff, filters.order)
@@ -226,7 +233,7 @@ def _timed(model: Model, recording: Recording, settings: Processing, method: Met
     return Processed(
         motion=motion, effort=effort[inside], current=recording.effort is None, covariance=None, replicates=None,
         group=group, dead_band=band, method=method, cutoff=cutoff, decimation=1 if method == "raw" else
-        filters.decimation, periods=recording.period_count, payload=recording.payload, findings=tuple(findings),
+        filters.decimation, periods=recording.period_count, payload=recording.payload, findings=recording.quality,
         source=recording.source, quality=_quality(model, recording.take(inside), motion, motion.q))
 
 
