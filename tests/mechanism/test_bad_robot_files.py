@@ -8,7 +8,7 @@ import pytest
 from robot_texts import ARM, HEAD, LEGS, read
 
 from gough.errors import InvalidMechanism
-from gough.mechanism import load_robot
+from gough.mechanism import load_robot, parse_robot, robot_text
 
 EXTRA_JOINT = """
 [[joint]]
@@ -335,7 +335,7 @@ def test_empty_missing_binary_and_huge_files_are_refused(tmp_path: Path) -> None
     with pytest.raises(InvalidMechanism, match="the file is empty"):
         read(" \n")
     with pytest.raises(
-        InvalidMechanism, match=r"neither a robot file nor a bundled robot \(delta, .*did you mean 'palida'"
+        InvalidMechanism, match=r"neither a robot file nor a bundled robot; did you mean 'palida'"
     ):
         load_robot("palido")
     with pytest.raises(InvalidMechanism, match="neither a robot file nor a bundled robot"):
@@ -352,3 +352,12 @@ def test_empty_missing_binary_and_huge_files_are_refused(tmp_path: Path) -> None
         load_robot(tmp_path / "huge.toml")
     with pytest.raises(InvalidMechanism, match="too large"):
         read("#" * 1_000_001)
+
+
+def test_an_inertia_that_comes_from_the_centre_of_mass_says_so() -> None:
+    body = 'com = [1, 0, 0]\nabout = "com"\nIzz = 1\nparameters = ["m", "mx", "Izz"]\n'
+    text = robot_text("five_bar")[0].replace('name = "proximal"    # aluminium bar of 0.25 m with its bearing\nm = 0.80\n'
+                                             'com = [0.11, 0, 0]\nabout = "com"\nIxx = 4e-4\nIyy = 5e-3\nIzz = 5e-3\n',
+                                             f'name = "proximal"\nm = 0.8\n{body}')
+    with pytest.raises(InvalidMechanism, match="gives Iyy = 0.8 .*it comes from 'com': leave out 'parameters'"):
+        parse_robot(text, "mine.toml")

@@ -122,7 +122,9 @@ def read_inertia(table: Table) -> tuple[tuple[str, ...], dict[str, float]]:
     for name, value in values.items():
         if name not in parameters and value != 0.0:
             key = name if name in table else next((k for k in ("com", "about") if k in table), None)
-            raise table.error(f"gives {name} = {value:g} (SI), but '{chosen[0]}' says the body has no {name}", key)
+            moved = "" if name in table else f"; it comes from 'com': leave out '{chosen[0]}', or give moments instead"
+            raise table.error(
+                f"gives {name} = {value:g} (SI), but '{chosen[0]}' says the body has no {name}{moved}", key)
     return parameters, {name: values[name] for name in parameters if name in values}
 
 
