@@ -121,6 +121,9 @@ def validate(estimate: Estimate, held_out: Sequence[Regression] = (), *, source:
     rows = held_out[0].rows
     if any(part.rows != rows for part in held_out):
         raise InvalidInput("the held-out recordings are of different robots: their rows differ")
+    if not all(len(part) for part in held_out):
+        raise InvalidInput("a held-out recording has no samples left to judge by; is the window about reversals too "
+                           "wide?")
     residuals = [part.effort - estimate.predict(part) for part in held_out]
     efforts = np.concatenate([part.effort for part in held_out])
     together = np.concatenate(residuals)

@@ -17,8 +17,10 @@ from gough.estimation.gain_problem import GainProblem
 from gough.estimation.gains import MaximumLikelihoodGains
 from gough.estimation.least_squares import GaussMarkov, LeastSquares, WeightedLeastSquares
 from gough.estimation.robust import Robust
+from gough.estimation.selection import essential_parameters
 from gough.estimation.total_least_squares import TotalLeastSquares
 from gough.regression import Regression, condense
+from gough.validation import validate
 
 TRUTH = np.array([2.0, -0.5, 30.0])
 SIGMA = np.array([[0.09, 0.12], [0.12, 0.64]])
@@ -262,3 +264,31 @@ def test_result_is_complete_and_survives_storage(case: Case, tmp_path: Any) -> N
     assert estimate.method
     assert estimate.uncertainty in estimate.summary()
     assert 0 < estimate.residual_relative.max() < 1
+
+
+def test_settings_and_problems_that_make_no_sense_give_no_numbers() -> None:
+    problem, gains = linear(0, 1.0), currents(0, 1.0)
+    for estimator in (LeastSquares(), WeightedLeastSquares(), GaussMarkov(), Robust()):
+        with pytest.raises(InvalidInput, match="no parameter to estimate"):
+            estimator.fit(problem.select([]))
+        with pytest.raises(InvalidInput, match="empty"):
+            estimator.fit(problem.take(slice(0, 0)))
+    for resamples in (0, 1):
+        with pytest.raises(InvalidInput, match=f"resamples is {resamples}"):
+            TotalLeastSquares(resamples=resamples).fit(gains)
+    with pytest.raises(InvalidInput, match="iterations 0"):
+        Robust(iterations=0).fit(problem)
+    with pytest.raises(InvalidInput, match=r"cannot keep 'd'"):
+        essential_parameters(problem, LeastSquares(), keep=("d",))
+    with pytest.raises(InvalidInput, match="no samples left"):
+        validate(LeastSquares().fit(problem), [problem.take(slice(0, 0))])
+
+
+@pytest.mark.parametrize("estimator", [LeastSquares(), WeightedLeastSquares(), GaussMarkov(), Robust()],
+                         ids=lambda e: type(e).__name__)
+def test_efforts_of_zero_give_parameters_of_zero(estimator: Any) -> None:
+    problem = linear(0, 1.0)
+    for mode in ("auto", "white"):
+        found = replace(estimator, uncertainty=mode).fit(replace(problem, effort=np.zeros_like(problem.effort)))
+        np.testing.assert_array_equal(found.values, 0.0)
+        assert "inf %" in found.summary()

@@ -56,8 +56,9 @@ class Robust:
             raise InvalidInput("robust weights differ from sample to sample: fit the regression, not its condensed "
                                "form")
         tuning = TUNING[self.loss] if self.tuning is None else self.tuning
-        if not tuning > 0:
-            raise InvalidInput(f"tuning is {tuning}, expected a positive number of scales", tuning=tuning)
+        if not tuning > 0 or self.iterations < 1:
+            raise InvalidInput(f"tuning is {tuning} and iterations {self.iterations}, expected positive numbers",
+                               tuning=tuning)
         condensed = condensed_form(problem)
         values = solve(np.concatenate(condensed.factors), problem.parameters).values
         if self.loss == "tukey":

@@ -11,7 +11,7 @@ from scipy import stats
 
 from gough.arrays import FloatArray, frozen
 from gough.blas import one_blas_thread
-from gough.errors import InvalidInput, NotIdentifiable
+from gough.errors import InvalidInput, NotIdentifiable, nearest
 from gough.estimation.current_model import effort_statistics
 from gough.estimation.estimate import GAIN, Estimate, text_table
 from gough.estimation.gain_problem import GainProblem
@@ -113,6 +113,9 @@ def essential_parameters(
     """
     if not ratio > 1:
         raise InvalidInput(f"ratio is {ratio}, expected more than 1; BG13 advise 10 to 30", ratio=ratio)
+    unknown = [name for name in keep if name not in problem.parameters]
+    if unknown:
+        raise InvalidInput(f"cannot keep '{unknown[0]}'{nearest(unknown[0], problem.parameters)}", name=unknown[0])
     steps: list[EliminationStep] = []
     removed: str | None = None
     names = list(problem.parameters)

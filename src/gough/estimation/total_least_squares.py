@@ -73,6 +73,8 @@ class TotalLeastSquares:
             raise InvalidInput(f"scaling '{self.scaling}' is not known; choose noise, equilibrated or none")
         if not self.gain_weight > 0:
             raise InvalidInput(f"gain_weight is {self.gain_weight}, expected a positive number")
+        if self.resamples < 2:
+            raise InvalidInput(f"resamples is {self.resamples}; standard deviations need two or more, better hundreds")
         if isinstance(problem, GainProblem):
             return determine_gains(problem, self.nominal, self._fit_gains)
         if self.scaling == "noise":

@@ -73,6 +73,8 @@ def spread(influence: Influence, *, white: FloatArray, white_freedom: FloatArray
         InvalidInput: The problem does not hold what the mode needs.
     """
     problem = influence.problem
+    if not len(white):
+        raise InvalidInput("there is no parameter to estimate; the problem has none left")
     if mode not in ("auto", "white", "period", "hac"):
         raise InvalidInput(f"uncertainty '{mode}' is not known; choose auto, white, period or hac", mode=mode)
     if mode in ("auto", "period"):
@@ -109,7 +111,8 @@ def pooled_freedom(shares: FloatArray, free: FloatArray) -> FloatArray:
         shares: v, part of each row in the variance of each parameter, (r, q).
         free: f, degrees of freedom of each row's noise, (r,).
     """
-    return np.asarray(shares.sum(axis=0) ** 2 / (shares**2 / free[:, None]).sum(axis=0))
+    top, bottom = shares.sum(axis=0) ** 2, (shares**2 / free[:, None]).sum(axis=0)
+    return np.asarray(np.divide(top, bottom, out=np.full_like(top, free.sum()), where=bottom > 0))
 
 
 def _replicate_spread(influence: Influence, problem: Regression, white: FloatArray) -> Spread:
