@@ -133,7 +133,7 @@ class GaussMarkov:
         condensed = condensed_form(problem, joint=True)
         assert condensed.joint is not None
         r, p, t = len(condensed.rows), len(condensed.parameters), condensed.samples
-        blocks = condensed.joint[:, : r * p].reshape(-1, r, p)
+        blocks = condensed.joint[:, : r * p].reshape(len(condensed.joint), r, p)
         noise = np.eye(r)
         for _ in _passes(self.iterations, self.tolerance):
             root = inverse_root(noise, condensed.rows)
@@ -279,7 +279,8 @@ def _whitened(condensed: Condensed, root: FloatArray) -> FloatArray:
     r, p = len(condensed.rows), len(condensed.parameters)
     if condensed.joint is None:
         return np.concatenate(condensed.factors * np.diag(root)[:, None, None])
-    wide = np.concatenate([condensed.joint[:, : r * p].reshape(-1, r, p), condensed.joint[:, r * p :, None]], axis=2)
+    blocks = condensed.joint[:, : r * p].reshape(len(condensed.joint), r, p)
+    wide = np.concatenate([blocks, condensed.joint[:, r * p :, None]], axis=2)
     return np.asarray(np.einsum("ij,kjc->ikc", root, wide).reshape(-1, p + 1))
 
 
