@@ -163,3 +163,8 @@ def test_a_failed_write_leaves_the_old_file_and_no_litter(tmp_path, monkeypatch)
         small(samples=8).save(path)
     assert path.read_bytes() == before
     assert [p.name for p in tmp_path.iterdir()] == ["run.csv"]
+
+
+def test_blocks_of_no_samples_are_refused() -> None:
+    with pytest.raises(InvalidInput, match="blocks of 0 samples"):
+        next(small().blocks(0))

@@ -167,6 +167,8 @@ class Recording:
 
     def blocks(self, size: int = 65536) -> Iterator[Recording]:
         """Yield consecutive pieces of at most `size` samples."""
+        if size < 1:
+            raise InvalidInput(f"blocks of {size} samples; expected at least 1")
         for start in range(0, len(self), size):
             yield self.take(slice(start, start + size))
 
