@@ -77,10 +77,10 @@ def _texts(model: Model, identification: Identification, to: Format, name: str,
                                          name=name)
         return {"c": source, "h": header}
     if not identification.bodies:
-        failed = next((f"; {note}" for note in identification.notes if note.startswith("feasible ")), "")
+        failed = next((note for note in identification.notes if note.startswith("feasible ")), None)
         raise InvalidInput(
             f"{to.upper()} needs bodies that can exist, and this result ({identification.estimator}) has base "
-            f"parameters only; identify with --estimator feasible or --estimator all{failed}",
+            f"parameters only; {failed or 'identify with --estimator feasible or --estimator all'}",
             estimator=identification.estimator)
     if to == "urdf":
         tree, closures = to_urdf(model, identification.bodies, identification.joint_terms, gains=gains)
