@@ -22,7 +22,7 @@ from gough.estimation.estimate import Estimate
 from gough.estimation.gain_problem import GainProblem
 from gough.estimation.least_squares import inverse_root
 from gough.estimation.linear import Solution, condensed_form, solve
-from gough.estimation.uncertainty import Influence, Uncertainty, pooled_freedom, spread
+from gough.estimation.uncertainty import Influence, Uncertainty, linear_influence, pooled_freedom, spread
 from gough.regression import Condensed, Regression
 
 
@@ -170,18 +170,13 @@ def _shorten(problem: GainProblem, condensed: Condensed, values: FloatArray, ste
 def _influence(problem: GainProblem, values: FloatArray, noise: FloatArray, root: FloatArray, levels: FloatArray
                ) -> Influence:
     """Return what the scatter of the estimate follows from; see `uncertainty`."""
-    p = len(values)
     if problem.effort_map is None:
         maps, residual = current_maps(problem, values)
         return Influence(problem=problem.reduced, jacobian=maps / noise[:, None, None],
                          residual=residual / noise[:, None], root=root)
     data, (slopes, white) = problem.reduced, _corrected(problem, values, levels)
     assert isinstance(data, Regression)
-    r = len(data.rows)
-    pick = np.concatenate([np.eye(p), np.zeros((1, p))])
-    return Influence(problem=replace(data, regressor=slopes / noise, effort=white / noise, covariance=None),
-                     jacobian=np.broadcast_to(pick, (r, p + 1, p)),
-                     residual=np.broadcast_to(np.append(np.zeros(p), 1.0), (r, p + 1)), root=root)
+    return linear_influence(replace(data, regressor=slopes / noise, effort=white / noise, covariance=None), root)
 
 
 def cramer_rao(problem: GainProblem, values: ArrayLike, current_std: ArrayLike) -> FloatArray:

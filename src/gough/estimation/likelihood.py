@@ -13,7 +13,7 @@ from gough.errors import GoughError, InvalidInput, NotConverged, NotIdentifiable
 from gough.estimation.estimate import Estimate
 from gough.estimation.least_squares import GaussMarkov, inverse_root, whiten
 from gough.estimation.linear import RANK_TOLERANCE, Solution, solve
-from gough.estimation.uncertainty import Influence, Uncertainty, spread
+from gough.estimation.uncertainty import Uncertainty, linear_influence, spread
 from gough.regression import Regression
 
 
@@ -267,11 +267,7 @@ class FullLikelihood:
         consistency = 2 * point.cost / freedom
         scores = _scores(point, basis[:, k:] @ triangle[k:, k:], np.sqrt((freedom + k) / freedom),
                          _replicates(family, z, point, periods))
-        pick = np.concatenate([np.eye(p), np.zeros((1, p))])
-        rows = len(scores.rows)
-        found = spread(Influence(problem=scores, jacobian=np.broadcast_to(pick, (rows, *pick.shape)), root=root,
-                                 residual=np.broadcast_to(np.eye(p + 1)[p], (rows, p + 1))),
-                       white=white, white_freedom=np.inf, mode=self.uncertainty)
+        found = spread(linear_influence(scores, root), white=white, white_freedom=np.inf, mode=self.uncertainty)
         regression = point.regression
         left = regression.effort - regression.regressor @ point.solution.values
         rms, size = np.sqrt((left**2).mean(axis=0)), np.sqrt((regression.effort**2).mean(axis=0))

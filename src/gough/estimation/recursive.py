@@ -14,7 +14,7 @@ from gough.arrays import FloatArray, check_finite, check_shape, frozen
 from gough.errors import InvalidInput
 from gough.estimation.estimate import Estimate
 from gough.estimation.least_squares import whiten
-from gough.estimation.uncertainty import Influence, Uncertainty, spread
+from gough.estimation.uncertainty import Uncertainty, linear_influence, spread
 from gough.regression import Regression
 
 OBSERVED = 0.5  # a direction counts as observed once its standard deviation fell below this share of the prior's
@@ -136,10 +136,8 @@ class ParameterBelief:
         root = dtrtri(self.factor[:-1, :-1])[0]
         half = columns @ self.covariance
         noise = half.T @ half  # P H P
-        pick, rows = np.concatenate([np.eye(p), np.zeros((1, p))]), len(regression.rows)
-        found = spread(Influence(problem=white, jacobian=np.broadcast_to(pick, (rows, *pick.shape)), root=root,
-                                 residual=np.broadcast_to(np.append(self.values, -1.0), (rows, p + 1))),
-                       white=excess * noise, white_freedom=np.inf, mode=uncertainty)
+        found = spread(linear_influence(white, root, self.values), white=excess * noise, white_freedom=np.inf,
+                       mode=uncertainty)
         covariance = found.covariance + self.covariance - noise
         # Residuals say nothing about what only the prior holds: its standard deviation is the most that is claimed.
         shrink = np.minimum(self.prior_std / np.sqrt(np.diag(covariance)), 1.0)

@@ -12,7 +12,7 @@ from gough.arrays import FloatArray
 from gough.errors import InvalidInput, NotConverged, NotIdentifiable
 from gough.estimation.estimate import Estimate
 from gough.estimation.linear import condensed_form, residual_statistics, solve
-from gough.estimation.uncertainty import Influence, Uncertainty, pooled_freedom, spread
+from gough.estimation.uncertainty import Uncertainty, linear_influence, pooled_freedom, spread
 from gough.regression import Regression
 
 TUNING = {"huber": 1.345, "tukey": 4.685}  # 95 % efficiency under Gaussian noise
@@ -87,7 +87,7 @@ class Robust:
         slope_j = mean of psi'(u) over row j. For independent errors the variance of a pseudo residual is Huber's
         k^2 mean(psi^2) t / (t - h_j) / slope_j with k = 1 + (h_j / t) var(psi') / slope_j^2.
         """
-        t, r = problem.effort.shape
+        t = len(problem)
         scale = row_scale(problem, values)
         u = (problem.effort - problem.regressor @ values) / scale
         psi, derivative = u * weight(u, self.loss, tuning), slope(u, self.loss, tuning)
@@ -107,12 +107,9 @@ class Robust:
         variance = k**2 * (pseudo**2).sum(axis=0) / np.maximum(t - share, 0.5)
         half = (regressor * np.sqrt(variance)[:, None]) @ solution.root @ solution.root.T
         white = np.einsum("trp,trq->pq", half, half)
-        pick = np.concatenate([np.eye(len(values)), np.zeros((1, len(values)))])
-        found = spread(
-            Influence(problem=moved, jacobian=np.broadcast_to(pick, (r, *pick.shape)), root=solution.root,
-                      residual=np.broadcast_to(np.append(values, -1.0), (r, len(values) + 1))),
-            white=white, mode=self.uncertainty,
-            white_freedom=pooled_freedom((half**2).sum(axis=0), np.maximum(t - share, 0.5)))
+        freedom = pooled_freedom((half**2).sum(axis=0), np.maximum(t - share, 0.5))
+        found = spread(linear_influence(moved, solution.root, values), white=white, white_freedom=freedom,
+                       mode=self.uncertainty)
         rms, relative, average = residual_statistics(problem, condensed_form(problem), values)
         down = (np.abs(u) > tuning).mean(axis=0)
         word = "weighed down" if self.loss == "huber" else "removed"

@@ -55,6 +55,15 @@ class Influence:
     root: FloatArray
 
 
+def linear_influence(problem: Regression, root: FloatArray, values: FloatArray | None = None) -> Influence:
+    """Return the influence of values (p,) on whitened rows; without values the effort is the residual already."""
+    p, r = len(problem.parameters), len(problem.rows)
+    pick = np.concatenate([np.eye(p), np.zeros((1, p))])
+    residual = np.append(np.zeros(p) if values is None else values, -1.0)
+    return Influence(problem=problem, jacobian=np.broadcast_to(pick, (r, p + 1, p)), root=root,
+                     residual=np.broadcast_to(residual, (r, p + 1)))
+
+
 def spread(influence: Influence, *, white: FloatArray, white_freedom: FloatArray | float, mode: Uncertainty) -> Spread:
     """Return the covariance of an estimate the way asked for.
 
