@@ -8,6 +8,12 @@ import numpy as np
 import pytest
 import upv_identify as example
 
+from gough.engine import Model, base_parameters
+from gough.estimation.least_squares import GaussMarkov
+from gough.estimation.pseudo_inertia import pseudo_inertia
+from gough.identification.identify import feasible, prepare
+from gough.mechanism import load_robot
+
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(not example.DATA.exists(), reason="UPV logs are not here")]
 
 
@@ -74,3 +80,16 @@ def test_the_table_says_how_good_it_is(found: dict[str, Any]) -> None:
     assert "both, offsets, equal legs tied" in text
     assert "essential parameters, ratio 10" in text
     assert text.endswith(found["verdict"])
+
+
+def test_bodies_are_possible_although_the_drawing_has_a_rod_without_thickness(study: example.Study) -> None:
+    """All legs free, no ties: the CAD values of leg 4's rod lie on the limit of what can exist."""
+    model = Model(load_robot("upv"))
+    base = base_parameters(model)
+    ready = prepare(model, [study.logs["identification"]], base)
+    estimate = GaussMarkov().fit(ready.problem)
+    found = feasible(model, base, ready.problem, estimate)
+    assert any("prior of leg4.rod has no thickness" in note for note in found.estimate.notes)
+    for ten in found.bodies.values():
+        assert np.linalg.eigvalsh(pseudo_inertia(ten))[0] > 0
+    assert found.misfit <= 1.001 * (found.least_misfit + max(1.0, found.least_misfit / len(estimate)))
