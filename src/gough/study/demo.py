@@ -74,7 +74,7 @@ def plan(robot: str) -> Plan:
                                "output": "bounds.json"}), *_finish())),
         "five_bar": lambda: Plan(
             robot="five_bar", story="a planar five-bar, the smallest closed chain",
-            steps=(*_common(plant, frequency=0.5), ("identify", {**identify, "estimator": "all"}),
+            steps=(*_common(plant, frequency=0.8), ("identify", {**identify, "estimator": "all"}),
                    ("bounds", {"logs": ["identification.csv"], "error_bound": 0.5, "output": "bounds.json"}),
                    *_finish())),
         "orthoglide": lambda: Plan(
