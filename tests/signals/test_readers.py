@@ -304,6 +304,34 @@ def test_a_matlab_file_is_read_by_its_description(tmp_path) -> None:
     assert np.allclose(np.concatenate([p.time for p in parts]), recording.time)
 
 
+def mat73(path) -> None:
+    """Write what MATLAB's save -v7.3 writes: HDF5 behind a header, matrices transposed, text as numbers."""
+    h5py = pytest.importorskip("h5py")
+    with h5py.File(path, "w", userblock_size=512) as data:
+        for name, value in (("t", np.arange(30.0)[None] + 7), ("q", np.arange(60.0).reshape(30, 2).T),
+                            ("i1", np.ones((1, 30))), ("i2", np.ones((1, 30))), ("gain", np.full((1, 1), 3.0)),
+                            ("note", np.array([[116], [120]], np.uint16))):
+            data[name] = value
+            data[name].attrs["MATLAB_class"] = np.bytes_("char" if name == "note" else "double")
+        data.create_group("#refs#")
+    with open(path, "r+b") as handle:
+        handle.write(b"MATLAB 7.3 MAT-file, Platform: GLNXA64".ljust(116) + bytes(8) + b"\x00\x02IM")
+
+
+def test_a_matlab_file_of_version_7_3_reads_the_same(tmp_path) -> None:
+    write(tmp_path, MAT, "d.toml")
+    expected = read_recording(mat(tmp_path), tmp_path / "d.toml")
+    mat73(tmp_path / "new.mat")
+    found = read_recording(tmp_path / "new.mat", tmp_path / "d.toml")
+    for name in ("time", "position", "current"):
+        assert np.array_equal(getattr(found, name), getattr(expected, name))
+    with pytest.raises(InvalidRecording, match="column 'note' holds"):
+        read_recording(tmp_path / "new.mat", write(tmp_path, MAT.replace('"i1"', '"note"'), "e.toml"))
+    (tmp_path / "new.mat").write_bytes((tmp_path / "new.mat").read_bytes()[:700])
+    with pytest.raises(InvalidRecording, match=r"new\.mat cannot be read"):
+        read_recording(tmp_path / "new.mat", tmp_path / "d.toml")
+
+
 @pytest.mark.parametrize(("old", "new", "words"), [
     ('"i1"', '"i3"', "no column 'i3'; did you mean 'i2'"),
     ('"i1"', '"gain"', "column 'gain' has 1 samples, its time 30"),

@@ -99,22 +99,38 @@ def _stored(path: Path, member: zipfile.ZipInfo) -> StoredArray | None:
 
 
 def read_mat(path: Path) -> Table:
-    """Read the numeric variables of a MATLAB file up to version 7.
+    """Read the numeric variables of a MATLAB file; version 7.3 needs h5py.
 
     Raises:
-        InvalidRecording: Not such a file.
+        InvalidRecording: Not such a file, or h5py is not installed.
     """
     from scipy.io import loadmat
 
     source = path.name
     try:
         data = loadmat(path, squeeze_me=True)
-    except NotImplementedError as error:
-        raise InvalidRecording(f"{source} is a MATLAB 7.3 file, which cannot be read; save it with '-v7'",
-                               source=source) from error
+    except NotImplementedError:  # SciPy's word for version 7.3, which is HDF5
+        return _read_mat73(path)
     except Exception as error:  # SciPy raises whatever the damaged bytes lead to
         raise InvalidRecording(f"{source} cannot be read as a MATLAB file ({error})", source=source) from error
     return array_table(source, {k: v for k, v in data.items() if not k.startswith("__")})
+
+
+def _read_mat73(path: Path) -> Table:
+    """Read the numeric variables at the top of a MATLAB 7.3 file; MATLAB stores matrices transposed."""
+    source = path.name
+    try:
+        import h5py
+    except ImportError as error:
+        raise InvalidRecording(f"{source} is a MATLAB 7.3 file: save it with '-v7', or install h5py with "
+                               "pip install 'gough[mat73]'", source=source) from error
+    try:
+        with h5py.File(path) as data:
+            arrays = {name: np.array("text") if item.attrs.get("MATLAB_class") == b"char" else np.squeeze(item[()].T)
+                      for name, item in data.items() if isinstance(item, h5py.Dataset)}
+    except OSError as error:
+        raise InvalidRecording(f"{source} cannot be read as a MATLAB file ({error})", source=source) from error
+    return array_table(source, arrays)
 
 
 def array_table(source: str, arrays: Mapping[str, Any]) -> Table:
