@@ -11,6 +11,7 @@ import pytest
 from scipy.signal import butter, sosfiltfilt
 
 from gough.engine import Model, base_parameters
+from gough.engine.base import random_motion
 from gough.errors import InvalidInput, InvalidRecording
 from gough.estimation.least_squares import WeightedLeastSquares
 from gough.mechanism import load_robot
@@ -32,7 +33,7 @@ def test_the_motion_is_recovered_from_noisy_positions(five_bar: Model, five_bar_
     at = np.searchsorted(true.time, done.motion.time - 1e-9)
     for name in ("qd", "qdd"):
         got, expected = getattr(done.motion, name), getattr(true, name)[at]
-        away = away_from_reversals(five_bar, true, done.motion.time, 0.05, np.zeros(len(true.coordinates)))
+        away = away_from_reversals(five_bar, true, done.motion.time, 0.05)
         error = np.sqrt(np.mean((got - expected)[away] ** 2, axis=0)) / np.sqrt(np.mean(expected[away] ** 2, axis=0))
         assert error.max() < share, (name, error)
 
@@ -45,9 +46,26 @@ def test_filtering_in_time_is_less_accurate_than_over_whole_periods(five_bar: Mo
     for method in ("explicit", "time", "raw"):
         done = process(five_bar, five_bar_log, Processing(method=method))
         at = np.searchsorted(true.time, done.motion.time - 1e-9)
-        away = away_from_reversals(five_bar, true, done.motion.time, 0.05, np.zeros(len(true.coordinates)))
+        away = away_from_reversals(five_bar, true, done.motion.time, 0.05)
         errors[method] = float(np.sqrt(np.mean((done.motion.qdd - true.qdd[at])[away] ** 2)))
     assert errors["explicit"] < errors["time"] < errors["raw"]
+
+
+def test_samples_of_slow_joints_that_rub_are_left_out() -> None:
+    """Motors by their dead band, passive joints by a part of their top speed, frictionless ones never."""
+    palida = Model(load_robot("palida"))
+    motion = random_motion(palida, 400, seed=3)
+    joints = palida.mechanism.joints
+    band = np.full(len(joints), 1e-3)
+    keep = away_from_reversals(palida, motion, motion.time, 0.0, band)
+    speed = np.abs(motion.qd)
+    passive = [i for i, joint in enumerate(joints) if "fs" in joint.terms and i not in palida.actuated]
+    assert len(passive) == 12
+    slow = (speed[:, passive] < np.maximum(1e-3, 0.01 * speed[:, passive].max(axis=0))).any(axis=1)
+    slow |= (speed[:, list(palida.actuated)] < 1e-3).any(axis=1)
+    assert 0.02 < slow.mean() < 0.5
+    np.testing.assert_array_equal(keep, ~slow)
+    assert away_from_reversals(palida, motion, motion.time, 0.0).all()
 
 
 def test_averaged_efforts_carry_their_replicates_and_covariance(five_bar: Model, five_bar_log: Recording) -> None:

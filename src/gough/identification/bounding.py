@@ -111,7 +111,7 @@ def _sure_samples(model: Model, processed: Processed, window: float | None) -> I
     if window < 0:
         raise InvalidInput(f"the window about reversals is {window} s; it must not be negative", window=window)
     motion = processed.motion
-    keep = np.flatnonzero(away_from_reversals(model, motion, motion.time, window, np.zeros(len(motion.coordinates))))
+    keep = np.flatnonzero(away_from_reversals(model, motion, motion.time, window))
     return np.asarray(keep if keep.size else np.arange(len(motion)), dtype=np.int64)
 
 

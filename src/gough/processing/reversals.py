@@ -3,6 +3,8 @@
 When a motor reverses, friction passes from -fs to fs within microns, the controller rings for a few of its time
 constants, and the regressor sees neither. These samples bias friction first and then everything else, so they are
 left out: those within a window of a reversal of some motor with Coulomb friction, and those where it stands still.
+Passive joints reverse too, without a controller that rings: only samples at which one with Coulomb friction is slow
+are left out.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from gough.engine import Model
 from gough.motion import Motion
 from gough.regression import Regression
 
+SLOW = 0.01  # part of a passive joint's top speed below which the sign of its velocity says little
 LONGEST = 0.1  # window never longer than this, unless samples are further apart than a fifth of it [s]
 
 
@@ -38,20 +41,28 @@ def reversal_distance(motion: Motion, coordinate: int, time: FloatArray) -> Floa
 
 
 def away_from_reversals(model: Model, motion: Motion, time: FloatArray, window: float,
-                        dead_band: FloatArray) -> NDArray[np.bool_]:
-    """Tell the instants at which every rubbing motor moves and none reversed within the window, (t,).
+                        dead_band: FloatArray | None = None) -> NDArray[np.bool_]:
+    """Tell the instants at which every joint that rubs moves and no motor reversed within the window, (t,).
 
     Args:
         model: The robot.
         motion: Its motion, all samples.
         time: Instants among the motion's, e.g. after decimation, (t,). [s]
-        window: Half width about a reversal. [s]
-        dead_band: Velocity below which a motor counts as standing, (n,). [m/s or rad/s]
+        window: Half width about a motor's reversal. [s]
+        dead_band: Velocity below which a motor counts as standing, and a passive joint unless `SLOW` says more, (n,);
+            by default joints may stand. [m/s or rad/s]
     """
     keep = np.ones(len(time), dtype=bool)
-    for i in rubbing(model):
+    motors = rubbing(model)
+    for i in motors:
         keep &= reversal_distance(motion, i, time) >= window
-        keep &= np.interp(time, motion.time, np.abs(motion.qd[:, i])) >= dead_band[i]
+    if dead_band is None:
+        return keep
+    for i, joint in enumerate(model.mechanism.joints):
+        if "fs" in joint.terms:
+            speed = np.abs(motion.qd[:, i])
+            slow = dead_band[i] if i in motors else max(float(dead_band[i]), SLOW * float(speed.max()))
+            keep &= np.interp(time, motion.time, speed) >= slow
     return keep
 
 

@@ -93,7 +93,7 @@ def plan(robot: str) -> Plan:
                    *_finish())),
         "h4": lambda: Plan(
             robot="h4", story="guaranteed bounds from an error bound of 1.5 N m, as in Poignet et al. (2003)",
-            steps=(*_common("gough"), ("identify", {**identify, "estimator": "all"}),
+            steps=(*_common("gough", periods=(8, 2)), ("identify", {**identify, "estimator": "all"}),
                    ("bounds", {"logs": ["identification.csv"], "error_bound": 1.5, "prior": [0.0, 2.0],
                                "method": "gauss-seidel", "output": "bounds_gauss_seidel.json"}),
                    ("bounds", {"logs": ["identification.csv"], "error_bound": 1.5, "prior": [0.0, 2.0],
