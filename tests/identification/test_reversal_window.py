@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+import pytest
 
 from gough.engine import Model, base_parameters
+from gough.errors import InvalidInput
 from gough.identification import identify, prepare
 from gough.processing import process, regression
 from gough.processing.reversals import reversal_distance, reversal_window
@@ -42,3 +44,8 @@ def test_a_log_decimated_beyond_the_longest_window_still_gets_one(five_bar: Mode
         near = reversal_distance(done.motion, done.motion.column(name), tiled.time) < 0.045
         residual[near, row] = 0.5
     assert 0.03 <= reversal_window(five_bar, done.motion, tiled, residual) <= 0.15
+
+
+def test_a_window_that_leaves_too_little_is_refused(five_bar: Model, five_bar_log: Recording) -> None:
+    with pytest.raises(InvalidInput, match=r"window of 10\.0 s about reversals leaves 0 of \d+ samples"):
+        identify(five_bar, [five_bar_log], window=10.0)

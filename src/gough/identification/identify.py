@@ -66,7 +66,7 @@ class Experiment:
 @one_blas_thread
 def prepare(model: Model, recordings: Sequence[Recording], base: BaseParameters, *,
             processing: Processing | None = None, gains: Mapping[str, float] | None = None,
-            window: float | None = None) -> Experiment:
+            window: float | None = None, strict: bool = False) -> Experiment:
     """Process recordings and build their joint regression; a first fit finds the reversal window unless given.
 
     Args:
@@ -76,6 +76,7 @@ def prepare(model: Model, recordings: Sequence[Recording], base: BaseParameters,
         processing: How to process; from the data by default.
         gains: Drive gains by joint for logs with currents; the robot file's by default.
         window: Half width of what is left out about velocity reversals; 0 keeps all. [s]
+        strict: Refuse a window that leaves too few samples of a recording, instead of keeping all of it.
     """
     if not recordings:
         raise InvalidInput("there is no recording to identify from")
@@ -85,7 +86,7 @@ def prepare(model: Model, recordings: Sequence[Recording], base: BaseParameters,
     full = [regression(model, p, base) for p in done]
     if window is None:
         window = 0.0 if all(p.parallel for p in done) else _first_window(model, done, full)
-    parts = tuple(_kept(model, p, part, window) for p, part in zip(done, full))
+    parts = tuple(_kept(model, p, part, window, strict) for p, part in zip(done, full))
     problem = parts[0] if len(parts) == 1 else concatenate(parts)
     return Experiment(base=base, processed=done, whole=tuple(full), parts=parts, problem=problem, window=window,
                       gains=factors)
@@ -132,7 +133,7 @@ def _first_window(model: Model, processed: Sequence[Processed], parts: Sequence[
                for p, part in zip(processed, parts))
 
 
-def _kept(model: Model, processed: Processed, part: Regression, window: float) -> Regression:
+def _kept(model: Model, processed: Processed, part: Regression, window: float, strict: bool) -> Regression:
     assert part.time is not None
     if not window >= 0:
         raise InvalidInput(f"the window about reversals is {window} s; it must not be negative", window=window)
@@ -140,6 +141,9 @@ def _kept(model: Model, processed: Processed, part: Regression, window: float) -
         return part
     keep = away_from_reversals(model, processed.motion, part.time, window, processed.dead_band)
     if keep.sum() < 3 * len(part.parameters) / len(part.rows):
+        if strict:
+            raise InvalidInput(f"{processed.source}: a window of {window} s about reversals leaves {keep.sum()} of "
+                               f"{len(part)} samples; give a shorter one, or 0 to keep all", window=window)
         return part
     return part.take(np.flatnonzero(keep))
 
@@ -183,7 +187,8 @@ def identify(model: Model, recordings: Sequence[Recording], *, loaded: Sequence[
         return _with_gains(model, recordings, loaded, name, known, base, estimator=estimator, held_out=held_out,
                            essential=essential, ratio=ratio, tie_legs=tie_legs, structures=structures,
                            processing=processing, window=window, nominal=gains, tell=tell)
-    experiment = prepare(model, [*recordings, *loaded], base, processing=processing, gains=gains, window=window)
+    experiment = prepare(model, [*recordings, *loaded], base, processing=processing, gains=gains, window=window,
+                         strict=window is not None)
     tell(0.4)
     validation = _held_out(model, held_out, base, processing, experiment.gains, experiment.window)
     problem = experiment.problem
@@ -363,9 +368,10 @@ def currents_problem(model: Model, recordings: Sequence[Recording], loaded: Sequ
         parts.append(regression(model, replace(unit, current=False), base))
     experiment = Experiment(base=base, processed=tuple(done), whole=tuple(parts), parts=tuple(parts), problem=parts[0],
                             window=window or 0.0, gains={})
+    strict = window is not None
     if window is None:
         window = 0.0 if all(p.parallel for p in done) else _current_window(model, done, parts)
-    parts = [_kept(model, p, part, window) for p, part in zip(done, parts)]
+    parts = [_kept(model, p, part, window, strict) for p, part in zip(done, parts)]
     count = len(recordings)
     units = _current_units((*recordings, *loaded), model)
     unloaded = _stacked(parts[:count], robot, units)
