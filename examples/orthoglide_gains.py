@@ -45,7 +45,7 @@ from gough.estimation.gains import MaximumLikelihoodGains, cramer_rao
 from gough.estimation.selection import Elimination, essential_parameters
 from gough.estimation.total_least_squares import TotalLeastSquares
 from gough.excitation.design import Run
-from gough.identification.identify import currents_problem
+from gough.identification import currents_problem
 from gough.parameters import BaseParameters
 
 RUNS = ("loaded", "other", "second", "unloaded")

@@ -37,7 +37,7 @@ from gough.estimation.selection import (
     essential_parameters,
     held_out_error,
 )
-from gough.identification.identify import Experiment, drive_gains, prepare
+from gough.identification import Experiment, drive_gains, prepare
 from gough.mechanism import parse_robot, robot_text
 from gough.parameters import BaseParameters
 

@@ -11,7 +11,7 @@ import upv_identify as example
 from gough.engine import Model, base_parameters
 from gough.estimation.least_squares import GaussMarkov
 from gough.estimation.pseudo_inertia import pseudo_inertia
-from gough.identification.identify import feasible, prepare
+from gough.identification import feasible, prepare
 from gough.mechanism import load_robot
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(not example.DATA.exists(), reason="UPV logs are not here")]

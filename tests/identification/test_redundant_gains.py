@@ -1,4 +1,4 @@
-"""Drive gains of a robot with more motors than degrees of freedom, from Python: motors share the load of a row."""
+"""Drive gains of a robot with more motors than degrees of freedom: motors share the load of a row."""
 
 from __future__ import annotations
 
@@ -7,41 +7,65 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from gough.engine import Model, base_parameters
-from gough.estimation.gain_problem import gain_problem
-from gough.estimation.gains import MaximumLikelihoodGains
+from gough.engine import Model
+from gough.identification import Identification, identify
 from gough.mechanism import load_robot
 from gough.mechanism.types import Payload
-from gough.processing import process, regression
+from gough.signals.recording import Recording
 from gough.virtual import record, simulate
 from tests_support import fourier
 
-GAINS = np.array([0.9, 1.1, 1.3])  # [N m per unit of current]
+GAINS = np.array([0.9, 1.1, 1.3])  # [N m/A]
 
 
-def test_gains_of_a_redundant_robot_are_found_with_a_weighed_payload() -> None:
+def in_amperes(log: Recording) -> Recording:
+    return replace(log, effort=None, current=log.effort / GAINS, current_units=("A",) * 3)
+
+
+@pytest.fixture(scope="module")
+def experiment() -> tuple[Model, list[Recording]]:
+    """The robot with a disc to carry; logs of it without, with, and without on another motion."""
     plain = Model(load_robot("redundant"))
     disc = Payload(name="disc", body=plain.load_body, values={"m": 1.5}, known=("m",))
     model = Model(replace(plain.mechanism, payloads=(disc,)))
-    base = base_parameters(model, payloads=("disc",))
-    robot = [n for n in base.names if not n.startswith("payload.")]
-    parts, currents, maps = [], [], []
-    for seed, load in enumerate((None, "disc")):
-        log = record(simulate(model, fourier(model, 0.4, 0.5, harmonics=5), periods=5, payload=load), seed=seed)
-        assert log.effort is not None
-        done = process(model, log)
-        part = regression(model, done, base)
-        names = robot if load is None else list(base.names)
-        parts.append(replace(part.select(names), replicates=None, covariance=None, row_units=("A",) * len(part.rows),
-                             group=np.arange(len(part)) * 10 // len(part)))
-        currents.append(done.effort / GAINS)
-        maps.append(model.kinematics.closure_map(done.motion.q)[:, list(model.actuated)].transpose(0, 2, 1))
-    known = {n: 1.5 for n in base.names if n == "payload.disc.m"}
-    problem = gain_problem(parts[0], parts[1], known, effort_units="N m", motors=model.mechanism.actuated,
-                           currents=(currents[0], currents[1]), effort_map=(maps[0], maps[1]))
-    found = MaximumLikelihoodGains().fit(problem)
-    gains = np.array([found[f"{motor}.gain"] for motor in model.mechanism.actuated])
-    std = np.array([found.std[found.parameters.index(f"{motor}.gain")] for motor in model.mechanism.actuated])
+    motion, other = fourier(model, 0.4, 0.5, harmonics=5), fourier(model, 0.4, 0.4, harmonics=4)
+    runs = [simulate(model, motion, periods=5), simulate(model, motion, periods=5, payload="disc"),
+            simulate(model, other, periods=2)]
+    return model, [in_amperes(record(run, seed=seed)) for seed, run in enumerate(runs)]
+
+
+@pytest.fixture(scope="module")
+def result(experiment: tuple[Model, list[Recording]]) -> Identification:
+    model, logs = experiment
+    return identify(model, logs[:1], loaded=logs[1:2], estimator="all", held_out=logs[2:])
+
+
+def test_gains_are_found_with_a_weighed_payload(result: Identification) -> None:
+    found = list(result.drive_gains.values())
+    gains, std = (np.array([gain[key] for gain in found]) for key in ("value", "std"))
     assert gains == pytest.approx(GAINS, rel=0.03)
     assert (np.abs(gains - GAINS) < 4 * std).all()
     assert (std < 0.02 * GAINS).all()
+    best = result.estimate
+    assert {unit for name, unit in zip(best.parameters, best.units) if name.endswith(".gain")} == {"N m/A"}
+
+
+def test_total_least_squares_stands_beside_and_what_is_not_possible_is_said(result: Identification) -> None:
+    for name in (n for n in result.estimate.parameters if n.endswith(".gain")):
+        assert result.estimates["tls"][name] == pytest.approx(result.estimate[name], rel=0.1)
+    assert any(note.startswith("tls_paper was not possible: these data cannot determine") for note in result.notes)
+
+
+def test_the_model_predicts_efforts_it_has_not_seen(result: Identification) -> None:
+    assert result.validation.predicts == "good"
+    shown = next(fit for fit in result.fits if fit.held_out)
+    error = (shown.measured - shown.predicted)[shown.used]
+    assert np.sqrt(np.mean(error**2)) < 0.1 * np.sqrt(np.mean(shown.measured[shown.used] ** 2))
+
+
+def test_efforts_beside_the_currents_do_not_matter(experiment: tuple[Model, list[Recording]],
+                                                   result: Identification) -> None:
+    model, logs = experiment
+    both = [replace(log, effort=7.0 * log.current) for log in logs[:2]]
+    found = identify(model, both[:1], loaded=both[1:], estimator="tls").estimate
+    assert found.values == pytest.approx(result.estimates["tls"].values)

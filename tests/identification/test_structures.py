@@ -10,8 +10,7 @@ import pytest
 
 from gough.engine import Model, base_parameters
 from gough.estimation.least_squares import LeastSquares
-from gough.identification import Identification, identify, load_identification
-from gough.identification.identify import prepare
+from gough.identification import Identification, identify, load_identification, prepare
 from gough.identification.structures import ModelChoice, friction_structures, leg_groups, model_choice
 from gough.signals.recording import Recording
 

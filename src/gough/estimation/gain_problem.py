@@ -100,6 +100,7 @@ def gain_problem(
     *,
     effort_units: Sequence[str] | str = "N",
     motors: Sequence[str] | None = None,
+    motor_units: Sequence[str] | None = None,
     currents: tuple[ArrayLike, ArrayLike] | None = None,
     effort_map: tuple[ArrayLike, ArrayLike] | None = None,
 ) -> GainProblem:
@@ -112,6 +113,7 @@ def gain_problem(
             are estimated.
         effort_units: Of the rows, one or per row.
         motors: Names of the motors; default the rows.
+        motor_units: Of the motors' efforts, (a,); default those of the rows.
         currents: (t, a) of both, where the rows are not motors.
         effort_map: (t, r, a) of both, where the rows are not motors.
 
@@ -140,8 +142,8 @@ def gain_problem(
     unknown = tuple(name for name in payload if name not in known)
     units = (effort_units,) * len(rows) if isinstance(effort_units, str) else tuple(effort_units)
     recorded = (unloaded.row_units[0],) * len(names) if currents is not None else unloaded.row_units
-    gain_units = tuple(f"{units[min(j, len(units) - 1)]} per unit" if recorded[j] == "1" else
-                       f"{units[min(j, len(units) - 1)]}/{recorded[j]}" for j in range(len(names)))
+    driven = motor_units or (*units, *(units[-1:] * (len(names) - len(units))))
+    gain_units = tuple(f"{unit} per unit" if per == "1" else f"{unit}/{per}" for unit, per in zip(driven, recorded))
     parts, maps = [], []
     for i, part in enumerate((unloaded, loaded)):
         t, r = part.effort.shape

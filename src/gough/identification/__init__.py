@@ -1,6 +1,9 @@
 """From recordings to a validated model."""
 
-from gough.identification.identify import Experiment, feasible, identify, prepare
+from gough.identification.currents import currents_problem
+from gough.identification.experiment import Experiment, drive_gains, prepare
+from gough.identification.identify import feasible, identify
 from gough.identification.result import Fit, Identification, load_identification
 
-__all__ = ["Experiment", "Fit", "Identification", "feasible", "identify", "load_identification", "prepare"]
+__all__ = ["Experiment", "Fit", "Identification", "currents_problem", "drive_gains", "feasible", "identify",
+           "load_identification", "prepare"]

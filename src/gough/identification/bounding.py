@@ -13,7 +13,7 @@ from gough.engine import Model, base_parameters
 from gough.errors import InvalidInput, nearest
 from gough.estimation.bounds import BoundedProblem, ExactBox, GaussSeidel
 from gough.estimation.estimate import Enclosure
-from gough.identification.identify import drive_gains, needs_gains
+from gough.identification.experiment import drive_gains, needs_gains
 from gough.mechanism.terms import TERMS
 from gough.parameters import BaseParameters
 from gough.processing import Processed, Processing, process, regression

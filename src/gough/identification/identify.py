@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -11,22 +11,22 @@ import numpy as np
 from gough.arrays import FloatArray
 from gough.blas import one_blas_thread
 from gough.engine import Model, base_parameters
-from gough.errors import GoughError, InvalidInput, InvalidRecording, NotIdentifiable, nearest
+from gough.errors import GoughError, InvalidInput, InvalidRecording, nearest
 from gough.estimation.estimate import GAIN, Estimate
 from gough.estimation.feasible import Feasible, FeasibleEstimate
-from gough.estimation.gain_problem import GainProblem, gain_problem
 from gough.estimation.gains import MaximumLikelihoodGains
 from gough.estimation.least_squares import GaussMarkov, LeastSquares, WeightedLeastSquares
 from gough.estimation.robust import Robust
 from gough.estimation.selection import Elimination, Estimator, essential_parameters
 from gough.estimation.total_least_squares import TotalLeastSquares
+from gough.identification.currents import currents_problem, known_payload
+from gough.identification.experiment import Experiment, prepare
 from gough.identification.likelihood import averaged_period, cutoff_likelihood, full_likelihood
 from gough.identification.physical import physical_parameters
 from gough.identification.result import Fit, Identification
 from gough.identification.structures import ModelChoice, model_choice
-from gough.parameters import INERTIAL, BaseParameters, ParameterTable
-from gough.processing import Processed, Processing, process, regression
-from gough.processing.reversals import away_from_reversals, reversal_window
+from gough.parameters import BaseParameters, ParameterTable
+from gough.processing import Processed, Processing
 from gough.regression import Regression, concatenate
 from gough.signals.finding import notes as finding_notes
 from gough.signals.recording import Recording
@@ -38,114 +38,6 @@ LINEAR: dict[str, Estimator] = {
 MOST_COEFFICIENTS = 120  # of the executed trajectory, for full maximum likelihood among `all`
 PLOTTED = 4000  # samples kept for pictures
 Progress = Callable[[float], None]
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Experiment:
-    """Recordings made ready: one regression of all, and each part for pictures.
-
-    Args:
-        base: The base parameters of the experiment.
-        processed: Each recording.
-        whole: Each recording's regression.
-        parts: The same, samples near reversals left out.
-        problem: All parts together.
-        window: Half width of what was left out about reversals. [s]
-        gains: Drive gains used, by joint; empty where efforts were recorded.
-    """
-
-    base: BaseParameters
-    processed: tuple[Processed, ...]
-    whole: tuple[Regression, ...]
-    parts: tuple[Regression, ...]
-    problem: Regression
-    window: float
-    gains: Mapping[str, float]
-
-
-@one_blas_thread
-def prepare(model: Model, recordings: Sequence[Recording], base: BaseParameters, *,
-            processing: Processing | None = None, gains: Mapping[str, float] | None = None,
-            window: float | None = None, strict: bool = False) -> Experiment:
-    """Process recordings and build their joint regression; a first fit finds the reversal window unless given.
-
-    Args:
-        model: The robot.
-        recordings: Logs of it.
-        base: Base parameters (with payload columns where payloads were carried).
-        processing: How to process; from the data by default.
-        gains: Drive gains by joint for logs with currents; the robot file's by default.
-        window: Half width of what is left out about velocity reversals; 0 keeps all. [s]
-        strict: Refuse a window that leaves too few samples of a recording, instead of keeping all of it.
-    """
-    if not recordings:
-        raise InvalidInput("there is no recording to identify from")
-    factors = drive_gains(model, gains) if any(needs_gains(r) for r in recordings) else {}
-    vector = np.array([factors.get(name, 1.0) for name in model.mechanism.actuated])
-    done = tuple(process(model, recording, processing).with_gains(vector) for recording in recordings)
-    full = [regression(model, p, base) for p in done]
-    if window is None:
-        window = 0.0 if all(p.parallel for p in done) else _first_window(model, done, full)
-    parts = tuple(_kept(model, p, part, window, strict) for p, part in zip(done, full))
-    problem = parts[0] if len(parts) == 1 else concatenate(parts)
-    return Experiment(base=base, processed=done, whole=tuple(full), parts=parts, problem=problem, window=window,
-                      gains=factors)
-
-
-def needs_gains(recording: Recording) -> bool:
-    """Tell whether a log has currents only."""
-    return recording.effort is None and recording.current is not None
-
-
-def drive_gains(model: Model, gains: Mapping[str, float] | None = None) -> dict[str, float]:
-    """Return a drive gain for every motor: given ones, else the robot file's.
-
-    Raises:
-        InvalidInput: A gain is missing, not positive, or of no motor.
-    """
-    for name in gains or {}:
-        if name not in model.mechanism.actuated:
-            raise InvalidInput(f"drive gain for '{name}', which is no motor{nearest(name, model.mechanism.actuated)}")
-    found = {}
-    for name in model.mechanism.actuated:
-        value = (gains or {}).get(name, model.mechanism.joint(name).gain)
-        if value is None:
-            raise InvalidRecording(
-                f"the log holds currents but the drive gain of '{name}' is not known; give 'gain' in the robot file, "
-                "or identify the gains from an unloaded log and one with a weighed payload")
-        if not value > 0:
-            raise InvalidInput(f"the drive gain of '{name}' is {value}, expected a positive number")
-        found[name] = float(value)
-    return found
-
-
-def _first_window(model: Model, processed: Sequence[Processed], parts: Sequence[Regression]) -> float:
-    """Fit once with all samples and see how long residuals stay large after reversals."""
-    try:
-        problem = concatenate([replace(p, group=None, replicates=None) for p in parts])
-        # Columns of payloads that none of these logs carries are zero; the rest is fitted without them.
-        used = np.asarray(problem.regressor.any(axis=(0, 1)))
-        problem = problem.select([name for name, there in zip(problem.parameters, used) if there])
-        first = WeightedLeastSquares(uncertainty="white").fit(problem)
-    except NotIdentifiable:
-        return 0.0
-    return max(reversal_window(model, p.motion, part, part.effort - first.predict(part))
-               for p, part in zip(processed, parts))
-
-
-def _kept(model: Model, processed: Processed, part: Regression, window: float, strict: bool) -> Regression:
-    assert part.time is not None
-    if not window >= 0:
-        raise InvalidInput(f"the window about reversals is {window} s; it must not be negative", window=window)
-    if window == 0:
-        return part
-    keep = away_from_reversals(model, processed.motion, part.time, window, processed.dead_band)
-    if keep.sum() < 3 * len(part.parameters) / len(part.rows):
-        if strict:
-            raise InvalidInput(f"{processed.source}: a window of {window} s about reversals leaves {keep.sum()} of "
-                               f"{len(part)} samples; give a shorter one, or 0 to keep all", window=window)
-        return part
-    return part.take(np.flatnonzero(keep))
 
 
 @one_blas_thread
@@ -287,9 +179,10 @@ def _with_gains(model: Model, recordings: Sequence[Recording], loaded: Sequence[
         if record.payload is not None:
             raise InvalidInput(f"{record.source}: given as unloaded but it carries '{record.payload}'; "
                                "are loaded and unloaded logs swapped?")
-    problem, experiment = currents_problem(model, recordings, loaded, name, known, base, processing=processing,
-                                           window=window)
-    problem = problem.condense()  # all that follows is a matter of milliseconds on triangular factors
+    problem, window = currents_problem(model, recordings, loaded, name, known, base, processing=processing,
+                                       window=window)
+    if problem.effort_map is None:
+        problem = problem.condense()  # all that follows is a matter of milliseconds on triangular factors
     tell(0.5)
     guess = {n: v for n, v in ((j, (nominal or {}).get(j, model.mechanism.joint(j).gain))
                                for j in model.mechanism.actuated) if v is not None}
@@ -304,13 +197,23 @@ def _with_gains(model: Model, recordings: Sequence[Recording], loaded: Sequence[
         problem, history = problem.select([n for n in kept if not n.endswith(GAIN)]), _story(elimination)
         moved = _moved(elimination.steps[0].estimate, elimination.estimate)
     tell(0.7)
-    estimates = {key: s.fit(problem) for key, s in settings.items()}
-    result = estimates["tls" if estimator == "tls" else "gain_ml"]
+    chosen = "tls" if estimator == "tls" else "gain_ml"
+    estimates: dict[str, Estimate] = {}
+    notes: tuple[str, ...] = moved
+    for key, fitting in settings.items():
+        try:
+            estimates[key] = fitting.fit(problem)
+        except GoughError as error:
+            if key == chosen:
+                raise
+            notes = (*notes, f"{key} was not possible: {error}")
+    result = estimates[chosen]
     identified = {j: result[j + GAIN] if j + GAIN in result.parameters else guess[j] for j in model.mechanism.actuated}
-    validation = _held_out(model, held_out, base, processing, identified, experiment.window)
-    experiment = replace(experiment, gains=identified)
+    validation = _held_out(model, held_out, base, processing, identified, window)
+    experiment = prepare(model, [replace(r, effort=None) for r in (*recordings, *loaded)], base, processing=processing,
+                         gains=identified, window=window)
     given = known_payload(model, name, known)
-    efforts = [_in_efforts(model, part, identified, given) for part in experiment.parts]
+    efforts = [replace(part, effort=part.effort - _known_part(part, given)) for part in experiment.parts]
     choice = None
     if structures:
         together = concatenate(efforts)
@@ -318,7 +221,6 @@ def _with_gains(model: Model, recordings: Sequence[Recording], loaded: Sequence[
         choice = model_choice(model, base, together, GaussMarkov(),
                               held_out=None if validation is None else validation.problem)
     possible: FeasibleEstimate | None = None
-    notes = moved
     if estimator == "all":
         robot = base_parameters(model, tie_legs=tie_legs)
         alone = concatenate(efforts[: len(recordings)]).select(robot.names)
@@ -327,91 +229,10 @@ def _with_gains(model: Model, recordings: Sequence[Recording], loaded: Sequence[
             estimates["feasible"] = possible.estimate
         except GoughError as error:
             notes = (*notes, f"feasible was not possible: {error}")
-    return _result(model, "tls" if estimator == "tls" else "gain_ml", result, base, tie_legs, estimates, experiment,
-                   validation, history, notes,
+    return _result(model, chosen, result, base, tie_legs, estimates, experiment, validation, history, notes,
                    settings=_settings(recordings, loaded, held_out, estimator, essential, tie_legs, known, name,
                                       processing, experiment.window),
                    known=given, possible=possible, choice=choice)
-
-
-def _in_efforts(model: Model, part: Regression, gains: Mapping[str, float], known: Mapping[str, float]) -> Regression:
-    """Return a regression of currents as one of efforts, what known payload parameters explain taken off."""
-    factor = np.array([gains[row] for row in model.rows])
-    return replace(part, effort=part.effort * factor - _known_part(part, known), row_units=model.row_units,
-                   covariance=None, replicates=None)
-
-
-def known_payload(model: Model, name: str, known: Mapping[str, float] | None) -> dict[str, float]:
-    """Return the known parameters of a payload by full name (`payload.calibration.m`)."""
-    payload = model.mechanism.payload(name)
-    values = {p: float(payload.values.get(p, 0.0)) for p in payload.known} if known is None else dict(known)
-    for parameter in values:
-        if parameter not in INERTIAL:
-            raise InvalidInput(f"no payload parameter '{parameter}'{nearest(parameter, INERTIAL)}")
-    if not values.get("m", 1.0) > 0:
-        raise InvalidInput(f"the payload mass is {values['m']} kg; a payload of zero mass sets no scale: weigh it")
-    return {f"payload.{name}.{p}": v for p, v in values.items()}
-
-
-def currents_problem(model: Model, recordings: Sequence[Recording], loaded: Sequence[Recording], name: str,
-                     known: Mapping[str, float] | None, base: BaseParameters, *,
-                     processing: Processing | None = None, window: float | None = None,
-                     ) -> tuple[GainProblem, Experiment]:
-    """Build BG13 (33) from unloaded and loaded logs with currents."""
-    robot = [n for n in base.names if not n.startswith("payload.")]
-    given = known_payload(model, name, known)
-    done, parts = [], []
-    for record in (*recordings, *loaded):
-        processed = process(model, record, processing)
-        done.append(processed)
-        unit = processed if processed.current else replace(processed, current=True)
-        parts.append(regression(model, replace(unit, current=False), base))
-    experiment = Experiment(base=base, processed=tuple(done), whole=tuple(parts), parts=tuple(parts), problem=parts[0],
-                            window=window or 0.0, gains={})
-    strict = window is not None
-    if window is None:
-        window = 0.0 if all(p.parallel for p in done) else _current_window(model, done, parts)
-    parts = [_kept(model, p, part, window, strict) for p, part in zip(done, parts)]
-    count = len(recordings)
-    units = _current_units((*recordings, *loaded), model)
-    unloaded = _stacked(parts[:count], robot, units)
-    mounted = _stacked(parts[count:], [*robot, *(n for n in base.names if n.startswith("payload."))], units)
-    missing = {n: v for n, v in given.items() if n in mounted.parameters}
-    options: dict[str, Any] = {}
-    if model.loops.redundant:
-        raise InvalidInput("drive gains of robots with more motors than degrees of freedom: use the Python functions "
-                           "`gain_problem(..., currents=, effort_map=)`")
-    problem = gain_problem(unloaded, mounted, missing, effort_units=model.row_units, **options)
-    return problem, replace(experiment, parts=tuple(parts), window=window)
-
-
-def _current_units(recordings: Sequence[Recording], model: Model) -> tuple[str, ...]:
-    first = recordings[0]
-    lookup = dict(zip(first.joints, first.current_units))
-    return tuple(lookup[name] for name in model.rows)
-
-
-def _stacked(parts: Sequence[Regression], names: Sequence[str], units: tuple[str, ...]) -> Regression:
-    """Return the parts as one problem, several stretches in each so that scatter between them can be seen."""
-    chosen = []
-    for part in parts:
-        group = part.group if part.group is not None else np.arange(len(part)) * 10 // max(len(part), 1)
-        chosen.append(replace(part.select(names), row_units=units, group=group, replicates=None, covariance=None))
-    return concatenate(chosen)
-
-
-def _current_window(model: Model, processed: Sequence[Processed], parts: Sequence[Regression]) -> float:
-    """Find the reversal window of logs with currents: each row fitted on its own, so gains do not matter."""
-    windows = [0.0]
-    for p, part in zip(processed, parts):
-        residual = np.empty_like(part.effort)
-        for j in range(len(part.rows)):
-            W = part.regressor[:, j]
-            scale = np.maximum(np.linalg.norm(W, axis=0), 1e-300)
-            solution = np.linalg.lstsq(W / scale, part.effort[:, j], rcond=1e-8)[0]
-            residual[:, j] = part.effort[:, j] - (W / scale) @ solution
-        windows.append(reversal_window(model, p.motion, part, residual))
-    return max(windows)
 
 
 def _held_out(model: Model, recordings: Sequence[Recording], base: BaseParameters, processing: Processing | None,
@@ -460,19 +281,15 @@ def _result(model: Model, estimator: str, estimate: Estimate, base: BaseParamete
             held_out: Experiment | None, history: tuple[str, ...], notes: tuple[str, ...],
             settings: Mapping[str, Any], known: Mapping[str, float] | None = None,
             possible: FeasibleEstimate | None = None, choice: ModelChoice | None = None) -> Identification:
-    gains = np.array([experiment.gains.get(row, 1.0) for row in model.rows])
     known = known or {}
     fits, judged, processed = [], [], [*experiment.processed]
     for source in (experiment, held_out):
         if source is None:
             continue
         for log, whole, part in zip(source.processed, source.whole, source.parts):
-            factor = gains if log.current else 1.0
-            fits.append(_fit(log, replace(whole, effort=whole.effort * factor), part, estimate, known,
-                             held_out=source is held_out))
+            fits.append(_fit(log, whole, part, estimate, known, held_out=source is held_out))
             if source is held_out:
-                judged.append(replace(part, effort=part.effort * factor - _known_part(part, known),
-                                      row_units=model.row_units))
+                judged.append(replace(part, effort=part.effort - _known_part(part, known)))
     if held_out is not None:
         processed += held_out.processed
     quality = {}

@@ -18,7 +18,7 @@ from gough.estimation.least_squares import whiten
 from gough.estimation.linear import solve
 from gough.estimation.load_filter import LoadFilter, LoadHistory
 from gough.estimation.recursive import Observability
-from gough.identification.identify import drive_gains, needs_gains
+from gough.identification.experiment import drive_gains, needs_gains
 from gough.parameters import INERTIAL
 from gough.processing import Processed, Processing, process, regression
 from gough.processing.reversals import away_from_reversals

@@ -25,7 +25,8 @@ from gough.excitation import design as design_trajectory
 from gough.identification import Identification, load_identification
 from gough.identification import identify as identify_model
 from gough.identification.bounding import bounds as bound_parameters
-from gough.identification.identify import EstimatorName, prepare
+from gough.identification.experiment import prepare
+from gough.identification.identify import EstimatorName
 from gough.identification.payload import PayloadResult
 from gough.identification.payload import payload as find_payload
 from gough.mechanism import Noise, load_robot, robot_text
