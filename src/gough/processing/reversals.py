@@ -106,4 +106,4 @@ def reversal_window(model: Model, motion: Motion, problem: Regression, residual:
         quiet = level <= usual * (1.2 + 2 * np.sqrt(2 / np.maximum(moving_count, 1)))
         first = int(np.argmax(quiet)) if quiet.any() else len(quiet)
         window = max(window, float(edges[first]))
-    return window
+    return round(window, 6)
