@@ -68,7 +68,7 @@ def save(path: str | Path, panels: Sequence[tuple[str, str, str, Curves]], *, lo
     """Write panels below each other.
 
     Args:
-        path: SVG file.
+        path: SVG file; its folder is made if need be.
         panels: Title, label of x, label of y, curves by name.
         logarithmic: Decades on the y axis.
     """
@@ -77,5 +77,6 @@ def save(path: str | Path, panels: Sequence[tuple[str, str, str, Curves]], *, lo
             'font-family="sans-serif" font-size="12"><rect width="100%" height="100%" fill="white"/>\n'
             + "\n".join(body) + "\n</svg>\n")
     target = Path(path)
+    target.parent.mkdir(parents=True, exist_ok=True)
     target.write_text(text, encoding="utf-8")
     return target

@@ -62,6 +62,7 @@ def parasitic(run: Simulation) -> FloatArray:
 
 
 def main(folder: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
     model = Model(load_robot("stewart"))
     M = task_mass_matrix(model, LOAD)
     coupling = M - np.diag(np.diag(M))

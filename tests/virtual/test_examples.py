@@ -60,5 +60,5 @@ def test_orthoglide_strategies_rank_as_in_table_4(monkeypatch: pytest.MonkeyPatc
     table, panels = orthoglide.compare(model, strategies)
     worst = {line.split()[0]: float(line.split()[1]) for line in table.splitlines()[2:]}
     assert worst["simple"] > 5 * worst["advanced"] > 25 * worst["ctc"]
-    written = example("line_plot", monkeypatch).save(tmp_path / "plot.svg", panels, logarithmic=True)
+    written = example("line_plot", monkeypatch).save(tmp_path / "new" / "plot.svg", panels, logarithmic=True)
     assert len(ET.parse(written).getroot().findall("{http://www.w3.org/2000/svg}polyline")) == 3
