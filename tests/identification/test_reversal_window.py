@@ -10,9 +10,13 @@ import pytest
 from gough.engine import Model, base_parameters
 from gough.errors import InvalidInput
 from gough.identification import identify, prepare
+from gough.mechanism import load_robot
 from gough.processing import process, regression
 from gough.processing.reversals import reversal_distance, reversal_window
 from gough.signals.recording import Recording
+from gough.study.demo import truth_table
+from gough.virtual import record, simulate
+from tests_support import fourier
 
 
 def test_the_window_about_reversals_does_not_depend_on_payloads_of_other_logs(
@@ -49,3 +53,13 @@ def test_a_log_decimated_beyond_the_longest_window_still_gets_one(five_bar: Mode
 def test_a_window_that_leaves_too_little_is_refused(five_bar: Model, five_bar_log: Recording) -> None:
     with pytest.raises(InvalidInput, match=r"window of 10\.0 s about reversals leaves 0 of \d+ samples"):
         identify(five_bar, [five_bar_log], window=10.0)
+
+
+def test_motors_that_are_not_rows_have_a_window_too() -> None:
+    """With more motors than degrees of freedom; without a window 57 % of the 95 % intervals held the truth."""
+    model = Model(load_robot("redundant"))
+    run = simulate(model, fourier(model, 0.4, 0.5, harmonics=5), periods=6)
+    results = [identify(model, [record(run, seed=seed)]) for seed in range(6)]
+    assert min(result.settings["window"] for result in results) > 0
+    held = [within for result in results for *_, within in truth_table("redundant", result.estimate, False)]
+    assert np.mean(held) > 0.8

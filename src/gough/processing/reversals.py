@@ -70,40 +70,45 @@ def reversal_window(model: Model, motion: Motion, problem: Regression, residual:
     """Return how long after a reversal a first fit's residual stays above its usual size. [s]
 
     Residuals are gathered by their distance to the nearest reversal of their own motor in bins of about a millisecond;
-    the window ends where the mean square of three bins running is within 20 % of that far from any reversal.
+    the window ends where the mean square of three bins running is within 20 % of that far from any reversal. Where rows
+    are not motors, all rows are gathered by their distance to the nearest reversal of any motor.
 
     Args:
         model: The robot.
         motion: Its motion.
-        problem: The regression the residual belongs to, with times and motors as rows.
+        problem: The regression the residual belongs to, with times.
         residual: (t, r). [row unit]
     """
     time = problem.time
-    if time is None or len(time) < 50:
+    motors = rubbing(model)
+    if time is None or len(time) < 50 or not motors:
         return 0.0
     step = max(1e-3, float(np.median(np.diff(time))))
     longest = max(LONGEST, 5 * step)  # five bins at least, however much was decimated
     edges = np.arange(0.0, longest + step / 2, step)
-    window = 0.0
-    coordinates = model.mechanism.coordinates
-    for i in rubbing(model):
-        if coordinates[i] not in problem.rows:
-            continue
-        squared = residual[:, problem.rows.index(coordinates[i])] ** 2
-        distance = reversal_distance(motion, i, time)
-        far = distance > longest
-        if far.sum() < 50:
-            far = distance >= np.quantile(distance[np.isfinite(distance)], 0.5) if np.isfinite(distance).any() else far
-        if far.sum() < 20:
-            continue
-        usual = float(np.mean(squared[far]))
-        index = np.digitize(distance, edges) - 1
-        count = np.bincount(index[index < len(edges) - 1], minlength=len(edges) - 1)
-        total = np.bincount(index[index < len(edges) - 1], squared[index < len(edges) - 1], minlength=len(edges) - 1)
-        moving_count = np.convolve(count, np.ones(3), "valid")
-        level = np.convolve(total, np.ones(3), "valid") / np.maximum(moving_count, 1)
-        # Three bins of a chi-squared mean scatter by about sqrt(2 / count).
-        quiet = level <= usual * (1.2 + 2 * np.sqrt(2 / np.maximum(moving_count, 1)))
-        first = int(np.argmax(quiet)) if quiet.any() else len(quiet)
-        window = max(window, float(edges[first]))
-    return round(window, 6)
+    squared = residual**2 / np.maximum(np.mean(residual**2, axis=0), 1e-300)
+    distances = [reversal_distance(motion, i, time) for i in motors]
+    names = [model.mechanism.coordinates[i] for i in motors]
+    if set(names) <= set(problem.rows):
+        pairs = [(squared[:, problem.rows.index(name)], distance) for name, distance in zip(names, distances)]
+    else:
+        pairs = [(squared.mean(axis=1), np.min(distances, axis=0))]
+    return round(max(_settled(*pair, edges) for pair in pairs), 6)
+
+
+def _settled(squared: FloatArray, distance: FloatArray, edges: FloatArray) -> float:
+    """Return the edge from which squared residuals, gathered by distance, are as small as far away. [s]"""
+    far = distance > edges[-1]
+    if far.sum() < 50:
+        far = distance >= np.quantile(distance[np.isfinite(distance)], 0.5) if np.isfinite(distance).any() else far
+    if far.sum() < 20:
+        return 0.0
+    index = np.digitize(distance, edges) - 1
+    near = index < len(edges) - 1
+    count = np.bincount(index[near], minlength=len(edges) - 1)
+    total = np.bincount(index[near], squared[near], minlength=len(edges) - 1)
+    moving_count = np.convolve(count, np.ones(3), "valid")
+    level = np.convolve(total, np.ones(3), "valid") / np.maximum(moving_count, 1)
+    # Three bins of a chi-squared mean scatter by about sqrt(2 / count).
+    quiet = level <= float(np.mean(squared[far])) * (1.2 + 2 * np.sqrt(2 / np.maximum(moving_count, 1)))
+    return float(edges[int(np.argmax(quiet)) if quiet.any() else len(quiet)])
