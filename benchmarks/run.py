@@ -9,7 +9,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-ALL = ("engine", "kernel", "streaming", "design", "simulation", "estimation", "serial", "bounds", "controller")
+ALL = ("engine", "kernel", "streaming", "design", "simulation", "estimation", "serial", "coverage", "bounds",
+       "controller")
 
 
 def main() -> None:
