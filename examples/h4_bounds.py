@@ -211,7 +211,8 @@ def run(plant: str = "pinocchio") -> dict[str, Any]:
     boxes["outliers"] = ExactBox(outliers=count).fit(broken)
     widths = width_study(problem, BOUNDS)
     return {
-        "parameters": list(study.base.names), "truth": study.truth.tolist(), "equations": int(problem.effort.size),
+        "parameters": list(study.base.names), "units": list(study.base.units), "truth": study.truth.tolist(),
+        "equations": int(problem.effort.size),
         "largest_error": study.largest_error(problem), "rod_effect": study.rod_effect.max(axis=1).tolist(),
         "boxes": {name: {"lower": box.lower.tolist(), "upper": box.upper.tolist(),
                          "contains_truth": box.contains(study.truth), "contains_wls": box.contains(weighted.values)}
@@ -233,11 +234,12 @@ def table(found: Mapping[str, Any]) -> str:
     for symbol, (name, low, high, value, std) in TABLES.items():
         k = where[name]
         widths = {box: found["boxes"][box]["upper"][k] - found["boxes"][box]["lower"][k] for box in found["boxes"]}
-        lines.append([symbol, f"{found['truth'][k]:.4f}", interval("exact", k), interval("gauss-seidel", k),
+        lines.append([symbol, found["units"][k], f"{found['truth'][k]:.4f}",
+                      interval("exact", k), interval("gauss-seidel", k),
                       f"{widths['exact'] / widths['gauss-seidel']:.2f}", f"[{low:.4f}, {high:.4f}]",
                       f"{found['wls']['values'][k]:.4f} ({found['wls']['relative_std'][k]:.2f} %)",
                       f"{value:.4f} ({std:.2f} %)", interval("outliers", k)])
-    head = ["", "truth", "exact box", "Gauss-Seidel box", "ratio", "P03 Table 1", "WLS (std)", "P03 Table 2",
+    head = ["", "unit", "truth", "exact box", "Gauss-Seidel box", "ratio", "P03 Table 1", "WLS (std)", "P03 Table 2",
             f"{found['outliers']['count']} outliers"]
     effect = found["rod_effect"]
     said = {name: "yes" if box["contains_truth"] else "NO" for name, box in found["boxes"].items()}
@@ -251,7 +253,7 @@ def table(found: Mapping[str, Any]) -> str:
         f"WLS inside Gauss-Seidel: {'yes' if found['boxes']['gauss-seidel']['contains_wls'] else 'NO'}\n"
         f"{found['outliers']['count']} outliers, not told: {found['outliers']['without']}\n"
         f"told: {found['outliers']['removed']} equations removed; the box then holds if these are the outliers",
-        text_table(["width of the exact box by error bound [N m]", *TABLES], study)])
+        text_table(["width of the exact box (units as above) by error bound [N m]", *TABLES], study)])
 
 
 def main() -> None:

@@ -22,18 +22,18 @@ def ticks(low: float, high: float, count: int = 5) -> list[float]:
     return [float(x) + 0.0 for x in np.arange(np.ceil(low / step) * step, high + 1e-9 * step, step)]  # no -0
 
 
-def panel(title: str, x_label: str, y_label: str, curves: Curves, top: float, logarithmic: bool) -> str:
-    """Return one panel as SVG elements, `top` pixels from the top."""
+def panel(title: str, x_label: str, y_label: str, curves: Curves, top: float, right: float, logarithmic: bool) -> str:
+    """Return one panel as SVG elements, `top` pixels from the top; names of the curves begin at `right`."""
     data = {name: (np.asarray(x, float), np.asarray(y, float)) for name, (x, y) in curves.items()}
     x = np.concatenate([x for x, _ in data.values()])
     y = np.concatenate([y for _, y in data.values()])
     y = np.log10(y) if logarithmic else y
-    x0, x1, y0, y1 = x.min(), x.max(), y.min(), y.max()
+    x0, x1, y0, y1 = x.min(), x.max(), np.nanmin(y), np.nanmax(y)
     pad = 0.05 * (y1 - y0) or 1.0
     y0, y1 = y0 - pad, y1 + pad
 
     def at_x(value: float) -> float:
-        return MARGIN + (value - x0) / (x1 - x0) * (WIDTH - 2.9 * MARGIN)
+        return MARGIN + (value - x0) / (x1 - x0) * (right - 8 - MARGIN)
 
     def at_y(value: float) -> float:
         return top + HEIGHT - 46 - (value - y0) / (y1 - y0) * (HEIGHT - 86)
@@ -57,10 +57,11 @@ def panel(title: str, x_label: str, y_label: str, curves: Curves, top: float, lo
         colour = COLOURS[k % len(COLOURS)]
         values = np.log10(up) if logarithmic else up
         keep = slice(None, None, max(1, len(across) // 1500))
-        points = " ".join(f"{at_x(a):.1f},{at_y(b):.1f}" for a, b in zip(across[keep], values[keep]))
-        parts.append(f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="1.4"/>')
-        parts.append(f'<text x="{WIDTH - 1.8 * MARGIN:.0f}" y="{top + 50 + 18 * k}" fill="{colour}">{escape(name)}'
-                     "</text>")
+        across, values = across[keep], values[keep]
+        for part in np.ma.clump_unmasked(np.ma.masked_invalid(values)):
+            points = " ".join(f"{at_x(a):.1f},{at_y(b):.1f}" for a, b in zip(across[part], values[part]))
+            parts.append(f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="1.4"/>')
+        parts.append(f'<text x="{right:.0f}" y="{top + 50 + 18 * k}" fill="{colour}">{escape(name)}</text>')
     return "\n".join(parts)
 
 
@@ -69,10 +70,11 @@ def save(path: str | Path, panels: Sequence[tuple[str, str, str, Curves]], *, lo
 
     Args:
         path: SVG file; its folder is made if need be.
-        panels: Title, label of x, label of y, curves by name.
+        panels: Title, label of x, label of y, curves by name; a curve has a gap where y is NaN.
         logarithmic: Decades on the y axis.
     """
-    body = [panel(*content, top=k * HEIGHT, logarithmic=logarithmic) for k, content in enumerate(panels)]
+    right = WIDTH - max(60, 12 + 6.5 * max(len(name) for *_, curves in panels for name in curves))
+    body = [panel(*content, top=k * HEIGHT, right=right, logarithmic=logarithmic) for k, content in enumerate(panels)]
     text = (f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT * len(panels)}" '
             'font-family="sans-serif" font-size="12"><rect width="100%" height="100%" fill="white"/>\n'
             + "\n".join(body) + "\n</svg>\n")

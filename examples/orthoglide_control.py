@@ -10,7 +10,8 @@ by the gains its model was identified with. All laws have their poles at 100 rad
 
 Twice: with the encoder in the loop (6 um steps, velocity by differences through a low-pass of 500 rad/s), whose lag
 limits computed torque control as that of the real machine does; and with true positions and velocities, where only the
-error of the model is left.
+error of the model is left. With the encoder, gains 25 % too high look best: lag makes the law ask for too much
+acceleration, and a model that takes the payload for too light undoes part of that.
 """
 
 from __future__ import annotations
@@ -126,7 +127,7 @@ def compare(model: Model, strategies: Mapping[str, Strategy], *, feedback: Feedb
             paper = TABLE_4.get(title, {}).get(name)
             lines.append([f"  {name}", *(f"{v:.1f}" for v in figures(error)),
                           "" if paper is None else " ".join(f"{v:6d}" for v in paper)])
-            curves[name] = (time, np.linalg.norm(error, axis=1) * 1e6 + 1e-2)
+            curves[name] = (time, np.maximum(np.linalg.norm(error, axis=1) * 1e6, 1.0))
         panels.append((f"{title}: norm of the tracking errors", "time [s]", "error [um], decades", curves))
     head = ["tracking error [um]", "max 1", "max 2", "max 3", "rms 1", "rms 2", "rms 3", "BG13 Table 4, the same"]
     return text_table(head, lines), panels

@@ -209,7 +209,7 @@ def run(seeds: int = 40, plant: str = "pinocchio") -> dict[str, Any]:
         "seeds": seeds,
         "essential": {label: {"parameters": {n: [float(v), float(100 * s)] for n, v, s in zip(
             step.estimate.parameters, step.estimate.values, step.estimate.relative_std)},
-            "held_out_error": step.held_out_error}
+            "units": dict(zip(step.estimate.parameters, step.estimate.units)), "held_out_error": step.held_out_error}
             for label, step in (("ratio 10", steps.steps[-1]), ("held-out error", steps.steps[steps.stop]))},
         "second_payload": {
             "identified gains": second_payload(study, identified),
@@ -234,19 +234,20 @@ def table(found: Mapping[str, Any]) -> str:
                       *(f"{s:.2f}" for s in np.array(e["std_over_seeds"]) / bound)])
     parts = [text_table(["drive gains [N per unit]", "leg 1", "leg 2", "leg 3", "std 1", "std 2", "std 3"], lines)]
     chosen = {label: e["parameters"] for label, e in found["essential"].items()}
+    units = {n: unit for e in found["essential"].values() for n, unit in e["units"].items()}
     lines = []
     for name in dict.fromkeys((*TABLE_3, *chosen["held-out error"], *chosen["ratio 10"])):
         cells = [f"{values[name][0]:.4g} ({values[name][1]:.2f} %)" if name in values else "-"
                  for values in (chosen["held-out error"], chosen["ratio 10"], TABLE_3)]
-        lines.append([name, *cells, "not in the virtual robot" if name in ABSENT else ""])
-    lines.append(["held-out error", *(f"{100 * found['essential'][label]['held_out_error']:.2f} %"
+        lines.append([name, units.get(name, ""), *cells, "not in the virtual robot" if name in ABSENT else ""])
+    lines.append(["held-out error", "", *(f"{100 * found['essential'][label]['held_out_error']:.2f} %"
                                        for label in ("held-out error", "ratio 10")), "", ""])
-    parts.append(text_table(["essential parameters (std)", "by held-out error", "by ratio 10", "BG13, ratio 10", ""],
-                            lines))
+    parts.append(text_table(["essential parameters (std)", "unit", "by held-out error", "by ratio 10", "BG13, ratio 10",
+                             ""], lines))
     lines = [[name, f"{m:.3f}", f"{s:.3f}", paper] for (name, (m, s)), paper in
              zip(found["second_payload"].items(), ("1.14 +- 0.02", "1.09 +- 0.02"))]
-    parts.append(text_table(["second payload, 1.136 kg", "mass [kg]", "std", "BG13"], lines))
-    parts.append("Fig. 5, relative error on another trajectory with 1.983 kg: "
+    parts.append(text_table(["second payload, 1.136 kg", "mass [kg]", "std [kg]", "BG13 [kg]"], lines))
+    parts.append("Fig. 5, relative error on another trajectory with 1.983 kg, sample by sample with its noise: "
                  + ", ".join(f"{100 * e:.2f} %" for e in found["figure_5"]["relative_error"]) + f"\n{found['verdict']}")
     return "\n\n".join(parts)
 

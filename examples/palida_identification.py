@@ -146,7 +146,7 @@ def report(trials: int, seeds: int, plot: str | None) -> tuple[str, dict[str, An
 
 def panels(study: Study, ours: Repetitions, rival: Repetitions, guess: Prediction,
            cutoff: CutoffResult) -> list[tuple[str, str, str, dict[str, tuple[FloatArray, FloatArray]]]]:
-    """Return the panels of a plot: Fig. 4, Fig. 5 for four parameters, and the criteria over the cut-off."""
+    """Return the panels of a plot: Fig. 4, Fig. 5 for three parameters, and the criteria over the cut-off."""
     shown = {name: (guess.time, curve) for name, curve in guess.curves.items()}
     rough = {"rough data": shown.pop("rough data")}
     result = [("Fig. 4: prediction error of leg 1", "time [s]", "force [N]", curves) for curves in (rough, shown)]

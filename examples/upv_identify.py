@@ -10,7 +10,7 @@ number of the correlation matrix (AH09) and by the error on the held-out run, th
 
 Regressor and commands are low-passed in parallel and decimated to 10 Hz: the robot moves slowly. All models are judged
 twice: after this filter, and sample by sample at 100 Hz. Where a leg stands, friction takes any value up to its Coulomb
-force; these samples are left out of both (the plot shows them).
+force; these samples are left out of both (gaps in the plot).
 """
 
 from __future__ import annotations
@@ -198,10 +198,13 @@ def main() -> None:
     print(json.dumps(found, indent=1) if options.json else table(found))
     if options.plot:
         estimate = study.essential().estimate
-        problem = study.prepared("validation", Processing(method="time", cutoff=3.0, decimation=1), 0.0).problem
-        predicted = estimate.predict(problem)
-        save(options.plot, [(row, "time [s]", "force [N]", {"measured": (problem.time, problem.effort[:, j]),
-                                                            "predicted": (problem.time, predicted[:, j])})
+        smooth = Processing(method="time", cutoff=3.0, decimation=1)
+        problem = study.prepared("validation", smooth, 0.0).problem
+        judged = np.isin(problem.time, study.prepared("validation", smooth, found["window"]).problem.time)
+        predicted = np.where(judged[:, None], estimate.predict(problem), np.nan)
+        save(options.plot, [(f"{row} in {RUNS['validation'][0]}; gaps: a leg reverses or stands", "time [s]",
+                             "force [N]", {"measured": (problem.time, problem.effort[:, j]),
+                                           "predicted": (problem.time, predicted[:, j])})
                             for j, row in enumerate(problem.rows)])
 
 
