@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 import shutil
 import sys
+from collections.abc import Sequence
 from html import escape
 from itertools import pairwise
 from pathlib import Path, PurePosixPath
@@ -20,13 +21,14 @@ FIRST = ("quick-start", "robot-file", "logs", "estimators", "conventions", "stud
 PAGE = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
 <title>{title}</title><style>
-body {{ font: 16px/1.55 system-ui, sans-serif; max-width: 58rem; margin: 0 auto; padding: 1rem; color: #1b1f24 }}
+body {{ font: 16px/1.55 system-ui, sans-serif; max-width: 62rem; margin: 0 auto; padding: 1rem; color: #1b1f24 }}
 nav {{ border-bottom: 1px solid #d0d7de; padding-bottom: .5rem; font-size: .9rem }}
 h1, h2, h3 {{ line-height: 1.25 }}
 a {{ color: #0b5cad }}
 code {{ font: .9em/1.45 ui-monospace, monospace; background: #f3f4f6; padding: .1em .3em; border-radius: 3px }}
+.short {{ white-space: nowrap }}
 pre {{ background: #f3f4f6; padding: .8rem; overflow-x: auto; border-radius: 5px }}
-pre code {{ padding: 0 }}
+pre code {{ padding: 0; font-size: .8em }}
 table {{ border-collapse: collapse; display: block; overflow-x: auto }}
 td, th {{ border: 1px solid #d0d7de; padding: .3rem .6rem; text-align: left; vertical-align: top }}
 img {{ max-width: 100% }}
@@ -102,10 +104,19 @@ def build(folder: Path) -> list[str]:
                 shutil.copyfile(file, folder / copy)
                 token.attrSet(attribute, str(copy))
         renderer = MarkdownIt("commonmark", {"html": False}).enable("table")
+        renderer.add_render_rule("code_inline", _code)
         body = renderer.renderer.render(tokens, renderer.options, {})
         (folder / _name(page)).write_text(
             PAGE.format(title=escape(titles[page]), navigation=navigation, body=body), encoding="utf-8")
     return []
+
+
+def _code(renderer: object, tokens: Sequence[Token], at: int, *_: object) -> str:
+    """Render code in a line: long dotted names may break after a dot, to fit tables; short pieces not at all."""
+    text = escape(tokens[at].content)
+    if text.startswith("gough."):
+        return f"<code>{text.replace('.', '.<wbr>')}</code>"
+    return f"<code>{text}</code>" if len(text) > 25 else f'<code class="short">{text}</code>'
 
 
 def _name(page: Path) -> str:
