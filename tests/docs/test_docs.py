@@ -41,6 +41,22 @@ def test_the_documentation_is_built(tmp_path: Path) -> None:
     assert (tmp_path / "files" / "examples" / "linear_delta.toml").exists()
 
 
+def test_links_of_the_built_pages_lead_to_files_and_anchors(tmp_path: Path) -> None:
+    """Read back from the HTML, where links were rewritten and files copied."""
+    BUILD.build(tmp_path)
+    pages = {path.name: path.read_text(encoding="utf-8") for path in tmp_path.glob("*.html")}
+    anchors = {name: set(re.findall(r'<h\d id="([^"]+)"', text)) for name, text in pages.items()}
+    seen = 0
+    for name, text in pages.items():
+        for target in re.findall(r'(?:href|src)="([^"]+)"', text):
+            file, _, anchor = target.partition("#")
+            if "://" not in target:
+                assert (tmp_path / (file or name)).is_file(), f"{name}: {target}"
+                assert not anchor or anchor in anchors[file or name], f"{name}: {target}"
+                seen += 1
+    assert seen > 100
+
+
 @pytest.mark.parametrize("page", [name for name in PAGES if name != "README"])
 def test_every_block_says_what_it_is(page: str) -> None:
     assert {block.language for block in blocks(page)} <= WRITTEN
