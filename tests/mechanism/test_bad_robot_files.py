@@ -215,6 +215,20 @@ BAD = {  # name: (old text, new text, pattern in the message) applied to ARM or 
         '"rodd.m"',
         r"\[tie\], key 'parameters\[1\]': no parameter of a leg matches 'rodd.m'",
     ),
+    "tied parameter named as one of a leg": (
+        LEGS,
+        'name = "left"',
+        'name = "leg"',
+        r"\[tie\], key 'parameters': the tied parameter 'leg\.motor\.fv' has the name of a parameter of the leg 'leg'",
+    ),
+    "body named as payloads are": (ARM, '"link"', '"payload"', r"\[\[body\]\] 'payload', key 'name': 'payload' stands"),
+    "leg named as payloads are": (LEGS, '"left"', '"payload"', r"\[\[leg\]\] 'leg', key 'name': 'payload' stands"),
+    "payloads on two bodies": (
+        LEGS,
+        "[tie]",
+        '[[payload]]\nname = "a"\n[[payload]]\nname = "b"\nbody = "left.rod"\n[tie]',
+        r"\[\[payload\]\] 'b', key 'body': is fixed to 'left\.rod', but 'a' to 'platform'",
+    ),
     "two selections": (
         ARM,
         "m = 2",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pinocchio as pin
 
-from gough.mechanism.types import Mechanism, Placement
+from gough.mechanism.types import Joint, Mechanism, Placement
 from gough.parameters import INERTIAL
 
 
@@ -23,6 +23,16 @@ def placed(placement: Placement) -> pin.SE3:
     return result
 
 
+def _depth_first(mechanism: Mechanism) -> list[Joint]:
+    """Return the joints branch by branch: Pinocchio's mass matrix takes the joints of a subtree as contiguous."""
+    ordered: list[Joint] = []
+    waiting = [joint for joint in reversed(mechanism.joints) if joint.parent == "base"]
+    while waiting:
+        ordered.append(waiting.pop())
+        waiting += [joint for joint in reversed(mechanism.joints) if joint.parent == ordered[-1].child]
+    return ordered
+
+
 def tree(mechanism: Mechanism) -> tuple[pin.Model, dict[str, int], list[int]]:
     """Return the model, the joint id of each body, and the velocity index of each coordinate."""
     model = pin.Model()
@@ -30,7 +40,7 @@ def tree(mechanism: Mechanism) -> tuple[pin.Model, dict[str, int], list[int]]:
     ids = {"base": 0}
     kinds = {("revolute", a): getattr(pin, f"JointModelR{a.upper()}") for a in "xyz"} | {
         ("prismatic", a): getattr(pin, f"JointModelP{a.upper()}") for a in "xyz"}
-    for joint in mechanism.joints:
+    for joint in _depth_first(mechanism):
         number = model.addJoint(ids[joint.parent], kinds[joint.kind, joint.axis](), placed(joint.placement), joint.name)
         values = mechanism.body(joint.child).values
         vector = np.array([values.get(p, 0.0) for p in INERTIAL])

@@ -36,13 +36,18 @@ def random_motion(model: Model, samples: int, seed: int = 0, reach: float = 0.6)
     low, high = np.empty(len(independent)), np.empty(len(independent))
     for k, i in enumerate(independent):
         joint = model.mechanism.joints[i]
-        half = 0.3 if joint.kind == "revolute" else 0.3 * loops.length
-        low[k], high[k] = joint.limits.position or (centre[k] - half, centre[k] + half)
-    spread = np.clip(reach * np.minimum(high - centre, centre - low), 1e-3, 1.0)
+        unit = 1.0 if joint.kind == "revolute" else loops.length
+        least, most = joint.limits.position or (centre[k] - 0.3 * unit, centre[k] + 0.3 * unit)
+        below, above = (min(max(reach * x, 0.0), 1.0) for x in (centre[k] - least, most - centre[k]))
+        if min(below, above) > 0.02 * unit:
+            below = above = min(below, above)
+        elif max(below, above) < 0.02 * unit:  # too little to tell parameters apart, and these are a structural fact
+            below = above = 0.02 * unit
+        low[k], high[k] = -below, above
     found: list[FloatArray] = []
-    count = 0
+    count, shrink = 0, 1.0
     for _ in range(20):
-        target = centre + spread * rng.uniform(-1, 1, (2 * samples, len(independent)))
+        target = centre + shrink * rng.uniform(low, high, (2 * samples, len(independent)))
         q = np.repeat(model.home[None], len(target), axis=0)
         good = np.ones(len(target), dtype=bool)
         for fraction in np.linspace(0.1, 1.0, 10):
@@ -57,7 +62,7 @@ def random_motion(model: Model, samples: int, seed: int = 0, reach: float = 0.6)
         count += len(found[-1])
         if count >= samples:
             break
-        spread = spread * 0.8
+        shrink *= 0.8
     else:
         raise NotConverged(
             f"only {count} of {samples} random configurations of '{model.mechanism.name}' could be assembled; "

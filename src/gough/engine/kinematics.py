@@ -313,6 +313,9 @@ class ClosedChain:
         E = np.zeros((len(q), self._size, len(part.independent)))
         E[:, list(part.independent), range(len(part.independent))] = 1.0
         for k in range(len(q)):
+            if not np.isfinite(K[k]).all():
+                E[k] = np.nan  # that sample only
+                continue
             K_D = K[k][:, list(part.dependent)]
             values = np.linalg.svd(self.loops.scaled(K[k])[:, list(part.dependent)], compute_uv=False)
             if not values[-1] > SINGULAR * values[0]:
@@ -338,6 +341,9 @@ class ClosedChain:
             K, rate = self._jacobian()(q[bad], qd[bad])
             K, rate = K.reshape(len(bad), -1, self._size), rate.reshape(len(bad), -1)
             for k, sample in enumerate(bad):
+                if not np.isfinite(rate[k]).all():
+                    qdd[sample] = np.nan
+                    continue
                 qdd[sample, list(part.dependent)] += np.linalg.lstsq(
                     K[k][:, list(part.dependent)], -rate[k], rcond=None)[0]
         return qd, qdd
@@ -372,9 +378,12 @@ class ClosedChain:
             elif K is None or not part.dependent:
                 result[by] = np.ones(len(q))
             else:
-                scaled = np.stack([self.loops.scaled(k)[:, list(part.dependent)] for k in K])
-                values = np.linalg.svd(scaled, compute_uv=False)
-                result[by] = values[:, -1] / values[:, 0]
+                result[by] = np.full(len(q), np.nan)
+                good = np.isfinite(K).all(axis=(1, 2))
+                if good.any():
+                    scaled = np.stack([self.loops.scaled(k)[:, list(part.dependent)] for k in K[good]])
+                    values = np.linalg.svd(scaled, compute_uv=False)
+                    result[by][good] = values[:, -1] / values[:, 0]
         return Margins(type1=result["task"], type2=result["actuated"])
 
 

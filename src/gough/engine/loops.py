@@ -115,6 +115,15 @@ def close_loops(mechanism: Mechanism) -> Loops:
         SingularConfiguration: The assembled pose, or the architecture, is singular.
         InvalidMechanism: The number of motors does not fit the mobility.
     """
+    try:
+        return _close_loops(mechanism)
+    except (LoopNotClosed, SingularConfiguration, InvalidMechanism) as error:
+        if not mechanism.source:
+            raise
+        raise type(error)(f"{mechanism.source}: {error}", **{"file": mechanism.source, **error.numbers}) from None
+
+
+def _close_loops(mechanism: Mechanism) -> Loops:
     q = ca.SX.sym("q", len(mechanism.joints))
     phi = closure_equations(mechanism, q)
     equations = ca.Function("closures", [q], [phi, ca.densify(ca.jacobian(phi, q))])
@@ -125,9 +134,11 @@ def close_loops(mechanism: Mechanism) -> Loops:
     if residual.size and not np.abs(residual).max() < CLOSED:
         worst = int(np.argmax(np.where(np.isfinite(residual), np.abs(residual), np.inf)))
         raise LoopNotClosed(
-            f"loop '{names[worst][0]}' of '{mechanism.name}' stays open by {abs(residual[worst]):.2e} m (or rad) when "
-            "assembled from the start values; check the start values of the joints or the link lengths",
+            f"[[closure]] '{names[worst][0]}': this loop of '{mechanism.name}' stays open by "
+            f"{abs(residual[worst]):.2e} m (or rad) when assembled from the start values; check the keys 'start' of "
+            "the joints or the link lengths",
             loop=names[worst][0], residual=float(abs(residual[worst])))
+    _check_welds(mechanism, home)
     loops = Loops(mechanism=mechanism, home=home, degrees_of_freedom=0, partitions={}, dynamic="actuated",
                   neighbours=home[None], length=length, equations=equations)
     neighbours, mobility = _explore(loops)
@@ -159,6 +170,19 @@ def _characteristic_length(mechanism: Mechanism, q: FloatArray) -> float:
                 points.append(np.array(ca.DM(ca.densify(pose.translation + pose.rotation @ ca.DM(shift)))).ravel())
     spread = np.array(points) - np.mean(points, axis=0)
     return max(float(np.sqrt((spread**2).sum(axis=1).mean())), 1e-3)
+
+
+def _check_welds(mechanism: Mechanism, home: FloatArray) -> None:
+    """Raise if a weld is closed with its frames half a turn apart, where its residual vanishes too."""
+    poses = body_transforms(mechanism, ca.SX(ca.DM(home)))
+    for closure in mechanism.closures:
+        if closure.kind == "weld" and closure.a is not None and closure.b is not None:
+            a, b = (np.array(ca.DM(ca.densify(poses[end.body].rotation))) @ fixed_transform(end.placement)[0]
+                    for end in (closure.a, closure.b))
+            if np.sum(a * b) < 0:  # trace of A^T B: 3 if the frames coincide, -1 half a turn apart
+                raise LoopNotClosed(
+                    f"[[closure]] '{closure.name}': this loop of '{mechanism.name}' assembles with the welded frames "
+                    "half a turn apart; change the keys 'start' of its joints", loop=closure.name, residual=np.pi)
 
 
 def _assemble_start(mechanism: Mechanism, equations: ca.Function, start: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -240,8 +264,8 @@ def _check_motors(loops: Loops) -> None:
     motors = len(mechanism.actuated)
     if motors < mobility:
         raise InvalidMechanism(
-            f"'{mechanism.name}' has {mobility} degrees of freedom but {motors} actuated joints; add motors or "
-            "closures",
+            f"'{mechanism.name}' has {mobility} degrees of freedom but {motors} actuated joints; mark more "
+            "[[joint]] tables with 'actuated = true' or add closures",
             degrees_of_freedom=mobility, actuated=motors)
     if motors > mobility and not mechanism.redundant:
         raise InvalidMechanism(

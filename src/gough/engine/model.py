@@ -77,9 +77,9 @@ class Model:
 
     @cached_property
     def load_body(self) -> str:
-        """The body that carries payloads: the platform, or the last body of a serial robot."""
-        bodies = {payload.body for payload in self.mechanism.payloads}
-        return bodies.pop() if len(bodies) == 1 else (self.mechanism.platform or self.mechanism.joints[-1].child)
+        """The body that carries payloads: the one they name, the platform, or the last body of a serial robot."""
+        last = self.mechanism.platform or self.mechanism.joints[-1].child
+        return self.mechanism.payloads[0].body if self.mechanism.payloads else last
 
     def load(self, payload: str | None = None) -> FloatArray:
         """Return the ten inertial parameters of a payload about its body's frame; zeros for none."""
@@ -94,12 +94,12 @@ class Model:
         """Return the standard columns a parameter name stands for: itself, all its ties, or the load body's."""
         if name in self.mechanism.ties:
             return self.mechanism.ties[name]
+        if name in self._standard_names:
+            return (name,)
         if name.startswith("payload."):
             parameter = name.rpartition(".")[2]
             if parameter in INERTIAL:
                 return (f"{self.load_body}.{parameter}",)
-        if name in self._standard_names:
-            return (name,)
         valid = [*self._standard_names, *self.mechanism.ties, *(f"payload.{p.name}.m" for p in self.mechanism.payloads)]
         raise InvalidInput(f"'{self.mechanism.name}' has no parameter '{name}'{nearest(name, valid)}", name=name)
 
@@ -217,18 +217,17 @@ class Model:
         return self.kinematics.kernel(("dynamics",), build)
 
     def platform_kernel(self) -> Kernel:
-        """Return the kernel q -> platform Jacobian (6, m): linear then angular velocity in the base frame."""
+        """Return the kernel q -> platform Jacobian (6, n) of the tree: linear then angular velocity, base frame."""
         def build() -> ca.Function:
             q, _, _, _ = self._symbols()
-            closure = closure_expressions(self.loops, self.loops.dynamic, q)
-            pose = body_transforms(self.mechanism, q)[self.load_body]
-            linear = ca.jacobian(pose.translation, q) @ closure.closure_map
-            spin = ca.jacobian(ca.vec(pose.rotation), q) @ closure.closure_map
+            pose = body_transforms(self.mechanism, q)[self.mechanism.platform or self.mechanism.joints[-1].child]
+            spin = ca.jacobian(ca.vec(pose.rotation), q)
             angular = []
-            for k in range(closure.closure_map.shape[1]):
+            for k in range(q.shape[0]):
                 rate = ca.reshape(spin[:, k], 3, 3) @ pose.rotation.T
                 angular.append(ca.vertcat(rate[2, 1], rate[0, 2], rate[1, 0]))
-            return ca.Function("platform", [q], [ca.densify(ca.vertcat(linear, ca.horzcat(*angular)))])
+            jacobian = ca.vertcat(ca.jacobian(pose.translation, q), ca.horzcat(*angular))
+            return ca.Function("platform", [q], [ca.densify(jacobian)])
 
         return self.kinematics.kernel(("platform",), build)
 
@@ -268,20 +267,29 @@ class Model:
         result = result.reshape(len(motion), self.degrees_of_freedom, len(names))
         bad = np.flatnonzero(~(check.reshape(-1) < CHECK))
         if bad.size:
-            result[bad] = self._careful_regressor(motion.take(bad), names, band)
+            result[bad] = self._careful_regressor(motion.q[bad], v[bad], a[bad], names, band)
         return result
 
-    def _careful_regressor(self, motion: Motion, names: tuple[str, ...], band: FloatArray) -> FloatArray:
+    def _careful_regressor(self, q_at: FloatArray, velocity: FloatArray, acceleration: FloatArray,
+                           names: tuple[str, ...], band: FloatArray) -> FloatArray:
         """Return the regressor of samples where the fixed elimination order failed, from a pivoted closure map."""
         n, m = len(self.mechanism.joints), self.degrees_of_freedom
         q, qd, qdd, E = (ca.SX.sym("q", n), ca.SX.sym("qd", n), ca.SX.sym("qdd", n), ca.SX.sym("E", n, m))
         tree = TreeEfforts(self.mechanism, q, qd, qdd, ca.SX(ca.DM(band)))
         function = ca.Function("careful", [q, qd, qdd, E], [self.projected_columns(tree, E, names)])
-        maps = self.kinematics.closure_map(motion.q)
-        by = self.loops.dynamic
-        rows = list(self.independent)
-        qd_all, qdd_all = self.kinematics.rates(motion.q, motion.qd[:, rows], motion.qdd[:, rows], by)
-        return np.stack([np.array(function(*x)) for x in zip(motion.q, qd_all, qdd_all, maps)])
+        maps = self.kinematics.closure_map(q_at)
+        qd_all, qdd_all = self.kinematics.rates(q_at, velocity, acceleration, self.loops.dynamic)
+        return np.stack([np.array(function(*x)) for x in zip(q_at, qd_all, qdd_all, maps)])
+
+    def _careful_efforts(self, q: FloatArray, velocity: FloatArray, acceleration: FloatArray, band: FloatArray,
+                         chi: FloatArray, load: FloatArray) -> FloatArray:
+        """Return the rows' efforts of samples where the fixed elimination order failed, (t, m)."""
+        loaded = tuple(f"payload.load.{p}" for p in INERTIAL)
+        flat = (*self.mechanism.standard.names, *loaded)
+        values = np.concatenate([np.broadcast_to(chi, (len(q), chi.shape[-1])),
+                                 np.broadcast_to(load, (len(q), len(INERTIAL)))], axis=1)
+        regressor = self._careful_regressor(q, velocity, acceleration, flat, band)
+        return np.asarray(np.einsum("trp,tp->tr", regressor, values))
 
     def blocks(self, motion: Motion, effort: FloatArray, parameters: Sequence[str] | BaseParameters, *,
                dead_band: ArrayLike | None = None, covariance: FloatArray | None = None, size: int = BLOCK,
@@ -323,9 +331,11 @@ class Model:
 
     def wrench_efforts(self, q: FloatArray, wrench: FloatArray) -> FloatArray:
         """Return G_p^T w_ext: what a wrench on the platform contributes to the rows, (t, m)."""
-        wrench = np.broadcast_to(np.asarray(wrench, dtype=float), (len(q), 6))
-        jacobian = self.platform_kernel()(q)[0].reshape(len(q), 6, self.degrees_of_freedom)
-        return np.asarray(np.einsum("tkm,tk->tm", jacobian, wrench))
+        wrench = np.asarray(wrench, dtype=float)
+        check_shape(wrench, (6,) if wrench.ndim == 1 else (len(q), 6), "wrench on the platform")
+        wrench = np.broadcast_to(wrench, (len(q), 6))
+        jacobian = self.platform_kernel()(q)[0].reshape(len(q), 6, -1)
+        return np.asarray(np.einsum("tnm,tkn,tk->tm", self.kinematics.closure_map(q), jacobian, wrench, optimize=True))
 
     def inverse_dynamics(self, motion: Motion, values: ArrayLike | None = None, *, load: ArrayLike | None = None,
                          dead_band: ArrayLike | None = None, wrench: FloatArray | None = None) -> FloatArray:
@@ -341,17 +351,13 @@ class Model:
             wrench: Known wrench on the platform, as in `regression`.
         """
         self._check_motion(motion)
-        chi = self.mechanism.standard.values if values is None else np.asarray(values, dtype=float)
+        chi, extra = self._chi(values), self._extra(load)
         v, a = (np.ascontiguousarray(x[:, list(self.independent)]) for x in (motion.qd, motion.qdd))
-        extra = np.zeros(10) if load is None else np.asarray(load, dtype=float)
         rows, check = self.effort_kernel()(motion.q, v, a, self._band(dead_band), chi, extra)
         bad = np.flatnonzero(~(check.reshape(-1) < CHECK))
         if bad.size:
-            names = self.mechanism.standard.names
-            regressor = self._careful_regressor(motion.take(bad), names, self._band(dead_band))
-            rows[bad] = np.einsum("trp,...p->tr", regressor, chi if chi.ndim == 1 else chi[bad])
-            loaded = tuple(f"payload.load.{p}" for p in INERTIAL)
-            rows[bad] += self._careful_regressor(motion.take(bad), loaded, self._band(dead_band)) @ extra
+            rows[bad] = self._careful_efforts(motion.q[bad], v[bad], a[bad], self._band(dead_band),
+                                              chi if chi.ndim == 1 else chi[bad], extra)
         if wrench is not None:
             rows = rows - self.wrench_efforts(motion.q, wrench)
         return self.distribute(motion.q, rows)
@@ -362,7 +368,10 @@ class Model:
             order = [self.independent.index(i) for i in self.actuated]
             return rows[:, order]
         act = self.kinematics.closure_map(q)[:, list(self.actuated), :]
-        return np.asarray(np.einsum("tam,tm->ta", np.linalg.pinv(act.transpose(0, 2, 1)), rows))
+        good = np.isfinite(act).all(axis=(1, 2))
+        effort = np.full(act.shape[:2], np.nan)
+        effort[good] = np.einsum("tam,tm->ta", np.linalg.pinv(act[good].transpose(0, 2, 1)), rows[good])
+        return effort
 
     def collect(self, q: FloatArray, effort: FloatArray) -> FloatArray:
         """Return the effect of motor efforts (t, a) on the rows, E_act^T tau, (t, m)."""
@@ -382,28 +391,47 @@ class Model:
             effort: Motor efforts, (t, a).
             values, load, dead_band, wrench: As in `inverse_dynamics`.
         """
+        effort = np.asarray(effort, dtype=float)
+        check_shape(effort, (len(q), len(self.actuated)), "motor efforts")
         rows = self.collect(q, effort)
         if wrench is not None:
             rows = rows + self.wrench_efforts(q, wrench)
-        chi = self.mechanism.standard.values if values is None else np.asarray(values, dtype=float)
-        extra = np.zeros(10) if load is None else np.asarray(load, dtype=float)
-        return self.dynamics_kernel()(q, velocity, rows, self._band(dead_band), chi, extra)[2]
+        return self._dynamics(q, velocity, rows, values, load, dead_band)[2]
 
     def mass_matrix(self, q: FloatArray, values: ArrayLike | None = None, *,
                     load: ArrayLike | None = None) -> FloatArray:
         """Return the mass matrix of the rows, (t, m, m)."""
-        chi = self.mechanism.standard.values if values is None else np.asarray(values, dtype=float)
         zero = np.zeros((len(q), self.degrees_of_freedom))
-        extra = np.zeros(10) if load is None else np.asarray(load, dtype=float)
-        mass = self.dynamics_kernel()(q, zero, zero, self._band(None), chi, extra)[0]
-        return mass.reshape(len(q), self.degrees_of_freedom, self.degrees_of_freedom)
+        return self._dynamics(q, zero, zero, values, load, None)[0]
 
     def bias(self, q: FloatArray, velocity: FloatArray, values: ArrayLike | None = None, *,
              load: ArrayLike | None = None, dead_band: ArrayLike | None = None) -> FloatArray:
         """Return the efforts of the rows at zero acceleration: Coriolis, gravity, friction, (t, m)."""
-        chi = self.mechanism.standard.values if values is None else np.asarray(values, dtype=float)
-        extra = np.zeros(10) if load is None else np.asarray(load, dtype=float)
-        return self.dynamics_kernel()(q, velocity, np.zeros_like(velocity), self._band(dead_band), chi, extra)[1]
+        return self._dynamics(q, velocity, np.zeros_like(velocity), values, load, dead_band)[1]
+
+    def _dynamics(self, q: FloatArray, velocity: FloatArray, rows: FloatArray, values: ArrayLike | None,
+                  load: ArrayLike | None, dead_band: ArrayLike | None) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return mass matrix (t, m, m), bias (t, m) and acceleration (t, m) of the rows under their efforts (t, m)."""
+        chi, extra, band = self._chi(values), self._extra(load), self._band(dead_band)
+        m = self.degrees_of_freedom
+        mass, bias, acceleration, check = self.dynamics_kernel()(q, velocity, rows, band, chi, extra)
+        mass = mass.reshape(len(q), m, m)
+        for k in np.flatnonzero(~(check.reshape(-1) < CHECK)):  # the columns of the mass matrix one by one
+            at, speed = (np.repeat(x[k][None], m + 1, axis=0) for x in (q, velocity))
+            own = chi if chi.ndim == 1 else chi[k]
+            efforts = self._careful_efforts(at, speed, np.eye(m + 1, m, -1), band, own, extra)
+            bias[k], mass[k] = efforts[0], (efforts[1:] - efforts[0]).T
+            acceleration[k] = np.nan
+            if np.isfinite(mass[k]).all() and np.isfinite(rows[k] - bias[k]).all():
+                acceleration[k] = np.linalg.lstsq(mass[k], rows[k] - bias[k], rcond=None)[0]
+        return mass, bias, acceleration
+
+    def _chi(self, values: ArrayLike | None) -> FloatArray:
+        return self.mechanism.standard.values if values is None else np.asarray(values, dtype=float)
+
+    @staticmethod
+    def _extra(load: ArrayLike | None) -> FloatArray:
+        return np.zeros(10) if load is None else np.asarray(load, dtype=float)
 
 
 def column_names(parameters: Sequence[str] | BaseParameters) -> tuple[str, ...]:

@@ -29,7 +29,7 @@ from gough.mechanism.elements import (
     read_placement,
 )
 from gough.mechanism.tables import Table, unit_factors
-from gough.mechanism.types import BASE, Body, Closure, Frame, Joint, Limits, Mechanism
+from gough.mechanism.types import BASE, Body, Closure, Frame, Joint, Limits, Mechanism, Payload
 from gough.parameters import INERTIAL
 from gough.units import conversion
 
@@ -129,8 +129,12 @@ def _read_mechanism(root: Table) -> Mechanism:
     ordered = tuple(bodies[joint.child] for joint in joints)
     platform = build.platform
     everything = Scope(inner=frozenset(bodies), outer=frozenset())
-    payloads = [read_payload(table, everything, platform or ordered[-1].name)
-                for table in root.sections("payload", "payload")]
+    payloads: list[Payload] = []
+    for table in root.sections("payload", "payload"):
+        payloads.append(read_payload(table, everything, platform or ordered[-1].name))
+        if payloads[-1].body != payloads[0].body:
+            raise table.error(f"is fixed to '{payloads[-1].body}', but '{payloads[0].name}' to '{payloads[0].body}'; "
+                              "all payloads of a robot go on one body", "body")
     kinds: set[Kind] = {joint.kind for joint in joints if joint.actuated}
     try:
         return Mechanism(
@@ -212,6 +216,8 @@ class _Build:
     def _claim(self, kind: str, name: str, table: Table) -> None:
         if name == BASE:
             raise table.error(f"'{BASE}' is the fixed body; choose another name", "name")
+        if name == "payload" and kind in ("body", "leg instance"):
+            raise table.error("'payload' stands before the parameters of payloads; choose another name", "name")
         if (kind, name) in self.tables:
             raise table.error(f"{kind} '{name}' is defined twice (also in {self.tables[kind, name].place}); "
                               "names must be unique", "name")
@@ -372,4 +378,11 @@ def _read_ties(table: Table, bodies: tuple[Body, ...], joints: tuple[Joint, ...]
             raise table.error(f"no parameter of a leg matches '{pattern}'{nearest(pattern, short)}",
                               f"parameters[{i}]")
         chosen |= found
+    standard = {name for members in groups.values() for name in members}
+    for name in sorted(chosen & standard):
+        leg = name.partition(".")[0]
+        if groups[name] == [name]:
+            continue
+        raise table.error(f"the tied parameter '{name}' has the name of a parameter of the leg '{leg}'; name the kind "
+                          "of leg differently from its instances", "parameters")
     return {name: tuple(members) for name, members in groups.items() if name in chosen}

@@ -340,6 +340,9 @@ class Mechanism:
                 raise InvalidMechanism(
                     f"payload '{payload.name}' is fixed to the body '{payload.body}', which does not exist"
                     f"{nearest(payload.body, names)}")
+            if payload.body != self.payloads[0].body:
+                raise InvalidMechanism(f"payloads are fixed to '{self.payloads[0].body}' and to '{payload.body}'; "
+                                       "all payloads of a robot go on one body")
 
     @cached_property
     def coordinates(self) -> tuple[str, ...]:

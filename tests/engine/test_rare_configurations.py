@@ -1,0 +1,142 @@
+"""Where the fixed elimination order fails, samples that are not numbers, welds half a turn apart, odd payloads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.optimize import brentq
+
+from gough.engine import Model, random_motion
+from gough.errors import InvalidInput, InvalidMechanism, LoopNotClosed
+from gough.mechanism import load_robot
+from gough.mechanism.types import Body, Closure, ClosureKind, Frame, Joint, Mechanism, Payload, Placement
+
+INERTIA = {"m": 1.0, "mx": 0.1, "my": 0.02, "Izz": 0.03}
+
+
+def chain(kind: ClosureKind, links: list[tuple[str, str, float, float]], a: Frame, b: Frame, **more: Any) -> Mechanism:
+    """Return a planar loop of revolute joints (body, parent, place on it, start); the first one is the motor."""
+    joints = tuple(Joint(name=f"j{i}", kind="revolute", parent=parent, child=child, start=start, actuated=i == 0,
+                         placement=Placement.xyz_rpy((place, 0, 0)), terms=("fv",), values={"fv": 0.1})
+                   for i, (child, parent, place, start) in enumerate(links))
+    return Mechanism(name="planar", bodies=tuple(Body(name=link[0], values=INERTIA) for link in links), joints=joints,
+                     closures=(Closure(name="pin", kind=kind, a=a, b=b),), gravity=(0, -9.81, 0), **more)
+
+
+@pytest.fixture(scope="module")
+def drag_link() -> Model:
+    """A four-bar whose links all turn fully, so that every pivot of the elimination vanishes somewhere."""
+    return Model(chain(
+        "revolute", [("crank", "base", 0.0, 0.06), ("coupler", "crank", 0.3, 1.84), ("follower", "base", 0.1, 1.13)],
+        Frame(body="coupler", placement=Placement.xyz_rpy((0.25, 0, 0))),
+        Frame(body="follower", placement=Placement.xyz_rpy((0.28, 0, 0)))))
+
+
+def vanishing_pivots(model: Model) -> list[np.ndarray]:
+    """Return configurations where the first pivot is zero to rounding, though the closures have full rank."""
+    part = model.loops.partitions["actuated"]
+    row, column = part.rows[part.pivots[0][0]], part.dependent[part.pivots[0][1]]
+    angles = model.home[0] + np.linspace(0, 2 * np.pi, 400)
+    path = model.kinematics.assemble(angles[:, None])
+    near = {"q": path[0]}
+
+    def pivot(angle: float) -> float:
+        near["q"] = model.kinematics.assemble(np.array([[angle]]), start=near["q"])[0]
+        return float(np.array(model.loops.equations(near["q"])[1])[row, column])
+
+    values = [float(np.array(model.loops.equations(q)[1])[row, column]) for q in path]
+    found = []
+    for k in range(len(angles) - 1):
+        if values[k] * values[k + 1] < 0:
+            near["q"] = path[k]
+            angle = brentq(pivot, angles[k], angles[k + 1], xtol=1e-15, rtol=1e-14)
+            found.append(model.kinematics.assemble(np.array([[angle]]), start=path[k])[0])
+    return found
+
+
+def test_dynamics_hold_where_a_pivot_vanishes(drag_link: Model) -> None:
+    """Mass matrix, bias and the effect of a wrench are smooth there: the mean of both sides, up to h^2."""
+    h, chain_of = 1e-4, drag_link.kinematics
+    places = vanishing_pivots(drag_link)
+    assert places
+    for q in places:
+        three = chain_of.assemble(q[0] + np.array([[-h], [0.0], [h]]), start=q)
+        speed = np.full((3, 1), 2.0)
+        for quantity in (drag_link.mass_matrix(three).reshape(3), drag_link.bias(three, speed).reshape(3),
+                         drag_link.wrench_efforts(three, np.array([1.0, 2, 3, 4, 5, 6])).reshape(3)):
+            assert quantity[1] == pytest.approx((quantity[0] + quantity[2]) / 2, rel=1e-5)
+        motion = chain_of.motion(np.zeros(1), q[None, :1], np.full((1, 1), 2.0), np.full((1, 1), 5.0), start=q)
+        effort = drag_link.inverse_dynamics(motion, load=np.arange(10) / 10)
+        back = drag_link.forward_dynamics(motion.q, np.full((1, 1), 2.0), effort, load=np.arange(10) / 10)
+        assert back[0, 0] == pytest.approx(5.0, rel=1e-10)
+
+
+@pytest.mark.parametrize("field", ["q", "qd", "qdd"])
+@pytest.mark.parametrize("name", ["five_bar", "redundant", "serial6"])
+def test_a_sample_that_is_not_a_number_leaves_its_neighbours_untouched(name: str, field: str) -> None:
+    model = Model(load_robot(name))
+    motion = random_motion(model, 6, seed=1)
+    values = np.array(getattr(motion, field))
+    values[2] = np.nan
+    broken = replace(motion, **{field: values})
+    rows, effort = list(model.independent), np.ones((6, len(model.actuated)))
+    quantities: dict[str, Callable[[Any], np.ndarray]] = {
+        "regressor": lambda m: model.regressor(m, model.mechanism.standard.names),
+        "inverse dynamics": model.inverse_dynamics,
+        "forward dynamics": lambda m: model.forward_dynamics(m.q, m.qd[:, rows], effort),
+        "accelerations": lambda m: model.kinematics.rates(m.q, m.qd[:, rows], m.qdd[:, rows], model.loops.dynamic)[1],
+        "margin": lambda m: model.kinematics.margins(m.q).type2,
+    }
+    others = [0, 1, 3, 4, 5]
+    for label, quantity in quantities.items():
+        np.testing.assert_array_equal(quantity(broken)[others], quantity(motion)[others], err_msg=label)
+    assert np.isnan(quantities["regressor"](broken)[2]).any()
+    assert np.isnan(quantities["inverse dynamics"](broken)[2]).any()
+
+
+def test_a_weld_half_a_turn_apart_is_not_closed() -> None:
+    links = [("a", "base", 0.0, 1.0), ("b", "a", 0.2, -1.0), ("c", "b", 0.4, -2.0), ("d", "c", 0.2, 2.0)]
+    x, y = 0.2 * np.cos(1) + 0.4 + 0.2 * np.cos(2), 0.2 * np.sin(1) - 0.2 * np.sin(2)
+    ends = Frame(body="d"), Frame(body="base", placement=Placement.xyz_rpy((x, y, 0)))
+    assert Model(chain("weld", links, *ends)).degrees_of_freedom == 1
+    turned = [*links[:3], ("d", "c", 0.2, 2.0 + np.pi)]
+    with pytest.raises(LoopNotClosed, match=r"'pin'.*half a turn apart"):
+        Model(chain("weld", turned, *ends))
+
+
+def test_what_is_wrong_with_the_assembly_names_the_file_too() -> None:
+    mechanism = load_robot("five_bar")
+    joints = tuple(replace(j, actuated=j.name == "left.motor") for j in mechanism.joints)
+    with pytest.raises(InvalidMechanism, match=r"^mine\.toml: .*2 degrees of freedom but 1 actuated") as caught:
+        Model(replace(mechanism, joints=joints, source="mine.toml"))
+    assert caught.value.file == "mine.toml"
+
+
+def test_a_wrench_acts_on_the_platform_wherever_payloads_go() -> None:
+    mechanism = load_robot("five_bar")
+    other = replace(mechanism, payloads=(Payload(name="pack", body="left.distal", values={"m": 1.0}),))
+    models = Model(mechanism), Model(other)
+    motion = random_motion(models[0], 4, seed=2)
+    wrench = np.array([3.0, -2, 1, 0.1, 0.2, 0.3])
+    plain, moved = (model.wrench_efforts(motion.q, wrench) for model in models)
+    np.testing.assert_allclose(moved, plain, rtol=1e-12)
+    assert models[1].resolve("payload.pack.m") == ("left.distal.m",)
+
+
+def test_payloads_on_two_bodies_are_refused() -> None:
+    payloads = (Payload(name="one", body="tool"), Payload(name="two", body="left.distal"))
+    with pytest.raises(InvalidMechanism, match="go on one body"):
+        replace(load_robot("five_bar"), payloads=payloads)
+
+
+def test_wrong_shapes_of_efforts_and_wrenches_are_named() -> None:
+    model = Model(load_robot("five_bar"))
+    motion = random_motion(model, 4)
+    with pytest.raises(InvalidInput, match=r"motor efforts has shape \(4, 1\)"):
+        model.forward_dynamics(motion.q, np.zeros((4, 2)), np.zeros((4, 1)))
+    with pytest.raises(InvalidInput, match=r"wrench on the platform has shape \(3, 6\)"):
+        model.inverse_dynamics(motion, wrench=np.zeros((3, 6)))
