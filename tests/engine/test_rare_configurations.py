@@ -11,8 +11,9 @@ import pytest
 from scipy.optimize import brentq
 
 from gough.engine import Model, random_motion
-from gough.errors import InvalidInput, InvalidMechanism, LoopNotClosed
-from gough.mechanism import load_robot
+from gough.errors import InvalidInput, InvalidMechanism, LoopNotClosed, SingularConfiguration
+from gough.mechanism import load_robot, parse_robot
+from gough.mechanism.reader import robot_text
 from gough.mechanism.types import Body, Closure, ClosureKind, Frame, Joint, Mechanism, Payload, Placement
 
 INERTIA = {"m": 1.0, "mx": 0.1, "my": 0.02, "Izz": 0.03}
@@ -140,3 +141,39 @@ def test_wrong_shapes_of_efforts_and_wrenches_are_named() -> None:
         model.forward_dynamics(motion.q, np.zeros((4, 2)), np.zeros((4, 1)))
     with pytest.raises(InvalidInput, match=r"wrench on the platform has shape \(3, 6\)"):
         model.inverse_dynamics(motion, wrench=np.zeros((3, 6)))
+
+
+def test_a_singular_sample_is_named_by_its_number() -> None:
+    """Driven at the rocker; crank and coupler line up at the sixth of eight samples."""
+    model = Model(chain(
+        "point", [("rocker", "base", 0.5, 1.9), ("crank", "base", 0.0, 0.6), ("coupler", "crank", 0.2, 0.8)],
+        Frame(body="coupler", placement=Placement.xyz_rpy((0.5, 0, 0))),
+        Frame(body="rocker", placement=Placement.xyz_rpy((0.4, 0, 0)))))
+    motion = random_motion(model, 8, seed=1)
+    q, dead = np.array(motion.q), np.arccos(0.2)
+    q[5] = dead, np.arctan2(0.4 * np.sin(dead), 0.5 + 0.4 * np.cos(dead)), 0.0
+    broken = replace(motion, q=q)
+    rows = broken.qd[:, :1]
+    for ask in (lambda: model.regressor(broken, ["crank.m"]), lambda: model.inverse_dynamics(broken),
+                lambda: model.forward_dynamics(broken.q, rows, rows), lambda: model.kinematics.closure_map(broken.q)):
+        with pytest.raises(SingularConfiguration, match="singular at sample 5") as caught:
+            ask()
+        assert caught.value.sample == 5
+    with pytest.raises(SingularConfiguration) as caught:
+        model.kinematics.rates(broken.q, rows, rows)
+    assert caught.value.sample == 5
+
+
+def test_a_robot_that_closes_only_outside_its_limits_is_refused() -> None:
+    """With forearms far too short the five-bar still closes, but not where the file says it works."""
+    text, source = robot_text("five_bar")
+    short = text.replace("xyz = [0.35, 0, 0]", "xyz = [0.05, 0, 0]")
+    assert short != text
+    with pytest.raises(InvalidMechanism, match=r"five_bar\.toml: .*'tool\.y' at 0\.2256 m, outside its position"):
+        Model(parse_robot(short, source))
+
+
+def test_absurd_lengths_stay_open_without_a_warning() -> None:
+    text, source = robot_text("five_bar")
+    with pytest.raises(LoopNotClosed, match=r"\[\[closure\]\] 'left\.tip'"):
+        Model(parse_robot(text.replace("xyz = [0.35, 0, 0]", "xyz = [1e300, 0, 0]"), source))

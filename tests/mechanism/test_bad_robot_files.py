@@ -180,7 +180,13 @@ BAD = {  # name: (old text, new text, pattern in the message) applied to ARM or 
         "",
         r"\[\[leg\]\] 'leg', key 'instances': a leg needs at least one",
     ),
-    "no motors": (ARM, "actuated = true", "", "arm.toml: no joint is actuated"),
+    "no motors": (ARM, "actuated = true", "", "top level, key 'joint': no joint is actuated"),
+    "no motors but noise in their unit": (
+        ARM,
+        "actuated = true",
+        '[noise]\nposition = "1 mrad"',
+        "top level, key 'joint': no joint is actuated",
+    ),
     "no joints": (HEAD, "format", "format", "top level, key 'joint': the robot has no joints"),
     "unknown closure kind": (LEGS, '"distance"', '"rope"', "key 'kind': 'rope' is not one of point"),
     "distance without a length": (

@@ -323,6 +323,11 @@ def test_a_file_is_read_by_its_path(tmp_path: Path) -> None:
     assert load_robot(str(path)).name == "arm"
 
 
+def test_a_mark_of_the_byte_order_does_no_harm(tmp_path: Path) -> None:
+    (tmp_path / "arm.toml").write_text(ARM, encoding="utf-8-sig")
+    assert load_robot(tmp_path / "arm.toml").name == "arm"
+
+
 def test_the_example_of_the_reference_is_the_bundled_file() -> None:
     document = Path(__file__).parents[2] / "docs" / "robot-file.md"
     blocks = re.findall(r"```toml\n(.*?)```", document.read_text(encoding="utf-8"), flags=re.DOTALL)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import cast
 
 import casadi as ca
 import numpy as np
@@ -334,19 +335,29 @@ class ClosedChain:
         qd, qdd, check = self._rates(by)(q, velocity, acceleration)
         bad = np.flatnonzero(~(check.reshape(-1) < CHECK))
         if bad.size:
-            part = self.loops.partitions[by]
-            E = self._pivoted_map(q[bad], by, bad)
-            qd[bad] = np.einsum("tnm,tm->tn", E, velocity[bad])
-            qdd[bad] = np.einsum("tnm,tm->tn", E, acceleration[bad])
-            K, rate = self._jacobian()(q[bad], qd[bad])
-            K, rate = K.reshape(len(bad), -1, self._size), rate.reshape(len(bad), -1)
-            for k, sample in enumerate(bad):
-                if not np.isfinite(rate[k]).all():
-                    qdd[sample] = np.nan
-                    continue
-                qdd[sample, list(part.dependent)] += np.linalg.lstsq(
-                    K[k][:, list(part.dependent)], -rate[k], rcond=None)[0]
+            _, qd[bad], qdd[bad] = self.pivoted_rates(q[bad], velocity[bad], acceleration[bad], by, bad)
         return qd, qdd
+
+    def pivoted_rates(self, q: FloatArray, velocity: FloatArray, acceleration: FloatArray, by: By,
+                      samples: np.ndarray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return E, velocities and accelerations of all coordinates where the fixed elimination order failed.
+
+        Args:
+            q, velocity, acceleration: As in `rates`.
+            by: As in `rates`.
+            samples: Numbers of these samples, for messages.
+        """
+        part = self.loops.partitions[by]
+        E = self._pivoted_map(q, by, samples)
+        qd, qdd = (np.einsum("tnm,tm->tn", E, x) for x in (velocity, acceleration))
+        K, rate = self._jacobian()(q, qd)
+        K, rate = K.reshape(len(q), -1, self._size), rate.reshape(len(q), -1)
+        for k in range(len(q)):
+            if not np.isfinite(rate[k]).all():
+                qdd[k] = np.nan
+                continue
+            qdd[k, list(part.dependent)] += np.linalg.lstsq(K[k][:, list(part.dependent)], -rate[k], rcond=None)[0]
+        return E, qd, qdd
 
     def motion(self, time: FloatArray, position: FloatArray, velocity: FloatArray, acceleration: FloatArray,
                by: By = "actuated", *, start: FloatArray | None = None) -> Motion:
@@ -361,7 +372,11 @@ class ClosedChain:
         check_finite(np.asarray(velocity, dtype=float), f"{by} velocities")
         check_finite(np.asarray(acceleration, dtype=float), f"{by} accelerations")
         q = self.assemble(position, by, start=start, time=time)
-        qd, qdd = self.rates(q, velocity, acceleration, by)
+        try:
+            qd, qdd = self.rates(q, velocity, acceleration, by)
+        except SingularConfiguration as error:
+            moment = float(time[cast(int, error.sample)])
+            raise SingularConfiguration(str(error), **(error.numbers | {"time": moment})) from None
         return Motion(coordinates=self.loops.mechanism.coordinates, time=time, q=q, qd=qd, qdd=qdd,
                       closure_residual=self.residual(q))
 

@@ -16,6 +16,7 @@ from gough.errors import InvalidMechanism, LoopNotClosed, SingularConfiguration
 from gough.mechanism.types import BASE, Mechanism
 
 By = Literal["actuated", "task"]
+GROWTH = 1e-17  # a dependent coordinate 1e8 times as fast as the independent ones is looked at again
 CLOSED = 1e-10  # a loop is closed below this residual [m or rad]
 
 
@@ -116,7 +117,8 @@ def close_loops(mechanism: Mechanism) -> Loops:
         InvalidMechanism: The number of motors does not fit the mobility.
     """
     try:
-        return _close_loops(mechanism)
+        with np.errstate(over="ignore", invalid="ignore"):  # absurd lengths stay open like wrong ones
+            return _close_loops(mechanism)
     except (LoopNotClosed, SingularConfiguration, InvalidMechanism) as error:
         if not mechanism.source:
             raise
@@ -139,6 +141,7 @@ def _close_loops(mechanism: Mechanism) -> Loops:
             "the joints or the link lengths",
             loop=names[worst][0], residual=float(abs(residual[worst])))
     _check_welds(mechanism, home)
+    _check_limits(mechanism, home)
     loops = Loops(mechanism=mechanism, home=home, degrees_of_freedom=0, partitions={}, dynamic="actuated",
                   neighbours=home[None], length=length, equations=equations)
     neighbours, mobility = _explore(loops)
@@ -183,6 +186,17 @@ def _check_welds(mechanism: Mechanism, home: FloatArray) -> None:
                 raise LoopNotClosed(
                     f"[[closure]] '{closure.name}': this loop of '{mechanism.name}' assembles with the welded frames "
                     "half a turn apart; change the keys 'start' of its joints", loop=closure.name, residual=np.pi)
+
+
+def _check_limits(mechanism: Mechanism, home: FloatArray) -> None:
+    """Raise if the loops close only outside the position limits, as they do with a wrong length or start."""
+    for joint, value in zip(mechanism.joints, home):
+        low, high = joint.limits.position or (-np.inf, np.inf)
+        if not low - 1e-3 * (high - low) <= value <= high + 1e-3 * (high - low):
+            raise InvalidMechanism(
+                f"'{mechanism.name}' assembles with '{joint.name}' at {value:.4g} {joint.unit}, outside its position "
+                f"limits {low:g} to {high:g}; check the keys 'start' of the joints, the link lengths or the limits",
+                joint=joint.name, position=float(value))
 
 
 def _assemble_start(mechanism: Mechanism, equations: ca.Function, start: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -348,7 +362,8 @@ class Closure:
 def closure_expressions(loops: Loops, by: By, q: ca.SX) -> Closure:
     """Write the closed chain for one partition.
 
-    The check is |K E 1| / (|K| |E 1|): rounding if the fixed pivots served, larger where they did not.
+    The check is |K E 1| / (|K| |E 1|), rounding if the fixed pivots served and larger where they did not, plus a share
+    of |E 1| that counts only where the closures lose rank: elimination may solve singular equations exactly.
     """
     part = loops.partitions[by]
     n, m = q.shape[0], len(part.independent)
@@ -364,5 +379,5 @@ def closure_expressions(loops: Loops, by: By, q: ca.SX) -> Closure:
         total = closure_map @ ca.SX.ones(m, 1)
         used = jacobian[rows, :]
         scale = ca.sqrt(ca.sumsqr(ca.fabs(used) @ ca.fabs(total)))
-        check = ca.sqrt(ca.sumsqr(used @ total)) / scale
+        check = ca.sqrt(ca.sumsqr(used @ total)) / scale + GROWTH * ca.sqrt(ca.sumsqr(total))
     return Closure(part, jacobian, phi, closure_map, check, q)

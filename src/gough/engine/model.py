@@ -267,28 +267,27 @@ class Model:
         result = result.reshape(len(motion), self.degrees_of_freedom, len(names))
         bad = np.flatnonzero(~(check.reshape(-1) < CHECK))
         if bad.size:
-            result[bad] = self._careful_regressor(motion.q[bad], v[bad], a[bad], names, band)
+            result[bad] = self._careful_regressor(motion.q[bad], v[bad], a[bad], names, band, bad)
         return result
 
     def _careful_regressor(self, q_at: FloatArray, velocity: FloatArray, acceleration: FloatArray,
-                           names: tuple[str, ...], band: FloatArray) -> FloatArray:
+                           names: tuple[str, ...], band: FloatArray, samples: np.ndarray) -> FloatArray:
         """Return the regressor of samples where the fixed elimination order failed, from a pivoted closure map."""
         n, m = len(self.mechanism.joints), self.degrees_of_freedom
         q, qd, qdd, E = (ca.SX.sym("q", n), ca.SX.sym("qd", n), ca.SX.sym("qdd", n), ca.SX.sym("E", n, m))
         tree = TreeEfforts(self.mechanism, q, qd, qdd, ca.SX(ca.DM(band)))
         function = ca.Function("careful", [q, qd, qdd, E], [self.projected_columns(tree, E, names)])
-        maps = self.kinematics.closure_map(q_at)
-        qd_all, qdd_all = self.kinematics.rates(q_at, velocity, acceleration, self.loops.dynamic)
+        maps, qd_all, qdd_all = self.kinematics.pivoted_rates(q_at, velocity, acceleration, self.loops.dynamic, samples)
         return np.stack([np.array(function(*x)) for x in zip(q_at, qd_all, qdd_all, maps)])
 
     def _careful_efforts(self, q: FloatArray, velocity: FloatArray, acceleration: FloatArray, band: FloatArray,
-                         chi: FloatArray, load: FloatArray) -> FloatArray:
+                         chi: FloatArray, load: FloatArray, samples: np.ndarray) -> FloatArray:
         """Return the rows' efforts of samples where the fixed elimination order failed, (t, m)."""
         loaded = tuple(f"payload.load.{p}" for p in INERTIAL)
         flat = (*self.mechanism.standard.names, *loaded)
         values = np.concatenate([np.broadcast_to(chi, (len(q), chi.shape[-1])),
                                  np.broadcast_to(load, (len(q), len(INERTIAL)))], axis=1)
-        regressor = self._careful_regressor(q, velocity, acceleration, flat, band)
+        regressor = self._careful_regressor(q, velocity, acceleration, flat, band, samples)
         return np.asarray(np.einsum("trp,tp->tr", regressor, values))
 
     def blocks(self, motion: Motion, effort: FloatArray, parameters: Sequence[str] | BaseParameters, *,
@@ -357,7 +356,7 @@ class Model:
         bad = np.flatnonzero(~(check.reshape(-1) < CHECK))
         if bad.size:
             rows[bad] = self._careful_efforts(motion.q[bad], v[bad], a[bad], self._band(dead_band),
-                                              chi if chi.ndim == 1 else chi[bad], extra)
+                                              chi if chi.ndim == 1 else chi[bad], extra, bad)
         if wrench is not None:
             rows = rows - self.wrench_efforts(motion.q, wrench)
         return self.distribute(motion.q, rows)
@@ -419,7 +418,7 @@ class Model:
         for k in np.flatnonzero(~(check.reshape(-1) < CHECK)):  # the columns of the mass matrix one by one
             at, speed = (np.repeat(x[k][None], m + 1, axis=0) for x in (q, velocity))
             own = chi if chi.ndim == 1 else chi[k]
-            efforts = self._careful_efforts(at, speed, np.eye(m + 1, m, -1), band, own, extra)
+            efforts = self._careful_efforts(at, speed, np.eye(m + 1, m, -1), band, own, extra, np.full(m + 1, k))
             bias[k], mass[k] = efforts[0], (efforts[1:] - efforts[0]).T
             acceleration[k] = np.nan
             if np.isfinite(mass[k]).all() and np.isfinite(rows[k] - bias[k]).all():

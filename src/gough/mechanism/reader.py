@@ -72,7 +72,7 @@ def robot_text(name_or_path: str | Path) -> tuple[str, str]:
             raise InvalidMechanism(
                 f"{path}: {size / 1e6:.1f} MB is too large for a robot file (at most {LARGEST / 1e6:g} MB); "
                 "is this a recording?", file=str(path), size=size)
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8-sig")  # some editors write a mark of the byte order
     except UnicodeDecodeError as error:
         raise InvalidMechanism(f"{path}: not a text file in UTF-8 (byte {error.start})", file=str(path)) from None
     except (OSError, ValueError) as error:
@@ -136,6 +136,8 @@ def _read_mechanism(root: Table) -> Mechanism:
             raise table.error(f"is fixed to '{payloads[-1].body}', but '{payloads[0].name}' to '{payloads[0].body}'; "
                               "all payloads of a robot go on one body", "body")
     kinds: set[Kind] = {joint.kind for joint in joints if joint.actuated}
+    if not kinds:
+        raise root.error("no joint is actuated; mark the motors with 'actuated = true'", "joint")
     try:
         return Mechanism(
             name=name, title=root.text("title", ""), reference=root.text("reference", ""), source=root.file,
