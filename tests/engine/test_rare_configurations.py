@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy.optimize import brentq
 
-from gough.engine import Model, random_motion
+from gough.engine import Model, base_parameters, random_motion
 from gough.errors import InvalidInput, InvalidMechanism, LoopNotClosed, SingularConfiguration
 from gough.mechanism import load_robot, parse_robot
 from gough.mechanism.reader import robot_text
@@ -141,6 +141,29 @@ def test_wrong_shapes_of_efforts_and_wrenches_are_named() -> None:
         model.forward_dynamics(motion.q, np.zeros((4, 2)), np.zeros((4, 1)))
     with pytest.raises(InvalidInput, match=r"wrench on the platform has shape \(3, 6\)"):
         model.inverse_dynamics(motion, wrench=np.zeros((3, 6)))
+    with pytest.raises(InvalidInput, match=r"dead band has shape \(2,\)"):
+        model.inverse_dynamics(motion, dead_band=[0.1, 0.2])
+    motors = motion.q[:, list(model.independent)]
+    for start, message in ((np.zeros(3), r"start has shape \(3,\)"), (np.full(6, np.nan), "start is not finite"),
+                           (np.full((4, 6), np.nan), "start is not finite")):
+        with pytest.raises(InvalidInput, match=message):
+            model.kinematics.assemble(motors, start=start)
+
+
+@pytest.mark.parametrize("name", ["five_bar", "serial6"])
+def test_no_samples_give_no_results_and_no_parameters_an_error(name: str) -> None:
+    model = Model(load_robot(name))
+    n, m = len(model.home), model.degrees_of_freedom
+    none = np.zeros((0, n))
+    assert model.kinematics.closure_map(none).shape == (0, n, m)
+    assert model.kinematics.residual(none).shape == (0,)
+    assert model.kinematics.margins(none).type2.shape == (0,)
+    assert model.kinematics.body_poses(none)[0].shape == (0, len(model.mechanism.bodies), 3, 3)
+    assert model.mass_matrix(none).shape == (0, m, m)
+    with pytest.raises(InvalidInput, match="at least one"):
+        random_motion(model, 0)
+    with pytest.raises(InvalidInput, match="the list is empty"):
+        base_parameters(model, parameters=[])
 
 
 def test_a_singular_sample_is_named_by_its_number() -> None:

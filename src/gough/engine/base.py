@@ -11,7 +11,7 @@ from gough.arrays import FloatArray, check_shape
 from gough.blas import one_blas_thread
 from gough.engine.loops import By
 from gough.engine.model import Model
-from gough.errors import NotConverged
+from gough.errors import InvalidInput, NotConverged
 from gough.motion import Motion
 from gough.parameters import INERTIAL, BaseParameters
 
@@ -27,7 +27,10 @@ def random_motion(model: Model, samples: int, seed: int = 0, reach: float = 0.6)
 
     Raises:
         NotConverged: Too few of the drawn configurations can be assembled.
+        InvalidInput: No samples asked for.
     """
+    if samples < 1:
+        raise InvalidInput(f"expected at least one random configuration, not {samples}", samples=samples)
     rng = np.random.default_rng(seed)
     loops, chain = model.loops, model.kinematics
     by: By = "task" if "task" in loops.partitions else "actuated"

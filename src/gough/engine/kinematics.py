@@ -42,6 +42,10 @@ class ClosedChain:
     def _size(self) -> int:
         return len(self.loops.home)
 
+    @cached_property
+    def _equations(self) -> int:
+        return sum(closure.equations for closure in self.loops.mechanism.closures)
+
     def _partition_of(self, by: By) -> tuple[int, ...]:
         if by not in self.loops.partitions:
             mechanism = self.loops.mechanism
@@ -98,14 +102,14 @@ class ClosedChain:
     def body_poses(self, q: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return rotations (t, bodies, 3, 3) and origins (t, bodies, 3) of all bodies in the base frame."""
         rotation, origin = self._poses()(q)
-        return rotation.reshape(len(q), -1, 3, 3), origin
+        return rotation.reshape(len(q), len(self.loops.mechanism.bodies), 3, 3), origin
 
     def residual(self, q: FloatArray) -> FloatArray:
         """Return the largest closure error of each sample, (t,). [m or rad]"""
         if not self.loops.mechanism.closures:
             return np.zeros(len(q))
         phi = self._step(self.loops.dynamic)(q)[1]
-        return np.asarray(np.abs(phi).reshape(len(q), -1).max(axis=1))
+        return np.asarray(np.abs(phi).max(axis=1))
 
     def _newton(self, q: FloatArray, by: By, iterations: int = 12) -> tuple[FloatArray, FloatArray]:
         """Close the loops of all samples at once with the independent coordinates fixed.
@@ -170,8 +174,9 @@ class ClosedChain:
             q[:, independent] = positions
             return q
         previous = np.array(self.loops.home if start is None else start, dtype=float)
+        check_shape(previous, (self._size,) if previous.ndim == 1 else (len(positions), self._size), "start")
+        check_finite(previous, "start")
         if previous.ndim == 2:
-            check_shape(previous, (len(positions), self._size), "start configurations")
             guess = previous.copy()
             guess[:, independent] = positions
             q, error = self._newton(guess, by)
@@ -301,7 +306,7 @@ class ClosedChain:
         by = self.loops.dynamic if by is None else by
         self._partition_of(by)
         E, check = self._map(by)(q)
-        E = E.reshape(len(q), self._size, -1)
+        E = E.reshape(len(q), self._size, len(self.loops.partitions[by].independent))
         bad = np.flatnonzero(~(check.reshape(-1) < CHECK))
         if bad.size:
             E[bad] = self._pivoted_map(q[bad], by, bad)
@@ -310,7 +315,7 @@ class ClosedChain:
     def _pivoted_map(self, q: FloatArray, by: By, samples: np.ndarray) -> FloatArray:
         """Solve for E with pivoting, for samples where the fixed elimination order failed."""
         part = self.loops.partitions[by]
-        K = self._jacobian()(q, np.zeros_like(q))[0].reshape(len(q), -1, self._size)
+        K = self._jacobian()(q, np.zeros_like(q))[0].reshape(len(q), self._equations, self._size)
         E = np.zeros((len(q), self._size, len(part.independent)))
         E[:, list(part.independent), range(len(part.independent))] = 1.0
         for k in range(len(q)):
@@ -351,7 +356,7 @@ class ClosedChain:
         E = self._pivoted_map(q, by, samples)
         qd, qdd = (np.einsum("tnm,tm->tn", E, x) for x in (velocity, acceleration))
         K, rate = self._jacobian()(q, qd)
-        K, rate = K.reshape(len(q), -1, self._size), rate.reshape(len(q), -1)
+        K = K.reshape(len(q), self._equations, self._size)
         for k in range(len(q)):
             if not np.isfinite(rate[k]).all():
                 qdd[k] = np.nan
@@ -384,7 +389,7 @@ class ClosedChain:
         """Return the distance to Type-1 and Type-2 singularities of each sample."""
         K = None
         if self.loops.mechanism.closures:
-            K = self._jacobian()(q, np.zeros_like(q))[0].reshape(len(q), -1, self._size)
+            K = self._jacobian()(q, np.zeros_like(q))[0].reshape(len(q), self._equations, self._size)
         result = {}
         for by in ("task", "actuated"):
             part = self.loops.partitions.get(by)

@@ -235,7 +235,9 @@ class Model:
 
     def _band(self, dead_band: ArrayLike | None) -> FloatArray:
         n = len(self.mechanism.joints)
-        band = np.zeros(n) if dead_band is None else np.array(np.broadcast_to(np.asarray(dead_band, float), (n,)))
+        given = np.zeros(n) if dead_band is None else np.asarray(dead_band, dtype=float)
+        check_shape(given, (n,) if given.ndim else (), "dead band")
+        band = np.array(np.broadcast_to(given, (n,)))
         if not (band >= 0).all():
             raise InvalidInput("the dead band of the velocity sign must not be negative")
         return band
@@ -261,6 +263,8 @@ class Model:
         """
         self._check_motion(motion)
         names = column_names(parameters)
+        if not names:
+            raise InvalidInput("there are no parameters to take the regressor of; the list is empty")
         v, a = (np.ascontiguousarray(x[:, list(self.independent)]) for x in (motion.qd, motion.qdd))
         band = self._band(dead_band)
         result, check = self.regressor_kernel(names)(motion.q, v, a, band)
