@@ -196,7 +196,7 @@ def test_a_robot_that_closes_only_outside_its_limits_is_refused() -> None:
         Model(parse_robot(short, source))
 
 
-def test_absurd_lengths_stay_open_without_a_warning() -> None:
+def test_long_links_stay_open_without_a_warning() -> None:
     text, source = robot_text("five_bar")
     with pytest.raises(LoopNotClosed, match=r"\[\[closure\]\] 'left\.tip'"):
-        Model(parse_robot(text.replace("xyz = [0.35, 0, 0]", "xyz = [1e300, 0, 0]"), source))
+        Model(parse_robot(text.replace("xyz = [0.35, 0, 0]", "xyz = [1e12, 0, 0]"), source))

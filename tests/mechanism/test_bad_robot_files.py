@@ -84,6 +84,7 @@ BAD = {  # name: (old text, new text, pattern in the message) applied to ARM or 
     "number for a list": (ARM, 'terms = ["fv"]', 'terms = "fv"', "key 'terms': expected a list of texts"),
     "NaN": (ARM, "m = 2", "m = nan", "key 'm': expected a finite number, found nan"),
     "infinity": (ARM, "[0.1, 0, 0]", "[-inf, 0, 0]", r"key 'com\[0\]': expected a finite number"),
+    "a number for no robot": (ARM, "[0.1, 0, 0]", "[1e300, 0, 0]", r"key 'com\[0\]': 1e\+300 is too large for a robot"),
     "a number too large": (ARM, "m = 2", "m = 1" + "0" * 400, "key 'm': expected a finite number"),
     "a number of 5000 digits": (ARM, "m = 2", "m = 1" + "0" * 5000, "not valid TOML"),
     "negative mass": (ARM, "m = 2", "m = -2", "key 'm': a mass cannot be negative"),

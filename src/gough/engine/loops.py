@@ -117,8 +117,7 @@ def close_loops(mechanism: Mechanism) -> Loops:
         InvalidMechanism: The number of motors does not fit the mobility.
     """
     try:
-        with np.errstate(over="ignore", invalid="ignore"):  # absurd lengths stay open like wrong ones
-            return _close_loops(mechanism)
+        return _close_loops(mechanism)
     except (LoopNotClosed, SingularConfiguration, InvalidMechanism) as error:
         if not mechanism.source:
             raise

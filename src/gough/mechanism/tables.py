@@ -14,6 +14,7 @@ from gough.units import conversion, quantity
 SOURCES = ("printed", "derived", "assumed")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 _MISSING: Any = object()
+LARGEST_NUMBER = 1e12  # SI; the square of a larger one has no place in the arithmetic of assembly
 
 
 def unit_factors(length: float = 1.0, angle: float = 1.0, mass: float = 1.0) -> dict[str, float]:
@@ -151,6 +152,8 @@ class Table:
             raise self.error(f"expected a number ({dimension}), found {_described(value)}", key)
         if not math.isfinite(result):
             raise self.error(f"expected a finite number, found {_described(value)}", key)
+        if abs(result) > LARGEST_NUMBER:
+            raise self.error(f"{_described(value)} is too large for a robot (at most {LARGEST_NUMBER:g} in SI)", key)
         return result
 
     def words(self, key: str, valid: Iterable[str] | None = None) -> tuple[str, ...]:
