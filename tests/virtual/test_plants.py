@@ -188,3 +188,15 @@ def test_mujoco_says_what_it_cannot_simulate() -> None:
     model = model_of("h4")
     with pytest.raises(InvalidInput, match="MuJoCo"):
         simulate(model, excitation(model, reach=0.1), plant="mujoco")
+
+
+@pytest.mark.parametrize(("parameter", "value", "words"), [
+    ("left.proximal.Izz", -1.0, "'left.proximal' has inertias that no body can have"),
+    ("left.proximal.m", -1.0, "'left.proximal' has the mass -1 kg")])
+def test_pinocchio_refuses_bodies_that_cannot_exist(parameter: str, value: float, words: str) -> None:
+    model = model_of("five_bar")
+    names = model.mechanism.standard.names
+    values = np.array(model.mechanism.standard.values)
+    values[names.index(parameter)] = value
+    with pytest.raises(InvalidInput, match=words):
+        PinocchioPlant(settings_of(model, values))

@@ -78,7 +78,11 @@ def _inertia(values: FloatArray, body: str) -> Any:
                                "Pinocchio simulates only bodies that could exist", body=body)
         return pin.Inertia(0.0, np.zeros(3), about)
     c = first / mass
-    return pin.Inertia(mass, c, about - mass * (c @ c * np.eye(3) - np.outer(c, c)))
+    try:
+        return pin.Inertia(mass, c, about - mass * (c @ c * np.eye(3) - np.outer(c, c)))
+    except RuntimeError as error:
+        raise InvalidInput(f"body '{body}' has inertias that no body can have about its centre of mass; Pinocchio "
+                           "simulates only bodies that could exist: use the plant 'gough'", body=body) from error
 
 
 class Closures:
