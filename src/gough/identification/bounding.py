@@ -13,7 +13,7 @@ from gough.engine import Model, base_parameters
 from gough.errors import InvalidInput, nearest
 from gough.estimation.bounds import BoundedProblem, ExactBox, GaussSeidel
 from gough.estimation.estimate import Enclosure
-from gough.identification.experiment import drive_gains, needs_gains
+from gough.identification.experiment import in_efforts
 from gough.mechanism.terms import TERMS
 from gough.parameters import BaseParameters
 from gough.processing import Processed, Processing, process, regression
@@ -74,12 +74,9 @@ def bounded_problem(model: Model, recordings: Sequence[Recording], base: BasePar
     sample into others. Where more motors than degrees of freedom share a row, row m can be off by
     error_bound sum_a |E_am|, E the closure map of the motors.
     """
-    factors = drive_gains(model, gains) if any(needs_gains(r) for r in recordings) else {}
-    vector = np.array([factors.get(name, 1.0) for name in model.mechanism.actuated])
-    chosen = Processing() if processing is None else processing
+    done, _ = in_efforts(model, [process(model, recording, processing) for recording in recordings], gains)
     lower, upper, effort, reach = [], [], [], []
-    for recording in recordings:
-        processed = process(model, recording, chosen).with_gains(vector)
+    for processed in done:
         part = regression(model, processed, base, decimate=False)
         keep = _sure_samples(model, processed, window)
         total = len(keep) * len(part.rows) * len(recordings)

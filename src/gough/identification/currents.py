@@ -34,11 +34,15 @@ def known_payload(model: Model, name: str, known: Mapping[str, float] | None) ->
 
 def currents_problem(model: Model, recordings: Sequence[Recording], loaded: Sequence[Recording], name: str,
                      known: Mapping[str, float] | None, base: BaseParameters, *,
-                     processing: Processing | None = None, window: float | None = None) -> tuple[GainProblem, float]:
-    """Build BG13 (33) from unloaded and loaded logs with currents; return it and the window about reversals [s].
+                     processing: Processing | None = None, window: float | None = None,
+                     ) -> tuple[GainProblem, list[Processed], float]:
+    """Build BG13 (33) from unloaded and loaded logs with currents.
 
     A robot with more motors than degrees of freedom is taken without decimation: its motors share the load of a row in
     a way that changes from sample to sample.
+
+    Returns:
+        The problem, the processed logs in that order, and the window about reversals [s].
     """
     given = known_payload(model, name, known)
     done = [process(model, replace(record, effort=None), processing) for record in (*recordings, *loaded)]
@@ -62,7 +66,7 @@ def currents_problem(model: Model, recordings: Sequence[Recording], loaded: Sequ
         motors = model.mechanism.actuated
         sharing = {"motors": motors, "motor_units": [model.mechanism.joint(name).effort_unit for name in motors],
                    "currents": both[0], "effort_map": both[1]}
-    return gain_problem(unloaded, mounted, missing, effort_units=model.row_units, **sharing), window
+    return gain_problem(unloaded, mounted, missing, effort_units=model.row_units, **sharing), done, window
 
 
 def _shared_currents(model: Model, processed: Processed, part: Regression) -> tuple[FloatArray, FloatArray]:

@@ -58,9 +58,14 @@ def prepare(model: Model, recordings: Sequence[Recording], base: BaseParameters,
     """
     if not recordings:
         raise InvalidInput("there is no recording to identify from")
-    factors = drive_gains(model, gains) if any(needs_gains(r) for r in recordings) else {}
-    vector = np.array([factors.get(name, 1.0) for name in model.mechanism.actuated])
-    done = tuple(process(model, recording, processing).with_gains(vector) for recording in recordings)
+    return assemble(model, [process(model, recording, processing) for recording in recordings], base, gains=gains,
+                    window=window, strict=strict)
+
+
+def assemble(model: Model, processed: Sequence[Processed], base: BaseParameters, *,
+             gains: Mapping[str, float] | None = None, window: float | None = None, strict: bool = False) -> Experiment:
+    """Build the joint regression of processed recordings; arguments as in `prepare`."""
+    done, factors = in_efforts(model, processed, gains)
     full = [regression(model, p, base) for p in done]
     if window is None:
         window = 0.0 if all(p.parallel for p in done) else _first_window(model, done, full)
@@ -70,9 +75,18 @@ def prepare(model: Model, recordings: Sequence[Recording], base: BaseParameters,
                       gains=factors)
 
 
-def needs_gains(recording: Recording) -> bool:
-    """Tell whether a log has currents only."""
-    return recording.effort is None and recording.current is not None
+def in_efforts(model: Model, processed: Sequence[Processed],
+               gains: Mapping[str, float] | None = None) -> tuple[tuple[Processed, ...], dict[str, float]]:
+    """Return recordings with currents turned into efforts, and the drive gains used; none where there are no currents.
+
+    Args:
+        model: The robot.
+        processed: Its recordings.
+        gains: Drive gains by joint; the robot file's by default.
+    """
+    factors = drive_gains(model, gains) if any(log.current for log in processed) else {}
+    vector = np.array([factors.get(name, 1.0) for name in model.mechanism.actuated])
+    return tuple(log.with_gains(vector) for log in processed), factors
 
 
 def drive_gains(model: Model, gains: Mapping[str, float] | None = None) -> dict[str, float]:

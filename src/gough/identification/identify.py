@@ -20,7 +20,7 @@ from gough.estimation.robust import Robust
 from gough.estimation.selection import Elimination, Estimator, essential_parameters
 from gough.estimation.total_least_squares import TotalLeastSquares
 from gough.identification.currents import currents_problem, known_payload
-from gough.identification.experiment import Experiment, prepare
+from gough.identification.experiment import Experiment, assemble, prepare
 from gough.identification.likelihood import averaged_period, cutoff_likelihood, full_likelihood
 from gough.identification.physical import physical_parameters
 from gough.identification.result import Fit, Identification
@@ -179,8 +179,8 @@ def _with_gains(model: Model, recordings: Sequence[Recording], loaded: Sequence[
         if record.payload is not None:
             raise InvalidInput(f"{record.source}: given as unloaded but it carries '{record.payload}'; "
                                "are loaded and unloaded logs swapped?")
-    problem, window = currents_problem(model, recordings, loaded, name, known, base, processing=processing,
-                                       window=window)
+    problem, done, window = currents_problem(model, recordings, loaded, name, known, base, processing=processing,
+                                             window=window)
     if problem.effort_map is None:
         problem = problem.condense()  # all that follows is a matter of milliseconds on triangular factors
     tell(0.5)
@@ -210,8 +210,7 @@ def _with_gains(model: Model, recordings: Sequence[Recording], loaded: Sequence[
     result = estimates[chosen]
     identified = {j: result[j + GAIN] if j + GAIN in result.parameters else guess[j] for j in model.mechanism.actuated}
     validation = _held_out(model, held_out, base, processing, identified, window)
-    experiment = prepare(model, [replace(r, effort=None) for r in (*recordings, *loaded)], base, processing=processing,
-                         gains=identified, window=window)
+    experiment = assemble(model, done, base, gains=identified, window=window)
     given = known_payload(model, name, known)
     efforts = [replace(part, effort=part.effort - _known_part(part, given)) for part in experiment.parts]
     choice = None

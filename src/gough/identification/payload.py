@@ -18,7 +18,7 @@ from gough.estimation.least_squares import whiten
 from gough.estimation.linear import solve
 from gough.estimation.load_filter import LoadFilter, LoadHistory
 from gough.estimation.recursive import Observability
-from gough.identification.experiment import drive_gains, needs_gains
+from gough.identification.experiment import in_efforts
 from gough.parameters import INERTIAL
 from gough.processing import Processed, Processing, process, regression
 from gough.processing.reversals import away_from_reversals
@@ -88,10 +88,8 @@ def payload(model: Model, recordings: Sequence[Recording], *, values: ArrayLike 
     for name, value, unit in (("mass", mass, "kg"), ("reach", reach, "m")):
         if value is not None and not (np.isfinite(value) and value > 0):
             raise InvalidInput(f"the largest {name} of a load is {value} {unit}, expected a positive number")
-    done = [process(model, recording, processing) for recording in recordings]
-    factors = drive_gains(model, gains) if any(needs_gains(r) for r in recordings) else {}
-    vector = np.array([factors.get(name, 1.0) for name in model.mechanism.actuated])
-    parts = [_load_regression(model, processed.with_gains(vector), values, window) for processed in done]
+    done, _ = in_efforts(model, [process(model, recording, processing) for recording in recordings], gains)
+    parts = [_load_regression(model, processed, values, window) for processed in done]
     problem = parts[0] if len(parts) == 1 else concatenate(parts)
     problem = _with_noise(problem)
     size = model.loops.length if reach is None else reach
