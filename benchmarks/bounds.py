@@ -13,8 +13,8 @@ from time import perf_counter
 import numpy as np
 from scipy.optimize import linprog
 
-from gough.estimation.bounds import BoundedProblem, ExactBox, GaussSeidel
-from gough.regression import Regression
+from gough.core.regression import Regression
+from gough.estimators.bounds.solve import BoundedProblem, ExactBox, GaussSeidel
 
 TRUTH = np.array([0.0141, 0.0120, 0.0153, 0.0213, 1.0492, 0.0030, 0.1636, 0.0560, 0.0930, 0.0917,
                   1.1453, 1.0950, 0.7222, 0.9932])

@@ -23,12 +23,12 @@ from pathlib import Path
 import numpy as np
 import pinocchio as pin
 
+from gough.core.motion import Motion
+from gough.core.parameters import INERTIAL
 from gough.engine import Model
 from gough.engine.symbolic import fixed_transform
 from gough.export.controller import controller_code
 from gough.mechanism import load_robot
-from gough.motion import Motion
-from gough.parameters import INERTIAL
 
 SAMPLES, REPEATS = 1000, 50
 DEFINITIONS = ("BOOST_MPL_LIMIT_LIST_SIZE=30", "BOOST_MPL_LIMIT_VECTOR_SIZE=30", "BOOST_FUSION_INVOKE_MAX_ARITY=12",

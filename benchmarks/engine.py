@@ -18,11 +18,11 @@ import pinocchio as pin
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "oracles"))
 from pin_tree import tree
 
+from gough.core.motion import Motion
+from gough.core.parameters import INERTIAL
 from gough.engine import Model, base_parameters, random_motion
 from gough.engine.model import column_names
 from gough.mechanism import load_robot
-from gough.motion import Motion
-from gough.parameters import INERTIAL
 
 
 def best(run, repeats: int = 5) -> float:

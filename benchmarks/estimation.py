@@ -7,9 +7,9 @@ import time
 import numpy as np
 import statsmodels.api as sm
 
-from gough.estimation.least_squares import WeightedLeastSquares
-from gough.estimation.load_filter import LoadFilter
-from gough.regression import Regression
+from gough.core.regression import Regression
+from gough.estimators.linear.least_squares import WeightedLeastSquares
+from gough.estimators.load.load_filter import LoadFilter
 
 
 def problem(samples: int, rows: int = 6, parameters: int = 48) -> tuple[Regression, np.ndarray]:

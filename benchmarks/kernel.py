@@ -15,9 +15,9 @@ from collections.abc import Callable
 import casadi as ca
 import numpy as np
 
-from gough.engine import codegen
-from gough.engine.kernel import Kernel
-from gough.engine.tape import read_tape
+from gough.kernels import codegen
+from gough.kernels.kernel import Kernel
+from gough.kernels.tape import read_tape
 
 
 def rotation_x(angle: ca.SX) -> ca.SX:

@@ -14,13 +14,13 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from gough.blas import one_blas_thread
+from gough.core.blas import one_blas_thread
+from gough.core.motion import Motion
+from gough.core.parameters import INERTIAL
 from gough.engine import Model, base_parameters
-from gough.estimation.least_squares import WeightedLeastSquares
+from gough.estimators.linear.least_squares import WeightedLeastSquares
 from gough.export.urdf import to_urdf
 from gough.mechanism import load_robot
-from gough.motion import Motion
-from gough.parameters import INERTIAL
 
 SAMPLES = 20_000
 NOISE = np.array([2.0, 2.0, 1.0, 0.3, 0.3, 0.1])  # N m

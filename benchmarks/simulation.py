@@ -14,9 +14,9 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import mujoco
 import numpy as np
 
+from gough.core.trajectory import Fourier
 from gough.engine import Model
 from gough.mechanism import load_robot
-from gough.trajectory import Fourier
 from gough.virtual import simulate
 from gough.virtual.mujoco_tree import build_mujoco
 from gough.virtual.plant import count_substeps, friction_rate

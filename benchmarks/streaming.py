@@ -12,15 +12,15 @@ from pathlib import Path
 import numpy as np
 
 from gough.engine import Model, base_parameters
+from gough.logs.readers import open_recording
 from gough.mechanism import load_robot
 from gough.processing import Processing, condense_log
-from gough.signals.readers import open_recording
 
 
 def write_log(path: Path, samples: int) -> None:
     """Write a long smooth motion of the hexapod as NPZ, in pieces."""
     from engine import smooth_motion
-    from gough.signals.recording import Recording
+    from gough.logs.recording import Recording
 
     model = Model(load_robot("palida"))
     piece = smooth_motion(model, 60_000)

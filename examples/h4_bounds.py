@@ -37,14 +37,14 @@ from gough import (
     record,
     simulate,
 )
-from gough.arrays import FloatArray
-from gough.errors import InconsistentData
-from gough.estimation.bounds import BoundedProblem, ExactBox, GaussSeidel, width_study
-from gough.estimation.estimate import text_table
+from gough.core.arrays import FloatArray
+from gough.core.errors import InconsistentData
+from gough.core.parameters import BaseParameters
+from gough.estimators.bounds.solve import BoundedProblem, ExactBox, GaussSeidel, width_study
+from gough.estimators.estimate import text_table
 from gough.excitation.design import Run
 from gough.identification.bounding import bounded_problem
 from gough.mechanism import parse_robot, robot_text
-from gough.parameters import BaseParameters
 
 BOUND, PRIOR = 1.5, (0.0, 2.0)  # P03 [N m; SI]
 CRANK, ROD, ROD_MASS = 0.26, 0.48, 1e-3  # [m, m, kg]

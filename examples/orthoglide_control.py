@@ -27,10 +27,10 @@ from line_plot import Curves, save
 from orthoglide_gains import MANUFACTURER, PAYLOAD, Study, experiments
 
 from gough import Model, identify, simulate
-from gough.arrays import FloatArray
-from gough.estimation.estimate import text_table
-from gough.estimation.gains import MaximumLikelihoodGains
-from gough.trajectory import PointToPoint, Trajectory, circle, ease
+from gough.core.arrays import FloatArray
+from gough.core.trajectory import PointToPoint, Trajectory, circle, ease
+from gough.estimators.estimate import text_table
+from gough.estimators.gains.maximum_likelihood import MaximumLikelihoodGains
 from gough.virtual import PID, ComputedTorque, Controller, Feedback, RobotModel
 
 Panel = tuple[str, str, str, Curves]

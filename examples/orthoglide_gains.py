@@ -38,15 +38,15 @@ from gough import (
     record,
     simulate,
 )
-from gough.arrays import FloatArray
-from gough.estimation.estimate import GAIN, Estimate, text_table
-from gough.estimation.gain_problem import GainProblem
-from gough.estimation.gains import MaximumLikelihoodGains, cramer_rao
-from gough.estimation.selection import Elimination, essential_parameters
-from gough.estimation.total_least_squares import TotalLeastSquares
+from gough.core.arrays import FloatArray
+from gough.core.parameters import BaseParameters
+from gough.estimators.estimate import GAIN, Estimate, text_table
+from gough.estimators.gains.gain_problem import GainProblem
+from gough.estimators.gains.maximum_likelihood import MaximumLikelihoodGains, cramer_rao
+from gough.estimators.gains.total_least_squares import TotalLeastSquares
+from gough.estimators.selection.selection import Elimination, essential_parameters
 from gough.excitation.design import Run
 from gough.identification import currents_problem
-from gough.parameters import BaseParameters
 
 RUNS = ("loaded", "other", "second", "unloaded")
 PAYLOAD, SECOND = "calibration", "second"

@@ -31,7 +31,7 @@ from palida_experiment import (
 )
 
 from gough import Model, load_robot, simulate
-from gough.arrays import FloatArray
+from gough.core.arrays import FloatArray
 from gough.engine import standard_from_base
 from gough.virtual import PID, RobotModel
 

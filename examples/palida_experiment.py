@@ -12,13 +12,13 @@ from dataclasses import replace
 import numpy as np
 
 from gough import Model, Recording, Simulation, base_parameters, design, record, simulate
-from gough.arrays import FloatArray
+from gough.core.arrays import FloatArray
+from gough.core.parameters import BaseParameters
+from gough.core.trajectory import Fourier, Trajectory, circle
 from gough.engine import standard_from_base
-from gough.estimation.least_squares import GaussMarkov
+from gough.estimators.linear.least_squares import GaussMarkov
 from gough.excitation.criteria import Criterion
 from gough.identification import prepare
-from gough.parameters import BaseParameters
-from gough.trajectory import Fourier, Trajectory, circle
 from gough.virtual import PID, RobotModel
 
 PAPER_NAMES = (*(f"p{k}" for k in range(1, 11)), "r_alpha", "r_beta", *(f"r{k}" for k in range(1, 7)),

@@ -50,8 +50,8 @@ from palida_studies import (
 )
 from scipy import stats
 
-from gough.arrays import FloatArray
-from gough.estimation.likelihood import CutoffResult
+from gough.core.arrays import FloatArray
+from gough.estimators.linear.likelihood import CutoffResult
 from gough.identification import prepare
 
 

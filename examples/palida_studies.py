@@ -23,17 +23,17 @@ from palida_experiment import (
 from scipy import stats
 
 from gough import Model, Processing, Simulation, load_robot
-from gough.arrays import FloatArray
-from gough.estimation.estimate import Estimate
-from gough.estimation.least_squares import GaussMarkov, WeightedLeastSquares
-from gough.estimation.likelihood import CutoffResult, LikelihoodResult
+from gough.core.arrays import FloatArray
+from gough.core.parameters import BaseParameters
+from gough.core.regression import Regression
+from gough.core.trajectory import Fourier
+from gough.estimators.estimate import Estimate
+from gough.estimators.linear.least_squares import GaussMarkov, WeightedLeastSquares
+from gough.estimators.linear.likelihood import CutoffResult, LikelihoodResult
 from gough.excitation.design import information_factor
 from gough.identification import prepare
 from gough.identification.likelihood import averaged_period, cutoff_likelihood, full_likelihood
-from gough.parameters import BaseParameters
 from gough.processing.reversals import away_from_reversals
-from gough.regression import Regression
-from gough.trajectory import Fourier
 from gough.virtual import effort_covariance
 
 

@@ -17,8 +17,8 @@ import numpy as np
 from line_plot import save
 
 from gough import Model, Simulation, load_robot, record, simulate
-from gough.arrays import FloatArray
-from gough.trajectory import Fourier, sines
+from gough.core.arrays import FloatArray
+from gough.core.trajectory import Fourier, sines
 from gough.virtual import PID, SecondOrderDrive
 
 LOAD = "load"

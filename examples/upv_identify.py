@@ -27,9 +27,10 @@ import numpy as np
 from line_plot import save
 
 from gough import Model, Processing, Recording, base_parameters, identify, read_recording
-from gough.estimation.estimate import text_table
-from gough.estimation.least_squares import WeightedLeastSquares
-from gough.estimation.selection import (
+from gough.core.parameters import BaseParameters
+from gough.estimators.estimate import text_table
+from gough.estimators.linear.least_squares import WeightedLeastSquares
+from gough.estimators.selection.selection import (
     Elimination,
     Structure,
     StructureComparison,
@@ -39,7 +40,6 @@ from gough.estimation.selection import (
 )
 from gough.identification import Experiment, drive_gains, prepare
 from gough.mechanism import parse_robot, robot_text
-from gough.parameters import BaseParameters
 
 HERE = Path(__file__).parent
 DATA = HERE.parents[1] / "shared" / "data" / "upv_3ups_rpu"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from gough.engine import Model
+from gough.logs.recording import Recording
 from gough.mechanism import load_robot
-from gough.signals.recording import Recording
 from gough.virtual import Simulation, record, simulate
 from tests_support import fourier
 

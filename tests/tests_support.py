@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from gough.core.trajectory import Fourier
 from gough.engine import Model
-from gough.trajectory import Fourier
 
 
 def fourier(model: Model, scale: float, frequency: float, seed: int = 0, harmonics: int = 4) -> Fourier:

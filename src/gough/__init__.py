@@ -9,21 +9,21 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from gough.core.errors import GoughError
+    from gough.core.trajectory import load_trajectory
     from gough.engine import Check, Model, base_parameters, check
-    from gough.errors import GoughError
-    from gough.estimation.estimate import Enclosure, Estimate
+    from gough.estimators.estimate import Enclosure, Estimate
     from gough.excitation import Design, design
     from gough.export.controller import controller_code
     from gough.identification import Identification, identify, load_identification
     from gough.identification.bounding import bounds
     from gough.identification.payload import PayloadResult, payload
+    from gough.identification.validation import Validation, validate
+    from gough.logs.readers import open_recording, read_recording
+    from gough.logs.recording import Recording
     from gough.mechanism import Mechanism, bundled_robots, load_robot
     from gough.processing import Processing, condense_log, process
-    from gough.signals.readers import open_recording, read_recording
-    from gough.signals.recording import Recording
     from gough.study.run import run_study
-    from gough.trajectory import load_trajectory
-    from gough.validation import Validation, validate
     from gough.virtual import Simulation, record, simulate
 
 __version__ = "0.1.0"
@@ -38,8 +38,8 @@ __all__ = [
 
 _HOMES = {
     "gough.engine": ("Check", "Model", "base_parameters", "check",),
-    "gough.errors": ("GoughError",),
-    "gough.estimation.estimate": ("Enclosure", "Estimate",),
+    "gough.core.errors": ("GoughError",),
+    "gough.estimators.estimate": ("Enclosure", "Estimate",),
     "gough.excitation": ("Design", "design",),
     "gough.export.controller": ("controller_code",),
     "gough.identification": ("Identification", "identify", "load_identification",),
@@ -47,11 +47,11 @@ _HOMES = {
     "gough.identification.payload": ("PayloadResult", "payload",),
     "gough.mechanism": ("Mechanism", "bundled_robots", "load_robot",),
     "gough.processing": ("Processing", "condense_log", "process",),
-    "gough.signals.readers": ("open_recording", "read_recording",),
-    "gough.signals.recording": ("Recording",),
+    "gough.logs.readers": ("open_recording", "read_recording",),
+    "gough.logs.recording": ("Recording",),
     "gough.study.run": ("run_study",),
-    "gough.trajectory": ("load_trajectory",),
-    "gough.validation": ("Validation", "validate",),
+    "gough.core.trajectory": ("load_trajectory",),
+    "gough.identification.validation": ("Validation", "validate",),
     "gough.virtual": ("Simulation", "record", "simulate",),
 }
 

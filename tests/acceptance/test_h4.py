@@ -10,8 +10,8 @@ pytest.importorskip("pinocchio")
 import h4_bounds as example
 
 from gough import Enclosure
-from gough.errors import InconsistentData
-from gough.estimation.bounds import BoundedProblem, ExactBox, GaussSeidel, width_study
+from gough.core.errors import InconsistentData
+from gough.estimators.bounds.solve import BoundedProblem, ExactBox, GaussSeidel, width_study
 
 pytestmark = pytest.mark.slow
 

@@ -11,7 +11,7 @@ import orthoglide_control as control
 import orthoglide_gains as example
 
 from gough import Identification, identify
-from gough.estimation.estimate import Estimate
+from gough.estimators.estimate import Estimate
 
 pytestmark = pytest.mark.slow
 TRUE = np.array([2170.0, 2100.0, 2070.0])

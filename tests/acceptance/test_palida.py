@@ -24,7 +24,7 @@ from palida_studies import (
     true_problem,
 )
 
-from gough.estimation.least_squares import GaussMarkov
+from gough.estimators.linear.least_squares import GaussMarkov
 from gough.virtual import effort_covariance
 
 pytestmark = pytest.mark.slow

@@ -9,8 +9,8 @@ import pytest
 import upv_identify as example
 
 from gough.engine import Model, base_parameters
-from gough.estimation.least_squares import GaussMarkov
-from gough.estimation.pseudo_inertia import pseudo_inertia
+from gough.estimators.linear.least_squares import GaussMarkov
+from gough.estimators.physical.pseudo_inertia import pseudo_inertia
 from gough.identification import feasible, prepare
 from gough.mechanism import load_robot
 

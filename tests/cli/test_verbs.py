@@ -16,7 +16,7 @@ import pytest
 from command_line import run
 from documentation import check_keys
 from gough.cli import VERBS
-from gough.errors import InvalidStudy
+from gough.core.errors import InvalidStudy
 from gough.study.run import VERBS as STEPS
 from gough.study.run import _check_type
 

@@ -11,16 +11,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gough.errors import InvalidInput, NotIdentifiable
-from gough.estimation.estimate import Estimate
-from gough.estimation.gain_problem import GainProblem
-from gough.estimation.gains import MaximumLikelihoodGains
-from gough.estimation.least_squares import GaussMarkov, LeastSquares, WeightedLeastSquares
-from gough.estimation.robust import Robust
-from gough.estimation.selection import essential_parameters
-from gough.estimation.total_least_squares import TotalLeastSquares
-from gough.regression import Regression, condense
-from gough.validation import validate
+from gough.core.errors import InvalidInput, NotIdentifiable
+from gough.core.regression import Regression, condense
+from gough.estimators.estimate import Estimate
+from gough.estimators.gains.gain_problem import GainProblem
+from gough.estimators.gains.maximum_likelihood import MaximumLikelihoodGains
+from gough.estimators.gains.total_least_squares import TotalLeastSquares
+from gough.estimators.linear.least_squares import GaussMarkov, LeastSquares, WeightedLeastSquares
+from gough.estimators.linear.robust import Robust
+from gough.estimators.selection.selection import essential_parameters
+from gough.identification.validation import validate
 
 TRUTH = np.array([2.0, -0.5, 30.0])
 SIGMA = np.array([[0.09, 0.12], [0.12, 0.64]])

@@ -8,11 +8,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from gough.core.motion import Motion
 from gough.engine.base import base_parameters, random_motion
 from gough.engine.model import Model
 from gough.mechanism import bundled_robots, load_robot
 from gough.mechanism.types import Joint, Mechanism, Placement
-from gough.motion import Motion
 
 ROBOTS = [name for name, _ in bundled_robots()]
 

@@ -14,8 +14,8 @@ import pytest
 
 from command_line import succeed
 from documentation import BUILD, PAGES, ROOT, blocks, tables
+from gough.logs.description import load_description
 from gough.mechanism import load_robot, robot_text
-from gough.signals.description import load_description
 from gough.study.run import VERBS, read_study
 
 WRITTEN = {"sh", "python", "toml", "text"}  # `text` shows output; the others are run or read

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from gough.core.errors import InvalidInput
+from gough.core.motion import Motion
 from gough.engine.base import random_motion
 from gough.engine.derivatives import close, has_regularity, regressor_adjoint, response, smooth_regressor
 from gough.engine.loops import By
 from gough.engine.model import Model
-from gough.errors import InvalidInput
 from gough.mechanism import load_robot
-from gough.motion import Motion
 
 CASES = [("five_bar", "task"), ("five_bar", "actuated"), ("redundant", "task"), ("redundant", "actuated"),
          ("h4", "task"), ("h4", "actuated"), ("orthoglide", "actuated"), ("serial6", "actuated"), ("palida", "task")]

@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from gough.core.errors import InvalidInput, InvalidMechanism, LoopNotClosed, SingularConfiguration
 from gough.engine import Model, base_parameters, check, random_motion
-from gough.errors import InvalidInput, InvalidMechanism, LoopNotClosed, SingularConfiguration
 from gough.mechanism import load_robot
 from gough.mechanism.types import Body, Closure, Frame, Joint, Mechanism, Placement
 

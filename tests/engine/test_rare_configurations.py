@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from scipy.optimize import brentq
 
+from gough.core.errors import InvalidInput, InvalidMechanism, LoopNotClosed, SingularConfiguration
 from gough.engine import Model, base_parameters, random_motion
-from gough.errors import InvalidInput, InvalidMechanism, LoopNotClosed, SingularConfiguration
 from gough.mechanism import load_robot, parse_robot
 from gough.mechanism.reader import robot_text
 from gough.mechanism.types import Body, Closure, ClosureKind, Frame, Joint, Mechanism, Payload, Placement

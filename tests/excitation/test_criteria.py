@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gough.errors import InvalidInput
+from gough.core.errors import InvalidInput
 from gough.excitation.criteria import CRITERIA, Criterion, criterion_gradient, criterion_value
 
 

@@ -7,11 +7,13 @@ from functools import cache
 import numpy as np
 import pytest
 
+from gough.core.errors import InfeasibleDesign, InvalidInput, InvalidTrajectory, NotIdentifiable
+from gough.core.motion import Motion
+from gough.core.trajectory import Fourier, load_trajectory
 from gough.engine.base import base_parameters
 from gough.engine.derivatives import close
 from gough.engine.loops import By
 from gough.engine.model import Model
-from gough.errors import InfeasibleDesign, InvalidInput, InvalidTrajectory, NotIdentifiable
 from gough.excitation import (
     CRITERIA,
     Criterion,
@@ -24,8 +26,6 @@ from gough.excitation import (
     usual_frequency,
 )
 from gough.mechanism import Limits, load_robot
-from gough.motion import Motion
-from gough.trajectory import Fourier, load_trajectory
 
 
 @cache

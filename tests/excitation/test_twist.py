@@ -8,14 +8,14 @@ from importlib import resources
 import numpy as np
 import pytest
 
+from gough.core.errors import InvalidInput, InvalidMechanism, InvalidTrajectory
+from gough.core.trajectory import Fourier, platform_twist
 from gough.engine.derivatives import close, response
 from gough.engine.loops import By
 from gough.engine.model import Model
-from gough.errors import InvalidInput, InvalidMechanism, InvalidTrajectory
 from gough.excitation import design
 from gough.excitation.constraints import collect_limits, measure
 from gough.mechanism import Limits, load_robot
-from gough.trajectory import Fourier, platform_twist
 from gough.virtual.reference import build_reference
 
 ROBOTS = ("delta", "five_bar", "h4", "orthoglide", "palida", "redundant", "stewart", "upv")

@@ -6,12 +6,12 @@ from functools import cache
 
 import numpy as np
 
+from gough.core.errors import GoughError
+from gough.core.parameters import INERTIAL
 from gough.engine import Model
-from gough.errors import GoughError
-from gough.estimation.pseudo_inertia import group_bodies, possible_body, prior_body
+from gough.estimators.physical.pseudo_inertia import group_bodies, possible_body, prior_body
 from gough.mechanism import load_robot
 from gough.mechanism.types import Body, Closure, Frame, Joint, Mechanism, Placement
-from gough.parameters import INERTIAL
 
 
 @cache

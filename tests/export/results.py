@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from gough.estimation.estimate import Estimate
+from gough.core.parameters import BaseParameters
+from gough.estimators.estimate import Estimate
 from gough.identification import Identification
-from gough.parameters import BaseParameters
-from gough.validation import Validation
+from gough.identification.validation import Validation
 
 
 def result_with(std: Sequence[float] = (0.1, 0.2, 0.3), **fields: Any) -> Identification:

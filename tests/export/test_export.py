@@ -14,13 +14,13 @@ import numpy as np
 import pytest
 from results import result_with
 
+from gough.core.errors import InvalidInput, OutputError
 from gough.engine import Model, random_motion
-from gough.errors import InvalidInput, OutputError
-from gough.estimation.pseudo_inertia import pseudo_inertia
+from gough.estimators.physical.pseudo_inertia import pseudo_inertia
 from gough.export import export
 from gough.export.rigid import check_bodies, check_terms, standard_values
 from gough.identification import Identification, identify, load_identification
-from gough.signals.recording import Recording
+from gough.logs.recording import Recording
 
 
 @pytest.fixture(scope="module", params=[False, True], ids=["legs free", "legs tied"])

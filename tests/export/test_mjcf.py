@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 from exported import chain_with, closed_chain, joint_terms, model_of, possible_bodies
 
-from gough.arrays import FloatArray
+from gough.core.arrays import FloatArray
+from gough.core.errors import InvalidInput
 from gough.engine import Model, random_motion
-from gough.errors import InvalidInput
 from gough.export.mjcf import to_mjcf
 from gough.export.rigid import standard_values
 from gough.mechanism import bundled_robots

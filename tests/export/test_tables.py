@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from results import result_with
 
+from gough.core.parameters import ParameterTable
 from gough.export.tables import to_json, to_toml, toml_text
-from gough.parameters import ParameterTable
 
 FORMATS = pytest.mark.parametrize(("write", "read"), [(to_json, json.loads), (to_toml, tomllib.loads)],
                                   ids=["json", "toml"])

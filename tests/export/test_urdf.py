@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from exported import chain_with, closed_chain, joint_terms, model_of, possible_bodies
 
+from gough.core.errors import InvalidInput
 from gough.engine import Model, random_motion
-from gough.errors import InvalidInput
 from gough.export.rigid import check_terms, standard_values
 from gough.export.urdf import roll_pitch_yaw, to_urdf
 from gough.mechanism import bundled_robots

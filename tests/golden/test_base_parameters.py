@@ -7,9 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from gough.core.parameters import INERTIAL, BaseParameters
 from gough.engine import Model, base_parameters
 from gough.mechanism import load_robot
-from gough.parameters import INERTIAL, BaseParameters
 
 
 def coefficients(base: BaseParameters, name: str) -> dict[str, float]:

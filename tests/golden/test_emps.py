@@ -9,13 +9,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gough.estimation.least_squares import LeastSquares
-from gough.regression import Regression, condense
-from gough.signals.dead_band import default_dead_band, velocity_sign
-from gough.signals.decimation import decimate_regression, decimate_regression_blocks
-from gough.signals.filters import default_filters, differentiate, edge_samples
-from gough.signals.readers import read_recording
-from gough.signals.recording import Recording
+from gough.core.regression import Regression, condense
+from gough.estimators.linear.least_squares import LeastSquares
+from gough.logs.readers import read_recording
+from gough.logs.recording import Recording
+from gough.processing.dead_band import default_dead_band, velocity_sign
+from gough.processing.decimation import decimate_regression, decimate_regression_blocks
+from gough.processing.filters import default_filters, differentiate, edge_samples
 
 ROOT = Path(__file__).parents[2]
 DATA = ROOT.parent / "shared" / "data" / "emps" / "DATA_EMPS.mat"

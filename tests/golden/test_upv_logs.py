@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gough.signals.checks import check_even
-from gough.signals.readers import read_recording
+from gough.logs.checks import check_even
+from gough.logs.readers import read_recording
 
 ROOT = Path(__file__).parents[2]
 DATA = ROOT.parent / "shared" / "data" / "upv_3ups_rpu"

@@ -9,9 +9,9 @@ import pytest
 
 from gough.engine import Model, base_parameters
 from gough.identification.bounding import bounded_problem, bounds
+from gough.logs.recording import Recording
 from gough.mechanism import load_robot
 from gough.mechanism.types import Noise
-from gough.signals.recording import Recording
 from gough.virtual import record, simulate
 from tests_support import fourier
 

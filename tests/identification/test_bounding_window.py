@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from gough.core.errors import InvalidInput
 from gough.engine import Model, base_parameters
-from gough.errors import InvalidInput
 from gough.identification.bounding import SMEAR, bounded_problem, default_prior
+from gough.logs.recording import Recording
 from gough.processing import process
 from gough.processing.reversals import away_from_reversals
-from gough.signals.recording import Recording
 
 
 def test_samples_near_reversals_do_not_count_unless_asked(five_bar: Model, five_bar_log: Recording) -> None:

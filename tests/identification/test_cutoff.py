@@ -7,13 +7,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from gough.core.errors import InvalidRecording
 from gough.engine import Model, base_parameters
-from gough.errors import InvalidRecording
 from gough.identification import prepare
 from gough.identification.likelihood import averaged_period, cutoff_likelihood
+from gough.logs.recording import Recording
 from gough.mechanism.types import Noise
 from gough.processing.families import AveragedPeriod, CutoffFamily
-from gough.signals.recording import Recording
 from gough.virtual import Simulation, record
 
 

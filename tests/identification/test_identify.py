@@ -9,13 +9,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from gough.core.errors import InvalidInput, InvalidRecording
 from gough.engine import Model
-from gough.errors import InvalidInput, InvalidRecording
 from gough.identification import Identification, identify, load_identification
 from gough.identification.bounding import bounds
 from gough.identification.payload import payload
+from gough.logs.recording import Recording
 from gough.mechanism.types import Payload
-from gough.signals.recording import Recording
 from gough.study.demo import truth_table
 from gough.virtual import Simulation, record, simulate
 from tests_support import fourier

@@ -7,11 +7,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from gough.core.errors import InvalidInput
 from gough.engine import Model
-from gough.errors import InvalidInput
 from gough.identification.payload import payload
+from gough.logs.recording import Recording
 from gough.mechanism.types import Payload
-from gough.signals.recording import Recording
 from gough.virtual import Simulation, record, simulate
 from tests_support import fourier
 

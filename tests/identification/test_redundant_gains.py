@@ -9,9 +9,9 @@ import pytest
 
 from gough.engine import Model
 from gough.identification import Identification, identify
+from gough.logs.recording import Recording
 from gough.mechanism import load_robot
 from gough.mechanism.types import Payload
-from gough.signals.recording import Recording
 from gough.virtual import record, simulate
 from tests_support import fourier
 

@@ -7,13 +7,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from gough.core.errors import InvalidInput
 from gough.engine import Model, base_parameters
-from gough.errors import InvalidInput
 from gough.identification import identify, prepare
+from gough.logs.recording import Recording
 from gough.mechanism import load_robot
 from gough.processing import process, regression
 from gough.processing.reversals import reversal_distance, reversal_window
-from gough.signals.recording import Recording
 from gough.study.demo import truth_table
 from gough.virtual import record, simulate
 from tests_support import fourier

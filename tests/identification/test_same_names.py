@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from gough.engine import Model
 from gough.identification import identify
-from gough.signals.recording import Recording
+from gough.logs.recording import Recording
 
 
 def test_recordings_of_one_name_keep_their_own_quality_figures(five_bar: Model, five_bar_log: Recording) -> None:

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from gough.engine import Model, base_parameters
-from gough.estimation.least_squares import LeastSquares
+from gough.estimators.linear.least_squares import LeastSquares
 from gough.identification import Identification, identify, load_identification, prepare
 from gough.identification.structures import ModelChoice, friction_structures, leg_groups, model_choice
-from gough.signals.recording import Recording
+from gough.logs.recording import Recording
 
 MOTORS = {"left.motor.fv", "right.motor.fv", "left.motor.fs", "right.motor.fs"}
 ELBOWS = {"left.elbow.fv", "right.elbow.fv"}

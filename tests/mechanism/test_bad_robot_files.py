@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from robot_texts import ARM, HEAD, LEGS, read
 
-from gough.errors import InvalidMechanism
+from gough.core.errors import InvalidMechanism
 from gough.mechanism import load_robot, parse_robot, robot_text
 
 EXTRA_JOINT = """

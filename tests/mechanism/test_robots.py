@@ -10,9 +10,9 @@ import pytest
 from scipy.spatial.transform import Rotation
 from tree_kinematics import close, derivative, fixed, poses, residual, start
 
-from gough.arrays import FloatArray
+from gough.core.arrays import FloatArray
+from gough.core.parameters import INERTIAL
 from gough.mechanism import Mechanism, bundled_robots, load_robot
-from gough.parameters import INERTIAL
 
 ROBOTS = [name for name, _ in bundled_robots()]
 FREEDOM = {"delta": 3, "five_bar": 2, "h4": 4, "orthoglide": 3, "palida": 6, "redundant": 2, "serial6": 6, "stewart": 6,

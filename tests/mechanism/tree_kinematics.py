@@ -8,7 +8,7 @@ from functools import cache
 
 import numpy as np
 
-from gough.arrays import FloatArray
+from gough.core.arrays import FloatArray
 from gough.mechanism import BASE, Closure, Frame, Mechanism, Placement
 
 AXES = {"x": np.eye(3)[0], "y": np.eye(3)[1], "z": np.eye(3)[2]}

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pinocchio as pin
 
+from gough.core.parameters import INERTIAL
 from gough.mechanism.types import Joint, Mechanism, Placement
-from gough.parameters import INERTIAL
 
 
 def placed(placement: Placement) -> pin.SE3:

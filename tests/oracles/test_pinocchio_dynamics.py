@@ -6,8 +6,8 @@ import numpy as np
 import pinocchio as pin
 import pytest
 
+from gough.core.errors import InvalidInput
 from gough.engine import Model, random_motion
-from gough.errors import InvalidInput
 from gough.mechanism import load_robot
 from gough.mechanism.types import Body, Closure, Frame, Joint, Mechanism, Placement
 from gough.virtual.pinocchio_plant import ConstrainedTree, constrained_acceleration

@@ -9,10 +9,10 @@ import numpy as np
 import pinocchio as pin
 import pytest
 
+from gough.core.parameters import INERTIAL
 from gough.engine import Model, base_parameters, random_motion
 from gough.mechanism import Mechanism, load_robot
 from gough.mechanism.terms import TERMS
-from gough.parameters import INERTIAL
 
 sys.path.insert(0, str(Path(__file__).parent))
 from pin_tree import constrained_acceleration, placed, tree

@@ -7,14 +7,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from gough.core.errors import InvalidInput
+from gough.core.regression import Regression
 from gough.engine import Model
-from gough.errors import InvalidInput
 from gough.identification import identify
+from gough.logs.recording import Recording
 from gough.mechanism.types import Noise
 from gough.processing import Processing, process
-from gough.regression import Regression
-from gough.signals.decimation import decimate_period
-from gough.signals.recording import Recording
+from gough.processing.decimation import decimate_period
 from gough.study.demo import truth_table
 from gough.virtual import Simulation, record, simulate
 from tests_support import fourier

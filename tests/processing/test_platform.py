@@ -7,12 +7,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from gough.core.errors import InvalidRecording
+from gough.core.trajectory import rotation_matrix
 from gough.engine import Model
-from gough.errors import InvalidRecording
+from gough.logs.recording import Recording
 from gough.mechanism import load_robot
 from gough.processing.platform import platform_signals
-from gough.signals.recording import Recording
-from gough.trajectory import rotation_matrix
 
 
 def polar(radius: float, degrees: list[float], z: float) -> np.ndarray:

@@ -10,15 +10,15 @@ import numpy as np
 import pytest
 from scipy.signal import butter, sosfiltfilt
 
+from gough.core.errors import InvalidInput, InvalidRecording
 from gough.engine import Model, base_parameters
 from gough.engine.base import random_motion
-from gough.errors import InvalidInput, InvalidRecording
-from gough.estimation.least_squares import WeightedLeastSquares
+from gough.estimators.linear.least_squares import WeightedLeastSquares
+from gough.logs.readers import open_recording, read_recording
+from gough.logs.recording import Recording
 from gough.mechanism import load_robot
 from gough.processing import Processing, condense_log, process, regression, regression_blocks, stream
 from gough.processing.reversals import away_from_reversals, reversal_distance, reversal_window
-from gough.signals.readers import open_recording, read_recording
-from gough.signals.recording import Recording
 from gough.virtual import Simulation
 
 DATA = Path(__file__).parents[3] / "shared" / "data" / "upv_3ups_rpu"

@@ -9,10 +9,10 @@ import numpy as np
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
+from gough.core.errors import GoughError
+from gough.core.parameters import INERTIAL
 from gough.engine import Model, base_parameters, random_motion
-from gough.errors import GoughError
 from gough.mechanism.types import Body, Closure, Frame, Joint, Mechanism, Placement
-from gough.parameters import INERTIAL
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "oracles"))
 from pin_tree import constrained_acceleration, placed, tree

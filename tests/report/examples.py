@@ -7,15 +7,15 @@ from functools import cache
 
 import numpy as np
 
+from gough.core.motion import Motion
+from gough.core.regression import Regression
 from gough.engine import Model, base_parameters
-from gough.estimation.estimate import Enclosure, Estimate
-from gough.estimation.least_squares import GaussMarkov, LeastSquares
+from gough.estimators.estimate import Enclosure, Estimate
+from gough.estimators.linear.least_squares import GaussMarkov, LeastSquares
 from gough.identification import Fit, Identification
 from gough.identification.structures import FrictionStructure, ModelChoice, Symmetry, WeakDirection
+from gough.identification.validation import validate
 from gough.mechanism import load_robot
-from gough.motion import Motion
-from gough.regression import Regression
-from gough.validation import validate
 
 HOSTILE = "</script><script>window.hacked = 1</script><img src=x onerror=alert(1)>\"'&"
 

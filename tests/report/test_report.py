@@ -15,9 +15,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gough.core.errors import InvalidInput, OutputError
+from gough.core.trajectory import circle
 from gough.engine import random_motion
-from gough.errors import InvalidInput, OutputError
-from gough.estimation.estimate import GAIN
+from gough.estimators.estimate import GAIN
 from gough.excitation import design
 from gough.identification import Fit
 from gough.mechanism import bundled_robots
@@ -28,7 +29,6 @@ from gough.report.numbers import number, percent, unit, with_std
 from gough.report.report import render
 from gough.report.scene import robot_scene
 from gough.report.skeleton import frames, skeleton
-from gough.trajectory import circle
 
 sys.path.insert(0, str(Path(__file__).parent))
 from examples import HOSTILE, choice, hostile, motion, result, robot

@@ -6,9 +6,9 @@ from functools import cache
 
 import numpy as np
 
+from gough.core.trajectory import Fourier
 from gough.engine import Model
 from gough.mechanism import load_robot
-from gough.trajectory import Fourier
 
 
 @cache

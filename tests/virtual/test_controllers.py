@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from moving_robots import excitation, model_of, without
 
+from gough.core.errors import SimulationFailed
 from gough.engine import base_parameters, random_motion, standard_from_base
-from gough.errors import SimulationFailed
 from gough.virtual import PID, ComputedTorque, IdealDrive, RobotModel, SecondOrderDrive, simulate
 from gough.virtual.controllers import nominal_mass
 

@@ -10,8 +10,8 @@ from moving_robots import excitation, model_of, without
 from scipy.integrate import solve_ivp
 from scipy.special import ellipj, ellipk
 
+from gough.core.errors import InvalidInput
 from gough.engine import Model
-from gough.errors import InvalidInput
 from gough.mechanism.types import Body, Joint, Mechanism, Placement
 from gough.virtual import GoughPlant, PlantSettings, simulate
 from gough.virtual.mujoco_plant import MujocoPlant

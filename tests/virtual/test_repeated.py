@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from gough.core.errors import InvalidInput
 from gough.engine import Model
-from gough.errors import InvalidInput
 from gough.virtual import Simulation, record, simulate
 from tests_support import fourier
 

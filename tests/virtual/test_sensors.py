@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from moving_robots import excitation, model_of
 
-from gough.errors import InvalidInput
+from gough.core.errors import InvalidInput
 from gough.mechanism.types import Noise
 from gough.virtual import Simulation, effort_covariance, record, simulate
 

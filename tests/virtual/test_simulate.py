@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from moving_robots import excitation, model_of, without
 
+from gough.core.errors import InvalidInput, InvalidTrajectory, SimulationFailed
+from gough.core.trajectory import PointToPoint, sines
 from gough.engine import Model
-from gough.errors import InvalidInput, InvalidTrajectory, SimulationFailed
 from gough.mechanism.types import Noise
-from gough.trajectory import PointToPoint, sines
 from gough.virtual import PID, ComputedTorque, Feedback, RobotModel, SecondOrderDrive, record, simulate
 from gough.virtual.reference import build_reference
 from gough.virtual.simulate import experiment

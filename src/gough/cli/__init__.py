@@ -15,7 +15,7 @@ from gough.cli.experiments import design_verb, simulate_verb
 from gough.cli.results import bounds_verb, export_verb, identify_verb, payload_verb, report_verb, validate_verb
 from gough.cli.robots import check_verb, robots_verb
 from gough.cli.studies import demo_verb, run_verb
-from gough.errors import GoughError
+from gough.core.errors import GoughError
 
 INTERRUPTED = 130
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from gough.cli.common import Force, Json, Robot, TieLegs, print_json, progress, say, table
-from gough.errors import InvalidInput
+from gough.core.errors import InvalidInput
 
 Logs = Annotated[list[str], typer.Argument(help="Logs: .csv, .npz, .mat, .parquet, or a folder with --description.")]
 Description = Annotated[str | None, typer.Option(help="TOML that says which column is which; see the documentation.")]

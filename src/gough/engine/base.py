@@ -7,13 +7,13 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gough.arrays import FloatArray, check_shape
-from gough.blas import one_blas_thread
+from gough.core.arrays import FloatArray, check_shape
+from gough.core.blas import one_blas_thread
+from gough.core.errors import InvalidInput, NotConverged
+from gough.core.motion import Motion
+from gough.core.parameters import INERTIAL, BaseParameters
 from gough.engine.loops import By
 from gough.engine.model import Model
-from gough.errors import InvalidInput, NotConverged
-from gough.motion import Motion
-from gough.parameters import INERTIAL, BaseParameters
 
 
 def random_motion(model: Model, samples: int, seed: int = 0, reach: float = 0.6) -> Motion:

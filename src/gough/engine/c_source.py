@@ -8,12 +8,12 @@ import struct
 import casadi as ca
 import numpy as np
 
-from gough.arrays import FloatArray
+from gough.core.arrays import FloatArray
 from gough.engine.elimination import cholesky_solve
 from gough.engine.loops import closure_expressions
 from gough.engine.model import Model
 from gough.engine.symbolic import TreeEfforts
-from gough.engine.tape import NAMES, UnsupportedOperation, read_tape
+from gough.kernels.tape import NAMES, UnsupportedOperation, read_tape
 
 _UNARY = {
     "neg": "-{0}", "sqrt": "sqrt({0})", "sq": "{0} * {0}", "twice": "2.0 * {0}", "sin": "sin({0})", "cos": "cos({0})",

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from gough.core.parameters import BaseParameters
 from gough.engine.base import base_parameters
 from gough.engine.model import Model
-from gough.parameters import BaseParameters
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

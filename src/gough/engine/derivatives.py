@@ -29,13 +29,13 @@ from typing import Literal
 import casadi as ca
 import numpy as np
 
-from gough.arrays import FloatArray
+from gough.core.arrays import FloatArray
+from gough.core.errors import InvalidInput, nearest
 from gough.engine.elimination import cholesky_solve, choose_pivots, determinant, solve
-from gough.engine.kernel import Kernel
 from gough.engine.loops import By, Closure, closure_expressions
 from gough.engine.model import Model
 from gough.engine.symbolic import TreeEfforts, body_transforms
-from gough.errors import InvalidInput, nearest
+from gough.kernels.kernel import Kernel
 
 Quantity = Literal["position", "velocity", "acceleration", "effort", "row", "regularity"]
 Output = tuple[Quantity, str]

@@ -13,8 +13,8 @@ from collections.abc import Sequence
 import casadi as ca
 import numpy as np
 
-from gough.arrays import FloatArray
-from gough.errors import SingularConfiguration
+from gough.core.arrays import FloatArray
+from gough.core.errors import SingularConfiguration
 
 Pivots = tuple[tuple[int, int], ...]
 

@@ -10,12 +10,12 @@ from typing import cast
 import casadi as ca
 import numpy as np
 
-from gough.arrays import FloatArray, check_finite, check_shape
-from gough.engine.kernel import Kernel
+from gough.core.arrays import FloatArray, check_finite, check_shape
+from gough.core.errors import InvalidInput, LoopNotClosed, SingularConfiguration
+from gough.core.motion import Motion
 from gough.engine.loops import CLOSED, By, Loops, closure_expressions
 from gough.engine.symbolic import body_transforms
-from gough.errors import InvalidInput, LoopNotClosed, SingularConfiguration
-from gough.motion import Motion
+from gough.kernels.kernel import Kernel
 
 CHECK = 1e-9  # elimination without pivoting is trusted below this relative residual
 SINGULAR = 1e-9  # ratio of singular values of K_D taken as singular

@@ -9,10 +9,10 @@ import casadi as ca
 import numpy as np
 from numpy.typing import NDArray
 
-from gough.arrays import FloatArray
+from gough.core.arrays import FloatArray
+from gough.core.errors import InvalidMechanism, LoopNotClosed, SingularConfiguration
 from gough.engine.elimination import Pivots, choose_pivots, solve
 from gough.engine.symbolic import body_transforms, closure_equations, fixed_transform
-from gough.errors import InvalidMechanism, LoopNotClosed, SingularConfiguration
 from gough.mechanism.types import BASE, Mechanism
 
 By = Literal["actuated", "task"]

@@ -9,17 +9,17 @@ import casadi as ca
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gough.arrays import FloatArray, check_finite, check_shape
+from gough.core.arrays import FloatArray, check_finite, check_shape
+from gough.core.errors import InvalidInput, nearest
+from gough.core.motion import Motion
+from gough.core.parameters import INERTIAL, BaseParameters, ParameterTable
+from gough.core.regression import Regression
 from gough.engine.elimination import cholesky_solve
-from gough.engine.kernel import Kernel
 from gough.engine.kinematics import CHECK, ClosedChain
 from gough.engine.loops import Closure, close_loops, closure_expressions
 from gough.engine.symbolic import TreeEfforts, body_transforms
-from gough.errors import InvalidInput, nearest
+from gough.kernels.kernel import Kernel
 from gough.mechanism.types import INERTIAL_UNITS, Mechanism
-from gough.motion import Motion
-from gough.parameters import INERTIAL, BaseParameters, ParameterTable
-from gough.regression import Regression
 
 BLOCK = 2048  # samples per block: a 6 x 50 regressor of these stays in the second-level cache
 

@@ -10,10 +10,10 @@ from __future__ import annotations
 import casadi as ca
 
 from gough.engine.elimination import cholesky_solve
-from gough.engine.kernel import Kernel
 from gough.engine.loops import closure_expressions
 from gough.engine.model import Model
 from gough.engine.symbolic import TreeEfforts
+from gough.kernels.kernel import Kernel
 
 
 def runge_kutta_kernel(model: Model) -> Kernel:

@@ -13,10 +13,10 @@ from typing import Any
 import casadi as ca
 import numpy as np
 
-from gough.arrays import FloatArray
+from gough.core.arrays import FloatArray
+from gough.core.parameters import INERTIAL
 from gough.mechanism.terms import TERMS
 from gough.mechanism.types import BASE, Closure, Mechanism, Placement
-from gough.parameters import INERTIAL
 
 _AXES = ("x", "y", "z")
 

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gough.arrays import FloatArray
+from gough.core.arrays import FloatArray
+from gough.core.errors import InvalidInput
+from gough.core.motion import Motion
+from gough.core.trajectory import platform_twist
 from gough.engine.derivatives import Output, Quantity, has_regularity, twist_names
 from gough.engine.model import Model
-from gough.errors import InvalidInput
 from gough.mechanism import Limits
-from gough.motion import Motion
-from gough.trajectory import platform_twist
 
 SINGULARITY = 0.1  # usual bound of the regularity: its value relative to home stays in [0.1, 10]
 

@@ -19,8 +19,8 @@ from typing import Literal, get_args
 import numpy as np
 from scipy.linalg import qr
 
-from gough.arrays import FloatArray
-from gough.errors import InvalidInput, nearest
+from gough.core.arrays import FloatArray
+from gough.core.errors import InvalidInput, nearest
 
 Criterion = Literal["d", "cond", "a", "e"]
 CRITERIA: tuple[Criterion, ...] = get_args(Criterion)

@@ -10,20 +10,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gough.arrays import FloatArray, check_finite, check_shape
-from gough.blas import one_blas_thread
+from gough.core.arrays import FloatArray, check_finite, check_shape
+from gough.core.blas import one_blas_thread
+from gough.core.errors import InvalidInput
+from gough.core.parameters import BaseParameters
+from gough.core.trajectory import Fourier
 from gough.engine.base import base_parameters
 from gough.engine.loops import By
 from gough.engine.model import Model, column_names
-from gough.errors import InvalidInput
 from gough.excitation.constraints import SINGULARITY, Limit, collect_limits
 from gough.excitation.criteria import CRITERIA, Criterion, criterion_value
 from gough.excitation.problem import Part, Problem
 from gough.excitation.search import Verified, find_centre, random_starts, solve_and_verify
 from gough.excitation.solver import InteriorPoint, Progress
 from gough.mechanism import Limits
-from gough.parameters import BaseParameters
-from gough.trajectory import Fourier
 
 GRID = 24  # grid samples per period of the highest harmonic
 LONGEST = 60.0  # longest usual period [s]

@@ -9,16 +9,16 @@ from functools import cached_property
 import numpy as np
 from scipy.linalg import block_diag
 
-from gough.arrays import FloatArray
+from gough.core.arrays import FloatArray
+from gough.core.parameters import BaseParameters
+from gough.core.trajectory import Fourier, rest_basis
 from gough.engine.derivatives import close, regressor_adjoint, response, smooth_regressor
-from gough.engine.kernel import Kernel
 from gough.engine.kinematics import CHECK
 from gough.engine.loops import CLOSED, By
 from gough.engine.model import Model, column_names
 from gough.excitation.constraints import Limit, normalised
 from gough.excitation.criteria import Criterion, criterion_gradient
-from gough.parameters import BaseParameters
-from gough.trajectory import Fourier, rest_basis
+from gough.kernels.kernel import Kernel
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

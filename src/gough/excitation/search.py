@@ -7,16 +7,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gough.arrays import FloatArray
+from gough.core.arrays import FloatArray
+from gough.core.errors import InfeasibleDesign, LoopNotClosed, NotIdentifiable, SingularConfiguration
+from gough.core.motion import Motion
+from gough.core.trajectory import Fourier
 from gough.engine.derivatives import close
 from gough.engine.loops import CLOSED, By
 from gough.engine.model import Model
-from gough.errors import InfeasibleDesign, LoopNotClosed, NotIdentifiable, SingularConfiguration
 from gough.excitation.constraints import Limit, measure
 from gough.excitation.problem import Point, Problem
 from gough.excitation.solver import InteriorPoint, Progress, interior_point
-from gough.motion import Motion
-from gough.trajectory import Fourier
 
 FINER = 10  # verification samples per grid sample, or all samples of the controller if these are more
 MARGIN = 1e-4  # kept from each limit for what happens between verification samples

@@ -19,7 +19,7 @@ from typing import Protocol, TypeVar
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
-from gough.arrays import FloatArray
+from gough.core.arrays import FloatArray
 
 Progress = Callable[[int, float, float], None]
 

@@ -7,7 +7,7 @@ import re
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gough.arrays import FloatArray, check_shape
+from gough.core.arrays import FloatArray, check_shape
 from gough.engine import Model
 from gough.engine.c_source import controller_functions
 

@@ -8,13 +8,13 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike
 
+from gough.core.errors import InvalidInput, OutputError, nearest
+from gough.core.files import write_text
 from gough.engine import Model
-from gough.errors import InvalidInput, OutputError, nearest
 from gough.export.controller import controller_code
 from gough.export.mjcf import to_mjcf
 from gough.export.tables import to_json, to_toml
 from gough.export.urdf import identifier, to_urdf
-from gough.files import write_text
 from gough.identification import Identification
 
 Format = Literal["c", "json", "toml", "urdf", "mjcf"]

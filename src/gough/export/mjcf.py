@@ -19,9 +19,9 @@ from xml.etree import ElementTree
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gough.arrays import FloatArray
+from gough.core.arrays import FloatArray
+from gough.core.errors import InvalidInput, nearest
 from gough.engine import Model
-from gough.errors import InvalidInput, nearest
 from gough.export.rigid import (
     about_centre,
     check_bodies,

@@ -8,13 +8,13 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gough.arrays import FloatArray, check_finite, check_shape
+from gough.core.arrays import FloatArray, check_finite, check_shape
+from gough.core.errors import InvalidInput, nearest
+from gough.core.parameters import INERTIAL
 from gough.engine import Model
 from gough.engine.symbolic import fixed_transform
-from gough.errors import InvalidInput, nearest
-from gough.estimation.pseudo_inertia import pseudo_inertia
+from gough.estimators.physical.pseudo_inertia import pseudo_inertia
 from gough.mechanism.types import BASE, Placement
-from gough.parameters import INERTIAL
 
 _CONSISTENT = 1e-9  # round-off allowed in the eigenvalues of a scaled pseudo-inertia
 

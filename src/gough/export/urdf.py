@@ -19,7 +19,7 @@ from xml.etree import ElementTree
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gough.arrays import FloatArray
+from gough.core.arrays import FloatArray
 from gough.engine import Model
 from gough.export.rigid import about_centre, check_bodies, check_terms, comment, matrix, numbers
 from gough.mechanism.types import BASE, Closure, Joint

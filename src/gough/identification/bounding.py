@@ -7,18 +7,18 @@ from typing import Literal
 
 import numpy as np
 
-from gough.arrays import FloatArray, IntArray
-from gough.blas import one_blas_thread
+from gough.core.arrays import FloatArray, IntArray
+from gough.core.blas import one_blas_thread
+from gough.core.errors import InvalidInput, nearest
+from gough.core.parameters import BaseParameters
 from gough.engine import Model, base_parameters
-from gough.errors import InvalidInput, nearest
-from gough.estimation.bounds import BoundedProblem, ExactBox, GaussSeidel
-from gough.estimation.estimate import Enclosure
+from gough.estimators.bounds.solve import BoundedProblem, ExactBox, GaussSeidel
+from gough.estimators.estimate import Enclosure
 from gough.identification.experiment import in_efforts
+from gough.logs.recording import Recording
 from gough.mechanism.terms import TERMS
-from gough.parameters import BaseParameters
 from gough.processing import Processed, Processing, process, regression
 from gough.processing.reversals import away_from_reversals, rubbing
-from gough.signals.recording import Recording
 
 MOST_EQUATIONS = 20000  # equations used: every k-th sample beyond that
 SMEAR = 0.3  # half width of a jump after the low-pass, times its cut-off

@@ -8,16 +8,16 @@ from typing import Any
 
 import numpy as np
 
-from gough.arrays import FloatArray
+from gough.core.arrays import FloatArray
+from gough.core.errors import InvalidInput, nearest
+from gough.core.parameters import INERTIAL, BaseParameters
+from gough.core.regression import Regression, concatenate
 from gough.engine import Model
-from gough.errors import InvalidInput, nearest
-from gough.estimation.gain_problem import GainProblem, gain_problem
+from gough.estimators.gains.gain_problem import GainProblem, gain_problem
 from gough.identification.experiment import kept_samples
-from gough.parameters import INERTIAL, BaseParameters
+from gough.logs.recording import Recording
 from gough.processing import Processed, Processing, process, regression
 from gough.processing.reversals import reversal_window
-from gough.regression import Regression, concatenate
-from gough.signals.recording import Recording
 
 
 def known_payload(model: Model, name: str, known: Mapping[str, float] | None) -> dict[str, float]:

@@ -7,15 +7,15 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from gough.blas import one_blas_thread
+from gough.core.blas import one_blas_thread
+from gough.core.errors import InvalidInput, InvalidRecording, NotIdentifiable, nearest
+from gough.core.parameters import BaseParameters
+from gough.core.regression import Regression, concatenate
 from gough.engine import Model
-from gough.errors import InvalidInput, InvalidRecording, NotIdentifiable, nearest
-from gough.estimation.least_squares import WeightedLeastSquares
-from gough.parameters import BaseParameters
+from gough.estimators.linear.least_squares import WeightedLeastSquares
+from gough.logs.recording import Recording
 from gough.processing import Processed, Processing, process, regression
 from gough.processing.reversals import away_from_reversals, reversal_window
-from gough.regression import Regression, concatenate
-from gough.signals.recording import Recording
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

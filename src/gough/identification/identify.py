@@ -8,29 +8,29 @@ from typing import Any, Literal
 
 import numpy as np
 
-from gough.arrays import FloatArray
-from gough.blas import one_blas_thread
+from gough.core.arrays import FloatArray
+from gough.core.blas import one_blas_thread
+from gough.core.errors import GoughError, InvalidInput, InvalidRecording, nearest
+from gough.core.parameters import BaseParameters, ParameterTable
+from gough.core.regression import Regression, concatenate
 from gough.engine import Model, base_parameters
-from gough.errors import GoughError, InvalidInput, InvalidRecording, nearest
-from gough.estimation.estimate import GAIN, Estimate
-from gough.estimation.feasible import Feasible, FeasibleEstimate
-from gough.estimation.gains import MaximumLikelihoodGains
-from gough.estimation.least_squares import GaussMarkov, LeastSquares, WeightedLeastSquares
-from gough.estimation.robust import Robust
-from gough.estimation.selection import Elimination, Estimator, essential_parameters
-from gough.estimation.total_least_squares import TotalLeastSquares
+from gough.estimators.estimate import GAIN, Estimate
+from gough.estimators.gains.maximum_likelihood import MaximumLikelihoodGains
+from gough.estimators.gains.total_least_squares import TotalLeastSquares
+from gough.estimators.linear.least_squares import GaussMarkov, LeastSquares, WeightedLeastSquares
+from gough.estimators.linear.robust import Robust
+from gough.estimators.physical.feasible import Feasible, FeasibleEstimate
+from gough.estimators.selection.selection import Elimination, Estimator, essential_parameters
 from gough.identification.currents import currents_problem, known_payload
 from gough.identification.experiment import Experiment, assemble, prepare
 from gough.identification.likelihood import averaged_period, cutoff_likelihood, full_likelihood
 from gough.identification.physical import physical_parameters
 from gough.identification.result import Fit, Identification
 from gough.identification.structures import ModelChoice, model_choice
-from gough.parameters import BaseParameters, ParameterTable
+from gough.identification.validation import validate
+from gough.logs.finding import notes as finding_notes
+from gough.logs.recording import Recording
 from gough.processing import Processed, Processing
-from gough.regression import Regression, concatenate
-from gough.signals.finding import notes as finding_notes
-from gough.signals.recording import Recording
-from gough.validation import validate
 
 EstimatorName = Literal["ls", "wls", "gm", "tls", "ml", "robust", "feasible", "all"]
 LINEAR: dict[str, Estimator] = {

@@ -6,16 +6,16 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from gough.core.errors import InvalidRecording
+from gough.core.parameters import BaseParameters
 from gough.engine import Model
-from gough.errors import InvalidRecording
-from gough.estimation.likelihood import (
+from gough.estimators.linear.likelihood import (
     CutoffLikelihood,
     CutoffResult,
     FullLikelihood,
     LikelihoodResult,
     fourier_bins,
 )
-from gough.parameters import BaseParameters
 from gough.processing import Processed
 from gough.processing.families import AveragedPeriod, CutoffFamily, TrajectoryFamily
 from gough.processing.reversals import away_from_reversals

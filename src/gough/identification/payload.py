@@ -9,21 +9,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gough.arrays import FloatArray
-from gough.blas import one_blas_thread
+from gough.core.arrays import FloatArray
+from gough.core.blas import one_blas_thread
+from gough.core.errors import InvalidInput
+from gough.core.parameters import INERTIAL
+from gough.core.regression import Regression, concatenate
 from gough.engine import Model
-from gough.errors import InvalidInput
-from gough.estimation.estimate import Estimate
-from gough.estimation.least_squares import whiten
-from gough.estimation.linear import solve
-from gough.estimation.load_filter import LoadFilter, LoadHistory
-from gough.estimation.recursive import Observability
+from gough.estimators.estimate import Estimate
+from gough.estimators.linear.least_squares import whiten
+from gough.estimators.linear.solve import solve
+from gough.estimators.load.load_filter import LoadFilter, LoadHistory
+from gough.estimators.load.recursive import Observability
 from gough.identification.experiment import in_efforts
-from gough.parameters import INERTIAL
+from gough.logs.recording import Recording
 from gough.processing import Processed, Processing, process, regression
 from gough.processing.reversals import away_from_reversals
-from gough.regression import Regression, concatenate
-from gough.signals.recording import Recording
 
 LOAD = tuple(f"payload.load.{p}" for p in INERTIAL)
 

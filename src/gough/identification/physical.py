@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from gough.core.parameters import INERTIAL
 from gough.engine import Model
-from gough.estimation.feasible import FeasibleEstimate
-from gough.parameters import INERTIAL
+from gough.estimators.physical.feasible import FeasibleEstimate
 
 
 def physical_parameters(model: Model, found: FeasibleEstimate) -> tuple[dict[str, tuple[float, ...]], dict[str, float]]:

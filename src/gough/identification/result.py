@@ -12,14 +12,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gough.arrays import FloatArray, check_shape, frozen
+from gough.core.arrays import FloatArray, check_shape, frozen
+from gough.core.errors import InvalidInput
+from gough.core.files import write_together
+from gough.core.parameters import INERTIAL, BaseParameters
 from gough.engine import Model, standard_from_base
-from gough.errors import InvalidInput
-from gough.estimation.estimate import GAIN, Enclosure, Estimate
-from gough.files import write_together
+from gough.estimators.estimate import GAIN, Enclosure, Estimate
 from gough.identification.structures import ModelChoice
-from gough.parameters import INERTIAL, BaseParameters
-from gough.validation import Validation
+from gough.identification.validation import Validation
 
 FORMAT = 1
 FIT_ARRAYS = ("time", "measured", "predicted", "q", "used")

@@ -8,10 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from gough.core.errors import GoughError
+from gough.core.parameters import BaseParameters
+from gough.core.regression import Regression
 from gough.engine import Model
-from gough.errors import GoughError
-from gough.estimation.estimate import text_table
-from gough.estimation.selection import (
+from gough.estimators.estimate import text_table
+from gough.estimators.selection.selection import (
     Estimator,
     Structure,
     compare_structures,
@@ -19,8 +21,6 @@ from gough.estimation.selection import (
     tied_name,
     weak_directions,
 )
-from gough.parameters import BaseParameters
-from gough.regression import Regression
 
 FRICTION = ("fv", "fs")
 NEAR = 1.01  # of the best held-out error: as good

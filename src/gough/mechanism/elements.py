@@ -8,12 +8,12 @@ from typing import Literal, cast
 
 import numpy as np
 
-from gough.errors import nearest
+from gough.core.errors import nearest
+from gough.core.parameters import INERTIAL
+from gough.core.units import dimension_of
 from gough.mechanism.tables import Table
 from gough.mechanism.terms import TERMS
 from gough.mechanism.types import BASE, Body, Closure, ClosureKind, Frame, Joint, Limits, Noise, Payload, Placement
-from gough.parameters import INERTIAL
-from gough.units import dimension_of
 
 Kind = Literal["revolute", "prismatic"]
 Axis = Literal["x", "y", "z"]

@@ -10,7 +10,9 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, cast
 
-from gough.errors import InvalidInput, InvalidMechanism, nearest
+from gough.core.errors import InvalidInput, InvalidMechanism, nearest
+from gough.core.parameters import INERTIAL
+from gough.core.units import conversion
 from gough.mechanism.elements import (
     INERTIA_KEYS,
     PLACEMENT_KEYS,
@@ -30,8 +32,6 @@ from gough.mechanism.elements import (
 )
 from gough.mechanism.tables import Table, unit_factors
 from gough.mechanism.types import BASE, Body, Closure, Frame, Joint, Limits, Mechanism, Payload
-from gough.parameters import INERTIAL
-from gough.units import conversion
 
 FORMAT = 1
 LARGEST = 1_000_000  # bytes; the largest bundled robot has 6 kB

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from gough.errors import GoughError, InvalidMechanism, nearest
-from gough.units import conversion, quantity
+from gough.core.errors import GoughError, InvalidMechanism, nearest
+from gough.core.units import conversion, quantity
 
 SOURCES = ("printed", "derived", "assumed")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")

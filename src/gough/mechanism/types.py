@@ -10,9 +10,9 @@ from typing import Literal
 
 import numpy as np
 
-from gough.errors import InvalidInput, InvalidMechanism, nearest
+from gough.core.errors import InvalidInput, InvalidMechanism, nearest
+from gough.core.parameters import BASE_ORDER, INERTIAL, ParameterTable
 from gough.mechanism.terms import TERMS
-from gough.parameters import BASE_ORDER, INERTIAL, ParameterTable
 
 BASE = "base"  # the name of the fixed body
 

@@ -12,17 +12,17 @@ from itertools import product
 
 import numpy as np
 
-from gough.arrays import FloatArray, IntArray
+from gough.core.arrays import FloatArray, IntArray
+from gough.core.errors import InvalidRecording
+from gough.core.motion import Motion
+from gough.core.parameters import BaseParameters
+from gough.core.regression import Regression
 from gough.engine import Model, standard_from_base
 from gough.engine.derivatives import response
 from gough.engine.loops import By
-from gough.errors import InvalidRecording
-from gough.motion import Motion
-from gough.parameters import BaseParameters
+from gough.processing.averaging import PeriodAverage
+from gough.processing.frequency import lowpass_periodic
 from gough.processing.prepare import Processed
-from gough.regression import Regression
-from gough.signals.averaging import PeriodAverage
-from gough.signals.frequency import lowpass_periodic
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

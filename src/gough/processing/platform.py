@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gough.arrays import FloatArray, frozen
+from gough.core.arrays import FloatArray, frozen
+from gough.core.errors import InvalidRecording
+from gough.core.trajectory import rate_map
 from gough.engine import Model
-from gough.errors import InvalidRecording
+from gough.logs.recording import Recording
 from gough.processing.prepare import matched
-from gough.signals.recording import Recording
-from gough.trajectory import rate_map
 
 AXES = ("x", "y", "z", "rx", "ry", "rz")
 

@@ -8,22 +8,22 @@ from typing import Literal
 
 import numpy as np
 
-from gough.arrays import FloatArray, IntArray
+from gough.core.arrays import FloatArray, IntArray
+from gough.core.errors import InvalidInput, InvalidRecording, nearest
+from gough.core.motion import Motion
+from gough.core.parameters import BaseParameters
+from gough.core.regression import Regression
 from gough.engine import Model
 from gough.engine.loops import By
-from gough.errors import InvalidInput, InvalidRecording, nearest
-from gough.motion import Motion
-from gough.parameters import BaseParameters
-from gough.regression import Regression
-from gough.signals.averaging import PeriodAverage, average_periods
-from gough.signals.checks import check_even
-from gough.signals.dead_band import position_noise, velocity_noise
-from gough.signals.decimation import decimate_period, decimate_regression
-from gough.signals.filters import Derivatives, default_filters, differentiate, edge_samples
-from gough.signals.finding import Finding
-from gough.signals.frequency import best_cutoff, fourier_fit, lowpass_periodic, rounding_variance
-from gough.signals.recording import Recording
-from gough.signals.resampling import resample_evenly
+from gough.logs.checks import check_even
+from gough.logs.finding import Finding
+from gough.logs.recording import Recording
+from gough.logs.resampling import resample_evenly
+from gough.processing.averaging import PeriodAverage, average_periods
+from gough.processing.dead_band import position_noise, velocity_noise
+from gough.processing.decimation import decimate_period, decimate_regression
+from gough.processing.filters import Derivatives, default_filters, differentiate, edge_samples
+from gough.processing.frequency import best_cutoff, fourier_fit, lowpass_periodic, rounding_variance
 
 Method = Literal["auto", "explicit", "implicit", "time", "raw"]
 

@@ -12,10 +12,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from gough.arrays import FloatArray
+from gough.core.arrays import FloatArray
+from gough.core.motion import Motion
+from gough.core.regression import Regression
 from gough.engine import Model
-from gough.motion import Motion
-from gough.regression import Regression
 
 SLOW = 0.01  # part of a passive joint's top speed below which the sign of its velocity says little
 LONGEST = 0.1  # window never longer than this, unless samples are further apart than a fifth of it [s]

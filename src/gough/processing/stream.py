@@ -7,19 +7,19 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from gough.arrays import FloatArray
-from gough.blas import one_blas_thread
+from gough.core.arrays import FloatArray
+from gough.core.blas import one_blas_thread
+from gough.core.errors import InvalidRecording
+from gough.core.parameters import BaseParameters
+from gough.core.regression import Condensed, Regression, condense
 from gough.engine import Model
-from gough.errors import InvalidRecording
-from gough.parameters import BaseParameters
+from gough.logs.checks import check_even
+from gough.logs.readers import RecordingSource
+from gough.logs.recording import Recording
+from gough.processing.dead_band import position_noise
+from gough.processing.decimation import decimate_regression_blocks
+from gough.processing.filters import FilterSettings, default_filters, differentiate, edge_samples
 from gough.processing.prepare import Processing, dead_band_of, independent_columns, matched, without_absent_payloads
-from gough.regression import Condensed, Regression, condense
-from gough.signals.checks import check_even
-from gough.signals.dead_band import position_noise
-from gough.signals.decimation import decimate_regression_blocks
-from gough.signals.filters import FilterSettings, default_filters, differentiate, edge_samples
-from gough.signals.readers import RecordingSource
-from gough.signals.recording import Recording
 
 WINDOW = 32768  # samples filtered at once
 BLOCK = 4096  # samples of regressor held at once

@@ -15,7 +15,7 @@ import numpy as np
 from markupsafe import Markup, escape
 from numpy.typing import NDArray
 
-from gough.arrays import FloatArray
+from gough.core.arrays import FloatArray
 from gough.report.numbers import number, raised
 
 FINE = 4000  # integer steps across a plot whose curves are packed

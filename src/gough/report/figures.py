@@ -10,13 +10,13 @@ import numpy as np
 from markupsafe import Markup
 from numpy.typing import NDArray
 
-from gough.arrays import FloatArray
-from gough.estimation.estimate import Enclosure, Estimate
+from gough.core.arrays import FloatArray
+from gough.core.parameters import BaseParameters
+from gough.core.trajectory import Trajectory
+from gough.estimators.estimate import Enclosure, Estimate
 from gough.identification import Fit
-from gough.parameters import BaseParameters
 from gough.report.charts import FINE, TALL, Plot, span_of, svg, tag, text, ticks
 from gough.report.numbers import number, percent, unit
-from gough.trajectory import Trajectory
 
 POINTS = 60_000  # curve points in all effort pictures together
 SHADES = 8  # steps of each colour of the correlation matrix

@@ -15,16 +15,16 @@ import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from gough.core.errors import InvalidInput
+from gough.core.files import write_text
+from gough.core.trajectory import Trajectory
 from gough.engine import Model
-from gough.errors import InvalidInput
-from gough.estimation.estimate import GAIN, Enclosure, Estimate
+from gough.estimators.estimate import GAIN, Enclosure, Estimate
 from gough.excitation import Design
-from gough.files import write_text
 from gough.identification import Identification
 from gough.report import figures, tables
 from gough.report.numbers import number, percent, unit
 from gough.report.scene import path_scene, robot_scene
-from gough.trajectory import Trajectory
 
 SPREAD = {"period": "the scatter of repetitions", "hac": "autocorrelated residuals", "bootstrap": "resampled stretches",
           "white": "white noise"}

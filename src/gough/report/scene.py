@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from gough.arrays import FloatArray
+from gough.core.arrays import FloatArray
 from gough.engine import Model
 from gough.identification import Fit
 from gough.report.skeleton import frames, skeleton, thin, upright

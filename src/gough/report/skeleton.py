@@ -9,7 +9,7 @@ from itertools import pairwise
 import numpy as np
 from scipy.interpolate import Akima1DInterpolator
 
-from gough.arrays import FloatArray
+from gough.core.arrays import FloatArray
 from gough.engine import Model
 from gough.engine.symbolic import fixed_transform
 from gough.mechanism.types import BASE, Mechanism, Placement

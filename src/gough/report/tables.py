@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from gough.engine import Model
-from gough.estimation.compare import compare
-from gough.estimation.estimate import GAIN, Enclosure, Estimate
+from gough.estimators.estimate import GAIN, Enclosure, Estimate
+from gough.estimators.selection.compare import compare
 from gough.identification import Identification
 from gough.report.numbers import number, percent, unit, with_std
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from gough.core.errors import InvalidInput, nearest
+from gough.core.files import write_text
 from gough.engine import Model, base_parameters
-from gough.errors import InvalidInput, nearest
-from gough.estimation.estimate import GAIN, Estimate
-from gough.files import write_text
+from gough.estimators.estimate import GAIN, Estimate
 from gough.mechanism import load_robot
 from gough.study.run import VERBS, resolved
 from gough.study.text import study_text

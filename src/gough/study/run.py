@@ -9,7 +9,7 @@ from pathlib import Path
 from types import UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
-from gough.errors import InvalidStudy, nearest
+from gough.core.errors import InvalidStudy, nearest
 from gough.study import verbs
 from gough.study.text import FORMAT
 

@@ -15,11 +15,12 @@ from typing import Literal
 
 import numpy as np
 
+from gough.core.errors import InvalidInput, InvalidRecording, OutputError
+from gough.core.trajectory import Sampled, Trajectory, load_trajectory
 from gough.engine import Check, Model
 from gough.engine import check as check_model
 from gough.engine.loops import By
-from gough.errors import InvalidInput, InvalidRecording, OutputError
-from gough.estimation.estimate import Enclosure
+from gough.estimators.estimate import Enclosure
 from gough.excitation import Design
 from gough.excitation import design as design_trajectory
 from gough.identification import Identification, load_identification
@@ -29,15 +30,14 @@ from gough.identification.experiment import prepare
 from gough.identification.identify import EstimatorName
 from gough.identification.payload import PayloadResult
 from gough.identification.payload import payload as find_payload
+from gough.identification.validation import Validation
+from gough.identification.validation import validate as validate_estimate
+from gough.logs.readers import read_recording
+from gough.logs.recording import Recording
 from gough.mechanism import Noise, load_robot, robot_text
 from gough.processing import Processing
 from gough.processing.prepare import Method
-from gough.signals.readers import read_recording
-from gough.signals.recording import Recording
 from gough.study.text import study_text
-from gough.trajectory import Sampled, Trajectory, load_trajectory
-from gough.validation import Validation
-from gough.validation import validate as validate_estimate
 from gough.virtual import Simulation, record
 from gough.virtual import simulate as simulate_robot
 

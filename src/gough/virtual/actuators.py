@@ -9,8 +9,8 @@ from typing import Protocol
 import numpy as np
 from scipy.linalg import expm
 
-from gough.arrays import FloatArray
-from gough.errors import InvalidInput
+from gough.core.arrays import FloatArray
+from gough.core.errors import InvalidInput
 
 
 class Actuator(Protocol):

@@ -13,11 +13,11 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gough.arrays import FloatArray, check_shape, frozen
+from gough.core.arrays import FloatArray, check_shape, frozen
+from gough.core.errors import InvalidInput
+from gough.core.motion import Motion
 from gough.engine.model import Model
 from gough.engine.stepping import closing_kernel
-from gough.errors import InvalidInput
-from gough.motion import Motion
 
 InverseModel = Callable[[FloatArray, FloatArray, FloatArray], FloatArray]
 """(q, qd, qdd) of all coordinates, each (t, n) -> motor efforts (t, a)."""

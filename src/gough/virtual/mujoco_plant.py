@@ -10,7 +10,7 @@ from __future__ import annotations
 import mujoco
 import numpy as np
 
-from gough.arrays import FloatArray
+from gough.core.arrays import FloatArray
 from gough.virtual.mujoco_tree import build_mujoco
 from gough.virtual.plant import PlantSettings, Sample, check_terms
 

@@ -9,10 +9,10 @@ from typing import Any
 import mujoco
 import numpy as np
 
-from gough.arrays import FloatArray
-from gough.errors import InvalidInput
+from gough.core.arrays import FloatArray
+from gough.core.errors import InvalidInput
+from gough.core.parameters import INERTIAL
 from gough.mechanism.types import BASE, Frame, Joint, Mechanism, Placement
-from gough.parameters import INERTIAL
 
 # Constraints as stiff as double precision and a fixed step allow: reference time of two steps, impedance 0.9999.
 SOLIMP = (0.9999, 0.9999, 0.001, 0.5, 2.0)

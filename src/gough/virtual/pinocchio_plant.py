@@ -11,7 +11,7 @@ import numpy as np
 import pinocchio as pin
 from scipy.linalg.lapack import dposv, dsysv
 
-from gough.arrays import FloatArray
+from gough.core.arrays import FloatArray
 from gough.mechanism.types import Mechanism
 from gough.virtual.pinocchio_tree import Closures, build_tree, independent_rows
 from gough.virtual.plant import OWN_TERMS, PlantSettings, Sample, check_terms

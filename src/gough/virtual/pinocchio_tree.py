@@ -13,10 +13,10 @@ import numpy as np
 import pinocchio as pin
 from scipy.linalg import qr
 
-from gough.arrays import FloatArray
-from gough.errors import InvalidInput
+from gough.core.arrays import FloatArray
+from gough.core.errors import InvalidInput
+from gough.core.parameters import INERTIAL
 from gough.mechanism.types import BASE, Mechanism, Placement
-from gough.parameters import INERTIAL
 
 JOINTS = {
     ("revolute", "x"): pin.JointModelRX, ("revolute", "y"): pin.JointModelRY, ("revolute", "z"): pin.JointModelRZ,

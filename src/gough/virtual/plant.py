@@ -8,10 +8,10 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from gough.arrays import FloatArray, check_finite, check_shape, frozen
+from gough.core.arrays import FloatArray, check_finite, check_shape, frozen
+from gough.core.errors import InvalidInput
 from gough.engine.model import Model
 from gough.engine.stepping import runge_kutta_kernel
-from gough.errors import InvalidInput
 from gough.mechanism.types import Mechanism
 
 STABLE = 1.2  # friction rate times step; the classical Runge-Kutta method is stable below 2.78

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gough.arrays import FloatArray
+from gough.core.arrays import FloatArray
+from gough.core.errors import InvalidTrajectory, LoopNotClosed, SingularConfiguration, nearest
+from gough.core.motion import Motion
+from gough.core.trajectory import Trajectory, platform_twist
 from gough.engine.loops import By
 from gough.engine.model import Model
-from gough.errors import InvalidTrajectory, LoopNotClosed, SingularConfiguration, nearest
 from gough.mechanism import Limits
-from gough.motion import Motion
-from gough.trajectory import Trajectory, platform_twist
 
 NEAR = 1e-4  # ratio of singular values of the scaled closures taken as too close to a singularity
 WHOLE = 1e-6  # how far a period may be from a whole number of samples

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gough.arrays import FloatArray, check_shape
-from gough.errors import InvalidInput
+from gough.core.arrays import FloatArray, check_shape
+from gough.core.errors import InvalidInput
 from gough.mechanism.types import Noise
 
 

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gough.arrays import FloatArray, check_finite, check_shape
-from gough.blas import one_blas_thread
+from gough.core.arrays import FloatArray, check_finite, check_shape
+from gough.core.blas import one_blas_thread
+from gough.core.errors import InvalidInput, SimulationFailed, nearest
+from gough.core.trajectory import Trajectory
 from gough.engine.model import Model
-from gough.errors import InvalidInput, SimulationFailed, nearest
+from gough.logs.recording import Recording
 from gough.mechanism.types import Mechanism
-from gough.signals.recording import Recording
-from gough.trajectory import Trajectory
 from gough.virtual.actuators import Actuator, IdealDrive
 from gough.virtual.controllers import PID, ComputedTorque, Controller, ControlSetup, RobotModel, for_motors
 from gough.virtual.plant import (

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gough.arrays import FloatArray, check_shape, frozen
+from gough.core.arrays import FloatArray, check_shape, frozen
+from gough.core.errors import InvalidInput
+from gough.core.motion import Motion
 from gough.engine.model import Model
-from gough.errors import InvalidInput
+from gough.logs.recording import Recording
 from gough.mechanism.types import Noise
-from gough.motion import Motion
-from gough.signals.recording import Recording
 from gough.virtual.sensors import draw_correlated, effort_covariance, measure_positions
 
 

@@ -1,0 +1,174 @@
+"""Named parameters, and the base parameters that data can determine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from gough.core.arrays import FloatArray, check_finite, check_shape, frozen
+from gough.core.errors import InvalidInput, nearest
+
+# Pinocchio's order, about the joint frame. [kg, kg m, kg m2]
+INERTIAL = ("m", "mx", "my", "mz", "Ixx", "Ixy", "Iyy", "Ixz", "Iyz", "Izz")
+# The order in which base parameters are sought inside a body and its joint (BG13 (23)); first ones are kept.
+BASE_ORDER = ("Ixx", "Ixy", "Ixz", "Iyy", "Iyz", "Izz", "mx", "my", "mz", "m", "ia", "fv", "fs", "off")
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ParameterTable:
+    """Parameters by name: values, units, optionally standard deviations."""
+
+    names: tuple[str, ...]
+    values: FloatArray
+    units: tuple[str, ...]
+    std: FloatArray | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "names", tuple(self.names))
+        object.__setattr__(self, "units", tuple(self.units))
+        object.__setattr__(self, "values", frozen(self.values))
+        check_shape(self.values, (len(self.names),), "parameter values")
+        if len(self.units) != len(self.names):
+            raise InvalidInput(f"{len(self.names)} parameters but {len(self.units)} units")
+        if len(set(self.names)) != len(self.names):
+            raise InvalidInput("parameter names repeat")
+        if self.std is not None:
+            object.__setattr__(self, "std", frozen(self.std))
+            check_shape(self.std, (len(self.names),), "parameter standard deviations")
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def __getitem__(self, name: str) -> float:
+        return float(self.values[self.index(name)])
+
+    def index(self, name: str) -> int:
+        """Return the position of a parameter.
+
+        Raises:
+            InvalidInput: No such parameter; offers the nearest.
+        """
+        try:
+            return self._positions[name]
+        except KeyError:
+            raise InvalidInput(f"no parameter '{name}'{nearest(name, self.names)}", name=name) from None
+
+    @cached_property
+    def _positions(self) -> dict[str, int]:
+        return {name: i for i, name in enumerate(self.names)}
+
+    def select(self, patterns: Iterable[str]) -> ParameterTable:
+        """Keep the parameters whose names match any shell pattern (`leg*.rod.m`), in their order here."""
+        wanted = tuple(patterns)
+        keep = [i for i, name in enumerate(self.names) if any(fnmatchcase(name, w) for w in wanted)]
+        return ParameterTable(
+            names=tuple(self.names[i] for i in keep),
+            values=self.values[keep],
+            units=tuple(self.units[i] for i in keep),
+            std=None if self.std is None else self.std[keep],
+        )
+
+    def replace(self, changes: Mapping[str, float]) -> ParameterTable:
+        """Return a table with some values changed."""
+        values = self.values.copy()
+        for name, value in changes.items():
+            values[self.index(name)] = value
+        return ParameterTable(names=self.names, values=values, units=self.units, std=self.std)
+
+    def as_dict(self) -> dict[str, float]:
+        """Return names and values."""
+        return {name: float(v) for name, v in zip(self.names, self.values)}
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class BaseParameters:
+    """The combinations of standard parameters that motion and effort can determine.
+
+    base = matrix @ standard; the regressor of the base parameters is the `independent` columns of the standard one.
+    Each base parameter keeps the name of its independent standard parameter, with an `R` if others
+    were regrouped into it.
+
+    Args:
+        names: Base parameter names, (b,).
+        units: Their units, (b,).
+        standard: Standard (or tied) parameter names, (p,).
+        matrix: Regrouping, (b, p).
+        independent: Indices of the kept standard columns, (b,).
+        singular_values: Of the sampled regressor, descending, (p,).
+        tolerance: Relative threshold that separated kept from dropped.
+    """
+
+    names: tuple[str, ...]
+    units: tuple[str, ...]
+    standard: tuple[str, ...]
+    matrix: FloatArray
+    independent: tuple[int, ...]
+    singular_values: FloatArray
+    tolerance: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "matrix", frozen(self.matrix))
+        object.__setattr__(self, "singular_values", frozen(self.singular_values))
+        check_shape(self.matrix, (len(self.names), len(self.standard)), "regrouping matrix")
+        check_finite(self.matrix, "regrouping matrix")
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    @property
+    def gap(self) -> float:
+        """Ratio of the last kept to the first dropped singular value; large means the rank is beyond doubt."""
+        kept = len(self.names)
+        if kept >= len(self.singular_values):
+            return float("inf")
+        return float(self.singular_values[kept - 1] / max(self.singular_values[kept], np.finfo(float).tiny))
+
+    def values(self, standard: ArrayLike) -> FloatArray:
+        """Return base values of standard values, (p,) -> (b,)."""
+        return np.asarray(self.matrix @ np.asarray(standard, dtype=float))
+
+    def select(self, names: Iterable[str]) -> BaseParameters:
+        """Keep some base parameters; the others are taken as zero.
+
+        Raises:
+            InvalidInput: No such parameter; offers the nearest.
+        """
+        rows = []
+        for name in names:
+            if name not in self.names:
+                raise InvalidInput(f"no base parameter '{name}'{nearest(name, self.names)}", name=name)
+            rows.append(self.names.index(name))
+        return BaseParameters(
+            names=tuple(self.names[i] for i in rows), units=tuple(self.units[i] for i in rows), standard=self.standard,
+            matrix=self.matrix[rows], independent=tuple(self.independent[i] for i in rows),
+            singular_values=self.singular_values, tolerance=self.tolerance)
+
+    def regrouping(self) -> dict[str, str]:
+        """Return each base parameter's formula as a person would write it.
+
+        Terms with the same coefficient share a bracket: `m6R = m6 + 3.2258 (leg1.rod.mx + ...) + ...`.
+        """
+        formulas = {}
+        for i, name in enumerate(self.names):
+            row = self.matrix[i]
+            head = self.standard[self.independent[i]]
+            groups: dict[float, list[str]] = {}
+            for j, coefficient in enumerate(row):
+                if j != self.independent[i] and abs(coefficient) > 1e-9 * max(1.0, float(np.abs(row).max())):
+                    known = next((c for c in groups if abs(c - coefficient) < 1e-6 * abs(c)), float(coefficient))
+                    groups.setdefault(known, []).append(self.standard[j])
+            text = head
+            for coefficient, members in groups.items():
+                size = f"{abs(coefficient):.5g}"
+                factor = "" if size == "1" else size + " "
+                body = members[0] if len(members) == 1 else "(" + " + ".join(members) + ")"
+                if not factor and len(members) > 1:
+                    body = (" + " if coefficient > 0 else " - ").join(members)
+                text += (" + " if coefficient > 0 else " - ") + factor + body
+            formulas[name] = text
+        return formulas

@@ -1,0 +1,123 @@
+"""Three angles, their rates, and the angular velocity they make."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import permutations
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from gough.core.arrays import FloatArray, check_shape
+from gough.core.errors import InvalidInput, nearest
+
+ORDERS = tuple("".join(axes) for axes in permutations("xyz"))
+
+
+def rotation_matrix(angles: ArrayLike, order: str) -> FloatArray:
+    """Return the rotation from the moved to the fixed frame, (t, 3, 3).
+
+    R = R_a(.) R_b(.) R_c(.) for order 'abc': 'xyz' is R = Rx(phi) Ry(theta) Rz(psi) of AH09, 'zyx' is
+    R = Rz(psi) Ry(theta) Rx(phi) of S20.
+
+    Args:
+        angles: About x, y, z in this sequence whatever the order of the rotations, (t, 3). [rad]
+        order: One of the six sequences of 'x', 'y', 'z'.
+    """
+    first, second, third = _axes(order)
+    value = _columns(angles, "angles")
+    return _elementary(first, value) @ _elementary(second, value) @ _elementary(third, value)
+
+
+def rate_map(angles: ArrayLike, order: str) -> FloatArray:
+    """Return H with omega = H @ rates, (t, 3, 3); omega in the fixed frame.
+
+    The column of an angle is its axis turned by the rotations before it: H_a = e_a, H_b = R_a e_b, H_c = R_a R_b e_c.
+    For 'xyz' H = [[1, 0, sin th], [0, cos phi, -sin phi cos th], [0, sin phi, cos phi cos th]]: (16) of AH09, where
+    the printed entries mix up the angles. Singular where the middle angle is +-90 deg.
+
+    Args:
+        angles: As in `rotation_matrix`.
+        order: As in `rotation_matrix`.
+    """
+    first, second, third = _axes(order)
+    value = _columns(angles, "angles")
+    turned = _elementary(first, value)
+    map_ = np.zeros((len(value), 3, 3))
+    map_[:, first, first] = 1.0
+    map_[:, :, second] = turned[:, :, second]
+    map_[:, :, third] = (turned @ _elementary(second, value))[:, :, third]
+    return map_
+
+
+def rate_map_derivative(angles: ArrayLike, rates: ArrayLike, order: str) -> FloatArray:
+    """Return dH/dt, (t, 3, 3): each column turns with the angular velocity of the rotations before it.
+
+    dH_b/dt = (H_a ad) x H_b,  dH_c/dt = (H_a ad + H_b bd) x H_c with rates ad, bd of the first two angles. [rad/s]
+    """
+    first, second, third = _axes(order)
+    map_ = rate_map(angles, order)
+    rate = _columns(rates, "angle rates")
+    derivative = np.zeros_like(map_)
+    before = map_[:, :, first] * rate[:, first, None]
+    derivative[:, :, second] = np.cross(before, map_[:, :, second])
+    before = before + map_[:, :, second] * rate[:, second, None]
+    derivative[:, :, third] = np.cross(before, map_[:, :, third])
+    return derivative
+
+
+def angular_velocity(angles: ArrayLike, rates: ArrayLike, order: str) -> FloatArray:
+    """Return omega = H rates in the fixed frame, (t, 3), AH09 (16). [rad/s]"""
+    return _apply(rate_map(angles, order), rates, "angle rates")
+
+
+def angular_acceleration(angles: ArrayLike, rates: ArrayLike, accelerations: ArrayLike, order: str) -> FloatArray:
+    """Return d omega/dt = H accelerations + dH/dt rates in the fixed frame, (t, 3), AH09 (16). [rad/s2]"""
+    return (_apply(rate_map(angles, order), accelerations, "angle accelerations")
+            + _apply(rate_map_derivative(angles, rates, order), rates, "angle rates"))
+
+
+def platform_twist(coordinates: Sequence[str], q: FloatArray, qd: FloatArray, qdd: FloatArray,
+                   ) -> tuple[FloatArray, FloatArray]:
+    """Return the twist of a platform and its derivative in the base frame, linear part first, each (t, 6).
+
+    Args:
+        coordinates: Any of `x y z rx ry rz` (a name may precede them: `platform.x`), translations first, the angles in
+            the order of the rotations; axes left out do not move.
+        q, qd, qdd: Their positions, rates and accelerations, each (t, c). [m or rad, per s, per s2]
+    """
+    short = [name.rpartition(".")[2] for name in coordinates]
+    turns = [name[1] for name in short if name[0] == "r"]
+    order = "".join(turns + [axis for axis in "xyz" if axis not in turns])
+    full = np.zeros((3, len(q), 6))
+    full[:, :, [("x", "y", "z", "rx", "ry", "rz").index(name) for name in short]] = q, qd, qdd
+    angles, rates, accelerations = full[:, :, 3:]
+    return (np.hstack([full[1, :, :3], angular_velocity(angles, rates, order)]),
+            np.hstack([full[2, :, :3], angular_acceleration(angles, rates, accelerations, order)]))
+
+
+def _axes(order: str) -> tuple[int, int, int]:
+    if order not in ORDERS:
+        raise InvalidInput(f"angle order is '{order}', expected one of {', '.join(ORDERS)}{nearest(order, ORDERS)}",
+                           order=order)
+    a, b, c = ("xyz".index(axis) for axis in order)
+    return a, b, c
+
+
+def _columns(values: ArrayLike, name: str) -> FloatArray:
+    array = np.asarray(values, dtype=float)
+    check_shape(array, (None, 3), name)
+    return array
+
+
+def _apply(matrices: FloatArray, vectors: ArrayLike, name: str) -> FloatArray:
+    return np.asarray((matrices @ _columns(vectors, name)[:, :, None])[:, :, 0])
+
+
+def _elementary(axis: int, angles: FloatArray) -> FloatArray:
+    c, s = np.cos(angles[:, axis]), np.sin(angles[:, axis])
+    i, j = (axis + 1) % 3, (axis + 2) % 3
+    matrix = np.zeros((len(angles), 3, 3))
+    matrix[:, axis, axis] = 1.0
+    matrix[:, i, i], matrix[:, i, j], matrix[:, j, i], matrix[:, j, j] = c, -s, s, c
+    return matrix

@@ -1,0 +1,67 @@
+"""Reading stored trajectories."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+from gough.core.errors import GoughError, InvalidTrajectory
+from gough.core.trajectory.base import FORMAT, Trajectory
+from gough.core.trajectory.curves import Eased, PointToPoint, Sampled
+from gough.core.trajectory.fourier import Fourier
+
+KINDS: dict[str, type[Trajectory]] = {cls.kind: cls for cls in (Fourier, PointToPoint, Sampled, Eased)}
+
+
+def trajectory_from_dict(content: Mapping[str, Any]) -> Trajectory:
+    """Undo `Trajectory.to_dict`.
+
+    Raises:
+        InvalidTrajectory: Another format, an unknown kind, missing or unknown keys, values that do not fit.
+    """
+    if content.get("format") != FORMAT:
+        raise InvalidTrajectory(f"trajectory format is {content.get('format')!r}, expected {FORMAT}")
+    cls = KINDS.get(str(content.get("kind")))
+    if cls is None:
+        raise InvalidTrajectory(f"trajectory kind is {content.get('kind')!r}, expected one of {', '.join(KINDS)}")
+    values = {key: value for key, value in content.items() if key not in ("format", "kind")}
+    known = {f.name for f in fields(cls)}
+    if set(values) != known:
+        raise InvalidTrajectory(f"a {cls.kind} trajectory has the keys {', '.join(sorted(known))}; missing: "
+                                f"{sorted(known - set(values))}, unknown: {sorted(set(values) - known)}")
+    try:
+        if "base" in values:
+            values["base"] = trajectory_from_dict(values["base"])
+        return cls(**values)
+    except (TypeError, ValueError, AttributeError) as error:
+        raise InvalidTrajectory(f"a value of the {cls.kind} trajectory cannot be read: {error}") from error
+
+
+def load_trajectory(path: str | os.PathLike[str], *, robot: str | None = None) -> Trajectory:
+    """Read what `Trajectory.save` wrote.
+
+    Args:
+        path: JSON file.
+        robot: Name of the robot it must have been made for, if any.
+
+    Raises:
+        InvalidTrajectory: No such file, not JSON, not a trajectory, or made for another robot.
+    """
+    try:
+        content = json.loads(Path(path).read_text(encoding="utf-8"))
+        if not isinstance(content, dict):
+            raise InvalidTrajectory("the file holds no trajectory")
+        trajectory = trajectory_from_dict(content)
+    except OSError as error:
+        raise InvalidTrajectory(f"cannot read '{path}': {error.strerror}", path=path) from error
+    except (ValueError, RecursionError) as error:
+        raise InvalidTrajectory(f"'{path}' is not JSON: {error}", path=path) from error
+    except GoughError as error:
+        raise InvalidTrajectory(f"'{path}': {error}", path=path) from error
+    if robot is not None and trajectory.robot and trajectory.robot != robot:
+        raise InvalidTrajectory(f"'{path}' was made for the robot '{trajectory.robot}', not for '{robot}'", path=path)
+    return trajectory

@@ -1,0 +1,215 @@
+"""The bounded-error problem: effort = regressor @ parameters + error, |error| <= bound, nothing else assumed.
+
+P03 (20)-(25). The regressor may be uncertain too: each of its entries then lies in an interval of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from gough.core.arrays import FloatArray, IntArray, check_finite, check_shape, frozen
+from gough.core.errors import InvalidInput, nearest
+from gough.core.regression import Regression
+from gough.estimators.bounds.intervals import Interval
+
+Prior = Mapping[str, tuple[float, float]] | tuple[ArrayLike, ArrayLike]
+
+
+@dataclass(frozen=True, eq=False)
+class Equations:
+    """The used rows of a bounded problem one below the other: |effort - W theta| <= bound for some W in `regressor`.
+
+    Args:
+        regressor: (n, p).
+        effort: (n,). [row unit]
+        bound: (n,). [row unit]
+        sample: Which sample each equation came from, (n,).
+        row: Which row of it, (n,).
+    """
+
+    regressor: Interval
+    effort: FloatArray
+    bound: FloatArray
+    sample: IntArray
+    row: IntArray
+
+    @property
+    def effort_interval(self) -> Interval:
+        """[y - e, y + e], rounded outward, (n,)."""
+        return Interval.around(self.effort, self.bound)
+
+    @property
+    def exact(self) -> bool:
+        """Whether the regressor is one matrix."""
+        return self.regressor.lower is self.regressor.upper
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class BoundedProblem:
+    """t samples, r equation rows, p parameters; the feasible set is (25) of P03.
+
+        S = {theta in prior : for every sample and row some W in [lower, upper] has |effort - W theta| <= error_bound}
+
+    Args:
+        regressor_lower: (t, r, p).
+        regressor_upper: (t, r, p); equal to the lower one where the regressor is exact.
+        effort: (t, r). [N or N m]
+        error_bound: Largest error, positive: one number, per row (r,), per sample (t, 1), or (t, r). [as effort]
+        prior_lower: (p,), may be -inf.
+        prior_upper: (p,), may be +inf.
+        rows: Names of the equation rows, (r,).
+        row_units: Their units, (r,).
+        parameters: Names, (p,).
+        units: Their units, (p,).
+        used: Which samples and rows count, (t, r), or None for all.
+    """
+
+    regressor_lower: FloatArray
+    regressor_upper: FloatArray
+    effort: FloatArray
+    error_bound: FloatArray
+    prior_lower: FloatArray
+    prior_upper: FloatArray
+    rows: tuple[str, ...]
+    row_units: tuple[str, ...]
+    parameters: tuple[str, ...]
+    units: tuple[str, ...]
+    used: NDArray[np.bool_] | None = None
+
+    def __post_init__(self) -> None:
+        put = object.__setattr__
+        same = self.regressor_lower is self.regressor_upper
+        for name in ("rows", "row_units", "parameters", "units"):
+            put(self, name, tuple(getattr(self, name)))
+        for name in ("regressor_lower", "effort", "prior_lower", "prior_upper"):
+            put(self, name, frozen(getattr(self, name)))
+        put(self, "regressor_upper", self.regressor_lower if same else frozen(self.regressor_upper))
+        if self.effort.ndim != 2 or not self.effort.size:
+            raise InvalidInput(f"effort has shape {self.effort.shape}, expected (samples, rows), at least one of each")
+        t, r = self.effort.shape
+        p = len(self.parameters)
+        for name, length in (("rows", r), ("row_units", r), ("units", p)):
+            if len(getattr(self, name)) != length:
+                raise InvalidInput(f"{name} has {len(getattr(self, name))} entries, expected {length}")
+        put(self, "error_bound", _per_entry(self.error_bound, (t, r)))
+        if self.used is None:
+            put(self, "used", frozen(np.ones((t, r), bool), bool))
+        put(self, "used", frozen(self.used, bool))  # type: ignore[arg-type]
+        for name, shape in (("regressor_lower", (t, r, p)), ("regressor_upper", (t, r, p)), ("used", (t, r)),
+                            ("prior_lower", (p,)), ("prior_upper", (p,))):
+            check_shape(getattr(self, name), shape, name)
+        for name in ("regressor_lower", "regressor_upper", "effort"):
+            check_finite(getattr(self, name), name)
+        if not (self.regressor_lower <= self.regressor_upper).all():
+            where = tuple(int(i) for i in np.argwhere(self.regressor_lower > self.regressor_upper)[0])
+            raise InvalidInput(f"regressor_lower exceeds regressor_upper at sample, row, column {where}", index=where)
+        for i, name in enumerate(self.parameters):
+            low, high = self.prior_lower[i], self.prior_upper[i]
+            if not low <= high or low == np.inf or high == -np.inf:
+                raise InvalidInput(f"prior of '{name}' is [{low}, {high}], expected lower <= upper "
+                                   "(an infinite bound means nothing is known)", name=name)
+        if not np.asarray(self.used).any():
+            raise InvalidInput("no equation is used: every sample and row is switched off")
+
+    @classmethod
+    def from_regression(cls, regression: Regression, *, error_bound: ArrayLike, prior: Prior | None = None,
+                        uncertain: ArrayLike | None = None, magnitude: ArrayLike | None = None) -> BoundedProblem:
+        """State the bounded-error problem of a regression.
+
+        Args:
+            regression: Regressor and effort.
+            error_bound: As in `BoundedProblem`.
+            prior: Bounds by name (others unbounded), or lower and upper, each one number or (p,). None: unbounded.
+            uncertain: Where the sign of an entry is unknown, see `uncertain_signs`.
+            magnitude: See `uncertain_signs`.
+        """
+        low, high = _prior(prior, regression.parameters)
+        lower = upper = frozen(regression.regressor)
+        if uncertain is not None:
+            lower, upper = uncertain_signs(lower, uncertain, magnitude)
+        return cls(regressor_lower=lower, regressor_upper=upper, effort=regression.effort,
+                   error_bound=np.asarray(error_bound, dtype=float), prior_lower=low, prior_upper=high,
+                   rows=regression.rows, row_units=regression.row_units, parameters=regression.parameters,
+                   units=regression.units)
+
+    @property
+    def prior(self) -> Interval:
+        """The prior box Q, (p,)."""
+        return Interval(self.prior_lower, self.prior_upper)
+
+    @cached_property
+    def equations(self) -> Equations:
+        """The used rows one below the other, sample by sample."""
+        sample, row = np.nonzero(np.asarray(self.used))
+        lower = self.regressor_lower[sample, row]
+        upper = lower if self.regressor_upper is self.regressor_lower else self.regressor_upper[sample, row]
+        if np.array_equal(lower, upper):
+            upper = lower
+        return Equations(Interval(lower, upper), self.effort[sample, row], self.error_bound[sample, row],
+                         sample.astype(np.int64), row.astype(np.int64))
+
+    def without(self, pairs: Iterable[tuple[int, int]]) -> BoundedProblem:
+        """Switch off some (sample, row) pairs."""
+        used = np.array(self.used)
+        for sample, row in pairs:
+            used[sample, row] = False
+        return replace(self, used=used)
+
+    def describe(self, sample: int, row: int) -> str:
+        """Return how a person would name an equation."""
+        return f"sample {sample} {self.rows[row]}"
+
+
+def _per_entry(bound: ArrayLike, shape: tuple[int, int]) -> FloatArray:
+    """Give every sample and row its error bound."""
+    array = np.asarray(bound, dtype=float)
+    try:
+        full = np.broadcast_to(array, shape)
+    except ValueError:
+        raise InvalidInput(f"error_bound has shape {array.shape}, expected one number, per row ({shape[1]},), per "
+                           f"sample ({shape[0]}, 1) or {shape}", shape=array.shape) from None
+    if not (np.isfinite(full) & (full > 0)).all():
+        worst = float(full[~(np.isfinite(full) & (full > 0))][0])
+        raise InvalidInput(f"error_bound is {worst}, expected positive and finite: it is the largest error that effort "
+                           "and model can have together; zero would mean that both are exact", error_bound=worst)
+    return frozen(full)
+
+
+def _prior(prior: Prior | None, names: tuple[str, ...]) -> tuple[FloatArray, FloatArray]:
+    """Return lower and upper prior bounds of all parameters."""
+    low, high = np.full(len(names), -np.inf), np.full(len(names), np.inf)
+    if isinstance(prior, Mapping):
+        for name, bounds in prior.items():
+            if name not in names:
+                raise InvalidInput(f"prior for '{name}', which is no parameter{nearest(name, names)}", name=name)
+            low[names.index(name)], high[names.index(name)] = bounds
+    elif prior is not None:
+        low[:], high[:] = prior
+    return low, high
+
+
+def uncertain_signs(regressor: FloatArray, uncertain: ArrayLike, magnitude: ArrayLike | None = None,
+                    ) -> tuple[FloatArray, FloatArray]:
+    """Replace entries whose sign is unknown by the interval [-magnitude, magnitude].
+
+    sign(velocity) of a slow joint is not known: a wrong one costs 2 fs and would break the bound, so below a velocity
+    threshold the Coulomb entry counts as [-1, 1] times its factor.
+
+    Args:
+        regressor: (t, r, p).
+        uncertain: Where the sign is unknown, (t, r, p), or (t, 1, p) for all rows of a sample.
+        magnitude: Size of the entry, broadcast as `uncertain`. None takes |regressor|, which is zero where the
+            velocity is exactly zero: give it if such samples occur.
+
+    Returns:
+        Lower and upper regressor, (t, r, p).
+    """
+    mask: Any = np.broadcast_to(np.asarray(uncertain, dtype=bool), regressor.shape)
+    size = np.abs(regressor if magnitude is None else np.broadcast_to(np.asarray(magnitude, float), regressor.shape))
+    return np.where(mask, -size, regressor), np.where(mask, size, regressor)

@@ -1,0 +1,171 @@
+"""Currents in, drive gains out: the problem of BG13 section 4, scaled by a payload that was weighed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from types import MappingProxyType
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from gough.core.arrays import FloatArray, check_shape, frozen
+from gough.core.errors import InvalidInput, nearest
+from gough.core.regression import Condensed, Regression, concatenate
+from gough.estimators.estimate import GAIN
+from gough.estimators.linear.solve import Problem, fix_parameters
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class GainProblem:
+    """V g - W chi - W_ul chi_ul = W_kl chi_kl in unloaded and loaded samples: BG13 (33), its last column moved over.
+
+    Args:
+        problem: That equation as a regression (or its condensed form): columns -W (base parameters), V (gains, named
+            `<motor>.gain`), -W_ul (unknown payload parameters). Its effort is that of the known payload, zero in
+            unloaded samples. Row units are those of effort.
+        motors: Names, (a,). Without an effort map, motor j belongs to row j.
+        effort_map: Closure map of the actuated coordinates, transposed, (t, r, a), for robots with more motors than
+            rows: column a of V is map_a current_a. None where each row is a motor.
+        fixed: Gains taken as known, by parameter name.
+    """
+
+    problem: Problem
+    motors: tuple[str, ...]
+    effort_map: FloatArray | None = None
+    fixed: Mapping[str, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "motors", tuple(self.motors))
+        object.__setattr__(self, "fixed", MappingProxyType(dict(self.fixed)))
+        for name in self.all_gains:
+            if name not in self.problem.parameters:
+                raise InvalidInput(f"the problem has no column '{name}'{nearest(name, self.problem.parameters)}")
+        if self.effort_map is not None:
+            object.__setattr__(self, "effort_map", frozen(self.effort_map))
+            if not isinstance(self.problem, Regression):
+                raise InvalidInput("an effort map differs from sample to sample: give a regression, not its factors")
+            check_shape(self.effort_map, (*self.problem.effort.shape, len(self.motors)), "effort map")
+        elif len(self.motors) != len(self.problem.rows):
+            raise InvalidInput(f"{len(self.motors)} motors but {len(self.problem.rows)} rows; robots with more motors "
+                               "than rows need the effort map")
+
+    @property
+    def all_gains(self) -> tuple[str, ...]:
+        """Parameter names of all gains, motor by motor."""
+        return tuple(motor + GAIN for motor in self.motors)
+
+    @property
+    def gains(self) -> tuple[str, ...]:
+        """Parameter names of the unknown gains."""
+        return tuple(name for name in self.all_gains if name not in self.fixed)
+
+    @cached_property
+    def reduced(self) -> Problem:
+        """The problem with fixed gains moved to the effort."""
+        return fix_parameters(self.problem, self.fixed) if self.fixed else self.problem
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        """All unknowns: base parameters, gains, payload."""
+        return self.reduced.parameters
+
+    def gain_values(self, values: FloatArray) -> FloatArray:
+        """Return all gains, unknown and fixed, motor by motor, (a,), given the unknowns, (p,)."""
+        table = dict(zip(self.parameters, values)) | dict(self.fixed)
+        return np.array([table[name] for name in self.all_gains])
+
+    def select(self, parameters: Sequence[str]) -> GainProblem:
+        """Keep some parameters, always with every gain; the others are taken as zero."""
+        unknown = [name for name in parameters if name not in self.problem.parameters]
+        if unknown:
+            raise InvalidInput(f"no parameter '{unknown[0]}'{nearest(unknown[0], self.parameters)}", name=unknown[0])
+        wanted = {*parameters, *self.all_gains}
+        return replace(self, problem=self.problem.select([n for n in self.problem.parameters if n in wanted]))
+
+    def condense(self) -> GainProblem:
+        """Return the problem as triangular factors: all its estimators need where each row is a motor."""
+        return self if isinstance(self.problem, Condensed) else replace(self, problem=self.problem.condense())
+
+    def fix(self, gains: Mapping[str, float]) -> GainProblem:
+        """Take some gains as known."""
+        return replace(self, fixed={**self.fixed, **gains})
+
+
+def gain_problem(
+    unloaded: Regression,
+    loaded: Regression,
+    known: Mapping[str, float],
+    *,
+    effort_units: Sequence[str] | str = "N",
+    motors: Sequence[str] | None = None,
+    motor_units: Sequence[str] | None = None,
+    currents: tuple[ArrayLike, ArrayLike] | None = None,
+    effort_map: tuple[ArrayLike, ArrayLike] | None = None,
+) -> GainProblem:
+    """Build the problem from two regressions whose effort is the measured current; BG13 (31)-(33).
+
+    Args:
+        unloaded: Base parameters only, effort = currents. [row units: those of the currents]
+        loaded: The same parameters plus those of the payload, effort = currents.
+        known: Payload parameters that were measured, e.g. {"payload.m": 1.983}. The payload parameters not named here
+            are estimated.
+        effort_units: Of the rows, one or per row.
+        motors: Names of the motors; default the rows.
+        motor_units: Of the motors' efforts, (a,); default those of the rows.
+        currents: (t, a) of both, where the rows are not motors.
+        effort_map: (t, r, a) of both, where the rows are not motors.
+
+    Raises:
+        InvalidInput: Recordings of different robots, no payload columns, or a payload of zero.
+    """
+    rows = unloaded.rows
+    payload = tuple(name for name in loaded.parameters if name not in unloaded.parameters)
+    lost = [name for name in unloaded.parameters if name not in loaded.parameters]
+    if rows != loaded.rows or lost or unloaded.row_units != loaded.row_units:
+        raise InvalidInput("unloaded and loaded recordings are not of the same robot: "
+                           + (f"'{lost[0]}' is missing from the loaded one" if lost else "rows or units differ"))
+    if not payload:
+        raise InvalidInput("the loaded regression has no payload parameters of its own; expected e.g. 'payload.m'")
+    for name, value in known.items():
+        if name not in payload:
+            raise InvalidInput(f"'{name}' is not a payload parameter{nearest(name, payload)}", name=name)
+        if not np.isfinite(value):
+            raise InvalidInput(f"known payload parameter '{name}' is {value}", name=name)
+    if not any(known.values()):
+        raise InvalidInput("the known payload is zero, so nothing sets the scale of the gains; weigh the payload and "
+                           f"give its mass, e.g. {payload[0]}")
+    if (currents is None) != (effort_map is None):
+        raise InvalidInput("give currents and effort map together, for robots whose rows are not motors")
+    names = tuple(rows if motors is None else motors)
+    unknown = tuple(name for name in payload if name not in known)
+    units = (effort_units,) * len(rows) if isinstance(effort_units, str) else tuple(effort_units)
+    recorded = (unloaded.row_units[0],) * len(names) if currents is not None else unloaded.row_units
+    driven = motor_units or (*units, *(units[-1:] * (len(names) - len(units))))
+    gain_units = tuple(f"{unit} per unit" if per == "1" else f"{unit}/{per}" for unit, per in zip(driven, recorded))
+    parts, maps = [], []
+    for i, part in enumerate((unloaded, loaded)):
+        t, r = part.effort.shape
+        current = part.effort if currents is None else np.asarray(currents[i], dtype=float)
+        mapping = np.broadcast_to(np.eye(r), (t, r, r)) if effort_map is None else np.asarray(effort_map[i], float)
+        check_shape(current, (t, len(names)), "currents")
+        check_shape(mapping, (t, r, len(names)), "effort map")
+        unloading = part.select(unloaded.parameters).regressor
+        columns = np.zeros((t, r, len(unknown)))
+        effort = np.zeros((t, r))
+        if i == 1:
+            columns = part.select(unknown).regressor
+            effort = part.select(tuple(known)).regressor @ np.array(list(known.values()))
+            if not effort.any():
+                raise InvalidInput("the known payload acts on no row of the loaded recording; nothing sets the scale "
+                                   "of the gains")
+        parts.append(replace(
+            part, effort=effort,
+            regressor=np.concatenate([-unloading, mapping * current[:, None, :], -columns], axis=2),
+            parameters=(*unloaded.parameters, *(name + GAIN for name in names), *unknown), row_units=units,
+            units=(*unloaded.units, *gain_units, *(loaded.units[loaded.parameters.index(n)] for n in unknown)),
+            covariance=None, replicates=None))
+        maps.append(mapping)
+    return GainProblem(problem=concatenate(parts), motors=names,
+                       effort_map=None if effort_map is None else np.concatenate(maps))

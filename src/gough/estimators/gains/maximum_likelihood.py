@@ -1,0 +1,205 @@
+"""Drive gains by maximum likelihood: the model predicts the current, and only the current is noisy."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from gough.core.arrays import FloatArray, check_shape
+from gough.core.errors import InvalidInput, NotConverged, NotIdentifiable
+from gough.core.regression import Condensed, Regression
+from gough.estimators.estimate import Estimate
+from gough.estimators.gains.current_model import (
+    current_maps,
+    determine_gains,
+    effort_statistics,
+    open_gains,
+    rough_solution,
+    silent_gains,
+)
+from gough.estimators.gains.gain_problem import GainProblem
+from gough.estimators.linear.least_squares import inverse_root
+from gough.estimators.linear.solve import Solution, condensed_form, solve
+from gough.estimators.uncertainty import Influence, Uncertainty, linear_influence, pooled_freedom, spread
+
+
+@dataclass(frozen=True, kw_only=True)
+class MaximumLikelihoodGains:
+    """Minimise sum_j |current_j - (W_j chi + W_ul,j chi_ul + W_kl,j chi_kl) / g_j|^2 / sigma_j^2 over chi, chi_ul, g.
+
+    The noise sigma_j of each motor's current is estimated from its residual and iterated, as in
+    `WeightedLeastSquares`. Gauss-Newton on condensed data: its time does not depend on the number of samples. Beyond
+    the papers; BG13's total least squares spreads errors over all columns.
+
+    With more motors than rows the currents are not functions of the parameters. Then they are corrected as little as
+    possible, in units of their noise, until the equation of motion holds: minimise sum_s z_s^T C_s^-1 z_s with
+    z = map diag(v) g - W chi - ... and C = map diag(g^2 sigma^2) map^T. One noise level serves all motors unless
+    `current_std` is given, and the samples are needed.
+
+    Args:
+        nominal: Gains by motor, used only for those the data cannot determine.
+        current_std: Noise of each motor's current relative to the others, by motor, for robots with an effort map.
+        iterations, tolerance: Of Gauss-Newton; tolerance is the change of the fit in units of the noise.
+        uncertainty: As in `LeastSquares`.
+    """
+
+    nominal: Mapping[str, float] = field(default_factory=dict)
+    current_std: Mapping[str, float] = field(default_factory=dict)
+    iterations: int = 200
+    tolerance: float = 1e-6
+    uncertainty: Uncertainty = "auto"
+
+    def fit(self, problem: GainProblem) -> Estimate:
+        """Return gains, base and payload parameters.
+
+        Raises:
+            NotIdentifiable: Dependent columns, or gains the data cannot determine and that have no nominal value.
+            InconsistentData: All gains negative: recordings swapped.
+            NotConverged: Gauss-Newton did not settle.
+        """
+        if not isinstance(problem, GainProblem):
+            raise InvalidInput(f"drive gains need a GainProblem, not {type(problem).__name__}")
+        return determine_gains(problem, self.nominal, self._fit)
+
+    def _fit(self, problem: GainProblem) -> Estimate | Sequence[str]:
+        silent = silent_gains(problem)
+        if silent:
+            return silent
+        levels, condensed = self._levels(problem), condensed_form(problem.reduced)
+        try:
+            values, step, noise, freedom = self._gauss_newton(problem, condensed, rough_solution(problem), levels)
+        except NotIdentifiable as error:  # a gain ran away until its column hung on the others
+            return open_gains(problem, error)
+        found = spread(_influence(problem, values, noise, step.root, levels), white=step.root @ step.root.T,
+                       white_freedom=freedom, mode=self.uncertainty)
+        rms, relative, mean = effort_statistics(problem, values)
+        return Estimate(
+            parameters=problem.parameters, units=problem.reduced.units, values=values, covariance=found.covariance,
+            rows=condensed.rows, row_units=condensed.row_units, residual_rms=rms, residual_relative=relative,
+            residual_mean=mean, samples=condensed.samples, degrees_of_freedom=found.degrees_of_freedom,
+            condition_number=step.condition_number, method="maximum likelihood of currents", uncertainty=found.kind,
+            white_std=np.linalg.norm(step.root, axis=1), notes=found.notes,
+            noise_covariance=None if problem.effort_map is not None
+            else np.diag((noise * problem.gain_values(values)) ** 2))
+
+    def _levels(self, problem: GainProblem) -> FloatArray:
+        std = np.array([self.current_std.get(motor, 1.0) for motor in problem.motors])
+        if set(self.current_std) - set(problem.motors) or not (std > 0).all():
+            raise InvalidInput(f"current_std must be positive and name motors, got {dict(self.current_std)}")
+        return std
+
+    def _gauss_newton(self, problem: GainProblem, condensed: Condensed, values: FloatArray, levels: FloatArray
+                      ) -> tuple[FloatArray, Solution, FloatArray, FloatArray]:
+        """Return values, the last linear solution (its root is that of the inverse information), the noise, and the
+        degrees of freedom behind each variance.
+        """
+        view = _linearised(problem, condensed, values, levels)
+        samples = condensed.samples * len(condensed.rows) / len(view)
+        left = np.linalg.norm(view[:, :, -1], axis=1)
+        size = np.linalg.norm(view[:, :, :-1] * values, axis=1).max(axis=1)
+        noise = np.maximum(left, 1e-12 * size) / np.sqrt(samples)
+        for _ in range(self.iterations):
+            step = solve(np.concatenate(view / noise[:, None, None]), problem.parameters)
+            values, view, shift = _shorten(problem, condensed, values, step.values, view, noise, levels)
+            size = np.linalg.norm(view[:, :, :-1] * values, axis=1).max(axis=1) / np.sqrt(samples)
+            share = np.linalg.norm(view[:, :, :-1] @ step.root, axis=(1, 2)) ** 2 / noise**2
+            free = np.maximum(samples - share, 0.5)
+            left = np.linalg.norm(view[:, :, -1], axis=1) / np.sqrt(free)
+            before, noise = noise, np.maximum(left, 1e-12 * size)
+            settled = np.abs(np.log(noise / before)).max() < self.tolerance
+            if settled and (shift / np.sqrt(samples) <= self.tolerance * noise + 1e-12 * size).all():
+                step = solve(np.concatenate(view / noise[:, None, None]), problem.parameters)
+                shares = np.linalg.norm(view[:, :, :-1] @ step.root @ step.root.T, axis=1) ** 2 / noise[:, None] ** 2
+                return values, step, noise, pooled_freedom(shares, free)
+        raise NotConverged(f"drive gains still change after {self.iterations} steps; is the payload hardly visible in "
+                           "the currents, or one current constant?", iterations=self.iterations)
+
+
+def _linearised(problem: GainProblem, condensed: Condensed, values: FloatArray, levels: FloatArray) -> FloatArray:
+    """Return [J, -residual] of the currents: a factor for each motor, or one of all whitened samples, (q, k, p + 1)."""
+    if problem.effort_map is not None:
+        slopes, residual = _corrected(problem, values, levels)
+        data = np.concatenate([slopes, -residual[:, :, None]], axis=2).reshape(-1, len(values) + 1)
+        return np.asarray(np.linalg.qr(data, mode="r"))[None]
+    maps, residual = current_maps(problem, values)
+    return np.asarray(condensed.factors @ np.concatenate([maps, -residual[:, :, None]], axis=2))
+
+
+def _corrected(problem: GainProblem, values: FloatArray, levels: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return derivative (t, r, p) and residual (t, r) of the whitened equation of motion where motors outnumber rows.
+
+    z = X values - y, C = map diag(g^2 levels^2) map^T. The gradient of z^T C^-1 z by a gain is 2 (map_a^T C^-1 z) times
+    the corrected current v_a - g_a levels_a^2 map_a^T C^-1 z, so the gain column is map_a (corrected current).
+    """
+    assert problem.effort_map is not None
+    data = problem.reduced
+    assert isinstance(data, Regression)
+    gains = problem.gain_values(values)
+    z = data.regressor @ values - data.effort
+    scaled = problem.effort_map * (gains * levels)
+    covariance = scaled @ scaled.transpose(0, 2, 1)
+    root = inverse_root(covariance, data.rows)
+    white = (root @ z[:, :, None])[:, :, 0]
+    pull = np.einsum("tra,tir,ti->ta", problem.effort_map, root, white)  # map^T C^-1 z
+    slopes = data.regressor.copy()
+    for a, name in enumerate(problem.all_gains):
+        if name in problem.gains:
+            shift = problem.effort_map[:, :, a] * (gains[a] * levels[a] ** 2 * pull[:, a])[:, None]
+            slopes[:, :, problem.parameters.index(name)] -= shift
+    return root @ slopes, white
+
+
+def _shorten(problem: GainProblem, condensed: Condensed, values: FloatArray, step: FloatArray, view: FloatArray,
+             noise: FloatArray, levels: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Halve the step until gains keep their sign and the cost does not grow; return values, factors and its size."""
+    gains = problem.gain_values(values)
+    cost = np.sum((np.linalg.norm(view[:, :, -1], axis=1) / noise) ** 2)
+    for _ in range(30):
+        trial = values + step
+        if (problem.gain_values(trial) / gains > 0.1).all():
+            new = _linearised(problem, condensed, trial, levels)
+            if np.sum((np.linalg.norm(new[:, :, -1], axis=1) / noise) ** 2) <= cost * (1 + 1e-9):
+                return trial, new, np.linalg.norm(view[:, :, :-1] @ step, axis=1)
+        step = step / 2
+    return values, view, np.zeros(len(view))
+
+
+def _influence(problem: GainProblem, values: FloatArray, noise: FloatArray, root: FloatArray, levels: FloatArray
+               ) -> Influence:
+    """Return what the scatter of the estimate follows from; see `uncertainty`."""
+    if problem.effort_map is None:
+        maps, residual = current_maps(problem, values)
+        return Influence(problem=problem.reduced, jacobian=maps / noise[:, None, None],
+                         residual=residual / noise[:, None], root=root)
+    data, (slopes, white) = problem.reduced, _corrected(problem, values, levels)
+    assert isinstance(data, Regression)
+    return linear_influence(replace(data, regressor=slopes / noise, effort=white / noise, covariance=None), root)
+
+
+def cramer_rao(problem: GainProblem, values: ArrayLike, current_std: ArrayLike) -> FloatArray:
+    """Return the smallest covariance any unbiased estimate of gains and parameters can have, (p, p).
+
+    (sum_j J_j^T J_j / sigma_j^2)^-1 with J_j the derivative of the current of motor j by all unknowns; the currents of
+    the model enter, not the measured ones. For robots where each row is a motor.
+
+    Args:
+        problem: Its regressor and known payload count, its currents do not.
+        values: The unknowns in the order of `problem.parameters`, (p,).
+        current_std: White noise of each current, (a,). [current unit]
+
+    Raises:
+        NotIdentifiable: No unbiased estimate exists.
+    """
+    if problem.effort_map is not None:
+        raise InvalidInput("the bound is for robots where each row is a motor")
+    at, noise = np.asarray(values, dtype=float), np.asarray(current_std, dtype=float)
+    check_shape(at, (len(problem.parameters),), "values")
+    check_shape(noise, (len(problem.motors),), "current noise")
+    if not (noise > 0).all():
+        raise InvalidInput("current noise must be positive", current_std=noise)
+    view = _linearised(problem, condensed_form(problem.reduced), at, noise)
+    root = solve(np.concatenate(view / noise[:, None, None]), problem.parameters).root
+    return np.asarray(root @ root.T)

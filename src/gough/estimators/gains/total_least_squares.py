@@ -1,0 +1,251 @@
+"""Total least squares: errors in the columns as well, for drive gains and payload (BG13 (29)-(39))."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gough.core.arrays import FloatArray
+from gough.core.errors import InvalidInput, NotConverged, NotIdentifiable
+from gough.core.regression import Condensed, Regression
+from gough.estimators.estimate import Estimate
+from gough.estimators.gains.current_model import determine_gains, effort_statistics, rough_solution, silent_gains
+from gough.estimators.gains.gain_problem import GainProblem
+from gough.estimators.linear.solve import Problem, condensed_form, residual_statistics, solve
+from gough.estimators.uncertainty import ENOUGH_GROUPS, group_moments
+
+BoolArray = NDArray[np.bool_]
+BLOCKS = 20  # contiguous stretches a recording without periods is cut into for resampling
+
+
+@dataclass(frozen=True, kw_only=True)
+class TotalLeastSquares:
+    """Find the compatible system closest to [X y]; BG13 (33)-(36).
+
+    The solution [chi; -1] is the right singular vector of the smallest singular value of the weighted [X y], scaled so
+    that its last entry is -1. Rows are weighted by their residual, first that of least squares.
+
+    TLS is not invariant to the scale of columns: the scale states how large the errors of each column are thought to
+    be. BG13 take the columns as they are, in SI units, although payload columns are exactly zero in unloaded samples
+    and the regressor has other errors than the currents. Here one chooses:
+
+    - 'noise' (default, needs a `GainProblem`): only the columns of the gains have errors, of the size of the current
+      noise, residual / gain. Generalised TLS: QR of the exact columns, then the smallest singular vector of what is
+      left of the gain columns, each times its gain, iterated. Free of units; consistent where each row is a motor.
+    - 'equilibrated': errors in all columns, in proportion to their length. Free of units, but biased where that
+      proportion does not hold: in trials by 2 % of the gains, several standard deviations.
+    - 'none': the paper. Good as long as gains are much larger numbers than the other parameters. Row weights are not
+      iterated then: a larger residual would mean a smaller weight, hence a larger gain and residual, and so on.
+
+    Standard deviations by resampling whole groups (or, with fewer than five, contiguous blocks) with a fixed seed,
+    unloaded and loaded apart; (39) of the paper, which assumes independent equal errors in all entries, is `white_std`.
+
+    Args:
+        scaling: 'noise', 'equilibrated' or 'none'.
+        gain_weight: Factor on the gain columns of the latter two; above 1 trusts currents more than the regressor.
+        nominal: Gains by motor, used only for those the data cannot determine.
+        iterations, tolerance: Of the row weights, except with scaling 'none'.
+        resamples: Bootstrap draws.
+        seed: Of the draws.
+    """
+
+    scaling: Literal["noise", "equilibrated", "none"] = "noise"
+    gain_weight: float = 1.0
+    nominal: Mapping[str, float] = field(default_factory=dict)
+    iterations: int = 500
+    tolerance: float = 1e-8
+    resamples: int = 300
+    seed: int = 0
+
+    def fit(self, problem: GainProblem | Problem) -> Estimate:
+        """Return gains, base and payload parameters; or the errors-in-variables solution of a plain regression.
+
+        Raises:
+            NotIdentifiable: Dependent columns, or gains the data cannot determine and that have no nominal value.
+            InconsistentData: All gains negative: recordings swapped.
+            NotConverged: Row weights still change.
+        """
+        if self.scaling not in ("noise", "equilibrated", "none"):
+            raise InvalidInput(f"scaling '{self.scaling}' is not known; choose noise, equilibrated or none")
+        if not self.gain_weight > 0:
+            raise InvalidInput(f"gain_weight is {self.gain_weight}, expected a positive number")
+        if self.resamples < 2:
+            raise InvalidInput(f"resamples is {self.resamples}; standard deviations need two or more, better hundreds")
+        if isinstance(problem, GainProblem):
+            return determine_gains(problem, self.nominal, self._fit_gains)
+        if self.scaling == "noise":
+            raise InvalidInput("scaling='noise' needs a GainProblem: a plain regression has no columns of currents; "
+                               "choose 'equilibrated' or 'none'")
+        condensed = condensed_form(problem)
+        start = solve(np.concatenate(condensed.factors), condensed.parameters).values
+        solution = self._solve(condensed, start)
+        return self._report(problem, condensed, solution, residual_statistics(problem, condensed, solution.values))
+
+    def _fit_gains(self, problem: GainProblem) -> Estimate | Sequence[str]:
+        silent = silent_gains(problem)
+        if silent:
+            return silent
+        condensed = condensed_form(problem.reduced)
+        solution = self._solve(condensed, rough_solution(problem), problem.gains, len(problem.fixed))
+        return self._report(problem.reduced, condensed, solution, effort_statistics(problem, solution.values))
+
+    def _solve(self, condensed: Condensed, values: FloatArray, gains: Sequence[str] = (), fixed: int = 0) -> NullVector:
+        """Return the solution with converged row weights.
+
+        Args:
+            condensed: The problem.
+            values: Where to start from, (p,): the row weights of a poor start draw the solution into a single row.
+            gains: Which parameters are gains.
+            fixed: Number of gains taken as known, whose currents are in the effort.
+        """
+        is_gain = np.array([name in gains for name in condensed.parameters] + [False])
+        noisy = np.append(is_gain[:-1], fixed > 0) if self.scaling == "noise" else np.ones_like(is_gain)
+        weight = np.where(is_gain, self.gain_weight, 1.0)
+        sigma = _row_residual(condensed, values)
+        if not condensed.factors[:, :, -1].any():
+            raise InvalidInput("the effort, or that of the known payload, is zero everywhere")
+        for _ in range(self.iterations):
+            stacked = np.concatenate(condensed.factors / sigma[:, None, None])
+            length = np.linalg.norm(stacked, axis=0)
+            scale = weight if self.scaling == "none" else weight / length
+            if self.scaling == "noise":
+                last = 1 / np.sqrt(fixed) if fixed else 1 / length[-1]  # the effort then carries noise of these rows
+                scale = np.append(np.where(is_gain[:-1], np.abs(values), 1 / length[:-1]), last)
+            factor = np.asarray(np.linalg.qr(stacked * scale, mode="r"))
+            vector = _smallest(factor, noisy)
+            if abs(vector[-1]) < 1e-12 * np.abs(vector).max():
+                raise NotIdentifiable("nothing sets the scale: the effort takes no part in the closest compatible "
+                                      "system; is the known payload visible in the recordings?")
+            n = -vector / vector[-1] * scale / scale[-1]
+            change = np.abs(n[:-1] - values).max(where=is_gain[:-1], initial=0.0)
+            before, sigma, values = sigma, _row_residual(condensed, n[:-1]), n[:-1]
+            small = change <= self.tolerance * np.abs(values).max(where=is_gain[:-1], initial=0.0)
+            if self.scaling == "none" or (small and np.abs(np.log(sigma / before)).max() < self.tolerance):
+                return NullVector(values=values, sigma=before, scale=scale, noisy=noisy, factor=factor)
+        raise NotConverged(f"row weights of total least squares still change after {self.iterations} passes; is the "
+                           "payload hardly visible in the currents?", iterations=self.iterations)
+
+    def _report(self, problem: Problem, condensed: Condensed, solution: NullVector,
+                statistics: tuple[FloatArray, FloatArray, FloatArray | None]) -> Estimate:
+        c = len(condensed.parameters) + 1
+        free = float(condensed.samples * len(condensed.rows) - c)
+        paper = _paper_covariance(solution, free)
+        covariance, freedom, kind = paper, free, "BG13 (39)"
+        note = "standard deviations by BG13 (39), which assumes independent errors: no groups, no samples to resample"
+        moments = _resampling_moments(problem)
+        if moments is not None:
+            covariance, freedom = _bootstrap(moments, solution, self.resamples, self.seed)
+            kind, note = "bootstrap", f"standard deviations from {self.resamples} resamples of {len(moments)} stretches"
+        rms, relative, mean = statistics
+        return Estimate(
+            parameters=condensed.parameters, units=condensed.units, values=solution.values, covariance=covariance,
+            rows=condensed.rows, row_units=condensed.row_units, residual_rms=rms, residual_relative=relative,
+            residual_mean=mean, samples=condensed.samples, degrees_of_freedom=np.full(c - 1, freedom),
+            condition_number=float(np.linalg.cond(solution.factor[:, :-1])), uncertainty=kind,
+            method=f"total least squares, scaling {self.scaling}", white_std=np.sqrt(np.diag(paper)),
+            noise_covariance=np.diag(rms**2), notes=(note,))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class NullVector:
+    """Total least squares solution.
+
+    Args:
+        values: (p,).
+        sigma: What each row was divided by, (r,).
+        scale: Of the columns, (c,).
+        noisy: Which columns have errors, (c,).
+        factor: Triangular factor of the weighted, scaled [X y], (c, c).
+    """
+
+    values: FloatArray
+    sigma: FloatArray
+    scale: FloatArray
+    noisy: BoolArray
+    factor: FloatArray
+
+
+def _row_residual(condensed: Condensed, values: FloatArray) -> FloatArray:
+    """Return the rms residual of each row, not below rounding, (r,)."""
+    n = np.append(values, -1.0)
+    left = np.linalg.norm(condensed.factors @ n, axis=1) / np.sqrt(condensed.samples)
+    size = np.linalg.norm(condensed.factors * n, axis=1).max(axis=1) / np.sqrt(condensed.samples)
+    return np.asarray(np.maximum(left, np.where(size > 0, 1e-12 * size, 1.0)))
+
+
+def _smallest(factor: FloatArray, noisy: BoolArray) -> FloatArray:
+    """Return the vector of unit length on the noisy columns that the matrix shrinks most, (c,)."""
+    if noisy.all():
+        return np.asarray(np.linalg.svd(factor)[2][-1])
+    exact = int((~noisy).sum())
+    triangle = np.asarray(np.linalg.qr(np.hstack([factor[:, ~noisy], factor[:, noisy]]), mode="r"))
+    vector = np.empty(len(noisy))
+    vector[noisy] = np.linalg.svd(triangle[exact:, exact:])[2][-1]
+    vector[~noisy] = -np.linalg.solve(triangle[:exact, :exact], triangle[:exact, exact:] @ vector[noisy])
+    return vector
+
+
+def _paper_covariance(solution: NullVector, free: float) -> FloatArray:
+    """Return BG13 (39): sigma_W^2 (1 + |chi|^2) (W^hat^T W^hat)^-1 over the first c - 1 columns, (p, p).
+
+    With n = [chi; -1] in scaled coordinates, sigma_W^2 (1 + |chi|^2) = |Wtot n|^2 / free by (38), and the closest
+    compatible matrix is Wtot - Wtot n m^T / m^T m, m being n on the columns with errors (all of them in the paper).
+    """
+    n = np.append(solution.values, -1.0) / solution.scale
+    residual, m = solution.factor @ n, np.where(solution.noisy, n, 0.0)
+    compatible = solution.factor - np.outer(residual, m) / (m @ m)
+    half = np.linalg.pinv(compatible[:, :-1]) * solution.scale[:-1, None]
+    return np.asarray(half @ half.T * (residual @ residual / free))
+
+
+def _resampling_moments(problem: Problem) -> FloatArray | None:
+    """Return [X y]^T [X y] of stretches to resample, (g, r, c, c): groups if there are enough, else blocks."""
+    moments = group_moments(problem)
+    if moments is not None and len(moments) >= ENOUGH_GROUPS and min(len(part) for part in _strata(moments)) > 1:
+        return moments
+    if not isinstance(problem, Regression):
+        return None
+    labels = np.zeros(len(problem), np.int64) if problem.group is None else problem.group
+    block = np.zeros(len(problem), np.int64)
+    for label in np.unique(labels):
+        mine = np.flatnonzero(labels == label)
+        block[mine] = label * BLOCKS + np.arange(len(mine)) * BLOCKS // len(mine)
+    data = np.concatenate([problem.regressor, problem.effort[:, :, None]], axis=2).transpose(1, 0, 2)
+    parts = (data[:, block == label] for label in np.unique(block))
+    return np.stack([part.transpose(0, 2, 1) @ part for part in parts])
+
+
+def _strata(moments: FloatArray) -> list[NDArray[np.intp]]:
+    """Return the stretches without and with payload (zero and non-zero right-hand side), those that exist."""
+    loaded = moments[:, :, -1, -1].sum(axis=1) > 0
+    return [part for part in (np.flatnonzero(~loaded), np.flatnonzero(loaded)) if len(part)]
+
+
+def _bootstrap(moments: FloatArray, solution: NullVector, resamples: int, seed: int) -> tuple[FloatArray, float]:
+    """Return the covariance over resampled stretches and its degrees of freedom.
+
+    Rao and Wu: from the g stretches of a stratum draw g - 1 with replacement and weigh them g / (g - 1), which is
+    unbiased for few stretches. Row weights and column scales stay those of the whole.
+    """
+    rng, weights, freedom = np.random.default_rng(seed), np.zeros((resamples, len(moments))), 0
+    for part in _strata(moments):
+        g = len(part)
+        weights[:, part] = rng.multinomial(g - 1, np.full(g, 1 / g), size=resamples) * g / (g - 1)
+        freedom += g - 1
+    whole = np.einsum("grcd,r->gcd", moments, 1 / solution.sigma**2) * np.outer(solution.scale, solution.scale)
+    gram = np.tensordot(weights, whole, axes=1)  # (resamples, c, c)
+    noisy = solution.noisy
+    vector = np.empty(gram.shape[:2])
+    if noisy.all():
+        vector = np.linalg.eigh(gram)[1][:, :, 0]
+    else:
+        into = np.linalg.solve(gram[:, ~noisy][:, :, ~noisy], gram[:, ~noisy][:, :, noisy])
+        inner = gram[:, noisy][:, :, noisy] - gram[:, noisy][:, :, ~noisy] @ into
+        vector[:, noisy] = np.linalg.eigh(inner)[1][:, :, 0]
+        vector[:, ~noisy] = -np.einsum("bij,bj->bi", into, vector[:, noisy])
+    values = -vector[:, :-1] / vector[:, -1:] * solution.scale[:-1] / solution.scale[-1]
+    return np.atleast_2d(np.cov(values.T)), float(freedom)

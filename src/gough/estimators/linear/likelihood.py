@@ -1,0 +1,401 @@
+"""Maximum likelihood when positions are noisy too: the filter cut-off as a parameter, and the whole trajectory free."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Literal, Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from gough.core.arrays import FloatArray, check_finite, check_shape, frozen
+from gough.core.errors import GoughError, InvalidInput, NotConverged, NotIdentifiable
+from gough.core.regression import Regression
+from gough.estimators.estimate import Estimate
+from gough.estimators.linear.least_squares import GaussMarkov, inverse_root, whiten
+from gough.estimators.linear.solve import RANK_TOLERANCE, Solution, solve
+from gough.estimators.uncertainty import Uncertainty, linear_influence, spread
+
+
+class RegressionFamily(Protocol):
+    """Regressions that depend on nonlinear parameters z, with the positions these imply; AH09 (24) with p_z = z.
+
+    Implemented where robots are known: z is a filter cut-off, or the coefficients of the executed trajectory.
+    """
+
+    @property
+    def position_covariance(self) -> FloatArray:
+        """Covariance of the measured positions' errors, (a, a). [m2 or rad2]"""
+        ...
+
+    def regression(self, z: FloatArray) -> Regression:
+        """Return the regression at z, (k,); its covariance is that of the efforts' errors."""
+        ...
+
+    def position_residual(self, z: FloatArray) -> FloatArray:
+        """Return measured minus implied positions, (t, a). [m or rad]"""
+        ...
+
+
+class SmoothFamily(RegressionFamily, Protocol):
+    """A family with derivatives by z."""
+
+    def position_jacobian(self, z: FloatArray) -> FloatArray:
+        """Return the derivative of the implied positions by z, (t, a, k)."""
+        ...
+
+    def effort_jacobian(self, z: FloatArray, values: FloatArray) -> FloatArray:
+        """Return the derivative of regressor @ values by z with the values (p,) fixed, (t, r, k)."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class CutoffResult:
+    """Maximum likelihood over filter cut-offs.
+
+    Args:
+        estimate: At the chosen cut-off.
+        cutoff: The chosen one. [Hz]
+        cutoffs: All tried, (k,). [Hz]
+        position_term: Half the weighted squares of the position errors, (k,). [1]
+        effort_term: Half the weighted squares of the effort errors, linear parameters profiled out, (k,). [1]
+        orders: Real parameters of the trajectory each cut-off keeps, (k,).
+        values: Linear parameters at each cut-off, (k, p).
+        fitted_term: The position term at the most likely trajectory of each order instead of the filtered one, (k,).
+    """
+
+    estimate: Estimate
+    cutoff: float
+    cutoffs: FloatArray
+    position_term: FloatArray
+    effort_term: FloatArray
+    orders: FloatArray
+    values: FloatArray
+    fitted_term: FloatArray
+
+    def __post_init__(self) -> None:
+        for name in ("cutoffs", "position_term", "effort_term", "orders", "values", "fitted_term"):
+            object.__setattr__(self, name, frozen(getattr(self, name)))
+
+    @property
+    def printed(self) -> FloatArray:
+        """AH09 (24) as printed, (k,); never penalises bandwidth."""
+        return np.asarray(self.position_term + self.effort_term)
+
+    @property
+    def aic(self) -> FloatArray:
+        """Half of Akaike's criterion: (24) at its best, plus one for every real parameter of the trajectory, (k,)."""
+        return np.asarray(self.fitted_term + self.effort_term + self.orders)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CutoffLikelihood:
+    """Maximum likelihood with the filter cut-off as parameter, AH09 (23)-(24).
+
+    J(f_c) = 1/2 sum_s (delta^T Sigma_dd^-1 delta + eta^T Sigma_ee^-1 eta), p at each f_c by Gauss-Markov.
+    Departure: J only changes where f_c passes a bin of the discrete Fourier transform, so the bins are searched; and as
+    each bin kept lowers the position term by fitting noise, Akaike's criterion counts its two real parameters per
+    coordinate. As printed the minimum wanders to many times the true bandwidth. Without position errors all this is
+    Gauss-Markov.
+
+    Args:
+        criterion: 'aic', or 'printed' for (24) itself.
+        uncertainty: Of the linear parameters at the chosen cut-off, as in `GaussMarkov`; the errors that are left in
+            the regressor are not part of it (they are in `FullLikelihood`).
+    """
+
+    criterion: Literal["aic", "printed"] = "aic"
+    uncertainty: Uncertainty = "auto"
+
+    def __post_init__(self) -> None:
+        if self.criterion not in ("aic", "printed"):
+            raise InvalidInput(f"criterion is '{self.criterion}', expected 'aic' or 'printed'")
+
+    def fit(self, family: RegressionFamily, cutoffs: ArrayLike, orders: ArrayLike,
+            fitted_term: ArrayLike | None = None) -> CutoffResult:
+        """Try all cut-offs and return the best.
+
+        Args:
+            family: With z = (cut-off [Hz],).
+            cutoffs: To try, ascending, (k,); see `fourier_bins`. [Hz]
+            orders: Real parameters of the trajectory each keeps, (k,).
+            fitted_term: Half the weighted squares of the position errors left by the most likely trajectory of each
+                order, (k,), up to a constant. Akaike's criterion is about that one; by default the filtered positions
+                are taken for it, as they are if the measured coordinates themselves are filtered.
+        """
+        tried, counts = np.asarray(cutoffs, dtype=float), np.asarray(orders, dtype=float)
+        check_shape(tried, (None,), "cut-offs")
+        check_shape(counts, tried.shape, "orders")
+        if not len(tried) or not (tried > 0).all():
+            raise InvalidInput(f"cut-offs are {tried.tolist()} Hz, expected at least one, all positive")
+        terms, values = np.empty((2, len(tried))), []
+        for i, cutoff in enumerate(tried):
+            z = np.array([cutoff])
+            regression = family.regression(z)
+            white = whiten(regression)
+            delta = family.position_residual(z) @ _position_root(family).T
+            solution = solve(np.concatenate(np.concatenate([white.regressor, white.effort[:, :, None]], axis=2)),
+                             regression.parameters)
+            terms[:, i] = (delta**2).sum() / 2, solution.residual_norm**2 / 2
+            values.append(solution.values)
+        fitted = terms[0] if fitted_term is None else np.asarray(fitted_term, dtype=float)
+        check_shape(fitted, tried.shape, "fitted position terms")
+        best = int(np.argmin(terms.sum(axis=0) if self.criterion == "printed" else fitted + terms[1] + counts))
+        estimate = GaussMarkov(uncertainty=self.uncertainty).fit(family.regression(tried[best:best + 1]))
+        notes = [f"cut-off {tried[best]:.6g} Hz, the best of {len(tried)} by {self.criterion}"]
+        if best == len(tried) - 1 and len(tried) > 1:
+            notes.append("the best cut-off is the highest one tried; try higher ones")
+        return CutoffResult(estimate=replace(estimate, method="maximum likelihood over the cut-off",
+                                             notes=(*notes, *estimate.notes)),
+                            cutoff=float(tried[best]), cutoffs=tried, position_term=terms[0], effort_term=terms[1],
+                            orders=counts, values=np.array(values), fitted_term=fitted)
+
+
+def fourier_bins(duration: float, highest: int, coordinates: int) -> tuple[FloatArray, FloatArray]:
+    """Return the cut-offs that keep the first 1, 2, ..., `highest` bins of a record, and how much they keep.
+
+    Args:
+        duration: Of the record: a whole number of periods. [s]
+        highest: Last bin.
+        coordinates: How many coordinates are filtered.
+
+    Returns:
+        Cut-offs, (highest,). [Hz] Real parameters: two per bin and coordinate, (highest,).
+    """
+    if not duration > 0 or highest < 1 or coordinates < 1:
+        raise InvalidInput(f"{highest} bins of {coordinates} coordinates over {duration} s; expected positive numbers")
+    bins = np.arange(1.0, highest + 1)
+    return bins / duration, 2 * coordinates * bins
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class LikelihoodResult:
+    """Full maximum likelihood.
+
+    Args:
+        estimate: Of the linear parameters; its covariance counts the uncertainty of the trajectory.
+        nonlinear: z, e.g. the coefficients of the executed trajectory, (k,).
+        nonlinear_covariance: Under the stated covariances, white noise, (k, k).
+        cost: Half the weighted squares that are left; the negative log-likelihood up to a constant. [1]
+        consistency: 2 cost / degrees of freedom; 1 if both covariances are right. [1]
+        iterations: Steps taken.
+    """
+
+    estimate: Estimate
+    nonlinear: FloatArray
+    nonlinear_covariance: FloatArray
+    cost: float
+    consistency: float
+    iterations: int
+
+    def __post_init__(self) -> None:
+        for name in ("nonlinear", "nonlinear_covariance"):
+            object.__setattr__(self, name, frozen(getattr(self, name)))
+
+
+@dataclass(frozen=True, kw_only=True)
+class FullLikelihood:
+    """Maximum likelihood with the executed trajectory free: errors in variables, with exact derivatives.
+
+    min over z, p of 1/2 sum_s |L^-1 [delta(z); effort - W(z) p]|^2,  L L^T the covariance of positions and efforts.
+    AH09 (24) with p_z = all trajectory coefficients, which AH09 calls inhibited for lack of gradients. The linear p are
+    eliminated (variable projection with Kaufman's Jacobian) and z found by damped Gauss-Newton steps. Under white noise
+    the covariance of p is its block of the inverse of the joint information of (z, p); otherwise the scatter of
+    p = (X^T X)^-1 X^T (errors of positions and efforts), X the whitened regressor without what z can imitate.
+
+    Args:
+        iterations: Most steps.
+        tolerance: Stop when a step would lower the negative log-likelihood by less. [1]
+        uncertainty: As in `LeastSquares`; scatter over repetitions needs those of positions and efforts.
+    """
+
+    iterations: int = 50
+    tolerance: float = 1e-9
+    uncertainty: Uncertainty = "auto"
+
+    def fit(self, family: SmoothFamily, start: ArrayLike, *, cross_covariance: FloatArray | None = None,
+            position_periods: FloatArray | None = None) -> LikelihoodResult:
+        """Return the most likely parameters and trajectory.
+
+        Args:
+            family: The model.
+            start: z to start from, e.g. the coefficients fitted to the positions alone, (k,).
+            cross_covariance: Between position and effort errors (feedback correlates them), (a, r), or None.
+            position_periods: Positions of each repetition, (n, t, a), or None; those of the efforts are the
+                regression's `replicates`.
+
+        Raises:
+            NotConverged: Not at a minimum after `iterations` steps.
+            NotIdentifiable: Data do not determine some z or p.
+        """
+        z = np.array(start, dtype=float)
+        check_shape(z, (None,), "start")
+        check_finite(z, "start")
+        point = _evaluate(family, z, cross_covariance)
+        damping = 0.0
+        for step in range(self.iterations + 1):
+            triangle, target = _linearise(family, z, point)
+            if (target**2).sum() / 2 < self.tolerance:
+                return self._result(family, z, point, step, position_periods)
+            while True:  # Marquardt: more damping until the cost falls
+                scale = np.sqrt(damping) * np.linalg.norm(triangle, axis=0)
+                change = np.linalg.lstsq(np.concatenate([triangle, np.diag(scale)]),
+                                         np.concatenate([target, np.zeros(len(z))]), rcond=None)[0]
+                try:
+                    trial = _evaluate(family, z + change, cross_covariance)
+                    if trial.cost <= point.cost:
+                        break
+                except GoughError:  # the step left what the family can do, e.g. the workspace
+                    pass
+                damping = max(10 * damping, 1e-4)
+                if damping > 1e8:
+                    raise NotConverged("no step lowers the cost although its gradient is not zero; check the "
+                                       "derivatives of the family", cost=point.cost, iterations=step)
+            z, point, damping = z + change, trial, damping / 10 if damping > 1e-4 else 0.0
+        raise NotConverged(f"maximum likelihood still improves after {self.iterations} steps; start nearer or allow "
+                           "more", iterations=self.iterations, cost=point.cost)
+
+    def _result(self, family: SmoothFamily, z: FloatArray, point: _Point, iterations: int,
+                periods: FloatArray | None) -> LikelihoodResult:
+        k, p = len(z), point.regressor.shape[1]
+        jacobian = _whitened_jacobian(family, z, point)
+        basis, triangle = np.linalg.qr(np.column_stack([jacobian, point.regressor]))
+        # The last block of R is the information of its columns once the others are free.
+        root = np.linalg.inv(triangle[k:, k:])
+        other = np.linalg.inv(_triangle(point.regressor, jacobian)[p:, p:])
+        white, freedom = root @ root.T, len(point.residual) - k - p
+        consistency = 2 * point.cost / freedom
+        scores = _scores(point, basis[:, k:] @ triangle[k:, k:], np.sqrt((freedom + k) / freedom),
+                         _replicates(family, z, point, periods))
+        found = spread(linear_influence(scores, root), white=white, white_freedom=np.inf, mode=self.uncertainty)
+        regression = point.regression
+        left = regression.effort - regression.regressor @ point.solution.values
+        rms, size = np.sqrt((left**2).mean(axis=0)), np.sqrt((regression.effort**2).mean(axis=0))
+        noise = regression.covariance
+        assert noise is not None
+        notes = [f"{k} nonlinear parameters estimated along in {iterations} steps"]
+        if abs(consistency - 1) > 5 * np.sqrt(2 / freedom) + 0.1:
+            notes.append(f"weighted residuals are {np.sqrt(consistency):.2g} times those of the stated covariances: "
+                         "noise or model differ from what was stated, and white standard deviations with them")
+        estimate = Estimate(
+            parameters=regression.parameters, units=regression.units, values=point.solution.values,
+            covariance=found.covariance, rows=regression.rows, row_units=regression.row_units, residual_rms=rms,
+            residual_relative=np.divide(rms, size, out=np.full_like(rms, np.inf), where=size > 0),
+            residual_mean=left.mean(axis=0), samples=len(regression), degrees_of_freedom=found.degrees_of_freedom,
+            condition_number=point.solution.condition_number, method="full maximum likelihood",
+            uncertainty=found.kind, white_std=np.sqrt(np.diag(white)),
+            noise_covariance=noise.mean(axis=0) if noise.ndim == 3 else noise, notes=(*notes, *found.notes))
+        return LikelihoodResult(estimate=estimate, nonlinear=z, nonlinear_covariance=other @ other.T, cost=point.cost,
+                                consistency=consistency, iterations=iterations)
+
+
+def profile(family: SmoothFamily, z: ArrayLike, *, cross_covariance: FloatArray | None = None,
+            ) -> tuple[float, FloatArray, FloatArray]:
+    """Return the negative log-likelihood at z with p at its best, its gradient by z (k,), and that p."""
+    point = _evaluate(family, np.asarray(z, dtype=float), cross_covariance)
+    gradient = point.residual @ _whitened_jacobian(family, np.asarray(z, dtype=float), point)
+    return point.cost, gradient, point.solution.values
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Point:
+    """All that is needed at one z: whitened rows of positions and efforts, stacked sample by sample."""
+
+    regression: Regression
+    root: FloatArray  # (a + r, a + r) or (t, a + r, a + r)
+    regressor: FloatArray  # (t (a + r), p)
+    residual: FloatArray  # (t (a + r),)
+    solution: Solution
+
+    @property
+    def cost(self) -> float:
+        return float(self.residual @ self.residual) / 2
+
+
+def _evaluate(family: RegressionFamily, z: FloatArray, cross: FloatArray | None) -> _Point:
+    regression, delta = family.regression(z), family.position_residual(z)
+    t, r, p = regression.regressor.shape
+    check_shape(delta, (t, None), "position residual")
+    a = delta.shape[1]
+    rows = np.zeros((t, a + r, p + 1))
+    rows[:, :a, p] = delta
+    rows[:, a:, :p], rows[:, a:, p] = regression.regressor, regression.effort
+    root = inverse_root(_joint_covariance(family, regression, a, cross),
+                        tuple(f"position {i + 1}" for i in range(a)) + regression.rows)
+    stacked = np.concatenate(root @ rows)
+    solution = solve(stacked, regression.parameters)
+    return _Point(regression=regression, root=root, regressor=stacked[:, :p], solution=solution,
+                  residual=stacked[:, p] - stacked[:, :p] @ solution.values)
+
+
+def _joint_covariance(family: RegressionFamily, regression: Regression, a: int, cross: FloatArray | None) -> FloatArray:
+    efforts = regression.covariance
+    if efforts is None:
+        raise InvalidInput("maximum likelihood needs the covariance of the effort noise; the regression has none")
+    r = len(regression.rows)
+    check_shape(family.position_covariance, (a, a), "position covariance")
+    joint = np.zeros((*efforts.shape[:-2], a + r, a + r))
+    joint[..., :a, :a], joint[..., a:, a:] = family.position_covariance, efforts
+    if cross is not None:
+        check_shape(cross, (a, r), "cross-covariance of positions and efforts")
+        joint[..., :a, a:], joint[..., a:, :a] = cross, cross.T
+    return joint
+
+
+def _position_root(family: RegressionFamily) -> FloatArray:
+    covariance = np.asarray(family.position_covariance, dtype=float)
+    return inverse_root(covariance, tuple(f"position {i + 1}" for i in range(len(covariance))))
+
+
+def _whitened_jacobian(family: SmoothFamily, z: FloatArray, point: _Point) -> FloatArray:
+    """Return the derivative of the whitened residual by z with p fixed, (t (a + r), k)."""
+    position, effort = family.position_jacobian(z), family.effort_jacobian(z, point.solution.values)
+    t, r = point.regression.effort.shape
+    check_shape(position, (t, None, len(z)), "position Jacobian")
+    check_shape(effort, (t, r, len(z)), "effort Jacobian")
+    return np.asarray(np.concatenate(point.root @ -np.concatenate([position, effort], axis=1)))
+
+
+def _linearise(family: SmoothFamily, z: FloatArray, point: _Point) -> tuple[FloatArray, FloatArray]:
+    """Return R and b such that |R dz - b|^2 is the linearised problem with p eliminated; |b|^2 what a step can gain."""
+    p = point.regressor.shape[1]
+    if len(point.residual) <= p + len(z):
+        raise NotIdentifiable(f"{len(point.residual)} measurements for {p} linear and {len(z)} nonlinear parameters; "
+                              "record longer or leave out parameters", measurements=len(point.residual))
+    jacobian = _whitened_jacobian(family, z, point)
+    factor = _triangle(point.regressor, jacobian, -point.residual)
+    triangle, target = factor[p:-1, p:-1], factor[p:-1, -1]
+    length = np.linalg.norm(jacobian, axis=0)
+    weak = [i for i, (own, whole) in enumerate(zip(np.abs(np.diag(triangle)), length)) if own <= RANK_TOLERANCE * whole]
+    if weak:
+        raise NotIdentifiable(f"nonlinear parameters number {', '.join(str(i) for i in weak)} of {len(z)} change "
+                              "nothing that others do not change as well; leave them out", indices=weak)
+    return triangle, target
+
+
+def _triangle(*columns: FloatArray) -> FloatArray:
+    return np.asarray(np.linalg.qr(np.column_stack(columns), mode="r"))
+
+
+def _replicates(family: RegressionFamily, z: FloatArray, point: _Point, periods: FloatArray | None,
+                ) -> FloatArray | None:
+    """Return the whitened residuals of each repetition, (n, t, a + r), or None without repetitions of both."""
+    efforts = point.regression.replicates
+    if periods is None or efforts is None:
+        return None
+    measured = np.asarray(periods, dtype=float)
+    residual = family.position_residual(z)
+    check_shape(measured, (len(efforts), *residual.shape), "positions of the repetitions")
+    implied = point.regression.regressor @ point.solution.values
+    both = np.concatenate([measured - measured.mean(axis=0) + residual, efforts - implied], axis=2)
+    return np.asarray((point.root @ both[:, :, :, None])[:, :, :, 0])
+
+
+def _scores(point: _Point, columns: FloatArray, growth: float, replicates: FloatArray | None) -> Regression:
+    """Return the linear problem that the errors of p solve: whitened rows, z projected out of the columns (M, p)."""
+    regression, width = point.regression, point.root.shape[-1]
+    t, p = len(regression), columns.shape[1]
+    return Regression(
+        regressor=columns.reshape(t, width, p), effort=growth * point.residual.reshape(t, width),
+        rows=tuple(f"row {i + 1}" for i in range(width)), row_units=("1",) * width, parameters=regression.parameters,
+        units=regression.units, time=regression.time, group=regression.group, replicates=replicates)

@@ -1,0 +1,336 @@
+"""Physically consistent standard parameters: those nearest to a prior among those the data allow.
+
+Data determine the base parameters beta = M chi only. Among all standard parameters chi that some robot could have
+(every body's pseudo-inertia positive definite, no negative friction or rotor inertia) this finds, by two semidefinite
+programmes,
+
+    1.  f = min |R (M chi - beta)|^2                               the best fit a possible robot can give
+    2.  min distance(chi, prior)  with  |R (M chi - beta)|^2 <= f + loss     the nearest of those that fit as well
+
+R is the triangular factor of the whitened regression, so one unit of f is one noise variance. If the base estimate is
+possible, f = 0 and beta stays within sqrt(loss) standard deviations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import clarabel
+import numpy as np
+from scipy import sparse, stats
+
+from gough.core.arrays import FloatArray, frozen
+from gough.core.errors import InvalidInput, NotConverged, nearest
+from gough.core.parameters import BaseParameters, ParameterTable
+from gough.core.regression import Condensed
+from gough.estimators.estimate import Estimate, text_table
+from gough.estimators.linear.solve import Problem, condensed_form, residual_statistics
+from gough.estimators.physical.pseudo_inertia import (
+    Body,
+    group_bodies,
+    inertial_parameters,
+    metric,
+    possible_body,
+    prior_body,
+    pseudo_inertia,
+    relative_to,
+    symmetric_basis,
+)
+
+_EXACT = 1e-6  # relative noise below which data count as having this much: keeps noise-free problems solvable
+_GAP = 1e-4  # relative duality gap of an answer that is accepted
+_REGULAR = 1e-7  # weight of the distance to the prior in the first programme: makes its answer unique
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class FeasibleEstimate:
+    """Standard parameters of a possible robot, and the base estimate they give.
+
+    Args:
+        standard: Values of all standard parameters. They have no standard deviations: data know the base parameters
+            only, the rest is the prior's.
+        bodies: Ten inertial parameters of every body, also those the model does not see, (10,) each.
+        estimate: Of the base parameters M chi, with the covariance of the unconstrained estimate: moved onto the
+            consistent set it is no longer Gaussian there, see notes.
+        margins: Smallest eigenvalue of each body's pseudo-inertia relative to its prior; zero is the limit of the
+            possible. [1]
+        boundary: Bodies and parameters that the constraints hold.
+        misfit: |R (M chi - beta)|^2, in noise variances, spent on being possible and near the prior.
+        least_misfit: What being possible alone costs. [1]
+        residual_increase: Relative growth of the weighted rms residual. [1]
+        distance: To the prior, see `Feasible`. [1]
+    """
+
+    standard: ParameterTable
+    bodies: Mapping[str, FloatArray]
+    estimate: Estimate
+    margins: Mapping[str, float]
+    boundary: tuple[str, ...]
+    misfit: float
+    least_misfit: float
+    residual_increase: float
+    distance: float
+
+    def summary(self) -> str:
+        """Return the result as plain text: bodies with mass, centre, margin; then the base estimate."""
+        lines = [[name, f"{b[0]:.5g}", *(f"{h / b[0]:.4g}" for h in b[1:4]), f"{self.margins[name]:.3g}"]
+                 for name, b in self.bodies.items()]
+        return "\n".join([
+            f"physically consistent: {len(self.standard)} standard parameters, {len(self.bodies)} bodies",
+            f"misfit {self.misfit:.4g} noise variances (being possible costs {self.least_misfit:.4g}), "
+            f"rms residual + {100 * self.residual_increase:.3g} %, distance to the prior {self.distance:.4g}",
+            "", text_table(["body", "mass [kg]", "cx [m]", "cy [m]", "cz [m]", "margin"], lines), "",
+            self.estimate.summary()])
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Feasible:
+    """Settings of the physically consistent estimation.
+
+    The distance to the prior is the root of  sum over bodies |L^-1 (J - J_0) L^-T|^2  (J_0 = L L^T: relative to the
+    prior body, independent of frame, unit and size)  plus  ((value - prior) / scale)^2  of the other parameters, scale
+    being the prior's size, or that of its kind where it is zero. A prior with standard deviations is taken at its
+    word instead:  sum ((value - prior) / std)^2.
+
+    Args:
+        margin: Every body keeps at least this share of its prior in every direction of its pseudo-inertia.
+        loss: Misfit beyond the best possible that nearness to the prior may cost. [noise variances] 1 moves no
+            combination by more than its standard deviation. The true parameters themselves have a misfit near the
+            number b of base parameters: a loss of b trusts the prior as far as the noise leaves room, which is better
+            where data are poor and the prior is good. Where even the best misfit exceeds b, errors are larger than
+            the stated noise, and the loss grows by the same ratio.
+        nonnegative: Endings of parameters that cannot be negative.
+    """
+
+    margin: float = 1e-6
+    loss: float = 1.0
+    nonnegative: tuple[str, ...] = ("ia", "fv", "fs")
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.margin < 1 or not self.loss > 0:
+            raise InvalidInput(f"margin is {self.margin} and loss {self.loss}, expected a margin from 0 to below 1 and "
+                               "a positive loss")
+
+    def fit(self, problem: Problem, base: Estimate, *, model: BaseParameters, prior: ParameterTable,
+            ) -> FeasibleEstimate:
+        """Return the consistent parameters nearest to the prior.
+
+        Args:
+            problem: Regression of the base parameters, or its condensed form.
+            base: Estimate of base parameters from it, all or some.
+            model: Which combinations of standard parameters the base parameters are.
+            prior: Values of all standard parameters, e.g. from a drawing. Bodies that cannot exist, or only just (a rod
+                without thickness), are thickened until they can (`possible_body`); a note says which.
+
+        Raises:
+            InvalidInput: Names do not fit, or a body has no prior mass.
+            NotConverged: The solver found no answer.
+        """
+        values = _in_order(prior, model.standard)
+        rows = [_row(model, name) for name in base.parameters]
+        seen = problem.select(base.parameters)
+        condensed = condensed_form(seen)
+        R = _whitened_factor(condensed, base)
+        space = _Space(model.standard, values, prior, self)
+        values = space.values
+        offset = R @ (base.values - model.matrix[rows] @ values)
+        programme = _Programme(space, R @ model.matrix[rows] @ space.map, offset, self.margin)
+        least = programme.misfit(programme.solve(None))
+        allowed = least + self.loss * max(1.0, least / len(rows))
+        x = space.inside(programme.solve(np.sqrt(allowed)), self.margin)
+        misfit = programme.misfit(x)
+
+        standard = values + space.map @ x
+        standard[space.nonnegative] = np.maximum(standard[space.nonnegative], 0.0)  # tolerance of the solver
+        bodies = {body.name: frozen(inertial_parameters(pseudo_inertia(first) + L @ space.matrix(x, k) @ L.T))
+                  for k, (body, first, L) in enumerate(zip(space.bodies, space.priors, space.metrics))}
+        margins = {name: float(np.linalg.eigvalsh(relative_to(L, pseudo_inertia(bodies[name])))[0])
+                   for name, L in zip(bodies, space.metrics)}
+        if misfit > 2 * allowed - least:
+            raise NotConverged(f"possible bodies leave {misfit:.4g} noise variances instead of {allowed:.4g}; is the "
+                               "prior far from the data (units, swapped legs)?", misfit=misfit, allowed=allowed)
+        boundary = (*(name for name, margin in margins.items() if margin < self.margin + 1e-5),
+                    *(model.standard[i] for i in space.nonnegative if standard[i] <= 1e-6 * space.scale[i]))
+        freedom = max(condensed.samples * len(condensed.rows) - len(rows), 1)
+        found = model.matrix[rows] @ standard
+        rms, relative, mean = residual_statistics(seen, condensed, found)
+        estimate = replace(base, values=found, residual_rms=rms, residual_relative=relative, residual_mean=mean,
+                           method=f"physically consistent, from {base.method}",
+                           notes=(*base.notes, *_notes(base, model, least, boundary), *space.notes))
+        return FeasibleEstimate(
+            standard=ParameterTable(names=model.standard, values=standard, units=_units(prior, model.standard)),
+            bodies=bodies, estimate=estimate, margins=margins, boundary=boundary, misfit=misfit, least_misfit=least,
+            residual_increase=float(np.sqrt(1 + misfit / freedom) - 1), distance=float(np.sqrt(x @ space.weight @ x)))
+
+
+def _in_order(prior: ParameterTable, names: tuple[str, ...]) -> FloatArray:
+    return np.array([prior[name] for name in names])
+
+
+def _units(prior: ParameterTable, names: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(prior.units[prior.index(name)] for name in names)
+
+
+def _row(model: BaseParameters, name: str) -> int:
+    if name not in model.names:
+        raise InvalidInput(f"'{name}' of the estimate is no base parameter of the model{nearest(name, model.names)}",
+                           name=name)
+    return model.names.index(name)
+
+
+def _whitened_factor(condensed: Condensed, base: Estimate) -> FloatArray:
+    """Return the triangular factor of the rows divided by their noise, (b, b)."""
+    noise = base.residual_rms if base.noise_covariance is None else np.sqrt(np.diag(base.noise_covariance))
+    effort = np.linalg.norm(condensed.factors[:, :, -1], axis=1) / np.sqrt(condensed.samples)
+    sigma = np.maximum(noise, _EXACT * effort)
+    whitened = condensed.factors[:, :, :-1] / np.where(sigma > 0, sigma, 1.0)[:, None, None]
+    return np.asarray(np.linalg.qr(np.concatenate(whitened), mode="r"))
+
+
+def _notes(base: Estimate, model: BaseParameters, least: float, boundary: tuple[str, ...]) -> list[str]:
+    notes = ["standard parameters beyond the base combinations come from the prior, not from the data"]
+    limit = float(stats.chi2.ppf(0.99, max(len(base.parameters), 1)))
+    if least > limit:
+        notes.append(f"no possible robot fits: the nearest is {least:.4g} noise variances away, {limit:.4g} would be "
+                     "chance; doubt the model, the noise or the drive gains")
+    elif least > 0.01:
+        notes.append("the unconstrained estimate is not possible; the nearest that is lies "
+                     f"{least:.3g} noise variances away, which chance explains")
+    if boundary:
+        notes.append(f"held by the limits of the possible: {', '.join(boundary)}; the covariance ignores this")
+    missing = len(model.names) - len(base.parameters)
+    if missing:
+        notes.append(f"{missing} base parameters were not estimated and follow the prior")
+    return notes
+
+
+class _Space:
+    """Coordinates in which the distance to the prior is Euclidean: chi = prior + map @ x.
+
+    Ten for each body (an orthonormal basis of symmetric matrices), then one for every other parameter.
+    """
+
+    def __init__(self, names: tuple[str, ...], values: FloatArray, prior: ParameterTable, settings: Feasible) -> None:
+        self.bodies: tuple[Body, ...] = group_bodies(names)
+        self.values = values.copy()
+        self.priors, self.notes = [], []
+        for body in self.bodies:
+            first, thicker = possible_body(prior_body(body, values))
+            self.priors.append(first)
+            self.values[list(body.standard)] = first[list(body.present)]
+            if thicker > 0:
+                self.notes.append(f"prior of {body.name} has no thickness or is impossible: its mass was spread "
+                                  f"by {thicker:.2g} m along each axis")
+        self.metrics = [metric(first) for first in self.priors]
+        self.basis = symmetric_basis()
+        inertial = {i for body in self.bodies for i in body.standard}
+        others = [i for i in range(len(names)) if i not in inertial]
+        ending = [name.rpartition(".")[2] for name in names]
+        self.nonnegative = [i for i in others if ending[i] in settings.nonnegative]
+        self.scale = np.ones(len(names))
+        for i in others:
+            like = [abs(values[k]) for k in others if ending[k] == ending[i] and values[k] != 0]
+            self.scale[i] = abs(values[i]) or (float(np.median(like)) if like else 1.0)
+        self.size = 10 * len(self.bodies) + len(others)
+        self.map = np.zeros((len(names), self.size))
+        self.zero_map = np.zeros((0, self.size))  # of structural zeros
+        for k, (body, L) in enumerate(zip(self.bodies, self.metrics)):
+            step = inertial_parameters(L @ self.basis @ L.T).T  # (10 parameters, 10 coordinates)
+            block = slice(10 * k, 10 * k + 10)
+            self.map[list(body.standard), block] = step[list(body.present)]
+            zero = np.zeros((len(body.zeros), self.size))
+            zero[:, block] = step[list(body.zeros)]
+            self.zero_map = np.vstack([self.zero_map, zero])
+        self.column = {i: 10 * len(self.bodies) + k for k, i in enumerate(others)}
+        for i, column in self.column.items():
+            self.map[i, column] = self.scale[i]
+        self.bound = {self.column[i]: values[i] / self.scale[i] for i in self.nonnegative}
+        self.weight = np.eye(self.size)
+        if prior.std is not None:
+            std = np.array([prior.std[prior.index(name)] for name in names])
+            if not (std > 0).all():
+                raise InvalidInput(f"prior standard deviation of '{names[int(np.argmin(std))]}' is {std.min():g}, "
+                                   "expected positive")
+            scaled = self.map / std[:, None]
+            self.weight = scaled.T @ scaled
+
+    def inside(self, x: FloatArray, margin: float) -> FloatArray:
+        """Return x with bodies that miss their margin by the solver's tolerance pulled towards their prior, (n,).
+
+        L^-1 J L^-T = 1 + X, so a body at (1 - e) X has the margin 1 + (1 - e) least eigenvalue of X.
+        """
+        moved = x.copy()
+        for k in range(len(self.bodies)):
+            least = float(np.linalg.eigvalsh(self.matrix(x, k))[0])
+            if least < margin - 1:
+                moved[10 * k : 10 * k + 10] *= (margin - 1) / least
+        return moved
+
+    def matrix(self, x: FloatArray, body: int) -> FloatArray:
+        """Return L^-1 (J - J_0) L^-T of a body, (4, 4)."""
+        return np.asarray(np.tensordot(x[10 * body : 10 * body + 10], self.basis, axes=1))
+
+
+class _Programme:
+    """The two semidefinite programmes in (x, v): weighted misfit u = design x - offset, rotated so that v = U^T u.
+
+    With design = U S V^T the equations are V^T x - v / S = U^T offset / S: all entries near one, whatever the noise.
+    """
+
+    def __init__(self, space: _Space, design: FloatArray, offset: FloatArray, margin: float) -> None:
+        self.space, self.design, self.offset = space, design, offset
+        U, S, Vt = np.linalg.svd(design, full_matrices=False)
+        n, b = space.size, len(offset)
+        divisor = np.maximum(S, 1.0)
+        fit = np.hstack([(S / divisor)[:, None] * Vt, -np.diag(1 / divisor)])
+        fixed = np.hstack([space.zero_map / np.maximum(np.linalg.norm(space.zero_map, axis=1, keepdims=True), 1e-300),
+                           np.zeros((len(space.zero_map), b))])
+        columns = list(space.bound)
+        signs = np.zeros((len(columns), n + b))
+        signs[np.arange(len(columns)), columns] = -1.0
+        cone = np.zeros((10 * len(space.bodies), n + b))
+        cone[:, : len(cone)] = -np.eye(len(cone))
+        start = [np.einsum("kij,ij->k", space.basis, relative_to(L, pseudo_inertia(first)) - margin * np.eye(4))
+                 for first, L in zip(space.priors, space.metrics)]
+        self._rows = np.vstack([fit, fixed, signs, cone])
+        self._right = np.concatenate([U.T @ offset / divisor, np.zeros(len(fixed)), list(space.bound.values()), *start])
+        self._cones: list[Any] = [clarabel.ZeroConeT(len(fit) + len(fixed))]
+        if columns:
+            self._cones.append(clarabel.NonnegativeConeT(len(columns)))
+        self._cones += [clarabel.PSDTriangleConeT(4) for _ in space.bodies]
+
+    def misfit(self, x: FloatArray) -> float:
+        """Return |R (M chi - beta)|^2."""
+        return float(np.sum((self.design @ x - self.offset) ** 2))
+
+    def solve(self, radius: float | None) -> FloatArray:
+        """Minimise the misfit, or with a radius of it the distance to the prior, (n,).
+
+        Raises:
+            NotConverged: No answer.
+        """
+        n, b = self.space.size, len(self.offset)
+        rows, right, cones = self._rows, self._right, list(self._cones)
+        if radius is None:
+            cost = np.block([[_REGULAR * self.space.weight, np.zeros((n, b))], [np.zeros((b, n)), np.eye(b)]])
+        else:
+            cost = np.zeros((n + b, n + b))
+            cost[:n, :n] = self.space.weight
+            rows = np.vstack([rows, np.zeros((1, n + b)), np.hstack([np.zeros((b, n)), -np.eye(b) / radius])])
+            right = np.concatenate([right, [1.0], np.zeros(b)])
+            cones.append(clarabel.SecondOrderConeT(b + 1))
+        settings = clarabel.DefaultSettings()
+        settings.verbose = False
+        settings.max_threads = 1
+        answer = clarabel.DefaultSolver(sparse.csc_matrix(np.triu(cost)), np.zeros(n + b), sparse.csc_matrix(rows),
+                                        right, cones, settings).solve()
+        status = clarabel.SolverStatus
+        gap = abs(answer.obj_val - answer.obj_val_dual) / max(1.0, abs(answer.obj_val))
+        # stopped for lack of progress: good enough if both values agree; `fit` checks the constraints
+        near = answer.status in (status.AlmostSolved, status.InsufficientProgress) and gap < _GAP
+        if answer.status != status.Solved and not near:
+            raise NotConverged(f"semidefinite programme of {len(self.space.bodies)} bodies ended as '{answer.status}'; "
+                               "is the prior far from the data (units, swapped legs)?", status=str(answer.status))
+        return np.array(answer.x)[:n]

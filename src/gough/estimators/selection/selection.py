@@ -1,0 +1,360 @@
+"""Choosing the model: which parameters the data carry, which friction structure, which legs are alike."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from scipy import stats
+
+from gough.core.arrays import FloatArray, frozen
+from gough.core.blas import one_blas_thread
+from gough.core.errors import InvalidInput, NotIdentifiable, nearest
+from gough.core.regression import Regression
+from gough.estimators.estimate import GAIN, Estimate, text_table
+from gough.estimators.gains.current_model import effort_statistics
+from gough.estimators.gains.gain_problem import GainProblem
+from gough.estimators.linear.least_squares import WeightedLeastSquares
+from gough.estimators.linear.solve import Problem, tie_parameters
+
+
+class Estimator(Protocol):
+    """Settings that turn a problem of the kind they are for into an estimate."""
+
+    def fit(self, problem: Any, /) -> Estimate:
+        """Return the estimate."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class EliminationStep:
+    """One model on the way down: what was removed to get here, its estimate, and how it predicts.
+
+    Args:
+        removed: Parameter removed before this step; None for the full model.
+        estimate: Of the parameters left.
+        ratio: Largest over smallest relative standard deviation.
+        held_out: Relative error of each row on data not used, (r,), or None.
+    """
+
+    removed: str | None
+    estimate: Estimate
+    ratio: float
+    held_out: FloatArray | None
+
+    @property
+    def held_out_error(self) -> float | None:
+        """Root mean square over the rows of the relative held-out error."""
+        return None if self.held_out is None else float(np.sqrt(np.mean(self.held_out**2)))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Elimination:
+    """The way from all base parameters to the essential ones.
+
+    Args:
+        steps: First the full model, last the one where the elimination ended.
+        ratio: What the ratio of relative standard deviations was to fall below.
+        reached: Whether it did.
+    """
+
+    steps: tuple[EliminationStep, ...]
+    ratio: float
+    reached: bool
+
+    @property
+    def estimate(self) -> Estimate:
+        """The last model: the essential parameters as BG13 define them."""
+        return self.steps[-1].estimate
+
+    @property
+    def removed(self) -> tuple[str, ...]:
+        """What was eliminated, in that order."""
+        return tuple(step.removed for step in self.steps if step.removed is not None)
+
+    @property
+    def stop(self) -> int:
+        """Step to stop at: the smallest model whose held-out error is within 1 % of the best; the last without it."""
+        errors = [step.held_out_error for step in self.steps]
+        known = [error for error in errors if error is not None]
+        if len(known) < len(errors):
+            return len(self.steps) - 1
+        return max(i for i, error in enumerate(known) if error <= 1.01 * min(known))
+
+    def summary(self) -> str:
+        """Return the history as plain text."""
+        lines = [[step.removed or "(all)", str(len(step.estimate)), f"{step.ratio:.3g}",
+                  f"{step.estimate.condition_number:.3g}",
+                  "-" if step.held_out_error is None else f"{100 * step.held_out_error:.4g} %"] for step in self.steps]
+        end = (f"ended below the ratio {self.ratio:g}" if self.reached
+               else f"ended above the ratio {self.ratio:g}: nothing left to remove")
+        advice = "" if self.steps[0].held_out is None else (
+            f"; held-out error advises step {self.stop} ({len(self.steps[self.stop].estimate)} parameters)")
+        header = ["removed", "parameters", "ratio", "condition", "held-out error"]
+        return text_table(header, lines) + f"\n\n{end}{advice}"
+
+
+@one_blas_thread
+def essential_parameters(
+    problem: Problem | GainProblem, estimator: Estimator, ratio: float = 10.0, *,
+    held_out: Problem | GainProblem | None = None, keep: Sequence[str] = ()
+) -> Elimination:
+    """Remove the parameter of largest relative standard deviation and estimate again, until max / min < ratio (BG13).
+
+    Drive gains are never removed. Estimators on condensed problems make this a matter of milliseconds a step.
+
+    Args:
+        problem: All base parameters.
+        estimator: Run anew at every step.
+        ratio: BG13 advise 10 to 30.
+        held_out: Data not used, whose prediction error is recorded at every step.
+        keep: Parameters never to remove.
+    """
+    if not ratio > 1:
+        raise InvalidInput(f"ratio is {ratio}, expected more than 1; BG13 advise 10 to 30", ratio=ratio)
+    unknown = [name for name in keep if name not in problem.parameters]
+    if unknown:
+        raise InvalidInput(f"cannot keep '{unknown[0]}'{nearest(unknown[0], problem.parameters)}", name=unknown[0])
+    steps: list[EliminationStep] = []
+    removed: str | None = None
+    names = list(problem.parameters)
+    while True:
+        estimate = estimator.fit(problem.select(names))
+        spread = estimate.relative_std
+        step = EliminationStep(removed=removed, estimate=estimate, ratio=float(spread.max() / spread.min()),
+                               held_out=None if held_out is None else held_out_error(estimate, held_out))
+        steps.append(step)
+        if step.ratio < ratio:
+            return Elimination(steps=tuple(steps), ratio=ratio, reached=True)
+        free = [(relative, name) for name, relative in zip(estimate.parameters, spread)
+                if name not in keep and not name.endswith(GAIN)]
+        if not free or len(names) == 1:
+            return Elimination(steps=tuple(steps), ratio=ratio, reached=False)
+        removed = max(free)[1]
+        names.remove(removed)
+
+
+def held_out_error(estimate: Estimate, held_out: Problem | GainProblem) -> FloatArray:
+    """Return rms of the prediction error over rms of the effort, per row, on data not used, (r,).
+
+    For a `GainProblem` the estimate's own gains turn currents into efforts.
+    """
+    if isinstance(held_out, GainProblem):
+        table = dict(zip(estimate.parameters, estimate.values))
+        gains = held_out.select([name for name in table if name not in held_out.all_gains])
+        missing = [name for name in gains.gains if name not in table]
+        if missing:
+            raise InvalidInput(f"the estimate has no {missing[0]}; fix it in the held-out problem: held_out.fix(...)")
+        return effort_statistics(gains, np.array([table[name] for name in gains.parameters]))[1]
+    part = held_out.select(estimate.parameters)
+    if isinstance(part, Regression):
+        left, effort = part.regressor @ estimate.values - part.effort, part.effort
+    else:
+        left, effort = (part.factors @ np.append(estimate.values, -1.0)).T, part.factors[:, :, -1].T
+    rms, size = np.linalg.norm(left, axis=0), np.linalg.norm(effort, axis=0)
+    return np.asarray(np.divide(rms, size, out=np.full_like(rms, np.inf), where=size > 0))
+
+
+Structure = Sequence[str | Sequence[str]]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class StructureResult:
+    """One structure of the comparison: its estimate, or why there is none; held-out error per row, (r,), or None."""
+
+    name: str
+    parameters: tuple[str, ...]
+    estimate: Estimate | None
+    held_out: FloatArray | None
+    reason: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class StructureComparison:
+    """Structures side by side; AH09 prefers a small condition number of the correlation matrix."""
+
+    results: tuple[StructureResult, ...]
+
+    def __getitem__(self, name: str) -> StructureResult:
+        for result in self.results:
+            if result.name == name:
+                return result
+        raise InvalidInput(f"no structure '{name}'; there are {', '.join(r.name for r in self.results)}", name=name)
+
+    def summary(self) -> str:
+        """Return one line per structure as plain text."""
+        lines = []
+        for result in self.results:
+            estimate = result.estimate
+            if estimate is None:
+                lines.append([result.name, str(len(result.parameters)), "-", "-", "-", result.reason])
+                continue
+            rms = np.sqrt(np.mean(estimate.residual_relative**2))
+            error = "-" if result.held_out is None else f"{100 * np.sqrt(np.mean(result.held_out**2)):.4g} %"
+            lines.append([result.name, str(len(estimate)), f"{estimate.correlation_condition:.4g}",
+                          f"{100 * rms:.4g} %", error, ""])
+        return text_table(["structure", "parameters", "cond(correlation)", "residual", "held-out error", ""], lines)
+
+
+def compare_structures(
+    problem: Problem, structures: Mapping[str, Structure], estimator: Estimator, *, held_out: Problem | None = None
+) -> StructureComparison:
+    """Estimate each structure and compare by the condition of the correlation matrix (AH09 (11)) and held-out error.
+
+    A structure is a list of parameter names; a tuple of names inside it is tied to one parameter
+    (`("leg1.fv", "leg2.fv")` becomes `leg*.fv`). A structure the data cannot determine is listed with the reason.
+    """
+    results = []
+    for name, structure in structures.items():
+        groups: dict[str, tuple[str, ...]] = {}
+        for item in structure:
+            if not isinstance(item, str):
+                label = tied_name(item)
+                groups[" = ".join(item) if label in groups else label] = tuple(item)
+        flat = [n for item in structure for n in ((item,) if isinstance(item, str) else item)]
+        part = tie_parameters(problem.select(flat), groups)
+        try:
+            estimate = estimator.fit(part)
+        except NotIdentifiable as reason:
+            results.append(StructureResult(name=name, parameters=part.parameters, estimate=None, held_out=None,
+                                           reason=str(reason)))
+            continue
+        error = None if held_out is None else held_out_error(estimate, tie_parameters(held_out.select(flat), groups))
+        results.append(StructureResult(name=name, parameters=part.parameters, estimate=estimate, held_out=error))
+    return StructureComparison(results=tuple(results))
+
+
+def tied_name(members: Sequence[str]) -> str:
+    """Return what names have in common: 'leg1.rod.fv', 'leg2.rod.fv' -> 'leg*.rod.fv'."""
+    first, rest = members[0], members[1:]
+    head = next((i for i in range(len(first)) if any(name[: i + 1] != first[: i + 1] for name in rest)), len(first))
+    longest = min(len(name) for name in members) - head
+    tail = next((i for i in range(longest) if any(name[-i - 1 :] != first[-i - 1 :] for name in rest)), longest)
+    end = first[len(first) - tail :] if tail else ""
+    return first if not rest else first[:head] + "*" + end[max(end.find("."), 0) :]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class WeakDirections:
+    """Combinations of parameters the data hardly see.
+
+    Args:
+        parameters: Names, (p,).
+        singular_values: Of the regressor with rows of unit effort and columns of unit length, ascending, (p,).
+        directions: Combination of each, in parameters scaled by the length of their column, (p, p), unit rows.
+        scale: Length of the columns, (p,).
+    """
+
+    parameters: tuple[str, ...]
+    singular_values: FloatArray
+    directions: FloatArray
+    scale: FloatArray
+
+    def describe(self, index: int, share: float = 0.2) -> str:
+        """Return the parameters that carry at least `share` of the direction, with their weights."""
+        row = self.directions[index]
+        main = [i for i in np.argsort(-np.abs(row)) if abs(row[i]) >= share]
+        sign = np.sign(row[main[0]]) if main else 1.0
+        return " ".join(f"{'+' if sign * row[i] > 0 else '-'} {abs(row[i]):.2f} {self.parameters[i]}" for i in main)
+
+    def summary(self, count: int = 5) -> str:
+        """Return the weakest directions as plain text, weakest first."""
+        top = self.singular_values[-1]
+        lines = [[f"{value:.3g}", f"{value / top:.3g}", self.describe(i)]
+                 for i, value in enumerate(self.singular_values[:count])]
+        return text_table(["singular value", "relative", "direction (parameters in units of their column)"], lines)
+
+
+def weak_directions(problem: Problem | GainProblem) -> WeakDirections:
+    """Return the directions in parameter space ordered by how little they act on the efforts; works at rank loss too.
+
+    Rows are divided by their rms effort and columns by their length, so the answer does not depend on units.
+    """
+    source = problem.reduced if isinstance(problem, GainProblem) else problem
+    condensed = source.condense() if isinstance(source, Regression) else source
+    effort = np.linalg.norm(condensed.factors[:, :, -1], axis=1)
+    stacked = np.concatenate(condensed.factors[:, :, :-1] / np.where(effort > 0, effort, 1.0)[:, None, None])
+    scale = np.linalg.norm(stacked, axis=0)
+    s, vt = np.linalg.svd(stacked / np.where(scale > 0, scale, 1.0))[1:]
+    return WeakDirections(parameters=condensed.parameters, singular_values=frozen(s[::-1]), directions=frozen(vt[::-1]),
+                          scale=frozen(scale))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class TieTest:
+    """F-test of parameters thought equal.
+
+    Args:
+        groups: Members of each group.
+        statistic: F of each group and, last, of all together, (g + 1,).
+        p_value: Probability of a larger F if the members are equal, (g + 1,).
+        constraints: Numerator degrees of freedom, (g + 1,).
+        degrees_of_freedom: Of the denominator, (g + 1,).
+        estimate: The free estimate.
+    """
+
+    groups: tuple[tuple[str, ...], ...]
+    statistic: FloatArray
+    p_value: FloatArray
+    constraints: FloatArray
+    degrees_of_freedom: FloatArray
+    estimate: Estimate
+
+    def summary(self, level: float = 0.05) -> str:
+        """Return one line per group as plain text."""
+        names = [tied_name(group) for group in self.groups] + ["all together"]
+        lines = [[name, f"{f:.4g}", f"{k:.0f}, {d:.4g}", f"{p:.3g}", "differ" if p < level else "may be equal"]
+                 for name, f, k, d, p in zip(names, self.statistic, self.constraints, self.degrees_of_freedom,
+                                             self.p_value)]
+        return text_table(["group", "F", "degrees of freedom", "p", f"at level {level:g}"], lines)
+
+
+def tie_test(problem: Problem, groups: Sequence[Sequence[str]], estimator: Estimator | None = None) -> TieTest:
+    """Test whether parameters of each group (e.g. one friction over all legs) are equal.
+
+    With C the differences to the first member, T = (C chi)^T (C P C^T)^-1 (C chi), k constraints and d degrees of
+    freedom behind P: F = T / k under white noise (the usual F-test of tied against free), and Hotelling's
+    F = T (d - k + 1) / (k d) where P is a scatter matrix.
+
+    Args:
+        problem: With all members as parameters of their own.
+        groups: Members, at least two each.
+        estimator: Of the free model; default `WeightedLeastSquares()`.
+
+    Raises:
+        InvalidInput: A group of one, or too few degrees of freedom for the constraints.
+    """
+    estimate = (WeightedLeastSquares() if estimator is None else estimator).fit(problem)
+    sets = tuple(tuple(group) for group in groups)
+    if not sets or any(len(group) < 2 for group in sets):
+        raise InvalidInput("a tie test needs groups of at least two parameters")
+    blocks = []
+    for group in sets:
+        rows = np.zeros((len(group) - 1, len(estimate)))
+        part = [estimate.parameters.index(name) if name in estimate.parameters else -1 for name in group]
+        if -1 in part:
+            raise InvalidInput(f"no parameter '{group[part.index(-1)]}' in the problem")
+        rows[:, part[0]] = -1.0
+        rows[np.arange(len(part) - 1), part[1:]] = 1.0
+        blocks.append(rows)
+    found = [_f_test(estimate, rows) for rows in (*blocks, np.concatenate(blocks))]
+    statistic, p_value, constraints, freedom = (frozen(column) for column in zip(*found))
+    return TieTest(groups=sets, statistic=statistic, p_value=p_value, constraints=constraints,
+                   degrees_of_freedom=freedom, estimate=estimate)
+
+
+def _f_test(estimate: Estimate, rows: FloatArray) -> tuple[float, float, float, float]:
+    k, involved = len(rows), np.any(rows != 0, axis=0)
+    d = float(estimate.degrees_of_freedom[involved].min())
+    difference = rows @ estimate.values
+    scale = np.sqrt(np.diag(rows @ estimate.covariance @ rows.T))
+    unit = rows / scale[:, None]
+    total = float(difference / scale @ np.linalg.solve(unit @ estimate.covariance @ unit.T, difference / scale))
+    if estimate.uncertainty == "white" or d < 3 * len(estimate):  # then correlations are those of white noise
+        f = total / k
+    else:
+        f, d = total * (d - k + 1) / (k * d), d - k + 1
+    if not d >= 1:
+        raise InvalidInput(f"{k} constraints but {d:.3g} degrees of freedom; test fewer at once or use more periods")
+    return f, float(stats.f.sf(f, k, d)), float(k), d

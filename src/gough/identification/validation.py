@@ -1,0 +1,144 @@
+"""Does the model predict recordings it has not seen?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import stats
+
+from gough.core.arrays import FloatArray, frozen
+from gough.core.errors import InvalidInput
+from gough.core.regression import Regression
+from gough.estimators.estimate import Estimate, text_table
+
+GOOD, FAIR = 0.10, 0.25  # relative prediction error of the worst row that counts as good and as fair
+WEAK_CONDITION = 1e4  # condition number beyond which digits are in doubt
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Validation:
+    """Prediction of recordings not used for identification.
+
+    Args:
+        rows: Names of the equation rows, (r,).
+        row_units: Their units.
+        rms: rms prediction error, (r,). [row unit]
+        relative: rms prediction error over rms effort, (r,). [1]
+        whiteness: p-value of the Ljung-Box test that the residual is white, (r,); small means structure is left.
+        numerics: The estimate is numerically sound.
+        predicts: It predicts the held-out data: 'good', 'fair', 'poor', or 'not tested' without any.
+        doubts: What deserves doubt, in words.
+        source: Which recordings.
+    """
+
+    rows: tuple[str, ...]
+    row_units: tuple[str, ...]
+    rms: FloatArray
+    relative: FloatArray
+    whiteness: FloatArray
+    numerics: bool
+    predicts: str
+    doubts: tuple[str, ...]
+    source: str
+
+    def __post_init__(self) -> None:
+        for name in ("rms", "relative", "whiteness"):
+            object.__setattr__(self, name, frozen(getattr(self, name)))
+
+    @property
+    def verdict(self) -> str:
+        """Return the verdict in one sentence: numerics and prediction apart."""
+        numerics = "numerics fine" if self.numerics else "numerics doubtful"
+        if self.predicts == "not tested":
+            return f"{numerics}; not tested on held-out data"
+        worst = int(np.argmax(self.relative))
+        return (f"{numerics}; {self.predicts} prediction of held-out data: error {100 * self.relative.max():.1f} % "
+                f"of the effort on the worst row ({self.rows[worst]}), "
+                f"{100 * float(np.sqrt(np.mean(self.relative**2))):.1f} % overall")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the documented JSON form."""
+        return {
+            "rows": {row: {"rms": float(a), "relative": float(b), "whiteness": None if np.isnan(c) else float(c),
+                           "unit": unit}
+                     for row, a, b, c, unit in zip(self.rows, self.rms, self.relative, self.whiteness, self.row_units)},
+            "numerics": self.numerics, "predicts": self.predicts, "doubts": list(self.doubts),
+            "verdict": self.verdict, "source": self.source}
+
+    def summary(self) -> str:
+        """Return the validation as plain text."""
+        lines = [[row, f"{rms:.4g}", f"{100 * rel:.2f} %", f"{p:.2g}", unit]
+                 for row, rms, rel, p, unit in
+                 zip(self.rows, self.rms, self.relative, self.whiteness, self.row_units)]
+        table = text_table(["row", "rms error", "of effort", "white?", "unit"], lines)
+        return "\n".join([self.verdict, "", table, *([""] if self.doubts else []), *self.doubts])
+
+
+def whiteness(residual: FloatArray, lags: int | None = None) -> FloatArray:
+    """Return the p-value of the Ljung-Box test of each column, (t, r) -> (r,).
+
+    Q = n (n + 2) sum_k rho_k^2 / (n - k), chi-squared with `lags` degrees of freedom for white noise.
+    """
+    n = len(residual)
+    count = min(20, n // 5) if lags is None else lags
+    if count < 1:
+        return np.full(residual.shape[1], np.nan)
+    centred = residual - residual.mean(axis=0)
+    power = np.maximum((centred**2).sum(axis=0), 1e-300)
+    q = np.zeros(residual.shape[1])
+    for k in range(1, count + 1):
+        rho = (centred[k:] * centred[:-k]).sum(axis=0) / power
+        q += rho**2 / (n - k)
+    return np.asarray(stats.chi2.sf(n * (n + 2) * q, count))
+
+
+def _noise_variance(part: Regression) -> FloatArray:
+    """Return the known noise variance of each row, zero if unknown, (r,). [row unit squared]"""
+    if part.covariance is None:
+        return np.zeros(len(part.rows))
+    diagonal = np.diagonal(part.covariance, axis1=-2, axis2=-1)
+    return np.asarray(diagonal if diagonal.ndim == 1 else diagonal.mean(axis=0))
+
+
+def validate(estimate: Estimate, held_out: Sequence[Regression] = (), *, source: str = "") -> Validation:
+    """Judge an estimate: numerics from itself, prediction from recordings it has not seen.
+
+    Args:
+        estimate: What to judge.
+        held_out: Regressions of other recordings, with the estimate's parameters among theirs.
+        source: Their names, for the report.
+    """
+    numerics = bool(estimate.condition_number < WEAK_CONDITION and np.isfinite(estimate.values).all())
+    doubts = list(estimate.doubts)
+    if not held_out:
+        return Validation(
+            rows=estimate.rows, row_units=estimate.row_units, rms=estimate.residual_rms,
+            relative=estimate.residual_relative, whiteness=np.full(len(estimate.rows), np.nan), numerics=numerics,
+            predicts="not tested", doubts=tuple(doubts), source="identification data")
+    rows = held_out[0].rows
+    if any(part.rows != rows for part in held_out):
+        raise InvalidInput("the held-out recordings are of different robots: their rows differ")
+    if not all(len(part) for part in held_out):
+        raise InvalidInput("a held-out recording has no samples left to judge by; is the window about reversals too "
+                           "wide?")
+    residuals = [part.effort - estimate.predict(part) for part in held_out]
+    efforts = np.concatenate([part.effort for part in held_out])
+    together = np.concatenate(residuals)
+    rms = np.sqrt((together**2).mean(axis=0))
+    size = np.sqrt((efforts**2).mean(axis=0))
+    relative = rms / np.maximum(size, 1e-300)
+    white = np.min([whiteness(r) for r in residuals], axis=0)
+    worst = float(relative.max())
+    predicts = "good" if worst < GOOD else "fair" if worst < FAIR else "poor"
+    own = dict(zip(estimate.rows, estimate.residual_rms))
+    noise = np.mean([_noise_variance(part) for part in held_out], axis=0)
+    for row, value, known in zip(rows, rms, noise):
+        # Held-out data averaged over fewer periods are noisier: what their noise explains is not held against them.
+        if row in own and value**2 - known > (1.5 * own[row]) ** 2:
+            doubts.append(f"{row}: the held-out error is {value / own[row]:.1f} times that on the identification data; "
+                          "the model may be overfitted or the machine has changed")
+    return Validation(rows=rows, row_units=held_out[0].row_units, rms=rms, relative=relative, whiteness=white,
+                      numerics=numerics, predicts=predicts, doubts=tuple(doubts), source=source)

@@ -1,0 +1,229 @@
+"""Batch kernels: a CasADi SX function as machine code over many samples."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
+from ctypes import addressof, c_char
+from functools import cache
+from typing import Any, NamedTuple
+
+import casadi
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from gough.core.arrays import FloatArray
+from gough.core.errors import InvalidInput
+from gough.kernels import cache as object_cache
+from gough.kernels.codegen import generate
+from gough.kernels.compiler import compiler
+from gough.kernels.tape import read_tape
+
+_THREADING_WORTH = 2_000_000  # operations x samples (about 0.1 ms) below which a second thread does not pay
+_SHARES = 4  # chunks per thread, so that a disturbed core does not hold up the others
+
+
+class _Call(NamedTuple):
+    """One call: the address of the table of pointers, and all that must outlive the threads that use it."""
+
+    table: int
+    held: tuple[object, ...]
+
+
+class Kernel:
+    """Machine code of a CasADi SX function, evaluated over many samples at once.
+
+    Arrays are row-major and have the samples first, whatever CasADi does inside: an input or output of
+    `rows` x `cols` is (t, rows, cols), a column is (t, rows). Sparse ones are dense here, with zeros.
+    The result of a sample does not depend on its place in the batch, on the other samples or on the threads.
+    Departure from CasADi: `fmin` and `fmax` hand a NaN on instead of dropping it.
+
+    Args:
+        function: Built from SX symbols, without free variables.
+
+    Attributes:
+        name: Name of the function.
+        input_shapes: Rows and columns of each input.
+        output_shapes: Rows and columns of each output.
+        operations: Scalar operations per sample, after merging equal ones.
+        compiled: Whether LLVM had to compile; False if the object code came from the disk cache.
+
+    Raises:
+        InvalidInput: Not an SX function, or free variables.
+        UnsupportedOperation: An operation that has no machine code.
+    """
+
+    def __init__(self, function: casadi.Function) -> None:
+        tape = read_tape(function)
+        self.name: str = function.name()
+        self.input_shapes = tape.input_shapes
+        self.output_shapes = tape.output_shapes
+        self.operations = len(tape.nodes)
+        self._function = function
+        self._width = compiler().width
+        key = hashlib.sha256(f"{tape.digest} {self._width} {compiler().key}".encode()).hexdigest()
+        code = object_cache.read(key)
+        self.compiled = code is None
+        if code is None:
+            program = generate(tape, self._width)
+            code = program.rows.to_bytes(8, "little") + compiler().compile(program.text)
+            object_cache.write(key, code)
+        self._rows = int.from_bytes(code[:8], "little")
+        self._library, self._run = compiler().load(code[8:])
+        self._scratch: list[tuple[int, FloatArray]] = []  # blocks not in use; pop and append are atomic
+        self._inner = tuple(_inner_shape(shape) for shape in self.input_shapes)
+        self._outer = tuple(_inner_shape(shape) for shape in self.output_shapes)
+        self._sizes = tuple(rows * columns for rows, columns in self.input_shapes)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Kernel, (self._function,)
+
+    def __repr__(self) -> str:
+        return f"Kernel('{self.name}', inputs {self.input_shapes}, outputs {self.output_shapes})"
+
+    def __call__(self, *inputs: ArrayLike, out: Sequence[NDArray[np.float64]] | None = None,
+                 samples: int | None = None, threads: int | None = None) -> tuple[FloatArray, ...]:
+        """Evaluate all samples.
+
+        Args:
+            *inputs: Each (t, rows, cols), or (t, rows) for a column; without the sample axis, one value
+                shared by all samples.
+            out: Arrays to write into instead of new ones, C-contiguous, shaped like the result; they must not
+                overlap the inputs.
+            samples: t, where it cannot be seen because all inputs are shared; 1 if not given.
+            threads: At most this many threads; all cores if not given.
+
+        Returns:
+            One array per output, (t, rows, cols), or (t, rows) for a column.
+
+        Raises:
+            InvalidInput: Number or shape of the arrays.
+        """
+        arrays, strides, t = self._checked_inputs(inputs, samples)
+        if out is None:
+            results = tuple([np.empty((t, *shape)) for shape in self._outer])
+        else:
+            results = self._checked_out(out, arrays, t)
+        if t == 0:
+            return results
+        addresses = [*map(_address, arrays), *strides, *map(_address, results)]
+        table = np.array(addresses, dtype=np.int64)
+        call = _Call(_address(table), (table, arrays, results))
+        limit = _cores() if threads is None else max(1, threads)
+        if limit == 1 or t <= 2 * self._width or t * self.operations < _THREADING_WORTH:
+            self._span(call, 0, t)
+        else:
+            share = -(-t // (limit * _SHARES * self._width)) * self._width
+            _in_threads(limit, lambda start: self._span(call, start, min(start + share, t)), range(0, t, share))
+        return results
+
+    def _span(self, call: _Call, start: int, stop: int) -> None:
+        """Run samples start to stop with a scratch block of our own."""
+        try:
+            block, memory = self._scratch.pop()
+        except IndexError:
+            memory = np.zeros(self._rows * self._width + 8)  # structural zeros are read from here
+            block = -(-_address(memory) // 64) * 64
+        n = 8 * len(self._sizes)
+        self._run(call.table, call.table + n, call.table + 2 * n, start, stop, block)
+        self._scratch.append((block, memory))
+
+    def _checked_inputs(self, inputs: tuple[ArrayLike, ...],
+                        samples: int | None) -> tuple[list[NDArray[np.float64]], list[int], int]:
+        """Return the inputs as arrays, the doubles from sample to sample of each (0: shared), and t."""
+        if len(inputs) != len(self._inner):
+            raise InvalidInput(f"kernel '{self.name}' got {len(inputs)} inputs, expected {len(self._inner)} "
+                               f"of shapes {self.input_shapes}", given=len(inputs), expected=len(self._inner))
+        if samples is not None and samples < 0:
+            raise InvalidInput(f"kernel '{self.name}' got samples = {samples}, expected 0 or more", samples=samples)
+        t = samples
+        arrays: list[NDArray[np.float64]] = []
+        strides: list[int] = []
+        for i, given in enumerate(inputs):
+            x = np.asarray(given, dtype=np.float64)
+            inner = self._inner[i]
+            if x.shape == inner:
+                arrays.append(np.ascontiguousarray(x))
+                strides.append(0)
+                continue
+            if x.shape[1:] != inner or x.ndim == 0 or (t is not None and t != len(x)):
+                raise self._wrong_shape(i, x, t)
+            t = len(x)
+            if x.flags.c_contiguous:
+                strides.append(self._sizes[i])
+            else:  # a view needs no copy as long as the doubles of each sample are adjacent
+                adjacent = x.flags.aligned and x.strides[-1] == 8 and (x.ndim == 2 or x.strides[1] == 8 * inner[1])
+                x = x if adjacent else np.ascontiguousarray(x)
+                strides.append(x.strides[0] // 8)
+            arrays.append(x)
+        return arrays, strides, 1 if t is None else t
+
+    def _wrong_shape(self, i: int, x: NDArray[Any], t: int | None) -> InvalidInput:
+        inner = self._inner[i]
+        batch = ", ".join(["t" if t is None else str(t), *map(str, inner)])
+        return InvalidInput(
+            f"input {i} ('{self._function.name_in(i)}') of kernel '{self.name}' has shape {x.shape}, "
+            f"expected ({batch}), or {inner} if all samples share it",
+            input=i, shape=x.shape, expected=inner, samples=t)
+
+    def _checked_out(self, out: Sequence[NDArray[np.float64]], arrays: list[NDArray[np.float64]],
+                     t: int) -> tuple[FloatArray, ...]:
+        if len(out) != len(self._outer):
+            raise InvalidInput(f"kernel '{self.name}' got {len(out)} arrays in out, expected {len(self._outer)}",
+                               given=len(out), expected=len(self._outer))
+        for i, (array, shape) in enumerate(zip(out, self._outer)):
+            wanted = (t, *shape)
+            if array.shape != wanted or array.dtype != np.float64:
+                raise InvalidInput(f"out[{i}] of kernel '{self.name}' is {array.dtype} {array.shape}, "
+                                   f"expected float64 {wanted}", output=i, shape=array.shape, expected=wanted)
+            if not array.flags.carray:  # aligned, C-contiguous, writeable
+                raise InvalidInput(f"out[{i}] of kernel '{self.name}' must be C-contiguous and writeable; "
+                                   "pass a fresh array such as numpy.empty", output=i)
+            if any(np.may_share_memory(array, x) for x in arrays):
+                raise InvalidInput(f"out[{i}] of kernel '{self.name}' overlaps an input; pass another array",
+                                   output=i)
+        return tuple(out)
+
+
+def _inner_shape(shape: tuple[int, int]) -> tuple[int, ...]:
+    """Shape of one sample: a column is one-dimensional."""
+    return shape[:1] if shape[1] == 1 else shape
+
+
+def _address(array: NDArray[Any]) -> int:
+    """Address of the first double. The buffer protocol is four times as fast, but only for arrays like our own."""
+    flags = array.flags
+    if flags.owndata and flags.carray and array.size:
+        return addressof(c_char.from_buffer(array.data))
+    return int(array.__array_interface__["data"][0])
+
+
+@cache
+def _cores() -> int:
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+@cache
+def _pool() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(max_workers=_cores(), thread_name_prefix="gough-kernel")
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_pool.cache_clear)  # threads do not survive a fork
+
+
+def _in_threads(limit: int, run: Callable[[int], None], starts: range) -> None:
+    """Run all chunks on at most `limit` threads, this one among them."""
+    pending = iter(starts)
+
+    def work() -> None:
+        for start in pending:  # a chunk taken by one thread is not seen by the others
+            run(start)
+
+    helpers = [_pool().submit(work) for _ in range(min(limit, len(starts)) - 1)]
+    work()
+    wait([helper for helper in helpers if not helper.cancel()])

@@ -1,0 +1,140 @@
+"""A CasADi function as a flat list of scalar operations, ready for code generation."""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+from dataclasses import dataclass
+
+import casadi
+import numpy as np
+
+from gough.core.errors import GoughError, InvalidInput
+
+Shape = tuple[int, int]
+Node = tuple[int, int, int]
+
+NAMES: dict[int, str] = {
+    getattr(casadi, name): name[3:].lower() for name in dir(casadi) if name.startswith("OP_")
+}
+_INPUT, _OUTPUT, _CONST = casadi.OP_INPUT, casadi.OP_OUTPUT, casadi.OP_CONST
+_COPIES = frozenset((casadi.OP_ASSIGN, casadi.OP_LIFT))
+_COMMUTATIVE = frozenset((casadi.OP_ADD, casadi.OP_MUL, casadi.OP_EQ, casadi.OP_NE, casadi.OP_AND, casadi.OP_OR,
+                          casadi.OP_FMIN, casadi.OP_FMAX, casadi.OP_HYPOT))
+UNARY = frozenset(
+    getattr(casadi, f"OP_{name}")
+    for name in ("NEG", "EXP", "LOG", "SQRT", "SQ", "TWICE", "SIN", "COS", "TAN", "ASIN", "ACOS", "ATAN", "NOT",
+                 "FLOOR", "CEIL", "FABS", "SIGN", "ERF", "INV", "SINH", "COSH", "TANH", "ASINH", "ACOSH", "ATANH",
+                 "LOG1P", "EXPM1"))
+BINARY = frozenset(
+    getattr(casadi, f"OP_{name}")
+    for name in ("ADD", "SUB", "MUL", "DIV", "POW", "CONSTPOW", "LT", "LE", "EQ", "NE", "AND", "OR", "FMOD",
+                 "COPYSIGN", "IF_ELSE_ZERO", "FMIN", "FMAX", "ATAN2", "HYPOT", "REMAINDER"))
+
+
+class UnsupportedOperation(GoughError):
+    """A graph holds an operation that has no machine code here: carries operation, function."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Tape:
+    """Scalar operations in the order of evaluation, equal ones merged.
+
+    Args:
+        input_shapes: Rows and columns of each input.
+        output_shapes: Rows and columns of each output.
+        nodes: (operation, first, second). Operands are indices of earlier nodes, or -1. An input element
+            holds (number of the input, row-major position), a constant (bits of its value, -1).
+        results: (node, number of the output, row-major position) of each structurally non-zero element.
+    """
+
+    input_shapes: tuple[Shape, ...]
+    output_shapes: tuple[Shape, ...]
+    nodes: list[Node]
+    results: list[Node]
+
+    @property
+    def digest(self) -> str:
+        """Hash of everything the machine code depends on; names do not count."""
+        shapes = repr((self.input_shapes, self.output_shapes, len(self.nodes))).encode()
+        nodes = np.array(self.nodes, dtype=np.int64).tobytes()
+        results = np.array(self.results, dtype=np.int64).tobytes()
+        return hashlib.sha256(b"|".join((shapes, nodes, results))).hexdigest()
+
+
+def read_tape(function: casadi.Function) -> Tape:
+    """List the scalar operations of a CasADi SX function.
+
+    Raises:
+        InvalidInput: Not an SX function, or one with free variables.
+        UnsupportedOperation: An operation without machine code.
+    """
+    name = function.name()
+    if function.class_name() != "SXFunction":
+        raise InvalidInput(f"function '{name}' is a {function.class_name()}, expected an SX function; "
+                           "build it from SX symbols or call .expand()", function=name)
+    if function.has_free():
+        free = ", ".join(str(symbol) for symbol in function.get_free())
+        raise InvalidInput(f"function '{name}' has free variables: {free}; make them inputs",
+                           function=name, free=free)
+    inputs = [function.sparsity_in(i) for i in range(function.n_in())]
+    outputs = [function.sparsity_out(i) for i in range(function.n_out())]
+    nodes, results = _walk(function, [_positions(s) for s in inputs], [_positions(s) for s in outputs])
+    return Tape(
+        input_shapes=tuple((s.size1(), s.size2()) for s in inputs),
+        output_shapes=tuple((s.size1(), s.size2()) for s in outputs),
+        nodes=nodes,
+        results=results,
+    )
+
+
+def _positions(pattern: casadi.Sparsity) -> list[int]:
+    """Row-major position of each structural non-zero; CasADi stores them column by column."""
+    columns = pattern.size2()
+    return [row * columns + column for row, column in zip(*pattern.get_triplet())]
+
+
+def _walk(function: casadi.Function, sources: list[list[int]],
+          targets: list[list[int]]) -> tuple[list[Node], list[Node]]:
+    """Turn the work-vector instructions into numbered values, each distinct operation once."""
+    nodes: list[Node] = []
+    known: dict[Node, int] = {}
+    held = [-1] * function.sz_w()  # node in each work slot
+    results: list[Node] = []
+    read, written = function.instruction_input, function.instruction_output
+    for k, operation in enumerate(map(function.instruction_id, range(function.n_instructions()))):
+        if operation == _OUTPUT:
+            array, entry = written(k)
+            results.append((held[read(k)[0]], array, targets[array][entry]))
+            continue
+        slot = written(k)[0]
+        if operation == _INPUT:
+            array, entry = read(k)
+            node = (_INPUT, array, sources[array][entry])
+        elif operation == _CONST:
+            node = (_CONST, _bits(function.instruction_constant(k)), -1)
+        elif operation in UNARY:
+            node = (operation, held[read(k)[0]], -1)
+        elif operation in BINARY:
+            left, right = (held[i] for i in read(k))
+            if left > right and operation in _COMMUTATIVE:
+                left, right = right, left
+            node = (operation, left, right)
+        elif operation in _COPIES:
+            held[slot] = held[read(k)[0]]
+            continue
+        else:
+            word = NAMES.get(operation, str(operation))
+            raise UnsupportedOperation(
+                f"function '{function.name()}' uses the operation '{word}', which has no machine code; "
+                "rewrite the expression with elementary operations", operation=word, function=function.name())
+        index = known.setdefault(node, len(nodes))
+        if index == len(nodes):
+            nodes.append(node)
+        held[slot] = index
+    return nodes, results
+
+
+def _bits(value: float) -> int:
+    return int(struct.unpack("<q", struct.pack("<d", value))[0])
+

@@ -1,0 +1,323 @@
+"""Which column is which joint: small TOML files, or headers that say it themselves.
+
+A description file::
+
+    format = 1
+    joints = ["leg1.slider", "leg2.slider"]
+    payload = "none"            # optional name; "none" for none
+    rate = "100 Hz"             # optional: put everything on an even clock; else the clock of the positions is kept
+    period = "3.09 s"           # optional, or period_samples = 309
+    decimal = ","               # optional: decimal sign of text files
+
+    [time]                      # for all groups; a group may have its own
+    columns = ["time_sec", "time_nanosec"]   # added up
+    units = ["s", "ns"]
+    offset = "0 ms"             # optional, added to these stamps
+
+    [position]                  # also: velocity, reference, effort, current
+    file = "joint_position.txt" # only for runs of several files
+    columns = ["joint_position_0", "joint_position_1"]   # in the order of the joints
+    unit = "m"                  # or units = [...], one for each column
+    scale = 1.0                 # optional number or list: column * scale is in the unit
+    interpolation = "linear"    # optional: linear, cubic or previous, if the clock differs
+
+    [pose]                      # also: passive, mocap; these name their coordinates
+    names = ["platform.x"]
+    columns = ["x"]
+    unit = "m"
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from gough.core.errors import GoughError, InvalidInput, InvalidRecording, nearest
+from gough.core.units import conversion, dimension_of, quantity
+from gough.logs.recording import JOINT_KINDS, KINDS
+from gough.logs.resampling import METHODS
+
+FORMAT = 1
+_HEADER = re.compile(r"^(?P<name>.+)\.(?P<kind>" + "|".join(KINDS) + r")(?:\s*\[(?P<unit>.*)\])?$")
+_TIME = re.compile(r"^time(?:\s*\[(?P<unit>.*)\])?$")
+
+# What each kind may be measured in, and the SI unit of the dimension.
+_POSITIONS = {"length": "m", "angle": "rad"}
+_DIMENSIONS: dict[str, dict[str, str]] = {
+    "position": _POSITIONS, "reference": _POSITIONS, "pose": _POSITIONS, "passive": _POSITIONS, "mocap": _POSITIONS,
+    "velocity": {"velocity": "m/s", "angular velocity": "rad/s"},
+    "effort": {"force": "N", "torque": "N m"},
+    "current": {"current": "A", "voltage": "V", "none": "1"},
+}
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class TimeBase:
+    """Time stamps: the sum of some columns.
+
+    Args:
+        columns: Column names.
+        factors: Seconds in the unit of each column.
+        offset: Added to the stamps. [s]
+    """
+
+    columns: tuple[str, ...]
+    factors: tuple[float, ...]
+    offset: float = 0.0
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Group:
+    """Columns of one kind in one file.
+
+    Args:
+        kind: One of `recording.KINDS`.
+        names: Joint or coordinate of each column.
+        columns: Column names in the file.
+        factors: From the number in the file to SI.
+        units: SI unit of each column.
+        time: The stamps of this file.
+        file: Name inside the folder of the run, or None if the run is one file.
+        interpolation: How values are taken to another clock.
+    """
+
+    kind: str
+    names: tuple[str, ...]
+    columns: tuple[str, ...]
+    factors: tuple[float, ...]
+    units: tuple[str, ...]
+    time: TimeBase
+    file: str | None = None
+    interpolation: str = "linear"
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Description:
+    """How the files of a run become a recording; `period` in seconds, `rate` in Hz."""
+
+    joints: tuple[str, ...]
+    groups: tuple[Group, ...]
+    payload: str | None = None
+    rate: float | None = None
+    period: float | None = None
+    period_samples: int | None = None
+    decimal: str = "."
+    ignored: tuple[str, ...] = ()
+
+    def group(self, kind: str) -> Group | None:
+        """Return the columns of a kind, if described."""
+        return next((g for g in self.groups if g.kind == kind), None)
+
+
+def load_description(path: str | Path) -> Description:
+    """Read a description file.
+
+    Raises:
+        InvalidRecording: Unreadable file, unknown key, missing unit, lists of different length.
+    """
+    path = Path(path)
+    try:
+        data = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise InvalidRecording(f"cannot read the description '{path.name}': {error}", source=path.name) from error
+    try:
+        return _description(data)
+    except GoughError as error:
+        raise InvalidRecording(f"{path.name}: {error}", source=path.name, **error.numbers) from error
+
+
+def _description(data: Mapping[str, Any]) -> Description:
+    _known(data, {"format", "joints", "payload", "rate", "period", "period_samples", "decimal", "time", *KINDS}, "")
+    if data.get("format") != FORMAT:
+        raise InvalidRecording(f"format is {data.get('format')}, expected format = {FORMAT}")
+    joints = _texts(data, "joints", "")
+    if "period" in data and "period_samples" in data:
+        raise InvalidRecording("give period or period_samples, not both")
+    samples = data.get("period_samples")
+    if samples is not None and (not isinstance(samples, int) or isinstance(samples, bool) or samples < 2):
+        raise InvalidRecording(f"period_samples is {samples!r}, expected a whole number from 2")
+    decimal = data.get("decimal", ".")
+    if decimal not in (".", ","):
+        raise InvalidRecording(f"decimal is {decimal!r}, expected '.' or ','")
+    payload = data.get("payload")
+    if payload is not None and not isinstance(payload, str):
+        raise InvalidRecording(f"payload is {payload!r}, expected a name")
+    groups = tuple(_group(kind, data[kind], joints, data.get("time")) for kind in KINDS if kind in data)
+    description = Description(
+        joints=joints, groups=groups, payload=None if payload == "none" else payload,
+        rate=_quantity(data, "rate", "frequency"),
+        period=_quantity(data, "period", "time"), period_samples=samples, decimal=decimal)
+    _check(description)
+    return description
+
+
+def _group(kind: str, data: Any, joints: tuple[str, ...], time: Any) -> Group:
+    where = f"[{kind}] "
+    if not isinstance(data, dict):
+        raise InvalidRecording(f"{kind} is {data!r}, expected a table [{kind}]")
+    _known(data, {"file", "columns", "names", "unit", "units", "scale", "interpolation", "time"}, where)
+    columns = _texts(data, "columns", where)
+    if kind in JOINT_KINDS and "names" in data:
+        raise InvalidRecording(f"{where}names: the columns of a joint signal follow 'joints'; leave names out")
+    names = joints if kind in JOINT_KINDS else _texts(data, "names", where)
+    if len(names) != len(columns):
+        raise InvalidRecording(f"{where}{len(columns)} columns for {len(names)} names ({', '.join(names)})")
+    if ("unit" in data) == ("units" in data):
+        raise InvalidRecording(f"{where}a unit is missing or given twice: write unit = \"m\" or units = [...]; it is "
+                               "never guessed")
+    units = _texts(data, "units", where) if "units" in data else (str(data["unit"]),) * len(columns)
+    scale = data.get("scale", 1.0)
+    scales = list(scale) if isinstance(scale, list) else [scale] * len(columns)
+    for label, values in (("units", units), ("scale", scales)):
+        if len(values) != len(columns):
+            raise InvalidRecording(f"{where}{label} has {len(values)} entries for {len(columns)} columns")
+    if not all(isinstance(s, (int, float)) and not isinstance(s, bool) and s == s and s != 0 for s in scales):
+        raise InvalidRecording(f"{where}scale is {scale!r}, expected numbers other than zero")
+    method = data.get("interpolation", "linear")
+    if method not in METHODS:
+        raise InvalidRecording(f"{where}interpolation is {method!r}{nearest(str(method), METHODS)}")
+    stamps = data.get("time", time)
+    if stamps is None:
+        raise InvalidRecording(f"{where}there is no time base; add a table [time] with columns and units")
+    pairs = [_si(kind, unit, f"{where}column '{column}'") for unit, column in zip(units, columns)]
+    return Group(kind=kind, names=names, columns=columns, units=tuple(si for _, si in pairs),
+                 factors=tuple(float(f * s) for (f, _), s in zip(pairs, scales)), time=_time(stamps),
+                 file=_file(data.get("file"), where), interpolation=method)
+
+
+def _time(data: Any) -> TimeBase:
+    where = "[time] "
+    if not isinstance(data, dict):
+        raise InvalidRecording(f"time is {data!r}, expected a table with columns and units")
+    _known(data, {"columns", "units", "offset"}, where)
+    columns, units = _texts(data, "columns", where), _texts(data, "units", where)
+    if len(columns) != len(units):
+        raise InvalidRecording(f"{where}{len(columns)} columns but {len(units)} units")
+    return TimeBase(columns=columns, factors=tuple(conversion(u, "time") for u in units),
+                    offset=_quantity(data, "offset", "time") or 0.0)
+
+
+def _check(description: Description) -> None:
+    """Refuse what cannot become a recording."""
+    kinds = [g.kind for g in description.groups]
+    if "position" not in kinds:
+        raise InvalidRecording("there is no position; identification needs the actuated positions")
+    position = next(g for g in description.groups if g.kind == "position")
+    if len(set(position.names)) != len(position.names):
+        raise InvalidRecording(f"joint names repeat: {', '.join(position.names)}")
+    suffix = {"velocity": ("m/s", "rad/s"), "reference": ("m", "rad"), "effort": ("N", "N m")}
+    for group in description.groups:
+        for name, moves, unit in zip(group.names, position.units, group.units):
+            expected = suffix.get(group.kind, ())
+            if expected and unit != expected[0 if moves == "m" else 1]:
+                raise InvalidRecording(
+                    f"joint '{name}' moves in {moves} but its {group.kind} is in {unit}, expected "
+                    f"{expected[0 if moves == 'm' else 1]}; check the units or convert with scale", joint=name)
+    with_file = [g.kind for g in description.groups if g.file is not None]
+    if with_file and len(with_file) != len(kinds):
+        raise InvalidRecording(f"{', '.join(with_file)} name a file and the others do not; name all files or none")
+
+
+def describe_headers(names: Iterable[str], source: str) -> Description:
+    """Return the description that headers like `leg1.slider.position [m]` and `time [s]` contain.
+
+    Joints are the names of the position columns, in their order.
+
+    Raises:
+        InvalidRecording: A unit is missing or unknown, a joint lacks a column others have, no such headers at all.
+    """
+    found: dict[str, dict[str, tuple[str, str]]] = {}
+    time: TimeBase | None = None
+    ignored = []
+    all_names = list(names)
+    for header in all_names:
+        match, stamp = _HEADER.match(header), _TIME.match(header)
+        unit = match["unit"] if match else stamp["unit"] if stamp else None
+        if (match or stamp) and not (unit and unit.strip()):
+            usual = next(iter(_DIMENSIONS[match["kind"]].values())) if match else "s"
+            raise InvalidRecording(f"{source}: column '{header}' has no unit; write it behind the name, for example "
+                                   f"'{header} [{usual}]'", source=source, column=header)
+        try:
+            if stamp and unit:
+                if time is not None:
+                    raise InvalidInput("appears twice")
+                time = TimeBase(columns=(header,), factors=(conversion(unit, "time"),))
+            elif match and unit:
+                _si(match["kind"], unit, "")
+                if match["name"] in found.setdefault(match["kind"], {}):
+                    raise InvalidInput("appears twice")
+                found[match["kind"]][match["name"]] = (header, unit)
+            else:
+                ignored.append(header)
+        except InvalidInput as error:
+            raise InvalidRecording(f"{source}: column '{header}': {error}", source=source, column=header) from error
+    if "position" not in found or time is None:
+        shown = ", ".join(f"'{n}'" for n in all_names[:8]) + (", ..." if len(all_names) > 8 else "")
+        wanted = "time [s]" if time is None else "leg1.slider.position [m]"
+        raise InvalidRecording(f"{source}: there is no column like '{wanted}' among {shown}; rename the columns or "
+                               "write a description file", source=source)
+    joints = tuple(found["position"])
+    groups = []
+    for kind in KINDS:
+        columns = found.get(kind)
+        if not columns:
+            continue
+        order = joints if kind in JOINT_KINDS else tuple(columns)
+        odd = [n for n in (*order, *columns) if n not in columns or n not in order]
+        if odd:
+            what = "has no" if odd[0] in order else "has no position but a"
+            raise InvalidRecording(f"{source}: joint '{odd[0]}' {what} {kind} column{nearest(odd[0], columns)}",
+                                   source=source, joint=odd[0])
+        pairs = [_si(kind, columns[n][1], f"column '{columns[n][0]}'") for n in order]
+        groups.append(Group(kind=kind, names=order, columns=tuple(columns[n][0] for n in order), time=time,
+                            factors=tuple(f for f, _ in pairs), units=tuple(u for _, u in pairs)))
+    description = Description(joints=joints, groups=tuple(groups), ignored=tuple(ignored))
+    try:
+        _check(description)
+    except InvalidRecording as error:
+        raise InvalidRecording(f"{source}: {error}", source=source, **error.numbers) from error
+    return description
+
+
+def _si(kind: str, unit: str, where: str) -> tuple[float, str]:
+    """Return the factor to SI and the SI unit of a column of this kind."""
+    allowed = _DIMENSIONS[kind]
+    dimension = dimension_of(unit)
+    if dimension not in allowed:
+        raise InvalidInput(f"{where} unit '{unit}' measures {dimension}; {kind} is expected in "
+                           f"{' or '.join(allowed.values())}".strip(), unit=unit)
+    return conversion(unit), allowed[dimension]
+
+
+def _known(data: Mapping[str, Any], valid: set[str], where: str) -> None:
+    for key in data:
+        if key not in valid:
+            raise InvalidRecording(f"{where}key '{key}' is not known{nearest(key, valid)}", key=key)
+
+
+def _texts(data: Mapping[str, Any], key: str, where: str) -> tuple[str, ...]:
+    values = data.get(key)
+    if not isinstance(values, list) or not values or not all(isinstance(v, (str, int)) for v in values):
+        raise InvalidRecording(f"{where}{key} is {values!r}, expected a list of names")
+    return tuple(str(v) for v in values)
+
+
+def _quantity(data: Mapping[str, Any], key: str, dimension: str) -> float | None:
+    if key not in data:
+        return None
+    if not isinstance(data[key], str):
+        raise InvalidRecording(f"{key} is {data[key]!r}; a unit is missing: write it like \"{data[key]} s\"")
+    value, unit = quantity(data[key])
+    return value * conversion(unit, dimension)
+
+
+def _file(name: Any, where: str) -> str | None:
+    if name is None:
+        return None
+    if not isinstance(name, str) or PurePosixPath(name).is_absolute() or ".." in PurePosixPath(name).parts:
+        raise InvalidRecording(f"{where}file is {name!r}, expected a name inside the folder of the run")
+    return name

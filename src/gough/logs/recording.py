@@ -1,0 +1,271 @@
+"""What a controller saved: actuated positions and motor currents or efforts over time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gough.core.arrays import FloatArray, check_shape, frozen
+from gough.core.errors import InvalidInput, InvalidRecording, nearest
+from gough.logs.finding import Finding
+
+# The kinds of columns, in the order they are written. The first five belong to the actuated joints.
+JOINT_KINDS = ("position", "velocity", "reference", "effort", "current")
+OTHER_KINDS = ("pose", "passive", "mocap")
+KINDS = JOINT_KINDS + OTHER_KINDS
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Channels:
+    """Named columns sampled together.
+
+    Args:
+        names: Joint or coordinate of each column, (k,).
+        units: SI unit of each column, (k,).
+        values: Samples, (t, k).
+    """
+
+    names: tuple[str, ...]
+    units: tuple[str, ...]
+    values: FloatArray
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "names", tuple(self.names))
+        object.__setattr__(self, "units", tuple(self.units))
+        object.__setattr__(self, "values", frozen(self.values))
+        check_shape(self.values, (None, len(self.names)), "channel values")
+        if len(self.units) != len(self.names):
+            raise InvalidInput(f"{len(self.names)} channels but {len(self.units)} units")
+        if len(set(self.names)) != len(self.names):
+            raise InvalidInput(f"channel names repeat: {', '.join(self.names)}")
+
+    def take(self, rows: slice | NDArray[Any]) -> Channels:
+        """Return some samples."""
+        return replace(self, values=self.values[rows])
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Recording:
+    """Samples of one run on one clock, in SI units and radians.
+
+    Args:
+        joints: Names of the actuated joints, (a,).
+        time: Strictly increasing sample times, (t,). [s]
+        position: Actuated positions, (t, a). [m or rad]
+        position_units: `m` or `rad` for each joint, (a,).
+        effort: Motor efforts, (t, a), or None. [N for joints in m, N m for joints in rad]
+        current: What the drive was told or measured instead of an effort, (t, a), or None. [current_units]
+        current_units: `A`, `V` or `1` for each joint, (a,); empty without current.
+        velocity: Velocities the controller computed, (t, a), or None. [m/s or rad/s]
+        reference: Reference positions, (t, a), or None. [m or rad]
+        pose: Platform pose the controller computed, or None.
+        passive: Sensors on passive joints, or None.
+        mocap: Platform pose an outside instrument measured, or None.
+        period_samples: Samples in one period of a periodic motion, or None.
+        payload: Name of the payload carried, or None.
+        source: Where the samples come from; used in messages.
+        quality: What reading and inspecting the samples found.
+
+    Raises:
+        InvalidRecording: A value that is not finite or a time that does not increase; carries column and sample.
+    """
+
+    joints: tuple[str, ...]
+    time: FloatArray
+    position: FloatArray
+    position_units: tuple[str, ...]
+    effort: FloatArray | None = None
+    current: FloatArray | None = None
+    current_units: tuple[str, ...] = ()
+    velocity: FloatArray | None = None
+    reference: FloatArray | None = None
+    pose: Channels | None = None
+    passive: Channels | None = None
+    mocap: Channels | None = None
+    period_samples: int | None = None
+    payload: str | None = None
+    source: str = "recording"
+    quality: tuple[Finding, ...] = ()
+
+    def __post_init__(self) -> None:
+        put = object.__setattr__
+        for name in ("joints", "position_units", "current_units", "quality"):
+            put(self, name, tuple(getattr(self, name)))
+        for name in ("time", *JOINT_KINDS):
+            if getattr(self, name) is not None:
+                put(self, name, frozen(getattr(self, name)))
+        self._check_names()
+        check_shape(self.time, (None,), "time")
+        t, a = len(self.time), len(self.joints)
+        for kind, channels in self.groups():
+            check_shape(channels.values, (t, a if kind in JOINT_KINDS else len(channels.names)), kind)
+        check_time(self.time, self.source)
+        for kind, channels in self.groups():
+            check_values(channels.values, channels.names, kind, self.time, self.source)
+
+    def _check_names(self) -> None:
+        if not self.joints or len(set(self.joints)) != len(self.joints):
+            raise InvalidInput(f"a recording needs joints with different names, got {self.joints}")
+        if len(self.position_units) != len(self.joints) or not set(self.position_units) <= {"m", "rad"}:
+            raise InvalidInput(f"position_units is {self.position_units}, expected 'm' or 'rad' for each of "
+                               f"{len(self.joints)} joints")
+        if (self.current is None) != (not self.current_units) or not set(self.current_units) <= {"A", "V", "1"}:
+            raise InvalidInput(f"current_units is {self.current_units}, expected 'A', 'V' or '1' for each joint, "
+                               "and nothing without current")
+        if self.period_samples is not None and self.period_samples < 2:
+            raise InvalidInput(f"a period of {self.period_samples} samples; at least 2 are needed")
+
+    def __len__(self) -> int:
+        return len(self.time)
+
+    @property
+    def effort_units(self) -> tuple[str, ...]:
+        """`N` for joints in m, `N m` for joints in rad."""
+        return tuple("N" if unit == "m" else "N m" for unit in self.position_units)
+
+    @property
+    def rate(self) -> float:
+        """Mean sampling rate. [Hz]"""
+        if len(self) < 2:
+            raise InvalidRecording(f"{self.source}: {len(self)} samples have no sampling rate", samples=len(self))
+        return float((len(self) - 1) / (self.time[-1] - self.time[0]))
+
+    @property
+    def period_count(self) -> int:
+        """Whole periods in the samples; 0 without a period."""
+        return len(self) // self.period_samples if self.period_samples else 0
+
+    def groups(self) -> Iterator[tuple[str, Channels]]:
+        """Yield each kind of column that is there with its names, units and values."""
+        velocity_units = tuple(unit + "/s" for unit in self.position_units)
+        units = {"position": self.position_units, "velocity": velocity_units, "reference": self.position_units,
+                 "effort": self.effort_units, "current": self.current_units}
+        for kind in KINDS:
+            values = getattr(self, kind)
+            if values is not None:
+                yield kind, (values if isinstance(values, Channels)
+                             else Channels(names=self.joints, units=units[kind], values=values))
+
+    def take(self, rows: slice | NDArray[Any]) -> Recording:
+        """Return some samples.
+
+        The period stays with a slice whose step divides it and is dropped otherwise.
+        """
+        step = (rows.step or 1) if isinstance(rows, slice) else 0
+        period = self.period_samples
+        keep = period is not None and step > 0 and period % step == 0 and period // step > 1
+        values = {kind: getattr(self, kind) for kind in KINDS}
+        taken: dict[str, Any] = {kind: v.take(rows) if isinstance(v, Channels) else v[rows]
+                                 for kind, v in values.items() if v is not None}
+        return replace(self, time=self.time[rows], **taken,
+                       period_samples=period // step if keep and period is not None else None)
+
+    def blocks(self, size: int = 65536) -> Iterator[Recording]:
+        """Yield consecutive pieces of at most `size` samples."""
+        if size < 1:
+            raise InvalidInput(f"blocks of {size} samples; expected at least 1")
+        for start in range(0, len(self), size):
+            yield self.take(slice(start, start + size))
+
+    def whole_periods(self) -> Recording:
+        """Return the samples of all whole periods, cutting off what follows the last one."""
+        if not self.period_count:
+            raise InvalidRecording(f"{self.source}: {len(self)} samples hold no whole period "
+                                   f"(period: {self.period_samples} samples); estimate the period or record longer",
+                                   samples=len(self), period_samples=self.period_samples)
+        return self.take(slice(0, self.period_count * (self.period_samples or 0)))
+
+    def periods(self, kind: str) -> FloatArray:
+        """Return a view of position, velocity, reference, effort or current by periods, (k, N, a).
+
+        Raises:
+            InvalidRecording: No period is known, or the samples are not a whole number of periods.
+        """
+        if kind not in JOINT_KINDS:
+            raise InvalidInput(f"no joint signal '{kind}'{nearest(kind, JOINT_KINDS)}")
+        values: FloatArray | None = getattr(self, kind)
+        if values is None:
+            raise InvalidRecording(f"{self.source}: there is no {kind} in this recording", kind=kind)
+        n = self.period_samples
+        if n is None:
+            raise InvalidRecording(f"{self.source}: no period is known; give period_samples or estimate it")
+        if len(self) % n:
+            raise InvalidRecording(
+                f"{self.source}: {len(self)} samples are {len(self) // n} periods of {n} and {len(self) % n} more; "
+                "expected whole periods: cut with whole_periods()", samples=len(self), period_samples=n)
+        return values.reshape(-1, n, values.shape[1])
+
+    def with_effort(self, gains: Sequence[float] | Mapping[str, float] | FloatArray) -> Recording:
+        """Return the recording with effort = gain * current.
+
+        Args:
+            gains: One drive gain for each joint, by order or by name. [N or N m, per A, V or 1]
+        """
+        if self.current is None:
+            raise InvalidRecording(f"{self.source}: there is no current to multiply by drive gains")
+        if isinstance(gains, Mapping):
+            missing = [j for j in self.joints if j not in gains]
+            if missing:
+                raise InvalidInput(f"no drive gain for joint '{missing[0]}'{nearest(missing[0], gains)}")
+            gains = [gains[j] for j in self.joints]
+        factors = np.asarray(gains, dtype=float)
+        check_shape(factors, (len(self.joints),), "drive gains")
+        return replace(self, effort=self.current * factors)
+
+    def save(self, path: str | Path) -> Path:
+        """Write the recording as CSV (`.csv`, `.csv.gz`) or NPZ (`.npz`) and return the path.
+
+        The file appears complete or not at all. CSV numbers have the digits to read back the same.
+
+        Raises:
+            OutputError: Another suffix, or the file cannot be written.
+        """
+        from gough.logs.writers import save_recording  # a recording must not need files to exist
+
+        return save_recording(self, Path(path))
+
+
+def check_values(values: FloatArray, names: Sequence[str], kind: str, time: FloatArray, source: str,
+                 first: int = 0) -> None:
+    """Raise `InvalidRecording` naming the first value that is not finite; arguments as `check_time`."""
+    bad = ~np.isfinite(values)
+    if bad.any():
+        i, j = (int(n) for n in np.argwhere(bad)[0])
+        column = f"{names[j]}.{kind}"
+        raise InvalidRecording(
+            f"{source}: column '{column}' is {values[i, j]} at sample {first + i} (t = {time[i]:.6g} s; "
+            f"{int(bad.sum())} such values); cut out or repair these samples",
+            source=source, column=column, sample=first + i, count=int(bad.sum()))
+
+
+def check_time(time: FloatArray, source: str, column: str = "time", previous: float = -np.inf,
+               first: int = 0) -> None:
+    """Raise `InvalidRecording` naming the first sample whose time is not finite or does not increase.
+
+    Args:
+        time: Sample times, (t,). [s]
+        source: File or other origin, for the message.
+        column: Name of the time column, for the message.
+        previous: Time of the sample before the first one here. [s]
+        first: Index of the first sample here in the whole record.
+    """
+    if not len(time):
+        raise InvalidRecording(f"{source}: there are no samples", source=source)
+    finite = np.isfinite(time)
+    steps = np.diff(time, prepend=previous)
+    good = finite & (steps > 0)
+    if not good.all():
+        i = int(np.argmin(good))
+        if not finite[i]:
+            what = f"is {time[i]}"
+        else:
+            what = f"is {time[i]:.9g} s, " + ("the same as" if steps[i] == 0 else f"{-steps[i]:.3g} s earlier than")
+            what += " the sample before it"
+        raise InvalidRecording(
+            f"{source}: column '{column}' {what} at sample {first + i} ({int((~good).sum())} such samples); times must "
+            "increase: repair the clock or cut the log there", source=source, column=column, sample=first + i)

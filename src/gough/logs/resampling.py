@@ -1,0 +1,102 @@
+"""Putting signals on another clock."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from scipy.interpolate import CubicSpline
+
+from gough.core.arrays import FloatArray
+from gough.core.errors import InvalidInput, InvalidRecording, nearest
+from gough.logs.checks import check_gaps
+from gough.logs.recording import KINDS, Channels, Recording
+
+METHODS = ("linear", "cubic", "previous")
+
+
+def interpolate(values: FloatArray, time: FloatArray, new_time: FloatArray, method: str = "linear") -> FloatArray:
+    """Take samples to other times inside their span.
+
+    `linear` never overshoots and damps a component of frequency f by sinc^2(f step), at most, between samples;
+    `cubic` is a not-a-knot spline for smooth signals, accurate to (2 pi f step)^4; `previous` holds the last value,
+    which is what a controller does with its commands.
+
+    Args:
+        values: Samples, (t, k).
+        time: Their increasing times, (t,). [s]
+        new_time: Times between the first and the last of them, (s,). [s]
+        method: One of `METHODS`.
+
+    Returns:
+        (s, k).
+
+    Raises:
+        InvalidInput: Unknown method, or a time outside: nothing is extrapolated.
+    """
+    if method not in METHODS:
+        raise InvalidInput(f"no interpolation '{method}'{nearest(method, METHODS)}")
+    if len(new_time) and (new_time[0] < time[0] or new_time[-1] > time[-1]):
+        raise InvalidInput(f"asked for times {new_time[0]:.6g} to {new_time[-1]:.6g} s of samples from {time[0]:.6g} "
+                           f"to {time[-1]:.6g} s; nothing is extrapolated")
+    if method == "previous":
+        return np.asarray(values[np.searchsorted(time, new_time, side="right") - 1])
+    if method == "cubic" and len(time) >= 4:
+        return np.asarray(CubicSpline(time, values, axis=0)(new_time))
+    return np.column_stack([np.interp(new_time, time, column) for column in values.T])
+
+
+def stretch(clock: FloatArray, time: FloatArray) -> slice:
+    """Return the samples of a clock between which other times, inside its span, lie."""
+    return slice(int(np.searchsorted(clock, time[0], "right")) - 1, int(np.searchsorted(clock, time[-1])) + 1)
+
+
+def even_times(start: float, end: float, rate: float) -> FloatArray:
+    """Return the times of a clock of this rate from start to at most end, (s,). [s]"""
+    if not np.isfinite(rate) or rate <= 0:
+        raise InvalidInput(f"a rate of {rate} Hz; expected a positive number")
+    count = int(np.floor((end - start) * rate * (1 + 1e-12) + 1e-9)) + 1
+    return np.minimum(start + np.arange(count) / rate, end)
+
+
+def resample(recording: Recording, new_time: FloatArray, method: str = "linear") -> Recording:
+    """Return the recording at other times inside its span.
+
+    The period is dropped; state the new one with `dataclasses.replace` where the new clock has a whole number of
+    samples in it, or use `averaging.resample_to_period`.
+
+    Args:
+        recording: Any recording.
+        new_time: Increasing times, (s,). [s]
+        method: See `interpolate`.
+    """
+    changed: dict[str, Any] = {}
+    for kind in KINDS:
+        old = getattr(recording, kind)
+        if isinstance(old, Channels):
+            changed[kind] = replace(old, values=interpolate(old.values, recording.time, new_time, method))
+        elif old is not None:
+            changed[kind] = interpolate(old, recording.time, new_time, method)
+    return replace(recording, time=new_time, period_samples=None, **changed)
+
+
+def resample_evenly(recording: Recording, rate: float | None = None, method: str = "linear") -> Recording:
+    """Return the recording on an even clock from its first to its last sample.
+
+    At its own rate lost samples come back, and a period of so many samples is one again.
+
+    Args:
+        recording: Any recording.
+        rate: Sampling rate; by default that of the recording where no samples are lost. [Hz]
+        method: See `interpolate`.
+
+    Raises:
+        InvalidRecording: Fewer than two samples, or a gap too long to interpolate (`checks.check_gaps`).
+    """
+    if len(recording) < 2:
+        raise InvalidRecording(f"{recording.source}: {len(recording)} samples cannot be put on another clock")
+    usual = check_gaps(recording.time, recording.source)
+    chosen = 1 / usual if rate is None else rate
+    made = resample(recording, even_times(float(recording.time[0]), float(recording.time[-1]), chosen), method)
+    return replace(made, period_samples=recording.period_samples if rate is None else None)

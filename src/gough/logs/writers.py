@@ -1,0 +1,68 @@
+"""Recordings as files: self-describing CSV and NPZ."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import IO
+
+import numpy as np
+
+from gough.core.errors import OutputError
+from gough.core.files import replacing
+from gough.logs.recording import Recording
+
+FORMAT = 1
+MARK = "gough-recording"
+
+
+def save_recording(recording: Recording, path: Path) -> Path:
+    """Write a recording as CSV or NPZ by the suffix of the path; see `Recording.save`."""
+    name = path.name.lower()
+    if name.endswith(".npz"):
+        return _replace(path, lambda handle: _write_npz(recording, handle))
+    if name.endswith(".csv"):
+        return _replace(path, lambda handle: _write_csv(recording, handle))
+    if name.endswith(".csv.gz"):
+        def compressed(handle: IO[bytes]) -> None:
+            with gzip.GzipFile(filename="", fileobj=handle, mode="wb", compresslevel=4, mtime=0) as inner:
+                _write_csv(recording, inner)  # type: ignore[arg-type]
+        return _replace(path, compressed)
+    raise OutputError(f"cannot write a recording as '{path.name}'; expected .csv, .csv.gz or .npz", path=str(path))
+
+
+def _replace(path: Path, write: Callable[[IO[bytes]], None]) -> Path:
+    with replacing(path) as handle:
+        write(handle)
+    return path
+
+
+def _write_csv(recording: Recording, handle: IO[bytes], rows: int = 4096) -> None:
+    groups = list(recording.groups())
+    header = ["time [s]"] + [f"{name}.{kind} [{unit}]" for kind, c in groups for name, unit in zip(c.names, c.units)]
+    facts = {"payload": recording.payload, "period_samples": recording.period_samples}
+    handle.write(f"# {MARK} {FORMAT} {json.dumps(facts)}\n".encode())
+    handle.write((",".join(_quoted(name) for name in header) + "\n").encode())
+    line = ",".join(["%r"] * len(header)) + "\n"  # repr: the shortest digits that read back the same
+    for start in range(0, len(recording), rows):
+        part = slice(start, start + rows)
+        table = np.column_stack([recording.time[part], *(c.values[part] for _, c in groups)])
+        handle.write((line * len(table) % tuple(table.ravel().tolist())).encode())
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"' if any(c in name for c in ',"\n\r') else name
+
+
+def _write_npz(recording: Recording, handle: IO[bytes]) -> None:
+    groups = dict(recording.groups())
+    facts = {
+        "format": MARK, "version": FORMAT, "joints": recording.joints, "payload": recording.payload,
+        "period_samples": recording.period_samples,
+        "columns": {kind: {"names": c.names, "units": c.units} for kind, c in groups.items()},
+    }
+    # Stored, not compressed: long recordings are read slice by slice.
+    np.savez(handle, allow_pickle=False, facts=np.array(json.dumps(facts)), time=recording.time,
+             **{kind: c.values for kind, c in groups.items()})

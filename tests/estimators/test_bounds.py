@@ -1,0 +1,638 @@
+"""Boxes around the feasible set, against exact rationals, grids, vertex enumeration, samples and literal algorithms."""
+
+from dataclasses import replace
+from fractions import Fraction
+from itertools import combinations, product
+
+import numpy as np
+import pytest
+from scipy.optimize import linprog
+
+from gough.core.errors import InconsistentData, InvalidInput, NotIdentifiable
+from gough.core.regression import Regression
+from gough.estimators.bounds.exact_box import safe_bounds
+from gough.estimators.bounds.solve import BoundedProblem, ExactBox, GaussSeidel, uncertain_signs, width_study
+
+METHODS = [ExactBox(), GaussSeidel(), GaussSeidel(backward=True), GaussSeidel(preconditioned=False)]
+
+
+def regression(samples=60, parameters=4, rows=1, bound=0.5, seed=0, signs=1.0):
+    rng = np.random.default_rng(seed)
+    W = rng.standard_normal((samples, rows, parameters))
+    truth = rng.uniform(0.2, 1.8, parameters) * signs
+    effort = W @ truth + rng.uniform(-bound, bound, (samples, rows))
+    names = tuple(f"p{i}" for i in range(parameters))
+    return Regression(regressor=W, effort=effort, rows=tuple(f"joint{j}" for j in range(rows)),
+                      row_units=("N m",) * rows, parameters=names, units=("kg",) * parameters), truth
+
+
+def problem(prior=(0.0, 2.0), bound=0.5, **kwargs):
+    reg, truth = regression(bound=bound, **kwargs)
+    return BoundedProblem.from_regression(reg, error_bound=bound, prior=prior), truth
+
+
+def feasible_points(bounded, start, count, seed=0):
+    """Hit and run from a feasible point, with many points on the boundary."""
+    rng = np.random.default_rng(seed)
+    W = bounded.equations.regressor.lower
+    low = np.concatenate([bounded.equations.effort - bounded.equations.bound, bounded.prior_lower])
+    high = np.concatenate([bounded.equations.effort + bounded.equations.bound, bounded.prior_upper])
+    A = np.vstack([W, np.eye(W.shape[1])])
+    x = np.tile(start, (500, 1))
+    found = []
+    while len(found) * len(x) < count:
+        direction = rng.standard_normal(x.shape)
+        speed, place = direction @ A.T, x @ A.T
+        with np.errstate(divide="ignore"):
+            ends = np.stack([(low - place) / speed, (high - place) / speed])
+        first, last = ends.min(axis=0).max(axis=1), ends.max(axis=0).min(axis=1)
+        where = rng.choice([0.0, 1.0, 0.5], len(x)) + rng.uniform(-0.5, 0.5, len(x))
+        step = first + np.clip(where, 1e-9, 1 - 1e-9) * (last - first)
+        x = x + step[:, None] * direction
+        found.append(x)
+    return np.concatenate(found)
+
+
+def exact_hull(bounded):
+    """Vertices of a two-dimensional feasible set in rational arithmetic: the box without any rounding."""
+    eq = bounded.equations
+    half = []
+    for w, y, e in zip(eq.regressor.lower, eq.effort, eq.bound):
+        a, b = Fraction(w[0]), Fraction(w[1])
+        half += [(a, b, Fraction(y) - Fraction(e)), (-a, -b, -Fraction(y) - Fraction(e))]
+    for j in range(2):
+        unit = (Fraction(int(j == 0)), Fraction(int(j == 1)))
+        half += [(*unit, Fraction(bounded.prior_lower[j])), (-unit[0], -unit[1], -Fraction(bounded.prior_upper[j]))]
+    vertices = []
+    for (a, b, g), (c, d, h) in combinations(half, 2):
+        det = a * d - b * c
+        if det:
+            x, y = (g * d - b * h) / det, (a * h - g * c) / det
+            if all(p * x + q * y >= r for p, q, r in half):
+                vertices.append((x, y))
+    return [(min(v[j] for v in vertices), max(v[j] for v in vertices)) for j in range(2)]
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_no_rounding_puts_a_bound_inside_the_hull_computed_in_rationals(seed):
+    bounded, _ = problem(samples=8, parameters=2, seed=seed, prior=(0.1, 1.9))
+    hull = exact_hull(bounded)
+    for method in METHODS:
+        box = method.fit(bounded)
+        for j, (low, high) in enumerate(hull):
+            assert Fraction(box.lower[j]) <= low, method
+            assert Fraction(box.upper[j]) >= high, method
+    exact = ExactBox().fit(bounded)
+    assert all(low - Fraction(exact.lower[j]) < Fraction(1, 10**13) for j, (low, _) in enumerate(hull))
+    assert all(Fraction(exact.upper[j]) - high < Fraction(1, 10**13) for j, (_, high) in enumerate(hull))
+
+
+def test_every_exact_bound_carries_a_proof_that_holds_in_rationals():
+    bounded, _ = problem(seed=3, parameters=3)
+    eq = bounded.equations
+    n = len(eq.effort)
+    bounds = safe_bounds(bounded)
+    assert [(b.parameter, b.upper) for b in bounds] == list(product(range(3), (False, True)))
+    for bound in bounds:
+        sign = -1 if bound.upper else 1
+        left = [Fraction(sign * int(j == bound.parameter)) for j in range(3)]
+        value = Fraction(0)
+        for k, weight in zip(bound.half_spaces, bound.multipliers):
+            assert weight >= 0
+            side = 1 if k < n else -1
+            value += Fraction(weight) * (side * Fraction(eq.effort[k % n]) - Fraction(eq.bound[k % n]))
+            for j in range(3):
+                left[j] -= Fraction(weight) * side * Fraction(eq.regressor.lower[k % n, j])
+        for j in range(3):
+            value += min(left[j] * Fraction(bound.box.lower[j]), left[j] * Fraction(bound.box.upper[j]))
+        proven = max(value, sign * Fraction((bound.box.upper if bound.upper else bound.box.lower)[bound.parameter]))
+        assert sign * Fraction(bound.value) <= proven
+        assert abs(bound.value - bound.attained) < 1e-12
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_none_of_100_000_random_feasible_points_is_outside(method):
+    bounded, truth = problem(samples=30, parameters=4, bound=0.4)
+    box = method.fit(bounded)
+    points = feasible_points(bounded, truth, 100_000)
+    assert len(points) >= 100_000
+    assert ((points >= box.lower) & (points <= box.upper)).all()
+
+
+def test_the_exact_box_is_as_tight_as_a_grid_can_tell():
+    bounded, _ = problem(samples=10, parameters=2, seed=5)
+    axis = np.linspace(0, 2, 1001)
+    grid = np.stack(np.meshgrid(axis, axis, indexing="ij"), -1).reshape(-1, 2)
+    eq = bounded.equations
+    inside = grid[(np.abs(eq.effort - grid @ eq.regressor.lower.T) <= eq.bound).all(axis=1)]
+    box = ExactBox().fit(bounded)
+    assert len(inside) > 1000
+    assert (inside >= box.lower).all()
+    assert (inside <= box.upper).all()
+    np.testing.assert_allclose(inside.min(axis=0), box.lower, atol=0.02)
+    np.testing.assert_allclose(inside.max(axis=0), box.upper, atol=0.02)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_exact_box_equals_the_linear_programmes_with_all_rows_at_once(seed):
+    rng = np.random.default_rng(seed)
+    reg, _ = regression(samples=300, parameters=5, rows=2, seed=seed)
+    scale = 10.0 ** rng.uniform(-4, 4, 5)
+    reg = replace(reg, regressor=reg.regressor * scale)
+    bounded = BoundedProblem.from_regression(reg, error_bound=[0.5, 0.7], prior=(0.0, 2.0 / scale))
+    box = ExactBox().fit(bounded)
+    W, y, e = (reg.regressor / scale).reshape(-1, 5), reg.effort.ravel(), np.tile([0.5, 0.7], 300)
+    for j in range(5):
+        for sign, ours in ((1, box.lower[j]), (-1, box.upper[j])):
+            cost = sign * np.eye(5)[j]
+            best = linprog(cost, A_ub=np.vstack([W, -W]), b_ub=np.concatenate([y + e, e - y]), bounds=(0, 2))
+            assert best.status == 0
+            assert sign * best.fun == pytest.approx(ours * scale[j], abs=1e-8)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_exact_box_is_inside_every_gauss_seidel_box(seed):
+    bounded, _ = problem(samples=60, parameters=4, seed=seed)
+    exact = ExactBox().fit(bounded)
+    for method in METHODS[1:]:
+        box = method.fit(bounded)
+        assert (box.lower <= exact.lower).all()
+        assert (box.upper >= exact.upper).all()
+
+
+def test_preconditioned_gauss_seidel_is_the_pseudo_inverse_box_cut_with_the_prior():
+    bounded, _ = problem(samples=60, parameters=4, bound=0.3)
+    eq = bounded.equations
+    X = np.linalg.pinv(eq.regressor.lower)
+    center, reach = X @ eq.effort, np.abs(X) @ eq.bound
+    box = GaussSeidel().fit(bounded)
+    np.testing.assert_allclose(box.lower, np.maximum(center - reach, 0), atol=1e-12)
+    np.testing.assert_allclose(box.upper, np.minimum(center + reach, 2), atol=1e-12)
+    assert (box.lower > 0).any()  # the prior is not all that speaks
+    free = GaussSeidel().fit(replace(bounded, prior_lower=np.full(4, -np.inf), prior_upper=np.full(4, np.inf)))
+    np.testing.assert_allclose(free.lower, center - reach, atol=1e-12)
+    # it encloses least squares solutions of all efforts in the bounds and so is much wider than the feasible set
+    exact = ExactBox().fit(bounded)
+    assert (box.width > 1.5 * exact.width).all()
+
+
+def literal(A_low, A_high, b_low, b_high, low, high, sweeps):
+    """C_GS of P03 with whole matrices and no rounding, in Jacobi form."""
+    low, high = low.copy(), high.copy()
+    off_low, off_high = A_low.copy(), A_high.copy()
+    np.fill_diagonal(off_low, 0.0)
+    np.fill_diagonal(off_high, 0.0)
+    for _ in range(sweeps):
+        corners = [m * v for m in (off_low, off_high) for v in (low, high)]
+        right_low = b_low - np.maximum.reduce(corners).sum(axis=1)
+        right_high = b_high - np.minimum.reduce(corners).sum(axis=1)
+        quotients = [r / d for r in (right_low, right_high) for d in (np.diag(A_low), np.diag(A_high))]
+        low = np.maximum(low, np.minimum.reduce(quotients))
+        high = np.minimum(high, np.maximum.reduce(quotients))
+    return low, high
+
+
+def augmented(W):
+    n, p = W.shape
+    return np.block([[W, -np.eye(n)], [np.zeros((p, p)), W.T]])
+
+
+def test_the_preconditioned_contractor_equals_the_literal_one_on_the_whole_augmented_system():
+    bounded, _ = problem(samples=25, parameters=3, bound=0.3)
+    eq = bounded.equations
+    n, p = eq.regressor.lower.shape
+    A = augmented(eq.regressor.lower)
+    inverse = np.linalg.inv(A)
+    center = inverse @ np.concatenate([eq.effort, np.zeros(p)])
+    reach = np.abs(inverse) @ np.concatenate([eq.bound, np.zeros(p)])
+    prior = np.concatenate([np.zeros(p), np.full(n, -99.0)]), np.concatenate([np.full(p, 2.0), np.full(n, 99.0)])
+    low, high = literal(inverse @ A, inverse @ A, center - reach, center + reach, *prior, sweeps=3)
+    box = GaussSeidel().fit(bounded)
+    np.testing.assert_allclose(box.lower, low[:p], atol=1e-9)
+    np.testing.assert_allclose(box.upper, high[:p], atol=1e-9)
+
+
+def test_the_plain_contractor_is_inside_the_literal_one_for_any_choice_of_rows():
+    bounded, _ = problem(samples=12, parameters=2, bound=0.3)
+    eq = bounded.equations
+    W = eq.regressor.lower
+    n, p = W.shape
+    box = GaussSeidel(preconditioned=False, tolerance=0.0).fit(bounded)
+    A = augmented(W)
+    zero = np.zeros(n)
+    best_low, best_high = np.zeros(p), np.full(p, 2.0)
+    for chosen in combinations(range(n), p):
+        others = [k for k in range(n) if k not in chosen]
+        # equation of each unknown: theta_j its row, z of the other rows their row, z of the chosen rows the last p
+        order = np.empty(n + p, int)
+        order[:p] = chosen
+        for k in others:
+            order[p + k] = k
+        for j, k in enumerate(chosen):
+            order[p + k] = n + j
+        b_low = np.concatenate([eq.effort - eq.bound, np.zeros(p)])[order]
+        b_high = np.concatenate([eq.effort + eq.bound, np.zeros(p)])[order]
+        assert (np.diag(A[order]) != 0).all()
+        low, high = literal(A[order], A[order], b_low, b_high, np.concatenate([np.zeros(p), zero]),
+                            np.concatenate([np.full(p, 2.0), zero]), sweeps=30)
+        assert (low[:p] <= box.lower + 1e-12).all()
+        assert (high[:p] >= box.upper - 1e-12).all()
+        best_low, best_high = np.maximum(best_low, low[:p]), np.minimum(best_high, high[:p])
+    assert (best_high - best_low < 1.0).all()  # the literal one does contract
+    assert (box.width >= ExactBox().fit(bounded).width).all()
+
+
+@pytest.mark.parametrize("method", METHODS[1:])
+@pytest.mark.parametrize("uncertain", [False, True])
+def test_contractors_never_grow_a_box_and_never_lose_a_solution(method, uncertain):
+    rng = np.random.default_rng(7)
+    bounded, truth = problem(samples=20, parameters=3, bound=0.4)
+    points = feasible_points(bounded, truth, 5000)
+    if uncertain:  # more solutions, none lost
+        bounded = replace(bounded, regressor_lower=bounded.regressor_lower - 0.05,
+                          regressor_upper=bounded.regressor_upper + 0.05)
+    lost = 0
+    for _ in range(40):
+        ends = np.sort(rng.uniform(0, 2, (2, 3)), axis=0)
+        inside = points[((points >= ends[0]) & (points <= ends[1])).all(axis=1)]
+        try:
+            result = method.contract(replace(bounded, prior_lower=ends[0], prior_upper=ends[1]))
+        except InconsistentData:
+            assert not len(inside)
+            lost += 1
+            continue
+        assert (result.box.lower >= ends[0]).all()
+        assert (result.box.upper <= ends[1]).all()
+        assert ((inside >= result.box.lower) & (inside <= result.box.upper)).all()
+    assert 0 < lost < 40
+
+
+def uncertain_problem(seed=0, samples=40, parameters=3, width=0.3, prior=(0.0, 2.0), signs=1.0):
+    rng = np.random.default_rng(seed)
+    reg, truth = regression(samples=samples, parameters=parameters, seed=seed, signs=signs)
+    lower = reg.regressor - rng.uniform(0, width, reg.regressor.shape)
+    upper = reg.regressor + rng.uniform(0, width, reg.regressor.shape)
+    bounded = BoundedProblem.from_regression(reg, error_bound=0.5, prior=prior)
+    return replace(bounded, regressor_lower=lower, regressor_upper=upper), truth
+
+
+@pytest.mark.parametrize(("prior", "signs", "samples"), [
+    ((0.0, 2.0), [1, 1], 12), ((-2.0, 2.0), [1, 1], 12), (([-2.0, 0.0], [0.0, 2.0]), [-1, 1], 12),
+    ((-2.0, 2.0), [-1, -1], 12), ((-2.0, 2.0), [1, -1], 5),
+], ids=["signs fixed", "signs open", "one negative", "open and negative", "box through zero"])
+def test_with_an_uncertain_regressor_the_exact_box_is_as_tight_as_a_grid_over_all_corners_can_tell(
+        prior, signs, samples):
+    bounded, _ = uncertain_problem(samples=samples, parameters=2, prior=prior, signs=np.array(signs))
+    eq = bounded.equations
+    axis = np.linspace(-2, 2, 1601)
+    grid = np.stack(np.meshgrid(axis, axis, indexing="ij"), -1).reshape(-1, 2)
+    grid = grid[((grid >= bounded.prior_lower) & (grid <= bounded.prior_upper)).all(axis=1)]
+    distance = np.abs(grid @ (0.5 * eq.regressor.lower + 0.5 * eq.regressor.upper)[:3].T - eq.effort[:3])
+    grid = grid[(distance <= eq.bound[:3] + 1.2).all(axis=1)]  # the others cannot fit; saves time
+    corners = np.stack([grid @ np.stack([a[:, 0], b[:, 1]], axis=1).T for a, b in
+                        product((eq.regressor.lower, eq.regressor.upper), repeat=2)])
+    fits = (corners.max(axis=0) >= eq.effort - eq.bound) & (corners.min(axis=0) <= eq.effort + eq.bound)
+    inside = grid[fits.all(axis=1)]
+    box = ExactBox().fit(bounded)
+    assert len(inside) > 1000
+    assert (inside >= box.lower).all()
+    assert (inside <= box.upper).all()
+    np.testing.assert_allclose(inside.min(axis=0), box.lower, atol=0.025)
+    np.testing.assert_allclose(inside.max(axis=0), box.upper, atol=0.025)
+    if samples == 5:
+        assert ((box.lower < -0.1) & (box.upper > 0.1)).any()
+
+
+@pytest.mark.parametrize("prior", [(0.0, 2.0), (-2.0, 2.0)])
+@pytest.mark.parametrize("method", METHODS)
+def test_with_an_uncertain_regressor_the_box_contains_the_box_of_every_regressor_inside(method, prior):
+    bounded, truth = uncertain_problem(prior=prior)
+    box = method.fit(bounded)
+    rng = np.random.default_rng(1)
+    met = 0
+    for _ in range(30):
+        weight = rng.choice([0.0, 0.5, 1.0], bounded.regressor_lower.shape)
+        member = bounded.regressor_lower + weight * (bounded.regressor_upper - bounded.regressor_lower)
+        member = np.clip(member, bounded.regressor_lower, bounded.regressor_upper)
+        effort = np.clip(member @ truth, bounded.effort - 0.5, bounded.effort + 0.5)
+        if np.abs(effort - member @ truth).max() == 0:
+            met += 1
+        try:
+            inner = ExactBox().fit(replace(bounded, regressor_lower=member, regressor_upper=member))
+        except InconsistentData:
+            continue
+        assert (box.lower <= inner.lower).all()
+        assert (box.upper >= inner.upper).all()
+    assert box.contains(truth)
+
+
+@pytest.mark.parametrize("preconditioned", [True, False])
+def test_backward_steps_find_unknown_coulomb_signs_and_shrink_effort_and_box(preconditioned):
+    rng = np.random.default_rng(0)
+    velocity = np.sin(np.linspace(0.01, 20, 200))
+    truth = np.array([0.5, 1.2])
+    regressor = np.column_stack([velocity, np.sign(velocity)])
+    effort = regressor @ truth + rng.uniform(-0.3, 0.3, 200)
+    reg = Regression(regressor=regressor[:, None], effort=effort[:, None], rows=("motor",), row_units=("N m",),
+                     parameters=("fv", "fs"), units=("N m s/rad", "N m"))
+    unknown = np.zeros((200, 1, 2), bool)
+    unknown[:, 0, 1] = np.abs(velocity) < 0.1
+    bounded = BoundedProblem.from_regression(reg, error_bound=0.4, prior=(0.1, 2.0), uncertain=unknown)
+    forward, backward = (GaussSeidel(preconditioned=preconditioned, backward=b).contract(bounded)
+                         for b in (False, True))
+    assert forward.regressor is bounded.equations.regressor
+    column = backward.regressor[unknown[:, 0, 1], 1]
+    sign = regressor[unknown[:, 0, 1], 1]
+    assert column.contains(sign).all()
+    assert not column.contains(-sign).any()  # the effort told the sign
+    shrunk = backward.effort.upper - backward.effort.lower < 0.8 - 1e-3
+    assert shrunk.any() or preconditioned  # whose box is too wide for that
+    assert (backward.box.lower >= forward.box.lower).all()
+    assert (backward.box.upper <= forward.box.upper).all()
+    assert (backward.box.upper - backward.box.lower < 0.99 * (forward.box.upper - forward.box.lower)).any()
+    assert backward.box.contains(truth).all()
+
+
+def test_backward_steps_lose_no_consistent_triple_of_regressor_effort_and_parameters():
+    bounded, truth = uncertain_problem(samples=30, parameters=2, width=0.8)
+    result = GaussSeidel(backward=True).contract(bounded)
+    lower, upper = bounded.equations.regressor.lower, bounded.equations.regressor.upper
+    rng = np.random.default_rng(0)
+    member = lower + rng.random((5000, *lower.shape)) * (upper - lower)
+    effort = member @ truth
+    fits = np.abs(effort - bounded.equations.effort) <= bounded.equations.bound
+    assert fits.any(axis=0).all()
+    assert (result.regressor.contains(member).all(axis=-1) | ~fits).all()
+    assert (result.effort.contains(effort) | ~fits).all()
+
+
+def test_too_many_open_signs_are_refused_by_name():
+    bounded, _ = uncertain_problem(samples=100, parameters=7, width=0.01)
+    wide = replace(bounded, prior_lower=np.full(7, -2.0), error_bound=np.full((100, 1), 20.0))
+    with pytest.raises(InvalidInput, match=r"sign of 7 parameters.*p0, p1"):
+        ExactBox().fit(wide)
+
+
+def test_signs_below_a_threshold_become_intervals_times_their_factor():
+    regressor = np.array([[[1.0, 0.3], [2.0, -0.3]], [[1.0, 0.3], [2.0, 0.0]]])
+    mask = np.zeros((2, 1, 2), bool)
+    mask[1, 0, 1] = True
+    lower, upper = uncertain_signs(regressor, mask)
+    assert lower[1, :, 1].tolist() == [-0.3, -0.0]
+    assert upper[1, :, 1].tolist() == [0.3, 0.0]
+    np.testing.assert_array_equal(lower[0], regressor[0])
+    np.testing.assert_array_equal(upper[..., 0], regressor[..., 0])
+    _, upper = uncertain_signs(regressor, mask, magnitude=1.0)
+    assert upper[1, :, 1].tolist() == [1.0, 1.0]
+
+
+def test_a_wrong_coulomb_sign_breaks_the_bound_and_an_uncertain_one_does_not():
+    rng = np.random.default_rng(0)
+    velocity = np.sin(np.linspace(0, 20, 400))
+    truth = np.array([0.5, 1.2])
+    seen = velocity + 0.02 * rng.standard_normal(400)
+    effort = np.column_stack([velocity, np.sign(velocity)]) @ truth + rng.uniform(-0.3, 0.3, 400)
+    reg = Regression(regressor=np.column_stack([seen, np.sign(seen)])[:, None], effort=effort[:, None], rows=("motor",),
+                     row_units=("N m",), parameters=("fv", "fs"), units=("N m s/rad", "N m"))
+    with pytest.raises(InconsistentData):
+        ExactBox().fit(BoundedProblem.from_regression(reg, error_bound=0.4, prior=(0.0, 2.0)))
+    slow = np.zeros((400, 1, 2), bool)
+    slow[:, 0, 1] = np.abs(seen) < 0.1
+    bounded = BoundedProblem.from_regression(reg, error_bound=0.4, prior=(0.0, 2.0), uncertain=slow)
+    assert ExactBox().fit(bounded).contains(truth)
+
+
+def with_outliers(count, seed=0, **kwargs):
+    rng = np.random.default_rng(seed)
+    reg, truth = regression(seed=seed, **kwargs)
+    effort = np.array(reg.effort)
+    flat = rng.choice(effort.size, count, replace=False)
+    where = np.column_stack(np.unravel_index(flat, effort.shape))
+    effort[tuple(where.T)] += rng.choice([-1, 1], count) * rng.uniform(4, 12, count)
+    bounded = BoundedProblem.from_regression(replace(reg, effort=effort), error_bound=0.5, prior=(0.0, 2.0))
+    return bounded, truth, {tuple(int(i) for i in pair) for pair in where}
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_outliers_are_found_by_name_and_the_box_of_the_rest_contains_the_truth(seed):
+    bounded, truth, outliers = with_outliers(12, samples=60, rows=2, seed=seed)
+    with pytest.raises(InconsistentData):
+        ExactBox().fit(bounded)
+    box = ExactBox(outliers=12).fit(bounded)
+    assert {tuple(pair) for pair in box.certificate["removed"]} == outliers
+    assert box.contains(truth)
+    assert "conditional" in box.notes[0]
+    sample, row = min(outliers)
+    assert f"sample {sample} joint{row}" in box.notes[0]
+    rest = ExactBox().fit(bounded.without(outliers))
+    np.testing.assert_array_equal(rest.lower, box.lower)
+    assert not rest.notes
+
+
+def test_consistent_data_lose_nothing_when_outliers_are_allowed():
+    bounded, _ = problem()
+    box = ExactBox(outliers=10).fit(bounded)
+    assert box.certificate["removed"] == []
+    assert not box.notes
+    np.testing.assert_array_equal(box.upper, ExactBox().fit(bounded).upper)
+
+
+def test_more_outliers_than_allowed_are_an_error_with_the_number_needed():
+    bounded, _, _ = with_outliers(5)
+    with pytest.raises(InconsistentData, match="5 equations are left out") as caught:
+        ExactBox(outliers=4).fit(bounded)
+    assert caught.value.needed == 5
+
+
+def test_good_equations_that_the_outliers_pushed_out_come_back():
+    rng = np.random.default_rng(0)
+    phase = np.linspace(0, 5, 1000)[:, None] * np.array([2.0, 5.0, 9.0])
+    amplitude = np.array([0.5, 0.2, 0.1])
+    acceleration, velocity = 20 * np.sin(phase) @ amplitude, 4 * np.cos(phase) @ amplitude
+    W = np.column_stack([acceleration, velocity, np.sign(velocity), np.ones(1000)])[:, None]
+    truth = np.array([0.05, 0.4, 1.1, 0.2])
+    effort = W @ truth + 0.3 * rng.standard_normal((1000, 1))
+    bad = rng.random(effort.shape) < 0.1
+    effort[bad] += rng.uniform(3, 15, bad.sum())  # all to one side
+    reg = Regression(regressor=W, effort=effort, rows=("motor",), row_units=("N m",),
+                     parameters=("ia", "fv", "fs", "off"), units=("kg m2", "N m s/rad", "N m", "N m"))
+    box = ExactBox(outliers=100 + 20).fit(BoundedProblem.from_regression(reg, error_bound=1.5, prior=(0.0, 2.0)))
+    assert box.contains(truth)
+    np.testing.assert_array_equal(sorted(map(tuple, box.certificate["removed"])), np.argwhere(bad))
+
+
+def test_outliers_survive_one_sided_gross_errors_in_a_tenth_of_the_data():
+    rng = np.random.default_rng(2)
+    reg, truth = regression(samples=400, rows=2, parameters=5, seed=2)
+    effort = np.array(reg.effort)
+    bad = rng.random(effort.shape) < 0.1
+    effort[bad] += rng.uniform(3, 10, bad.sum())
+    bounded = BoundedProblem.from_regression(replace(reg, effort=effort), error_bound=0.5, prior=(0.0, 2.0))
+    box = ExactBox(outliers=100).fit(bounded)
+    assert box.contains(truth)
+    assert len(box.certificate["removed"]) == bad.sum()
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_an_empty_set_names_samples_that_contradict_each_other_and_no_more(method):
+    reg, _ = regression(samples=80, rows=2, parameters=3)
+    effort = np.array(reg.effort)
+    effort[17, 1] += 9.0
+    bounded = BoundedProblem.from_regression(replace(reg, effort=effort), error_bound=0.5, prior=(-9.0, 9.0))
+    if isinstance(method, GaussSeidel) and method.preconditioned:  # too weak to see it here
+        bounded = replace(bounded, prior_lower=np.full(3, 5.0), prior_upper=np.full(3, 9.0))
+        effort = bounded.effort
+    with pytest.raises(InconsistentData, match="contradict each other") as caught:
+        method.fit(bounded)
+    error = caught.value
+    assert error.certified
+    assert 1 <= len(error.samples) <= 4  # p + 1
+    if isinstance(method, ExactBox):
+        assert (17, 1) in error.samples
+        assert "sample 17 joint1" in str(error)
+    # second opinion: these alone contradict each other, any fewer do not, and the stated factor is the limit
+    eq = bounded.equations
+    index = [int(np.flatnonzero((eq.sample == s) & (eq.row == r))[0]) for s, r in error.samples]
+
+    def fits(rows, factor=1.0):
+        W, y, e = eq.regressor.lower[rows], eq.effort[rows], factor * eq.bound[rows]
+        return linprog(np.zeros(3), A_ub=np.vstack([W, -W]), b_ub=np.concatenate([y + e, e - y]),
+                       bounds=list(zip(bounded.prior_lower, bounded.prior_upper))).status == 0
+
+    assert not fits(index)
+    assert all(fits([k for k in index if k != left]) for left in index if len(index) > 1)
+    assert fits(slice(None), error.factor * (1 + 1e-6))
+    assert not fits(slice(None), error.factor * (1 - 1e-6))
+
+
+def test_a_prior_that_contradicts_the_data_is_an_empty_set_too():
+    bounded, _ = problem(prior=(3.0, 4.0))
+    with pytest.raises(InconsistentData, match="prior"):
+        ExactBox().fit(bounded)
+
+
+def test_width_study_grows_with_the_bound_and_marks_bounds_that_fit_nothing():
+    bounded, truth = problem(samples=200, bound=0.5)
+    study = width_study(bounded, [0.05, 0.5, 1.0, 2.0])
+    assert study.empty.tolist() == [True, False, False, False]
+    assert (np.diff(study.width[1:], axis=0) >= 0).all()
+    assert ((study.lower[1:] <= truth) & (study.upper[1:] >= truth)).all()
+    np.testing.assert_array_equal(study.upper[1], ExactBox().fit(bounded).upper)
+    plain = width_study(bounded, [0.5], GaussSeidel())
+    assert (plain.width[0] > study.width[1]).all()
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_boxes_cover_the_truth_always_even_with_errors_as_large_as_the_bound(method):
+    for seed in range(75):
+        rng = np.random.default_rng(seed)
+        reg, truth = regression(samples=15, parameters=3, seed=seed)
+        effort = reg.regressor @ truth + 0.5 * rng.choice([-1.0, 1.0], (15, 1))
+        bounded = BoundedProblem.from_regression(replace(reg, effort=effort), error_bound=0.5 + 1e-12, prior=(0.0, 2.0))
+        assert method.fit(bounded).contains(truth)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_order_of_samples_is_irrelevant_units_rescale_input_stays_and_repeats_agree(method):
+    reg, _ = regression(samples=50, rows=2, parameters=3)
+    bounded = BoundedProblem.from_regression(reg, error_bound=0.5, prior=(0.0, 2.0))
+    kept = bounded.effort.copy(), bounded.regressor_lower.copy()
+    box = method.fit(bounded)
+    again = method.fit(bounded)
+    np.testing.assert_array_equal(box.lower, again.lower)
+    np.testing.assert_array_equal(kept[0], bounded.effort)
+    np.testing.assert_array_equal(kept[1], bounded.regressor_lower)
+    order = np.random.default_rng(0).permutation(50)
+    mixed = method.fit(BoundedProblem.from_regression(reg.take(order), error_bound=0.5, prior=(0.0, 2.0)))
+    np.testing.assert_allclose(mixed.upper, box.upper, atol=1e-10)
+    scale = np.array([1e3, 1.0, 1e-3])
+    grams = replace(reg, regressor=reg.regressor / scale)
+    scaled = method.fit(BoundedProblem.from_regression(grams, error_bound=0.5, prior=(np.zeros(3), 2 * scale)))
+    np.testing.assert_allclose(scaled.lower, box.lower * scale, atol=1e-9 * scale.max())
+    np.testing.assert_allclose(scaled.upper, box.upper * scale, rtol=1e-8)
+
+
+def test_an_unexcited_parameter_keeps_its_prior_and_without_one_is_an_error():
+    reg, truth = regression(samples=40, parameters=3)
+    dark = replace(reg, regressor=reg.regressor * np.array([1.0, 1.0, 0.0]),
+                   effort=reg.effort - reg.regressor[:, :, 2] * truth[2])
+    box = ExactBox().fit(BoundedProblem.from_regression(dark, error_bound=0.5, prior=(0.0, 2.0)))
+    assert (box.lower[2], box.upper[2]) == (0.0, 2.0)
+    free = BoundedProblem.from_regression(dark, error_bound=0.5, prior={"p0": (0.0, 2.0)})
+    for method in (ExactBox(), GaussSeidel(), GaussSeidel(preconditioned=False)):
+        with pytest.raises(NotIdentifiable, match="p2"):
+            method.fit(free)
+
+
+def test_more_parameters_than_equations_still_give_a_box_inside_the_prior():
+    bounded, truth = problem(samples=2, parameters=4)
+    for method in METHODS:
+        assert method.fit(bounded).contains(truth)
+
+
+@pytest.mark.parametrize("reach", [1e6, 1e8, 1e10, 1e12])
+def test_a_set_that_no_arithmetic_can_prove_empty_is_still_enclosed(reach):
+    w = np.array([1 / 3, 0.1, 0.7, 1.1])
+    reg = Regression(regressor=np.stack([w, 3 * w], axis=1)[:, None], effort=np.zeros((4, 1)), rows=("a",),
+                     row_units=("N",), parameters=("x", "y"), units=("kg", "kg"))
+    effort = w[:, None] * np.array([0.0, 0.0, 0.0, 2.0])[:, None] * (1 + 1e-11)
+    bounded = BoundedProblem.from_regression(replace(reg, effort=effort), error_bound=w[:, None], prior=(-reach, reach))
+    box = ExactBox().fit(bounded)  # x + 3 y = 1 fits all to one part in 1e11
+    assert box.upper[0] == reach
+    assert box.upper[1] == pytest.approx(reach / 3, rel=1e-3)
+
+
+def test_nearly_empty_sets_are_either_boxed_or_refused_but_never_wrong():
+    bounded, _ = problem(samples=40, parameters=3)
+    tight = width_study(bounded, [0.01])
+    assert tight.empty.all()
+    with pytest.raises(InconsistentData) as caught:
+        ExactBox().fit(replace(bounded, error_bound=np.array(0.01)))
+    limit = 0.01 * caught.value.factor
+    for step in (-1e-6, -1e-11, -1e-15, 0.0, 1e-15, 1e-11, 1e-6):
+        study = width_study(bounded, [limit * (1 + step)])
+        if abs(step) > 1e-12:
+            assert study.empty[0] == (step < 0)
+        assert study.empty[0] or (study.width < 1e-4).all()
+
+
+@pytest.mark.parametrize(("changes", "message"), [
+    ({"error_bound": 0.0}, "error_bound is 0"),
+    ({"error_bound": -1.0}, "error_bound is -1"),
+    ({"error_bound": np.nan}, "error_bound is nan"),
+    ({"error_bound": [0.5, 0.5, 0.5]}, "error_bound has shape"),
+    ({"prior": (2.0, 0.0)}, "prior of 'p0' is \\[2.0, 0.0\\]"),
+    ({"prior": (np.nan, 1.0)}, "prior of 'p0'"),
+    ({"prior": {"p9": (0.0, 1.0)}}, "no parameter.*did you mean"),
+])
+def test_bad_bounds_and_priors_are_clear_errors(changes, message):
+    reg, _ = regression(rows=2)
+    with pytest.raises(InvalidInput, match=message):
+        BoundedProblem.from_regression(reg, **{"error_bound": 0.5, "prior": (0.0, 2.0), **changes})
+
+
+def test_bad_arrays_and_settings_are_clear_errors():
+    bounded, _ = problem()
+    with pytest.raises(InvalidInput, match="not finite"):
+        replace(bounded, effort=np.full(bounded.effort.shape, np.nan))
+    with pytest.raises(InvalidInput, match="regressor_lower exceeds"):
+        replace(bounded, regressor_lower=bounded.regressor_upper + 1)
+    with pytest.raises(InvalidInput, match="at least one"):
+        replace(bounded, effort=np.zeros((0, 1)), regressor_lower=np.zeros((0, 1, 4)),
+                regressor_upper=np.zeros((0, 1, 4)))
+    with pytest.raises(InvalidInput, match="no equation is used"):
+        replace(bounded, used=np.zeros(bounded.effort.shape, bool))
+    with pytest.raises(InvalidInput, match="outliers is -1"):
+        ExactBox(outliers=-1)
+    with pytest.raises(InvalidInput, match="at least one sweep"):
+        GaussSeidel(sweeps=0)
+    with pytest.raises(InvalidInput, match="no error bound"):
+        width_study(bounded, [])
+
+
+def test_error_bounds_may_differ_by_row_and_by_sample():
+    reg, _ = regression(samples=3, rows=2)
+    by_row = BoundedProblem.from_regression(reg, error_bound=[0.5, 0.7])
+    assert by_row.error_bound.tolist() == [[0.5, 0.7]] * 3
+    by_sample = BoundedProblem.from_regression(reg, error_bound=[[0.1], [0.2], [0.3]])
+    assert by_sample.error_bound[:, 1].tolist() == [0.1, 0.2, 0.3]

@@ -1,0 +1,53 @@
+"""Answers side by side."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from test_estimate import make_estimate
+
+from gough.core.errors import InvalidInput
+from gough.estimators.estimate import Enclosure
+from gough.estimators.selection.compare import compare
+
+BOX = Enclosure(parameters=("a.m", "b.fs"), units=("kg", "N"), lower=[0.3, 0.0], upper=[0.4, 5e-4], method="exact box")
+
+
+def test_agreeing_answers_are_not_flagged():
+    first = make_estimate()
+    second = replace(first, values=first.values + 2.9 * np.sqrt(2) * first.std)
+    assert compare({"a": first, "b": second}).disagreements == ()
+
+
+def test_distance_is_in_joint_standard_deviations():
+    first = make_estimate()
+    second = replace(first, values=first.values + np.array([0.0, 4 * np.sqrt(2) * 0.2, 0.0]))
+    (found,) = compare({"first": first, "second": second}).disagreements
+    assert found.parameter == "a.fv"
+    assert found.distance == pytest.approx(4.0)
+    assert compare({"first": first, "second": second}, sigmas=4.5).disagreements == ()
+
+
+def test_a_value_outside_its_box_is_flagged():
+    table = compare({"weighted": make_estimate(), "box": BOX})
+    (found,) = table.disagreements
+    assert (found.parameter, found.first, found.second) == ("b.fs", "weighted", "box")
+    assert found.distance == np.inf
+    text = table.summary()
+    assert "b.fs *" in text
+    assert "outside the box by 0.0005" in text
+    assert "[0.3, 0.4]" in text
+    assert "-2 +- 0.2" in text
+    assert text.splitlines()[2].rstrip().endswith("-")  # a.fv is not in the box
+
+
+def test_boxes_that_do_not_meet_are_flagged():
+    other = replace(BOX, lower=[0.45, 0.0], upper=[0.5, 1.0])
+    (found,) = compare({"one": BOX, "two": other}).disagreements
+    assert found.parameter == "a.m"
+    assert "apart by 0.05" in found.reason
+
+
+def test_nothing_to_compare_is_refused():
+    with pytest.raises(InvalidInput):
+        compare({})

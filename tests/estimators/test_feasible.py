@@ -1,0 +1,451 @@
+"""Physically consistent parameters against cvxpy, closed forms and distributions of mass."""
+
+from dataclasses import replace
+
+import cvxpy as cp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gough.core.errors import InvalidInput
+from gough.core.parameters import INERTIAL, BaseParameters, ParameterTable
+from gough.core.regression import Regression
+from gough.estimators.linear.least_squares import LeastSquares, WeightedLeastSquares
+from gough.estimators.physical.feasible import Feasible, _Programme
+from gough.estimators.physical.pseudo_inertia import (
+    group_bodies,
+    inertial_parameters,
+    metric,
+    possible_body,
+    prior_body,
+    pseudo_inertia,
+    relative_to,
+)
+
+UNITS = dict(zip(INERTIAL, ("kg", *("kg m",) * 3, *("kg m2",) * 6))) | {
+    "ia": "kg m2", "fv": "N m s/rad", "fs": "N m", "off": "N m"}
+
+
+def cloud(rng, points=6, size=0.2):
+    """Ten parameters of a random cloud of point masses: possible by construction."""
+    mass, place = rng.uniform(0.2, 1.0, points), rng.uniform(-size, size, (points, 3)) + rng.uniform(-0.1, 0.1, 3)
+    inertia = sum(m * (p @ p * np.eye(3) - np.outer(p, p)) for m, p in zip(mass, place))
+    return np.array([mass.sum(), *(mass @ place), inertia[0, 0], inertia[0, 1], inertia[1, 1], inertia[0, 2],
+                     inertia[1, 2], inertia[2, 2]])
+
+
+def table(names, values, std=None):
+    return ParameterTable(names=names, values=values, units=tuple(UNITS[n.rpartition(".")[2]] for n in names), std=std)
+
+
+def robot(bodies=2, seen=15, seed=0, samples=200, noise=0.05, rows=2):
+    """A made-up model: `seen` random combinations of the standard parameters of some bodies and joints."""
+    rng = np.random.default_rng(seed)
+    names = tuple(f"body{k}.{p}" for k in range(bodies) for p in INERTIAL) + tuple(
+        f"body{k}.{p}" for k in range(bodies) for p in ("fv", "fs", "off"))
+    truth = np.concatenate([*(cloud(rng) for _ in range(bodies)), rng.uniform(0.1, 1.0, 3 * bodies)])
+    kept = tuple(sorted(rng.choice(len(names), seen, replace=False).tolist()))
+    matrix = rng.normal(0, 0.5, (seen, len(names))) * (rng.random((seen, len(names))) < 0.3)
+    matrix[:, kept] = np.eye(seen)
+    model = BaseParameters(names=tuple(names[i] + "R" for i in kept), units=("1",) * seen, standard=names,
+                           matrix=matrix, independent=kept, singular_values=np.ones(len(names)), tolerance=1e-9)
+    W = rng.standard_normal((samples, rows, seen))
+    effort = W @ (matrix @ truth) + noise * rng.standard_normal((samples, rows)) * np.linspace(1, 2, rows)
+    reg = Regression(regressor=W, effort=effort, rows=tuple(f"m{j}" for j in range(rows)), row_units=("N m",) * rows,
+                     parameters=model.names, units=model.units)
+    return reg, model, truth
+
+
+def spoilt(model, truth, spread=0.3, seed=1):
+    rng = np.random.default_rng(seed)
+    values = truth * rng.uniform(1 - spread, 1 + spread, len(truth))
+    for k in range(len(group_bodies(model.standard))):
+        values[10 * k : 10 * k + 10] = truth[10 * k : 10 * k + 10] * rng.uniform(1 - spread, 1 + spread)
+    return table(model.standard, values)
+
+
+def oracle(reg, base, model, prior, margin, radius=None, nonnegative=("fv", "fs")):
+    """The same two problems for cvxpy, in the raw parameters and from all samples instead of factors."""
+    chi = cp.Variable(len(model.standard))
+    weight = 1 / np.sqrt(np.diag(base.noise_covariance))
+    W = (reg.regressor * weight[:, None]).reshape(-1, len(base))
+    u = np.linalg.qr(W)[1] @ (model.matrix @ chi - base.values)
+    values = np.array([prior[name] for name in model.standard])
+    constraints, distance = [], 0
+    for k in range(len(group_bodies(model.standard))):
+        c = chi[10 * k : 10 * k + 10]
+        half = 0.5 * (c[4] + c[6] + c[9])
+        J = cp.bmat([[half - c[4], -c[5], -c[7], c[1]], [-c[5], half - c[6], -c[8], c[2]],
+                     [-c[7], -c[8], half - c[9], c[3]], [c[1], c[2], c[3], c[0]]])
+        J0 = pseudo_inertia(values[10 * k : 10 * k + 10])
+        root = np.linalg.inv(np.linalg.cholesky(J0))
+        constraints.append(root @ J @ root.T - margin * np.eye(4) >> 0)
+        distance += cp.sum_squares(root @ (J - J0) @ root.T)
+    for i, name in enumerate(model.standard):
+        ending = name.rpartition(".")[2]
+        if ending in nonnegative:
+            constraints.append(chi[i] >= 0)
+        if ending not in INERTIAL:
+            distance += cp.square((chi[i] - values[i]) / values[i])
+    if radius is None:
+        problem = cp.Problem(cp.Minimize(cp.sum_squares(u)), constraints)
+    else:
+        problem = cp.Problem(cp.Minimize(distance), [*constraints, cp.norm(u) <= radius])
+    problem.solve(solver=cp.CLARABEL)
+    return problem.value, chi.value
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.integers(0, 10**6))
+def test_pseudo_inertia_is_the_second_moment_of_the_mass(seed):
+    rng = np.random.default_rng(seed)
+    mass, place = rng.random(5), rng.standard_normal((5, 3))
+    inertia = sum(m * (p @ p * np.eye(3) - np.outer(p, p)) for m, p in zip(mass, place))
+    ten = np.array([mass.sum(), *(mass @ place), inertia[0, 0], inertia[0, 1], inertia[1, 1], inertia[0, 2],
+                    inertia[1, 2], inertia[2, 2]])
+    longer = np.column_stack([place, np.ones(5)])
+    np.testing.assert_allclose(pseudo_inertia(ten), (longer.T * mass) @ longer, atol=1e-12)
+    np.testing.assert_allclose(inertial_parameters(pseudo_inertia(ten)), ten, atol=1e-12)
+
+
+def test_distance_between_bodies_does_not_depend_on_frame_or_unit():
+    rng = np.random.default_rng(0)
+    first, second = pseudo_inertia(cloud(rng)), pseudo_inertia(cloud(rng))
+    rotation = np.linalg.qr(rng.standard_normal((3, 3)))[0]
+    move = np.block([[rotation, rng.standard_normal((3, 1))], [np.zeros((1, 3)), np.ones((1, 1))]])
+
+    def distance(a, b):
+        return np.linalg.norm(relative_to(metric(inertial_parameters(a)), a - b))
+
+    here = distance(first, second)
+    assert here > 0.1
+    assert distance(move @ first @ move.T, move @ second @ move.T) == pytest.approx(here, rel=1e-9)
+    scale = np.diag([1e3, 1e3, 1e3, 1.0])  # millimetres
+    assert distance(scale @ first @ scale, scale @ second @ scale) == pytest.approx(here, rel=1e-9)
+
+
+@pytest.mark.parametrize("noise", [0.05, 3.0], ids=["possible base estimate", "impossible base estimate"])
+@pytest.mark.parametrize("seed", range(3))
+def test_cvxpy_in_raw_parameters_finds_the_same_misfit_distance_and_base_values(noise, seed):
+    reg, model, truth = robot(noise=noise, seed=seed, seen=15 if noise < 1 else 24)
+    base = WeightedLeastSquares().fit(reg)
+    prior = spoilt(model, truth)
+    found = Feasible(margin=1e-3).fit(reg, base, model=model, prior=prior)
+    least, _ = oracle(reg, base, model, prior, 1e-3)
+    assert found.least_misfit == pytest.approx(least, abs=1e-3)
+    assert found.least_misfit > 0.5 or noise < 1
+    allowed = found.least_misfit + max(1.0, found.least_misfit / len(base))
+    square, chi = oracle(reg, base, model, prior, 1e-3, radius=np.sqrt(allowed))
+    assert found.distance**2 == pytest.approx(square, rel=1e-3)
+    np.testing.assert_allclose(found.estimate.values, model.matrix @ chi, atol=1e-2 * base.std.max())
+    np.testing.assert_allclose(found.standard.values, chi, atol=2e-3)
+
+
+def test_an_impossible_body_moves_to_the_nearest_possible_one_known_in_closed_form():
+    rng = np.random.default_rng(3)
+    names = tuple(f"load.{p}" for p in INERTIAL)
+    model = BaseParameters(names=names, units=("1",) * 10, standard=names, matrix=np.eye(10),
+                           independent=tuple(range(10)), singular_values=np.ones(10), tolerance=1e-9)
+    values, vectors = np.linalg.eigh(pseudo_inertia(cloud(rng, size=0.8)))
+    impossible = inertial_parameters((vectors * [-0.3, 0.4, *values[2:]]) @ vectors.T)
+    # efforts are the entries of J, so the misfit is the Frobenius norm and clipping the eigenvalues is the answer
+    entries = np.array([[pseudo_inertia(unit)[i, j] for unit in np.eye(10)] for i in range(4) for j in range(4)])
+    W = np.tile(entries[None], (400, 1, 1))
+    effort = W @ impossible + 0.3 * rng.standard_normal((400, 16))
+    reg = Regression(regressor=W, effort=effort, rows=tuple(f"r{k}" for k in range(16)), row_units=("1",) * 16,
+                     parameters=names, units=("1",) * 10)
+    base = LeastSquares(uncertainty="white").fit(reg)
+    eigen, turn = np.linalg.eigh(pseudo_inertia(base.values))
+    assert eigen[0] < -0.2
+    nearest = inertial_parameters((turn * np.maximum(eigen, 0)) @ turn.T)
+    prior = table(names, cloud(np.random.default_rng(4), size=0.8))
+    found = Feasible(margin=0.0, loss=1e-5).fit(reg, base, model=model, prior=prior)
+    np.testing.assert_allclose(found.standard.values, nearest, atol=1e-3)
+    assert found.boundary == ("load",)
+    assert any("no possible robot fits" in note for note in found.estimate.notes)
+    assert found.least_misfit == pytest.approx(400 * (eigen[0] / np.sqrt(base.noise_covariance[0, 0])) ** 2, rel=1e-3)
+
+
+def test_a_possible_base_estimate_stays_within_a_standard_deviation_and_the_rest_comes_from_the_prior():
+    reg, model, truth = robot(noise=0.02)
+    base = WeightedLeastSquares().fit(reg)
+    prior = spoilt(model, truth)
+    found = Feasible(loss=1e-4).fit(reg, base, model=model, prior=prior)
+    assert found.least_misfit < 1e-6
+    assert found.misfit == pytest.approx(1e-4, rel=1e-2)
+    assert (np.abs(found.estimate.values - base.values) < 0.011 * base.white_std).all()
+    np.testing.assert_allclose(found.estimate.values, model.values(found.standard.values), rtol=1e-12)
+    # closed form without constraints: x = (M S)^+ (beta - M chi_0) in coordinates where the metric is the identity
+    values = np.array([prior[n] for n in model.standard])
+    weight = np.zeros((len(values), len(values)))
+    for k in range(2):
+        L = metric(values[10 * k : 10 * k + 10])
+        units = np.stack([relative_to(L, pseudo_inertia(e)).ravel() for e in np.eye(10)], axis=1)
+        weight[10 * k : 10 * k + 10, 10 * k : 10 * k + 10] = units.T @ units
+    weight[20:, 20:] = np.diag(1 / values[20:] ** 2)
+    inverse = np.linalg.inv(weight)
+    M = model.matrix
+    free = values + inverse @ M.T @ np.linalg.solve(M @ inverse @ M.T, base.values - M @ values)
+    assert min(np.linalg.eigvalsh(pseudo_inertia(free[10 * k : 10 * k + 10]))[0] for k in range(2)) > 0
+    np.testing.assert_allclose(found.standard.values, free, atol=1e-3)
+    assert not found.boundary
+    assert not any("no possible robot" in note for note in found.estimate.notes)
+
+
+def test_every_body_is_possible_and_no_friction_negative_even_from_noise():
+    reg, model, truth = robot(bodies=4, seen=40, noise=20.0, seed=5)
+    base = WeightedLeastSquares().fit(reg)
+    found = Feasible().fit(reg, base, model=model, prior=spoilt(model, truth))
+    for name, ten in found.bodies.items():
+        assert np.linalg.eigvalsh(pseudo_inertia(ten))[0] > 0
+        assert found.margins[name] >= 0.9e-6
+        np.testing.assert_allclose(ten, [found.standard[f"{name}.{p}"] for p in INERTIAL], rtol=1e-9)
+    values = {n: found.standard[n] for n in model.standard}
+    assert min(v for n, v in values.items() if n.endswith((".fv", ".fs"))) >= 0
+    assert found.boundary
+    assert any("held by the limits" in note for note in found.estimate.notes)
+    assert any("unconstrained estimate is not possible" in note for note in found.estimate.notes)
+    free = Feasible(nonnegative=()).fit(reg, base, model=model, prior=spoilt(model, truth))
+    assert min(free.standard[n] for n in model.standard if n.endswith((".fv", ".fs"))) < 0
+
+
+def test_residual_increase_and_rms_are_those_of_the_samples():
+    reg, model, truth = robot(noise=3.0, seed=1)
+    base = WeightedLeastSquares().fit(reg)
+    found = Feasible().fit(reg, base, model=model, prior=spoilt(model, truth))
+    sigma = np.sqrt(np.diag(base.noise_covariance))
+
+    def chi_square(values):
+        return np.sum(((reg.regressor @ values - reg.effort) / sigma) ** 2)
+
+    before, after = chi_square(base.values), chi_square(found.estimate.values)
+    assert after - before == pytest.approx(found.misfit, rel=1e-6)
+    assert np.sqrt(after / before) - 1 == pytest.approx(found.residual_increase, rel=0.05)
+    residual = reg.effort - reg.regressor @ found.estimate.values
+    np.testing.assert_allclose(found.estimate.residual_rms, np.sqrt((residual**2).mean(axis=0)), rtol=1e-9)
+
+
+def test_more_loss_comes_nearer_to_the_prior_and_a_possible_prior_within_reach_is_returned_itself():
+    reg, model, truth = robot(noise=0.5)
+    base = WeightedLeastSquares().fit(reg)
+    prior = spoilt(model, truth)
+    distances = [Feasible(loss=loss).fit(reg, base, model=model, prior=prior).distance for loss in (0.01, 1.0, 10.0)]
+    assert distances[0] > distances[1] > distances[2]
+    itself = Feasible(loss=100.0).fit(reg, base, model=model, prior=table(model.standard, truth))
+    assert itself.distance < 1e-4
+    np.testing.assert_allclose(itself.standard.values, truth, atol=1e-4)
+
+
+def test_without_noise_the_base_values_are_exact_and_the_truth_as_prior_comes_back():
+    reg, model, truth = robot(noise=0.0)
+    base = LeastSquares(uncertainty="white").fit(reg)
+    found = Feasible(loss=0.01).fit(reg, base, model=model, prior=spoilt(model, truth))
+    np.testing.assert_allclose(found.estimate.values, model.values(truth), atol=1e-6)
+    same = Feasible(loss=0.01).fit(reg, base, model=model, prior=table(model.standard, truth))
+    np.testing.assert_allclose(same.standard.values, truth, atol=1e-6)
+
+
+def test_the_condensed_problem_gives_the_same_and_input_stays_untouched():
+    reg, model, truth = robot()
+    base = WeightedLeastSquares().fit(reg)
+    prior = spoilt(model, truth)
+    kept = prior.values.copy(), base.values.copy()
+    first = Feasible().fit(reg, base, model=model, prior=prior)
+    second = Feasible().fit(reg.condense(), base, model=model, prior=prior)
+    np.testing.assert_allclose(first.standard.values, second.standard.values, atol=1e-7)
+    np.testing.assert_array_equal(kept[0], prior.values)
+    np.testing.assert_array_equal(kept[1], base.values)
+    again = Feasible().fit(reg, base, model=model, prior=prior)
+    np.testing.assert_array_equal(first.standard.values, again.standard.values)
+
+
+def some_parameters(names, noise=0.01, truth=None, seed=0):
+    """A model that sees each of a few standard parameters by itself."""
+    rng = np.random.default_rng(seed)
+    p = len(names)
+    model = BaseParameters(names=names, units=("1",) * p, standard=names, matrix=np.eye(p), independent=tuple(range(p)),
+                           singular_values=np.ones(p), tolerance=1e-9)
+    W = rng.standard_normal((100, 1, p))
+    effort = W @ np.asarray(truth) + noise * rng.standard_normal((100, 1))
+    reg = Regression(regressor=W, effort=effort, rows=("m",), row_units=("N",), parameters=names, units=("1",) * p)
+    return reg, model, LeastSquares(uncertainty="white").fit(reg)
+
+
+def test_structural_zeros_stay_zero_and_unseen_moments_are_filled_in():
+    # the H4 nacelle: mass and one moment of inertia; the other two must exist for it to be a body
+    names = ("nacelle.m", "nacelle.Izz")
+    reg, model, base = some_parameters(names, truth=[1.05, 0.003])
+    found = Feasible().fit(reg, base, model=model, prior=table(names, [1.0, 0.002]))
+    ten = found.bodies["nacelle"]
+    assert found.standard["nacelle.m"] == pytest.approx(1.05, abs=0.01)
+    np.testing.assert_allclose(ten[[1, 2, 3, 5, 7, 8]], 0.0, atol=1e-7)
+    assert ten[4] > 0
+    assert ten[6] > 0
+    assert np.linalg.eigvalsh(pseudo_inertia(ten))[0] > 0
+
+
+def test_structural_zeros_make_a_negative_moment_impossible():
+    names = tuple(f"rod.{p}" for p in ("m", "mz", "Ixx", "Iyy", "Izz"))
+    truth = [2.0, 0.6, 0.30, 0.30, -0.05]  # negative axial inertia
+    reg, model, base = some_parameters(names, truth=truth)
+    found = Feasible(loss=1e-4).fit(reg, base, model=model, prior=table(names, [2.0, 0.6, 0.30, 0.30, 0.01]))
+    assert found.standard["rod.Izz"] > 0
+    assert found.boundary == ("rod",)
+    assert found.least_misfit > 100
+    ten = found.bodies["rod"]
+    np.testing.assert_allclose(ten[[1, 2, 5, 7, 8]], 0.0, atol=1e-7)
+    # its principal moments about the centre of mass obey the triangle inequality
+    moments = ten[[4, 6, 9]] - np.array([1, 1, 0]) * ten[3] ** 2 / ten[0]
+    assert (2 * moments < moments.sum() + 1e-9).all()
+
+
+def test_structural_zeros_hold_where_a_nearer_body_would_break_them():
+    names = tuple(f"plate.{p}" for p in ("m", "mx", "my", "Ixx", "Iyy", "Izz"))
+    reg, model, base = some_parameters(names, truth=[2.0, 0.3, 0.4, 0.4, 0.3, 0.6])
+    found = Feasible().fit(reg, base, model=model, prior=table(names, [2.0, 0.1, 0.1, 0.4, 0.3, 0.6]))
+    np.testing.assert_allclose(found.bodies["plate"][[3, 5, 7, 8]], 0.0, atol=1e-6)
+    # with the product in the model, and not seen by the data, the nearest body has one
+    more = (*names, "plate.Ixy")
+    wide = replace_model(model, more)
+    free = Feasible().fit(reg, base, model=wide, prior=table(more, [2.0, 0.1, 0.1, 0.4, 0.3, 0.6, 0.0]))
+    assert abs(free.standard["plate.Ixy"]) > 1e-3
+    assert free.distance < found.distance
+
+
+def replace_model(model, standard):
+    matrix = np.hstack([model.matrix, np.zeros((len(model), len(standard) - len(model.standard)))])
+    return replace(model, standard=standard, matrix=matrix, singular_values=np.ones(len(standard)))
+
+
+def test_errors_far_beyond_the_noise_widen_the_loss_in_proportion():
+    names = tuple(f"rod.{p}" for p in ("m", "mz", "Ixx", "Iyy", "Izz"))
+    reg, model, base = some_parameters(names, noise=1e-5, truth=[2.0, 0.6, 0.30, 0.30, -0.05])
+    found = Feasible().fit(reg, base, model=model, prior=table(names, [2.0, 0.6, 0.30, 0.30, 0.01]))
+    assert found.least_misfit > 1e6
+    assert found.misfit == pytest.approx(1.2 * found.least_misfit, rel=1e-4)  # 1 + 1/b
+
+
+def test_a_prior_with_standard_deviations_is_weighted_by_them():
+    names = tuple(f"body.{p}" for p in INERTIAL)
+    truth = cloud(np.random.default_rng(0))
+    # the data see only m + 10 Ixx
+    matrix = np.zeros((1, 10))
+    matrix[0, [0, 4]] = 1.0, 10.0
+    model = BaseParameters(names=("body.mR",), units=("kg",), standard=names, matrix=matrix, independent=(0,),
+                           singular_values=np.ones(10), tolerance=1e-9)
+    rng = np.random.default_rng(1)
+    W = rng.standard_normal((500, 1, 1))
+    shift = 0.2
+    effort = W * (matrix @ truth + shift) + 1e-3 * rng.standard_normal((500, 1, 1))
+    reg = Regression(regressor=W, effort=effort[:, :, 0], rows=("m",), row_units=("N",), parameters=model.names,
+                     units=("kg",))
+    base = LeastSquares(uncertainty="white").fit(reg)
+    std = np.full(10, 0.01)
+    std[0] = 0.2
+    found = Feasible(loss=1e-3).fit(reg, base, model=model, prior=table(names, truth, std))
+    share = np.array([std[0] ** 2, 10 * std[4] ** 2]) / (std[0] ** 2 + 100 * std[4] ** 2)
+    change = found.standard.values - truth
+    np.testing.assert_allclose(change[[0, 4]], shift * share, atol=2e-4)
+    np.testing.assert_allclose(np.delete(change, [0, 4]), 0.0, atol=1e-4)
+
+
+def test_an_estimate_of_some_base_parameters_leaves_the_others_to_the_prior():
+    reg, model, truth = robot()
+    few = model.names[:10]
+    base = WeightedLeastSquares().fit(reg.select(few))
+    found = Feasible().fit(reg, base, model=model, prior=spoilt(model, truth))
+    assert found.estimate.parameters == few
+    assert any("5 base parameters were not estimated" in note for note in found.estimate.notes)
+
+
+def test_bodies_are_found_by_name_and_point_masses_get_a_usable_metric():
+    bodies = group_bodies(("a.fv", "leg1.rod.Izz", "leg1.rod.m", "b.m"))
+    assert [b.name for b in bodies] == ["leg1.rod", "b"]
+    assert bodies[0].present == (0, 9)
+    assert bodies[0].standard == (2, 1)
+    assert bodies[0].zeros == (1, 2, 3, 5, 7, 8)
+    point = np.array([2.0, 0, 0, 0, 0, 0, 0, 0, 0, 0])
+    assert np.linalg.cond(metric(possible_body(point)[0])) < 1e4
+    full = prior_body(bodies[1], np.array([0.0, 0.0, 0.0, 3.0]))
+    assert np.linalg.eigvalsh(pseudo_inertia(full))[0] > 0
+
+
+def test_priors_that_cannot_exist_are_thickened_and_others_stay():
+    rng = np.random.default_rng(2)
+    solid = cloud(rng)
+    np.testing.assert_array_equal(possible_body(solid)[0], solid)
+    assert possible_body(solid)[1] == 0
+    rod = np.array([1.845, 0, 0, -0.35461, 0.07516, 0, 0.07516, 0, 0, 0])  # mass on a line
+    wrong = np.array([2.0, 0.1, 0, 0, 0.1, 0.01, 0.1, 0, 0, 0.5])  # Izz > Ixx + Iyy
+    for impossible in (rod, wrong):
+        assert np.linalg.eigvalsh(pseudo_inertia(impossible))[0] < 1e-12
+        body, thickness = possible_body(impossible)
+        assert np.linalg.eigvalsh(pseudo_inertia(body))[0] > 0
+        changed = body - impossible
+        np.testing.assert_array_equal(changed[[0, 1, 2, 3, 5, 7, 8]], 0.0)
+        np.testing.assert_allclose(changed[[4, 6, 9]], 2 * 2 * thickness**2 * impossible[0] / 2, rtol=1e-9)
+    assert possible_body(rod)[1] < 0.01  # [m]
+
+
+@pytest.mark.parametrize("kind", ["rod", "point", "impossible"])
+def test_a_prior_on_or_beyond_the_limit_of_the_possible_is_no_obstacle(kind):
+    reg, model, truth = robot(bodies=3, seen=25, noise=0.5, seed=3)
+    base = WeightedLeastSquares().fit(reg)
+    values = spoilt(model, truth).values.copy()
+    m, h = values[0], values[1:4].copy()
+    values[4:10] = inertial_parameters(np.block([[np.outer(h, h) / m, h[:, None]], [h, m]]))[4:]  # a point at h / m
+    if kind == "rod":
+        values[[4, 6]] += 0.05
+    elif kind == "impossible":
+        values[9] += 1.0
+    assert np.linalg.eigvalsh(pseudo_inertia(values[:10]))[0] < 1e-9
+    found = Feasible().fit(reg, base, model=model, prior=table(model.standard, values))
+    assert any("prior of body0" in note for note in found.estimate.notes)
+    assert not any("prior of body1" in note for note in found.estimate.notes)
+    assert min(np.linalg.eigvalsh(pseudo_inertia(ten))[0] for ten in found.bodies.values()) > 0
+    assert found.misfit <= 1.001 * (found.least_misfit + max(1.0, found.least_misfit / len(base)))
+    # what the data determine hardly depends on the prior
+    good = Feasible().fit(reg, base, model=model, prior=spoilt(model, truth))
+    assert (np.abs(found.estimate.values - good.estimate.values) < 3 * base.white_std).all()
+
+
+def test_bodies_the_solver_leaves_slightly_outside_are_pulled_in(monkeypatch):
+    reg, model, truth = robot(bodies=4, seen=40, noise=20.0, seed=5)
+    base, prior = WeightedLeastSquares().fit(reg), spoilt(model, truth)
+    exact = Feasible().fit(reg, base, model=model, prior=prior)
+    solve = _Programme.solve
+    monkeypatch.setattr(_Programme, "solve", lambda self, radius: solve(self, radius) * (1 + 1e-5))
+    found = Feasible().fit(reg, base, model=model, prior=prior)
+    assert set(exact.boundary) & set(found.bodies)
+    assert min(found.margins.values()) >= 0.999e-6
+    assert min(np.linalg.eigvalsh(pseudo_inertia(ten))[0] for ten in found.bodies.values()) > 0
+    assert (np.abs(found.estimate.values - exact.estimate.values) < 1e-3 * base.white_std).all()
+
+
+def test_summary_names_bodies_and_says_where_values_come_from():
+    reg, model, truth = robot()
+    base = WeightedLeastSquares().fit(reg)
+    text = Feasible().fit(reg, base, model=model, prior=spoilt(model, truth)).summary()
+    assert "body1" in text
+    assert "not from the data" in text
+
+
+def test_bad_input_is_a_clear_error():
+    reg, model, truth = robot()
+    base = WeightedLeastSquares().fit(reg)
+    with pytest.raises(InvalidInput, match="margin is 1"):
+        Feasible(margin=1.0)
+    with pytest.raises(InvalidInput, match="loss 0"):
+        Feasible(loss=0.0)
+    values = truth.copy()
+    values[10] = 0.0
+    with pytest.raises(InvalidInput, match="prior mass of body 'body1' is 0"):
+        Feasible().fit(reg, base, model=model, prior=table(model.standard, values))
+    with pytest.raises(InvalidInput, match=r"no parameter 'body0\.m'"):
+        Feasible().fit(reg, base, model=model, prior=table(model.standard[1:], truth[1:]))
+    other = replace(reg, parameters=("x", *reg.parameters[1:]))
+    with pytest.raises(InvalidInput, match="'x' of the estimate is no base parameter"):
+        Feasible().fit(other, WeightedLeastSquares().fit(other), model=model, prior=table(model.standard, truth))
+    with pytest.raises(InvalidInput, match=r"standard deviation of 'body0\.m' is 0"):
+        Feasible().fit(reg, base, model=model, prior=table(model.standard, truth, np.r_[0.0, np.ones(len(truth) - 1)]))

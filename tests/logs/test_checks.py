@@ -1,0 +1,190 @@
+"""Looking at recordings: each finding appears where it should and only there."""
+
+import numpy as np
+import pytest
+
+from gough.core.errors import InvalidInput, InvalidRecording
+from gough.logs.checks import check_even, inspect, inspect_channel, inspect_clock, moving_samples, quantisation_step
+from gough.logs.finding import Finding, notes
+from gough.logs.recording import Recording
+from gough.logs.resampling import even_times, interpolate, resample, resample_evenly
+
+TIME = np.arange(5000) / 500.0
+WAVE = np.sin(2 * np.pi * 0.7 * TIME) + 0.3 * np.cos(2 * np.pi * 2.1 * TIME)
+
+
+def kinds(findings) -> list[str]:
+    return [f.kind for f in findings]
+
+
+def test_a_clean_smooth_signal_has_no_findings() -> None:
+    assert inspect_clock(TIME, "time") == ()
+    assert inspect_channel(WAVE, "q", "m") == ()
+
+
+def test_jitter_is_measured() -> None:
+    rng = np.random.default_rng(0)
+    noise = rng.normal(scale=1e-4, size=len(TIME))
+    (found,) = inspect_clock(TIME + noise, "time")
+    assert found.kind == "jitter"
+    assert found.numbers["std"] == pytest.approx(np.sqrt(2) * 1e-4, rel=0.05)
+
+
+def test_a_gap_is_found_with_place_length_and_samples_lost() -> None:
+    time = np.delete(TIME, slice(1000, 1007))
+    (found,) = inspect_clock(time, "time")
+    assert found.kind == "gap"
+    assert found.numbers == {"count": 1, "largest": pytest.approx(0.016), "sample": 999, "lost": 7}
+
+
+def test_a_clock_that_speeds_up_drifts() -> None:
+    time = TIME * (1 + 2e-3 * TIME / TIME[-1])
+    (found,) = inspect_clock(time, "time")
+    assert found.kind == "drift"
+    # A quadratic bulge of height h stands h * 2/3 above and h / 3 below its straight line: here h = 2e-3 * 10 s / 4.
+    assert found.numbers["largest"] == pytest.approx(2e-3 * 10 / 4 * 2 / 3, rel=0.01)
+
+
+@pytest.mark.parametrize(("hold", "found"), [(1, True), (10, True), (100, False)])
+def test_an_effort_that_stands_still_for_a_part_of_the_log_is_found(hold: int, found: bool) -> None:
+    """Each value may be held for some samples, as by a slower drive; standing still must then last longer."""
+    held = np.repeat(WAVE[::hold], hold)
+    stuck = held.copy()
+    stuck[3000:3800] = stuck[3000]
+
+    def dead(position: np.ndarray, effort: np.ndarray) -> list[tuple[str, float]]:
+        log = Recording(joints=("a",), time=TIME, position=position[:, None], position_units=("m",),
+                        effort=effort[:, None])
+        return [(f.channel, f.numbers["sample"]) for f in inspect(log) if f.kind == "dead"]
+
+    assert dead(WAVE, stuck) == ([("a.effort", 3000)] if found else [])
+    assert dead(WAVE, held) == []
+    assert dead(stuck, held) == []  # a joint may stand still, alone or with the whole robot
+    assert dead(stuck, stuck) == []
+
+
+def test_a_dead_channel_is_found() -> None:
+    (found,) = inspect_channel(np.full(100, 3.0), "a.current", "A")
+    assert found.kind == "dead"
+    assert found.numbers["value"] == 3.0
+
+
+@pytest.mark.parametrize("step", [1e-3, 2.325e-4, 0.05])
+def test_quantisation_steps_are_found(step: float) -> None:
+    assert quantisation_step(np.round(WAVE / step) * step) == pytest.approx(step, rel=1e-6)
+
+
+def test_quantisation_under_printed_digits_is_found_within_two_percent() -> None:
+    slow = 1e-3 * WAVE
+    printed = np.round(np.round(slow / 2.325e-6) * 2.325e-6, 6)
+    assert quantisation_step(printed) == pytest.approx(2.325e-6, rel=0.02)
+
+
+def test_continuous_signals_have_no_quantisation_step() -> None:
+    rng = np.random.default_rng(0)
+    assert quantisation_step(rng.normal(size=5000)) is None
+    assert quantisation_step(np.concatenate([np.zeros(500), rng.normal(size=5000)])) is None
+    assert quantisation_step(WAVE) is None
+
+
+@pytest.mark.parametrize("step", [None, 0.01])
+def test_clipping_is_found_on_the_side_where_it_is(step: float | None) -> None:
+    clipped = np.minimum(WAVE, 0.9)
+    if step is not None:
+        clipped = np.round(clipped / step) * step
+    found = [f for f in inspect_channel(clipped, "a.effort", "N") if f.kind == "saturation"]
+    assert len(found) == 1
+    assert found[0].numbers["value"] == pytest.approx(0.9)
+    assert found[0].numbers["count"] == np.sum(clipped == clipped.max())
+
+
+@pytest.mark.parametrize("step", [0.001, 0.02, 0.1])
+def test_turning_points_of_a_quantised_wave_are_not_saturation(step: float) -> None:
+    assert "saturation" not in kinds(inspect_channel(np.round(WAVE / step) * step, "a.position", "m"))
+
+
+def test_rest_is_not_saturation() -> None:
+    position = np.concatenate([np.full(800, WAVE.min()), WAVE, np.full(800, WAVE.min())])
+    recording = Recording(joints=("a",), time=np.arange(len(position)) / 500.0, position=position[:, None],
+                          position_units=("m",), effort=np.where(position == position.min(), 9.0, position)[:, None])
+    assert kinds(inspect(recording)) == []
+    assert kinds(inspect_channel(position, "a.position", "m")) == ["saturation"]
+
+
+def test_moving_samples_reach_to_both_sides_of_a_change() -> None:
+    position = np.zeros((30, 2))
+    position[15:, 1] = 1.0
+    assert np.array_equal(np.flatnonzero(moving_samples(position, reach=3)), np.arange(11, 18))
+
+
+def recording(time: np.ndarray) -> Recording:
+    return Recording(joints=("a",), time=time, position=(time**3)[:, None], position_units=("m",),
+                     effort=(2 * time)[:, None], period_samples=10)
+
+
+def test_uneven_clocks_are_refused_for_filtering_until_resampled() -> None:
+    time = TIME[:100].copy()
+    time[40] += 0.0004
+    with pytest.raises(InvalidRecording, match=r"after sample (39|40) .*resample_evenly"):
+        check_even(recording(time))
+    assert check_even(resample_evenly(recording(time), 500.0)) == pytest.approx(500.0)
+
+
+def test_a_few_lost_samples_are_put_back_and_the_others_stay_as_they_are() -> None:
+    whole = recording(TIME[:200])
+    made = resample_evenly(whole.take(np.delete(np.arange(200), [50, 120, 121])))
+    assert np.allclose(made.time, whole.time, atol=1e-12)
+    assert np.allclose(np.delete(made.position, [50, 120, 121], axis=0),
+                       np.delete(whole.position, [50, 120, 121], axis=0), atol=1e-12)
+
+
+@pytest.mark.parametrize("lost", [9, 10])
+def test_a_gap_of_more_than_ten_steps_is_not_filled_with_invented_samples(lost: int) -> None:
+    log = recording(TIME[:200]).take(np.delete(np.arange(200), np.arange(100, 100 + lost)))
+    if lost < 10:
+        assert len(resample_evenly(log)) == 200
+        return
+    with pytest.raises(InvalidRecording, match=r"no samples for .* after sample 99 \(t = .*cut the log there"):
+        resample_evenly(log)
+    with pytest.raises(InvalidRecording, match="1 samples"):
+        resample_evenly(log.take(slice(0, 1)))
+
+
+@pytest.mark.parametrize(("method", "error"), [("linear", 2e-4), ("cubic", 1e-12), ("previous", 0.02)])
+def test_interpolation_is_as_good_as_its_order(method: str, error: float) -> None:
+    made = resample(recording(TIME[:500]), TIME[10:400] + 0.0007, method)
+    assert made.period_samples is None
+    worst = np.abs(made.position[:, 0] - made.time**3).max()
+    assert worst <= error
+    assert worst > error * 1e-4 or method == "cubic"
+
+
+def test_holding_takes_the_sample_at_its_own_time() -> None:
+    held = interpolate(np.arange(4.0)[:, None], TIME[:4], np.array([TIME[1], TIME[2] - 1e-6, TIME[2]]), "previous")
+    assert held[:, 0].tolist() == [1.0, 1.0, 2.0]
+
+
+def test_nothing_is_extrapolated_and_methods_are_named() -> None:
+    with pytest.raises(InvalidInput, match="extrapolated"):
+        resample(recording(TIME[:50]), TIME[:51])
+    with pytest.raises(InvalidInput, match="extrapolated"):
+        resample(recording(TIME[1:50]), TIME[:20])
+    with pytest.raises(InvalidInput, match="did you mean 'cubic'"):
+        interpolate(np.zeros((3, 1)), TIME[:3], TIME[:3], "cubik")
+    with pytest.raises(InvalidInput, match="rate"):
+        even_times(0.0, 1.0, -1.0)
+
+
+def test_an_even_clock_keeps_the_last_sample_despite_rounding() -> None:
+    assert len(even_times(0.0, 0.7, 10.0)) == 8
+    assert even_times(0.1, 0.8, 10.0)[-1] <= 0.8
+
+
+def test_channels_of_which_the_same_is_to_be_said_share_a_note() -> None:
+    coarse = np.round(WAVE / 0.05) * 0.05
+    found = [f for name in ("a.position", "b.position") for f in inspect_channel(coarse, name, "m")]
+    found += inspect_channel(np.full(100, 3.0), "a.current", "A")
+    found += [Finding(kind="truncated", channel="log.csv", message="the last line is cut")]
+    assert notes(found, "log.csv") == (
+        "log.csv: a.position, b.position: values come in steps of 0.05 m",
+        "log.csv: a.current: all 100 samples are 3 A; is the channel connected?", "log.csv: the last line is cut")
