@@ -11,6 +11,7 @@ from gough.core.errors import InvalidInput
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
+BoolArray = NDArray[np.bool_]
 
 
 def frozen(values: ArrayLike, dtype: Any = np.float64) -> NDArray[Any]:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
-from gough.core.arrays import FloatArray, IntArray, check_finite, check_shape, frozen
+from gough.core.arrays import BoolArray, FloatArray, IntArray, check_finite, check_shape, frozen
 from gough.core.blas import one_blas_thread
 from gough.core.errors import InvalidInput, nearest
+
+LABELS = ("time", "group", "sample", "recording", "mask")  # what travels with the samples, where it is known
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -31,6 +34,10 @@ class Regression:
         group: Which independent stretch (period, recording) a sample belongs to, (t,), or None. Scatter between
             groups gives standard deviations that hold under coloured noise.
         replicates: Effort of each repetition of the same motion, (k, t, r), or None; their mean is `effort`.
+        sample: Which sample of its recording each one comes from, (t,), or None. After decimation the middle one.
+        recording: Which recording of the experiment each sample belongs to, (t,), or None.
+        mask: Which equations count, (t, r), or None if all do. The others (a motor that has just reversed, a joint
+            that stands) stay here to be looked at, but no estimator uses them.
     """
 
     regressor: FloatArray
@@ -43,6 +50,9 @@ class Regression:
     time: FloatArray | None = None
     group: IntArray | None = None
     replicates: FloatArray | None = None
+    sample: IntArray | None = None
+    recording: IntArray | None = None
+    mask: BoolArray | None = None
 
     def __post_init__(self) -> None:
         put = object.__setattr__
@@ -65,9 +75,13 @@ class Regression:
             check_shape(self.covariance, (r, r) if self.covariance.ndim == 2 else (t, r, r), "effort covariance")
         if self.time is not None:
             check_shape(self.time, (t,), "time")
-        if self.group is not None:
-            put(self, "group", frozen(self.group, np.int64))
-            check_shape(self.group, (t,), "group")
+        for name in ("group", "sample", "recording"):
+            if getattr(self, name) is not None:
+                put(self, name, frozen(getattr(self, name), np.int64))
+                check_shape(getattr(self, name), (t,), name)
+        if self.mask is not None:
+            put(self, "mask", frozen(self.mask, np.bool_))
+            check_shape(self.mask, (t, r), "mask")
         if self.replicates is not None:
             check_shape(self.replicates, (None, t, r), "replicates")
         for name in ("regressor", "effort", "covariance", "time", "replicates"):
@@ -77,6 +91,11 @@ class Regression:
     def __len__(self) -> int:
         return len(self.effort)
 
+    @property
+    def counts(self) -> IntArray:
+        """How many samples of each row count, (r,)."""
+        return np.full(len(self.rows), len(self)) if self.mask is None else self.mask.sum(axis=0)
+
     def blocks(self, size: int = 4096) -> Iterator[Regression]:
         """Yield the problem in consecutive pieces of at most `size` samples."""
         for start in range(0, len(self), size):
@@ -85,15 +104,11 @@ class Regression:
     def take(self, samples: slice | IntArray) -> Regression:
         """Return the problem of some samples."""
         cov = self.covariance
+        each = {name: getattr(self, name)[samples] for name in ("regressor", "effort", *LABELS)
+                if getattr(self, name) is not None}
         return replace(
-            self,
-            regressor=self.regressor[samples],
-            effort=self.effort[samples],
-            covariance=cov[samples] if cov is not None and cov.ndim == 3 else cov,
-            time=None if self.time is None else self.time[samples],
-            group=None if self.group is None else self.group[samples],
-            replicates=None if self.replicates is None else self.replicates[:, samples],
-        )
+            self, **each, covariance=cov[samples] if cov is not None and cov.ndim == 3 else cov,
+            replicates=None if self.replicates is None else self.replicates[:, samples])
 
     def select(self, parameters: Sequence[str]) -> Regression:
         """Keep some parameters, in the given order; the others are taken as zero."""
@@ -119,6 +134,7 @@ class Condensed:
         joint: R of the rows side by side [W_1 ... W_r y_1 ... y_r], (r (p + 1), r (p + 1)), or None.
             Gauss-Markov with an estimated full covariance needs it.
         samples: Samples condensed.
+        counts: Samples of each row that count, (r,); all of them by default.
         group_moments: W_j^T W_j and W_j^T y_j of each group, (g, r, p + 1, p + 1) as [W y]^T [W y], or None.
         rows, row_units, parameters, units: As in `Regression`.
     """
@@ -131,10 +147,13 @@ class Condensed:
     units: tuple[str, ...]
     joint: FloatArray | None = None
     group_moments: FloatArray | None = None
+    counts: IntArray = field(default_factory=lambda: np.empty(0, np.int64))
 
     def __post_init__(self) -> None:
         put = object.__setattr__
         put(self, "factors", frozen(self.factors))
+        counts = self.counts if len(self.counts) else np.full(len(self.rows), self.samples)
+        put(self, "counts", frozen(counts, np.int64))
         check_shape(self.factors, (len(self.rows), len(self.parameters) + 1, len(self.parameters) + 1), "factors")
         for name in ("joint", "group_moments"):
             if getattr(self, name) is not None:
@@ -191,19 +210,22 @@ def condense(blocks: Iterable[Regression], *, joint: bool = False) -> Condensed:
     factors: FloatArray | None = None
     wide: FloatArray | None = None
     moments: dict[int, FloatArray] = {}
-    samples = 0
+    samples, counts = 0, np.zeros(0, np.int64)
     for block in blocks:
         first = block if first is None else first
         _check_alike(first, block)
         t, r, p = block.regressor.shape
         samples += t
+        counts = block.counts + (counts if len(counts) else 0)
         stacked = np.concatenate([block.regressor, block.effort[:, :, None]], axis=2)  # (t, r, p + 1)
+        if block.mask is not None:
+            stacked *= block.mask[:, :, None]
         per_row = np.ascontiguousarray(stacked.transpose(1, 0, 2))
         factors = np.stack([
             _triangle(per_row[j] if factors is None else np.vstack([factors[j], per_row[j]])) for j in range(r)
         ])
         if joint:
-            flat = np.concatenate([block.regressor.reshape(t, r * p), block.effort], axis=1)
+            flat = np.concatenate([stacked[:, :, :p].reshape(t, r * p), stacked[:, :, p]], axis=1)
             wide = _triangle(flat if wide is None else np.vstack([wide, flat]))
         if block.group is not None:
             for label in np.unique(block.group):
@@ -213,7 +235,7 @@ def condense(blocks: Iterable[Regression], *, joint: bool = False) -> Condensed:
         raise InvalidInput("there is no block to condense; the recording is empty")
     return Condensed(
         factors=factors, samples=samples, rows=first.rows, row_units=first.row_units, parameters=first.parameters,
-        units=first.units, joint=wide,
+        units=first.units, joint=wide, counts=counts,
         group_moments=np.stack([moments[k] for k in sorted(moments)]) if moments else None,
     )
 
@@ -253,12 +275,17 @@ def concatenate(parts: Sequence[Regression]) -> Regression:
         head = covariances[0]
         if head is not None and all(c is not None and c.ndim == 2 and np.array_equal(c, head) for c in covariances):
             covariance = head
-    times = [part.time for part in parts]
+    known: dict[str, Any] = {"group": np.concatenate(groups)}
+    for name in ("time", "sample"):
+        own = [getattr(part, name) for part in parts]
+        known[name] = None if any(values is None for values in own) else np.concatenate(own)
+    known["recording"] = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
+    if any(part.mask is not None for part in parts):
+        known["mask"] = np.concatenate([np.ones(part.effort.shape, bool) if part.mask is None else part.mask
+                                         for part in parts])
     return Regression(
         regressor=np.concatenate([part.regressor for part in parts]),
         effort=np.concatenate([part.effort for part in parts]),
         rows=first.rows, row_units=first.row_units, parameters=first.parameters, units=first.units,
-        covariance=covariance,
-        time=None if any(t is None for t in times) else np.concatenate([t for t in times if t is not None]),
-        group=np.concatenate(groups),
+        covariance=covariance, **known,
     )
