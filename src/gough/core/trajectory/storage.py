@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from gough.core.arrays import FloatArray
 from gough.core.errors import GoughError, InvalidTrajectory
 from gough.core.trajectory.base import FORMAT, Trajectory
 from gough.core.trajectory.curves import Eased, PointToPoint, Sampled
@@ -86,7 +85,7 @@ def _from_table(text: str, robot: str) -> Sampled:
                                 + ", ".join(f"'{name}'" for name in list(column)[:6]))
     table = np.array([[float(cell) for cell in line] for line in lines if line])
 
-    parts: dict[str, FloatArray] = {}
+    parts: dict[str, Any] = {}
     for word, per in (("position", ""), ("velocity", "/s"), ("acceleration", "/s2")):
         names = [f"{name}.{word} [{unit}{per}]" for name, unit in found]
         if set(names) <= set(column):
