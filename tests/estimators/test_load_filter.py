@@ -308,7 +308,7 @@ def test_all_ten_parameters_equal_batch_least_squares():
 
 def test_the_prior_follows_from_mass_and_reach():
     belief = LoadFilter(mass=50.0, reach=0.2).start()
-    assert belief.parameters == tuple(f"payload.{name}" for name in INERTIAL)
+    assert belief.parameters == tuple(f"payload.load.{name}" for name in INERTIAL)
     np.testing.assert_allclose(belief.std, [50, 10, 10, 10, 2, 2, 2, 2, 2, 2])
     assert belief.units == ("kg", "kg m", "kg m", "kg m") + ("kg m2",) * 6
     assert belief.observability().unobserved == belief.parameters

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from gough.core.arrays import FloatArray, check_shape, frozen
 from gough.core.errors import InvalidInput
 from gough.core.files import write_together
-from gough.core.names import INERTIAL, Parameter
+from gough.core.names import Parameter
 from gough.core.parameters import BaseParameters
 from gough.engine import Model, standard_from_base
 from gough.estimators.estimate import Enclosure, Estimate
@@ -127,12 +127,6 @@ class Identification:
         own = {name: value for name, value in zip(self.estimate.parameters, self.estimate.values)
                if name.payload is None and not name.is_gain}
         return standard_from_base(model, self.base.select(own), np.array(list(own.values())))[0]
-
-    def load(self, known: Mapping[str, float] | None = None) -> FloatArray:
-        """Return the ten inertial parameters of the identified payload, known ones included."""
-        values = {name.kind: v["value"] for name, v in self.payload.items()}
-        values |= {Parameter(name).kind: v for name, v in (known or {}).items()}
-        return np.array([values.get(p, 0.0) for p in INERTIAL])
 
     def to_dict(self) -> dict[str, Any]:
         """Return the documented JSON form."""

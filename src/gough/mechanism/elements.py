@@ -268,7 +268,7 @@ def read_closure(table: Table, scope: Scope, joints: dict[str, Joint]) -> Closur
     for short in given.data:
         full = scope.full(short)
         if full not in joints:
-            near = (inside_leg(j.name, scope.leg) for j in joints.values() if j.leg == scope.leg)
+            near = (inside_leg(j.name, scope.leg) for j in joints.values() if scope.leg in (None, j.leg))
             raise given.error(f"joint '{short}' does not exist{nearest(short, near)}", short)
         coefficients[full] = given.number(short)
     if not coefficients:
