@@ -25,7 +25,9 @@ LINK = re.compile(r"(?<=\]\()([^)\s#:]+)(?=[)#])")  # target of [text](target#an
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the pages from outside, the reference, and the project's files that pages link to."""
     for name, page in OUTSIDE.items():
-        files.append(File.generated(config, page, content=(ROOT / name).read_text(encoding="utf-8")))
+        text = (ROOT / name).read_text(encoding="utf-8")
+        alone = "---\nhide: [navigation]\n---\n" if page == "index.md" else ""
+        files.append(File.generated(config, page, content=alone + text))
     for room in sorted(path.parent.name for path in SOURCE.glob("*/__init__.py")):
         files.append(File.generated(config, f"reference/{room}.md", content=reference(room)))
     linked = {target for file in files.documentation_pages() for target in targets(file)}
