@@ -43,7 +43,7 @@ def gaps(mechanism: Mechanism, robot: pin.Model, ids: dict[str, int], order: lis
         if closure.kind in ("point", "revolute", "weld"):
             found.append(b.translation - a.translation)
         if closure.kind == "distance":
-            found.append(np.array([np.linalg.norm(b.translation - a.translation) - closure.length]))
+            found.append(np.array([np.linalg.norm(b.translation - a.translation) - closure.values["length"]]))
         if closure.kind in ("revolute", "parallel"):
             found.append(np.cross(a.rotation[:, 2], b.rotation[:, 2]))
         if closure.kind == "weld":

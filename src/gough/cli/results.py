@@ -46,16 +46,6 @@ class BoundsMethod(StrEnum):
     exact = "exact"
 
 
-class Format(StrEnum):
-    """What `gough export` writes."""
-
-    c = "c"
-    json = "json"
-    toml = "toml"
-    urdf = "urdf"
-    mjcf = "mjcf"
-
-
 def identify_verb(
     robot: Robot,
     logs: Logs,
@@ -211,7 +201,7 @@ def report_verb(
 
 def export_verb(
     folder: Folder,
-    to: Annotated[Format, typer.Option(help="c: controller code; json, toml: tables; urdf, mjcf: other simulators.")],
+    to: Annotated[str, typer.Option(help="c: controller code; json, toml: tables; urdf, mjcf: other simulators.")],
     output: Annotated[str | None, typer.Option("-o", "--output", help="Folder; that of the result by default.")] = None,
     name: Annotated[str | None, typer.Option(help="Base name of the files; controller, parameters or the robot's name "
                                                    "by default.")] = None,
@@ -225,7 +215,7 @@ def export_verb(
     from gough.study import verbs
 
     with progress(f"exporting {folder}", quiet=as_json):
-        paths = verbs.export(folder=folder, to=to.value, output=output, name=name, force=force)
+        paths = verbs.export(folder=folder, to=to, output=output, name=name, force=force)
     if as_json:
         print_json({"files": [str(path) for path in paths]})
     else:

@@ -57,6 +57,11 @@ def conversion(unit: str, dimension: str | None = None) -> float:
     return factor
 
 
+def is_unit(unit: str) -> bool:
+    """Tell whether a unit is known."""
+    return canonical(unit) in UNITS
+
+
 def dimension_of(unit: str) -> str:
     """Return the dimension a unit measures, e.g. 'length'."""
     conversion(unit)

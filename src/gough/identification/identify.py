@@ -161,7 +161,8 @@ def feasible(model: Model, base: BaseParameters, problem: Regression, estimate: 
     """Return the physically possible standard parameters nearest to the robot file's that explain the data."""
     values = model.values(base.standard)
     prior = ParameterTable(names=base.standard, values=values)
-    return (settings or Feasible()).fit(problem, estimate, model=base, prior=prior)
+    nonnegative = tuple(name for name, term in model.mechanism.terms.items() if term.nonnegative)
+    return (settings or Feasible(nonnegative=nonnegative)).fit(problem, estimate, model=base, prior=prior)
 
 
 def _with_gains(model: Model, recordings: Sequence[Recording], loaded: Sequence[Recording], name: str | None,

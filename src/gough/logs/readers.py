@@ -12,12 +12,13 @@ import numpy as np
 from gough.core.arrays import FloatArray
 from gough.core.errors import InvalidInput, InvalidRecording, nearest
 from gough.logs.checks import check_gaps, inspect_clock, inspect_group, inspected, moving_joints
-from gough.logs.containers import array_table, open_npz, parquet_blocks, read_mat
+from gough.logs.containers import open_npz
 from gough.logs.description import Description, Group, TimeBase, describe_headers, load_description
 from gough.logs.finding import Finding
+from gough.logs.formats import table_blocks
 from gough.logs.recording import JOINT_KINDS, KINDS, Channels, Recording, check_time, check_values
 from gough.logs.resampling import even_times, interpolate, resample_evenly, stretch
-from gough.logs.tables import Table, joined, text_blocks
+from gough.logs.tables import Table, joined
 
 
 def read_recording(path: str | Path, description: str | Path | Description | None = None,
@@ -46,7 +47,7 @@ def read_recording(path: str | Path, description: str | Path | Description | Non
     elif _is_npz(path) and described is None and (native := _native(path)) is not None:
         recording = inspected(native.recording(slice(None)))
     else:
-        table = joined(_table_blocks(path, 65536, described))
+        table = joined(table_blocks(path, 65536, described))
         recording = inspected(_on_one_clock(table, described))
         if described is not None:
             recording = _started_at_zero(recording, described)
@@ -147,7 +148,7 @@ def _blocks(path: Path, description: Description | None, size: int) -> Iterator[
 
 def _table_records(path: Path, description: Description | None, size: int) -> Iterator[Recording]:
     origin = None
-    for table in _table_blocks(path, size, description):
+    for table in table_blocks(path, size, description):
         origin = _origin(table, description) if origin is None else origin
         yield _on_one_clock(table, description, origin)
 
@@ -158,24 +159,6 @@ def _loaded(description: str | Path | Description | None) -> Description | None:
 
 def _is_npz(path: Path) -> bool:
     return path.suffix.lower() == ".npz"
-
-
-def _table_blocks(path: Path, size: int, description: Description | None) -> Iterator[Table]:
-    """Yield the tables of a file of any format."""
-    if not path.exists():
-        raise InvalidRecording(f"there is no file '{path}'", source=path.name)
-    suffix = path.suffix.lower()
-    if suffix in (".parquet", ".pq"):
-        yield from parquet_blocks(path, size)
-    elif suffix in (".mat", ".npz"):
-        whole = read_mat(path) if suffix == ".mat" else array_table(path.name, open_npz(path)[1])
-        count = max(len(c) for c in whole.columns.values())
-        for i in range(0, count, size):
-            # A column shorter than the others (a constant beside the signals) stays whole and is refused if asked for.
-            yield replace(whole, first=i, columns={
-                name: c[i:i + size] if len(c) == count else c for name, c in whole.columns.items()})
-    else:
-        yield from text_blocks(path, size, decimal=description.decimal if description else ".")
 
 
 def _headers(table: Table) -> list[str]:
@@ -287,7 +270,7 @@ def _read_folder(path: Path, description: Description) -> Recording:
     tables: dict[str, Table] = {}
     for group in description.groups:
         if group.file is not None and group.file not in tables:
-            tables[group.file] = joined(_table_blocks(_existing(path, group.file), 65536, description))
+            tables[group.file] = joined(table_blocks(_existing(path, group.file), 65536, description))
     home = tables[str(position.file)]
     origin = _origin(home, description)
     clocks = {g.kind: _stamps(tables[str(g.file)], g.time, origin) for g in description.groups}
