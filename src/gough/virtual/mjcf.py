@@ -26,7 +26,7 @@ from gough.mechanism.closures import CLOSURES
 from gough.mechanism.types import BASE, Closure, Frame, Joint
 
 SOLIMP = "0.9999 0.9999 0.001 0.5 2"  # impedance of loops and dry friction: the largest MuJoCo takes
-_ARM = 0.1  # between the two points that hold an axis [m]
+_ARM = 2.0  # between the two points that hold an axis, in sizes of the robot; 0.2 lets six chains tilt by 0.7 %
 ROUND_OFF = 1e-9  # of inertias about the centre of mass, relative to their sum
 _FLAT = 1e-12  # MuJoCo wants some thickness: added to the inertia of bodies without [kg m2]
 
@@ -157,8 +157,9 @@ class Scene:
             elif element == "axis":
                 a, b = (self.poses[f.body] @ f.placement.matrix for f in closure.frames)
                 side = float(np.sign(a[:3, 2] @ b[:3, 2]))  # parallel also means opposite: as at home
-                ahead = [self.add_site(frame, f"{closure.name}.{end}.z", arm)
-                         for end, frame, arm in zip("ab", frames, (_ARM, side * _ARM))]
+                arm = _ARM * self.model.loops.length
+                ahead = [self.add_site(frame, f"{closure.name}.{end}.z", along)
+                         for end, frame, along in zip("ab", frames, (arm, side * arm))]
                 SubElement(self.equality, "connect", name=f"{name}.z", site1=ahead[0], site2=ahead[1])
             elif element == "rod":
                 SubElement(self.equality, "tendon", name=name, tendon1=self.add_rod(closure.name, ends))
