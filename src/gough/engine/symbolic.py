@@ -13,7 +13,7 @@ import casadi as ca
 import numpy as np
 
 from gough.core.arrays import FloatArray
-from gough.core.parameters import INERTIAL
+from gough.core.names import INERTIAL, Parameter, parameters
 from gough.mechanism.closures import CLOSURES, Configuration
 from gough.mechanism.terms import JointState
 from gough.mechanism.types import BASE, Mechanism, Placement
@@ -185,12 +185,11 @@ class TreeEfforts:
         """Return the tree efforts for a unit of each named standard parameter, (n, p)."""
         result = ca.SX(len(self.mechanism.joints), len(names))
         wanted: dict[str, list[tuple[int, str]]] = {}
-        for k, name in enumerate(names):
-            item, _, parameter = name.rpartition(".")
-            if parameter in self.mechanism.terms and item in self._index:
-                result[self._index[item], k] = self._term(self._index[item], parameter)
+        for k, name in enumerate(parameters(names)):
+            if name.kind in self.mechanism.terms and name.owner in self._index:
+                result[self._index[name.owner], k] = self._term(self._index[name.owner], name.kind)
             else:
-                wanted.setdefault(item, []).append((k, parameter))
+                wanted.setdefault(name.owner, []).append((k, name.kind))
         for body, requests in wanted.items():
             if body not in self._wrenches:
                 kin = self.kinematics
@@ -211,7 +210,7 @@ class TreeEfforts:
         force = {body.name: ca.SX(3, 1) for body in self.mechanism.bodies}
         moment = {body.name: ca.SX(3, 1) for body in self.mechanism.bodies}
         for body in self.mechanism.bodies:
-            given = {p: value(f"{body.name}.{p}") for p in INERTIAL}
+            given = {p: value(Parameter.of(body.name, p)) for p in INERTIAL}
             if all(v is None for v in given.values()):
                 continue
             number = {p: ca.SX(0) if v is None else v for p, v in given.items()}
@@ -229,7 +228,7 @@ class TreeEfforts:
             f, n = force[joint.child], moment[joint.child]
             own = (n if joint.kind == "revolute" else f)["xyz".index(joint.axis)]
             for term in joint.terms:
-                coefficient = value(f"{joint.name}.{term}")
+                coefficient = value(Parameter.of(joint.name, term))
                 if coefficient is not None:
                     own += coefficient * self._term(i, term)
             efforts[i] = own

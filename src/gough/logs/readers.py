@@ -11,7 +11,7 @@ import numpy as np
 
 from gough.core.arrays import FloatArray
 from gough.core.errors import InvalidInput, InvalidRecording, nearest
-from gough.logs.checks import check_gaps, inspect, inspect_clock, inspect_group, moving_joints
+from gough.logs.checks import check_gaps, inspect_clock, inspect_group, inspected, moving_joints
 from gough.logs.containers import open_npz
 from gough.logs.description import Description, Group, TimeBase, describe_headers, load_description
 from gough.logs.finding import Finding
@@ -45,10 +45,10 @@ def read_recording(path: str | Path, description: str | Path | Description | Non
                                    source=path.name)
         recording = _read_folder(path, described)
     elif _is_npz(path) and described is None and (native := _native(path)) is not None:
-        recording = _inspected(native.recording(slice(None)))
+        recording = inspected(native.recording(slice(None)))
     else:
         table = joined(table_blocks(path, 65536, described))
-        recording = _inspected(_on_one_clock(table, described))
+        recording = inspected(_on_one_clock(table, described))
         if described is not None:
             recording = _started_at_zero(recording, described)
     return _ordered(recording, joints)
@@ -129,7 +129,14 @@ def _blocks(path: Path, description: Description | None, size: int) -> Iterator[
     else:
         records = _table_records(path, description, size)
     done, start, previous = 0, 0.0, -np.inf
+    position = description.group("position") if description is not None else None
+    turns = np.array(position.turns if position is not None else ())
+    last: FloatArray | None = None
     for record in records:
+        if len(turns):  # each block was unwrapped on its own; it goes on from where the last one ended
+            whole = turns * np.round((record.position[0] - (record.position[0] if last is None else last)) / turns)
+            record = replace(record, position=record.position - whole)
+            last = record.position[-1]
         check_time(record.time, record.source, previous=previous, first=done)
         previous = float(record.time[-1])
         if description is not None:
@@ -144,11 +151,6 @@ def _table_records(path: Path, description: Description | None, size: int) -> It
     for table in table_blocks(path, size, description):
         origin = _origin(table, description) if origin is None else origin
         yield _on_one_clock(table, description, origin)
-
-
-def _inspected(recording: Recording) -> Recording:
-    """Look at the samples as they are in the file, before anything is interpolated."""
-    return replace(recording, quality=recording.quality + inspect(recording))
 
 
 def _loaded(description: str | Path | Description | None) -> Description | None:
@@ -193,7 +195,10 @@ def _values(table: Table, group: Group, samples: int) -> FloatArray:
         if len(column) != samples:
             raise InvalidRecording(f"{table.source}: column '{name}' has {len(column)} samples, its time {samples}; "
                                    "matrices need one row for each sample", source=table.source, column=name)
-    return np.column_stack([column * factor for column, factor in zip(columns, group.factors)])
+    values = np.column_stack([column * factor for column, factor in zip(columns, group.factors)])
+    for j, turn in enumerate(group.turns):
+        values[:, j] = np.unwrap(values[:, j], period=turn)
+    return values
 
 
 def _made(description: Description, time: FloatArray, values: Mapping[str, FloatArray], source: str,
@@ -299,7 +304,8 @@ def _read_folder(path: Path, description: Description) -> Recording:
     quality.append(Finding(
         kind="overlap", channel=path.name, numbers={"start": start - own[0], "duration": end - start},
         message=f"all files together cover {end - start:.3f} s; samples outside were cut off"))
-    return _with_period(_made(description, time - time[0], values, path.name, tuple(quality)), description)
+    made = _made(description, time - time[0], values, path.name, tuple(quality))
+    return _with_period(replace(made, inspected=True), description)
 
 
 def _existing(folder: Path, name: str) -> Path:
