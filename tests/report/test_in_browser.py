@@ -10,10 +10,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from browser import CHROMIUM, Browser
 from gough.report import write_report
 
 sys.path.insert(0, str(Path(__file__).parent))
-from browser import CHROMIUM, Browser
 from examples import hostile, result, robot
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed")

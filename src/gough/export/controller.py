@@ -11,6 +11,9 @@ from gough.core.arrays import FloatArray, check_shape
 from gough.core.errors import InvalidInput
 from gough.engine import Model
 from gough.engine.controller import controller_graphs
+from gough.export.formats import Export, register_export
+from gough.export.rigid import drive_gains
+from gough.identification import Identification
 from gough.kernels.c_source import c_function
 
 # A motor that overshoots its velocity limit, or a call that comes late, stays below twice the limit times the period;
@@ -304,6 +307,18 @@ def controller_code(model: Model, values: ArrayLike | None = None, *, load: Arra
         body = _CURRENT_BODY.format(**fields, gains=_list(factors))
         fields["current_definition"] = declaration[declaration.index("int "):] + body
     return _SOURCE.format(**fields), _HEADER.format(**fields)
+
+
+def _write(model: Model, result: Identification, name: str) -> dict[str, str]:
+    gains = drive_gains(result)
+    factors = np.array([gains[joint] for joint in model.mechanism.actuated]) if gains else None
+    source, header = controller_code(model, result.standard(model), gains=factors, name=name)
+    return {"c": source, "h": header}
+
+
+register_export(Export(
+    name="c", label="inverse dynamics of the estimate as C99, loops included; currents too if drive gains are known",
+    write=_write, usual="controller", identifier=True))
 
 
 def _list(values: FloatArray | list[float]) -> str:

@@ -49,8 +49,9 @@ def read(key: str) -> bytes | None:
         data = path.read_bytes()
     except OSError:
         return None
-    code = data[len(_header(key, b"")):]
-    if not data.startswith(_header(key, code)):
+    size = len(_header(key, b""))
+    code = data[size:]
+    if data[:size] != _header(key, code):
         return None
     with contextlib.suppress(OSError):
         os.utime(path)  # the oldest files go first
