@@ -10,6 +10,9 @@ from numpy.typing import ArrayLike
 from gough.core.arrays import FloatArray, check_shape
 from gough.engine import Model
 from gough.engine.c_source import controller_functions
+from gough.export.formats import Export, register_export
+from gough.export.rigid import drive_gains
+from gough.identification import Identification
 
 _HEADER = """/* {title}
  * Inverse dynamics with the loops closed: actuated position, velocity, acceleration -> motor effort.
@@ -183,6 +186,18 @@ def controller_code(model: Model, values: ArrayLike | None = None, *, load: Arra
         body = _CURRENT_BODY.format(**fields, gains=_list(factors))
         fields["current_definition"] = declaration[declaration.index("int "):] + body
     return _SOURCE.format(**fields), _HEADER.format(**fields)
+
+
+def _write(model: Model, result: Identification, name: str) -> dict[str, str]:
+    gains = drive_gains(result)
+    factors = np.array([gains[joint] for joint in model.mechanism.actuated]) if gains else None
+    source, header = controller_code(model, result.standard(model), gains=factors, name=name)
+    return {"c": source, "h": header}
+
+
+register_export(Export(
+    name="c", label="inverse dynamics of the estimate as C99, loops included; currents too if drive gains are known",
+    write=_write, usual="controller", identifier=True))
 
 
 def _list(values: FloatArray) -> str:

@@ -202,10 +202,10 @@ def report(*, folder: str, output: str | None = None, force: bool = False) -> Pa
     return path
 
 
-def export(*, folder: str, to: Literal["c", "json", "toml", "urdf", "mjcf"], output: str | None = None,
+def export(*, folder: str, to: str, output: str | None = None,
            name: str | None = None, force: bool = False) -> list[Path]:
     """Write a result for a controller or another tool; into its folder by default."""
-    from gough.export.export import export as export_model
+    from gough.export import export as export_model
 
     model, result = load_result(folder)
     return export_model(model, result, Path(folder if output is None else output), to=to, name=name, force=force)
