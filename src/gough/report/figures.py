@@ -33,7 +33,7 @@ def effort_charts(fit: Fit, rows: Sequence[str], units: Sequence[str], panels: i
 
     Args:
         fit: A recording.
-        rows, units: Of its efforts.
+        rows, units: Names of its efforts, and their units.
         panels: Pictures in the whole report, which share a budget of points.
     """
     count = int(np.clip(POINTS / 3 / max(panels, 1), 250, 1400))
@@ -170,12 +170,30 @@ def _residual(fits: Sequence[Fit], j: int, held_out: bool) -> FloatArray:
 # -- parameters -----------------------------------------------------------------------------------------------------
 
 
+def bar(part: float, tone: str, title: str, *, width: int = 60, mark: float | None = None) -> Markup:
+    """Return a bar that is filled in part, with a tick at `mark`."""
+    tick = Markup("") if mark is None else tag("line", x1=width * mark, x2=width * mark, y1=0, y2=8, class_="mark")
+    return svg(width + 2, 8, tag("rect", x=0, y=2, width=width, height=4, class_="rail"),
+               tag("rect", x=0, y=2, width=max(width * min(max(part, 0.0), 1.0), 0.6), height=4, class_=tone), tick,
+               title=title, class_="bar" if width == 60 else "bar wide")
+
+
 def share_bar(share: float) -> Markup:
-    """Return a bar for a relative standard deviation; full at 50 %, a mark at the 30 % where doubt begins."""
-    width = 60.0 * min(share, 0.5) / 0.5
-    return svg(62, 8, tag("rect", x=0, y=2, width=60, height=4, class_="rail"),
-               tag("rect", x=0, y=2, width=max(width, 0.6), height=4, class_="bad" if share > 0.3 else "good"),
-               tag("line", x1=36, x2=36, y1=0, y2=8, class_="mark"), title=percent(share), class_="bar")
+    """Return a bar for a relative standard deviation; full at 50 %, a tick at the 30 % where doubt begins."""
+    return bar(share / 0.5, "bad" if share > 0.3 else "good", percent(share), mark=0.6)
+
+
+def usage_bar(usage: float) -> Markup:
+    """Return a bar for the part of a limit that is used."""
+    return bar(usage, "bad" if usage > 1 else "warn" if usage >= 0.98 else "good", percent(usage), width=120)
+
+
+def change_bar(before: float | None, after: float | None) -> Markup:
+    """Return a bar for what a correction leaves of an error; nothing if either is not known."""
+    if not before or after is None:
+        return Markup("")
+    left = after / before
+    return bar(left, "good" if left < 1 else "bad", f"{percent(left)} of it is left")
 
 
 def correlation_matrix(estimate: Estimate) -> Markup:
@@ -322,16 +340,6 @@ def candidate_chart(candidates: Sequence[tuple[float, float]], chosen: float | N
                title="error of the prediction over the cut-off")
 
 
-def change_bar(before: float | None, after: float | None) -> Markup:
-    """Return a bar for an error before (pale) and after a correction."""
-    if not before or after is None:
-        return Markup("")
-    left = after / before
-    return svg(62, 8, tag("rect", x=0, y=2, width=60, height=4, class_="rail"),
-               tag("rect", x=0, y=2, width=60 * min(left, 1.0), height=4, class_="good" if left < 1 else "bad"),
-               title=f"{percent(left)} of it is left", class_="bar")
-
-
 def trajectory_charts(trajectory: Trajectory) -> list[Markup]:
     """Return position over one period for each coordinate of a trajectory."""
     time = np.linspace(0.0, trajectory.period or trajectory.duration, 241)
@@ -343,14 +351,6 @@ def trajectory_charts(trajectory: Trajectory) -> list[Markup]:
             282, 108, text(plot.left, 13, f"{name} [{unit(coordinate_unit)}]", "name"), plot.y_axis(3),
             plot.x_axis(4, "s"), plot.curve(time, position[:, k], "predicted"), title=f"reference of {name}"))
     return pictures
-
-
-def usage_bar(usage: float) -> Markup:
-    """Return a bar for the part of a limit that is used."""
-    return svg(122, 8, tag("rect", x=0, y=2, width=120, height=4, class_="rail"),
-               tag("rect", x=0, y=2, width=120 * min(max(usage, 0.0), 1.0), height=4,
-                   class_="bad" if usage > 1 else "warn" if usage >= 0.98 else "good"),
-               title=percent(usage), class_="bar wide")
 
 
 def correlation_data(estimate: Estimate) -> dict[str, Any]:

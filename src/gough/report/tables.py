@@ -31,7 +31,7 @@ class Row:
         name: Full name.
         value, std: With the same last digit.
         share: Relative standard deviation. [1]
-        unit: Of both.
+        unit: Unit of both.
         bounds: Guaranteed bounds, one text for each enclosure.
         prior: The value the robot file implies, or an empty text.
         remarks: Why it is doubtful.
