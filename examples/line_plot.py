@@ -21,8 +21,8 @@ def draw(panels: Sequence[Panel], *, logarithmic: bool = False) -> Figure:
     """Return a figure with the panels below each other; `logarithmic` is of the y axis."""
     with rc_context(STYLE):
         figure = Figure(figsize=(8, 3 * len(panels)), layout="constrained")
-        rows = figure.subplots(len(panels), 1, squeeze=False)[:, 0]
-        for axes, (title, x_label, y_label, curves) in zip(rows, panels):
+        every = figure.subplots(len(panels), 1, squeeze=False)[:, 0]
+        for axes, (title, x_label, y_label, curves) in zip(every, panels):
             for k, (name, (x, y)) in enumerate(curves.items()):
                 axes.plot(x, y, label=name, color=COLOURS[k % len(COLOURS)])
             axes.set(title=title, xlabel=x_label, ylabel=y_label, yscale="log" if logarithmic else "linear")
@@ -36,6 +36,6 @@ def save(path: str | Path, panels: Sequence[Panel], *, logarithmic: bool = False
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
     with rc_context(STYLE):
-        date = {"Date": None} if target.suffix == ".svg" else {}
-        draw(panels, logarithmic=logarithmic).savefig(target, metadata=date)
+        dated = {"Date": None} if target.suffix == ".svg" else {}
+        draw(panels, logarithmic=logarithmic).savefig(target, metadata=dated)
     return target

@@ -122,8 +122,8 @@ def test_options_of_the_verbs_are_documented(verb: str) -> None:
 
 def test_every_dependency_is_named_with_its_reason() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    extras = project["optional-dependencies"].values()
-    wanted = [*project["dependencies"], *(each for extra in extras for each in extra)]
+    optional = project["optional-dependencies"].values()
+    wanted = [*project["dependencies"], *(each for extra in optional for each in extra)]
     names = {re.split(r"[\[<>=; ]", each)[0] for each in wanted} - {"gough"}
     rows = [line.split("|")[1:-1] for line in PAGES["dependencies"].read_text(encoding="utf-8").splitlines()
             if line.startswith("| ") and not line.startswith("| package")]

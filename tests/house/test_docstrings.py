@@ -54,5 +54,6 @@ def test_documented_arguments_exist(path: Path) -> None:
 
 
 def test_arguments_are_read_from_a_docstring() -> None:
-    text = "Do.\n\nArgs:\n    lower, upper: Of x. [m]\n        More: text.\n    *rest: Others.\n\nRaises:\n    Error: No."
+    text = ("Do.\n\nArgs:\n    lower, upper: Limits. [m]\n        More: text.\n    *rest: Others.\n"
+            "\nRaises:\n    Error: No.")
     assert arguments(text) == ["lower", "upper", "rest"]

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from gough.core.errors import InvalidInput
-from gough.core.parameters import INERTIAL
+from gough.core.names import GAIN, INERTIAL, Parameter
 
 
 class JointState(NamedTuple):
@@ -98,8 +98,10 @@ def register_term(term: JointTerm) -> JointTerm:
     Raises:
         InvalidInput: The name is taken or is no name.
     """
-    if term.name in (*TERMS, *INERTIAL) or not term.name.isidentifier():
+    taken = (*TERMS, *INERTIAL, GAIN)
+    if term.name in taken or not term.name.isidentifier():
         raise InvalidInput(f"a joint term cannot be called '{term.name}': expected letters, digits and _, and none of "
-                           f"{', '.join((*TERMS, *INERTIAL))}", name=term.name)
+                           f"{', '.join(taken)}", name=term.name)
+    Parameter.of("joint", term.name)  # raises for names that could not be read back
     TERMS[term.name] = term
     return term
