@@ -17,16 +17,13 @@ import pytest
 from gough.core.errors import InvalidInput, InvalidMechanism
 from gough.engine import Model, base_parameters, random_motion
 from gough.estimators.physical.pseudo_inertia import group_bodies, possible_body, prior_body
-from gough.export import EXPORTS, export, to_mjcf, to_urdf
+from gough.export import export, to_mjcf, to_urdf
 from gough.identification import Identification, identify
 from gough.identification.bounding import default_prior
 from gough.identification.structures import friction_structures
-from gough.logs.formats import LOG_FORMATS
 from gough.logs.readers import open_recording, read_recording
 from gough.logs.recording import Recording
 from gough.mechanism import (
-    CLOSURES,
-    ROBOT_FORMATS,
     TERMS,
     JointTerm,
     load_robot,
@@ -35,22 +32,18 @@ from gough.mechanism import (
     robot_text,
 )
 from gough.virtual import record, simulate
-from tests_support import fourier
+from tests_support import fourier, registries_restored
 
 TEXT = robot_text("five_bar")[0].replace('terms = ["ia", "fv", "fs"]', 'terms = ["ia", "fv", "fc"]').replace(
     'fs = "$fs" }', 'fc = "$fs" }')
 TRUE = {"left.motor.fc": 0.9, "right.motor.fc": 0.7}
-CHANNELS = (TERMS, CLOSURES, LOG_FORMATS, ROBOT_FORMATS, EXPORTS)
 
 
 @pytest.fixture(autouse=True, scope="module")
 def _registered() -> Iterator[None]:
-    before = [dict(registry) for registry in CHANNELS]
-    my_gough.register()
-    yield
-    for registry, content in zip(CHANNELS, before):
-        registry.clear()
-        registry.update(content)
+    with registries_restored():
+        my_gough.register()
+        yield
 
 
 @pytest.fixture(scope="module")
