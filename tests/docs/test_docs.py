@@ -18,6 +18,7 @@ from documentation import PAGES, ROOT, blocks, broken_links, tables
 from gough.logs.description import load_description
 from gough.mechanism import load_robot, robot_text
 from gough.study.run import VERBS, read_study
+from tests_support import registries_restored
 
 WRITTEN = {"sh", "python", "toml", "text"}  # `text` shows output; the others are run or read
 
@@ -67,7 +68,7 @@ def test_the_page_runs(page: str, tmp_path: Path) -> None:
                 handle.write(("\n" if block.file in started else "") + block.text)
             started.add(block.file)
         elif block.language == "python":
-            with chdir(tmp_path):
+            with chdir(tmp_path), registries_restored():
                 exec(compile(block.text, f"{page}.md", "exec"), scope)
         elif block.language == "sh":
             for line in filter(None, (line.split("#")[0].strip() for line in block.text.splitlines())):
