@@ -12,8 +12,8 @@ from gough.core.errors import nearest
 from gough.core.names import INERTIAL, inside_leg
 from gough.core.units import dimension_of, is_unit
 from gough.mechanism.closures import CLOSURES
-from gough.mechanism.tables import Table
 from gough.mechanism.terms import TERMS
+from gough.mechanism.toml_table import Table
 from gough.mechanism.types import BASE, Body, Closure, Frame, Joint, Limits, Noise, Payload, Placement
 
 Kind = Literal["revolute", "prismatic"]

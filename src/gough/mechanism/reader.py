@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
-from importlib import resources
-from pathlib import Path
 from typing import Any, cast
 
 from gough.core.documents import parse_toml
@@ -31,7 +28,7 @@ from gough.mechanism.elements import (
     read_payload,
     read_placement,
 )
-from gough.mechanism.tables import Table, unit_factors
+from gough.mechanism.toml_table import Table, unit_factors
 from gough.mechanism.types import BASE, Body, Closure, Frame, Joint, Limits, Mechanism, Payload
 
 FORMAT = 1
@@ -39,46 +36,6 @@ LARGEST = 1_000_000  # bytes; the largest bundled robot has 6 kB
 TOP_KEYS = ("format", "name", "title", "reference", "gravity", "redundant", "units", "platform", "body", "joint",
             "leg", "closure", "payload", "tie", "noise")
 TASK = {"x": "prismatic", "y": "prismatic", "z": "prismatic", "rx": "revolute", "ry": "revolute", "rz": "revolute"}
-
-
-def bundled_robots() -> tuple[tuple[str, str], ...]:
-    """Return name and title of every robot that comes with Gough."""
-    return tuple((name, str(tomllib.loads(text)["title"])) for name, text in sorted(_bundled().items()))
-
-
-def load_robot(name_or_path: str | Path) -> Mechanism:
-    """Read a bundled robot by name, or a robot file by path.
-
-    A bundled name wins over a file of the same name in the working directory; write `./palida` for the file.
-
-    Raises:
-        InvalidMechanism: No such robot, or the file is not a valid description; names file, table and key.
-    """
-    return parse_robot(*robot_text(name_or_path))
-
-
-def robot_text(name_or_path: str | Path) -> tuple[str, str]:
-    """Return the text of a bundled robot or a robot file, and where it comes from; see `load_robot`."""
-    bundled = _bundled()
-    if isinstance(name_or_path, str) and name_or_path in bundled:
-        return bundled[name_or_path], f"gough/robots/{name_or_path}.toml"
-    path = Path(name_or_path)
-    try:
-        if not path.is_file():
-            raise InvalidMechanism(
-                f"'{name_or_path}' is neither a robot file nor a bundled robot"
-                f"{nearest(str(name_or_path), bundled)}", file=str(path))
-        size = path.stat().st_size
-        if size > LARGEST:
-            raise InvalidMechanism(
-                f"{path}: {size / 1e6:.1f} MB is too large for a robot file (at most {LARGEST / 1e6:g} MB); "
-                "is this a recording?", file=str(path), size=size)
-        text = path.read_text(encoding="utf-8-sig")  # some editors write a mark of the byte order
-    except UnicodeDecodeError as error:
-        raise InvalidMechanism(f"{path}: not a text file in UTF-8 (byte {error.start})", file=str(path)) from None
-    except (OSError, ValueError) as error:
-        raise InvalidMechanism(f"'{name_or_path}' cannot be read: {error}", file=str(path)) from None
-    return text, str(path)
 
 
 def parse_robot(text: str, source: str) -> Mechanism:
@@ -107,12 +64,6 @@ def _read_toml(text: str, source: str) -> dict[str, Any]:
         return parse_toml(text)
     except InvalidInput as error:
         raise InvalidMechanism(f"{source}: not valid TOML: {error}", file=source) from None
-
-
-def _bundled() -> dict[str, str]:
-    folder = resources.files("gough") / "robots"
-    return {entry.name.removesuffix(".toml"): entry.read_text(encoding="utf-8")
-            for entry in folder.iterdir() if entry.name.endswith(".toml")}
 
 
 def _read_mechanism(root: Table) -> Mechanism:

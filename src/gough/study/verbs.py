@@ -112,7 +112,9 @@ def identify(*, robot: str, logs: Sequence[str], loaded: Sequence[str] = (), pay
         processing=Processing(method=method, cutoff=cutoff, decimation=decimation))
     if folder is not None:
         folder.mkdir(parents=True, exist_ok=True)
-        beside = {"robot.toml": robot_text(robot)[0]}
+        text, source = robot_text(robot)
+        kept = f"robot{Path(source).suffix or '.toml'}"
+        beside = {kept: text}
         if _may_write_study(folder / STUDY):
             options = {
                 "logs": _seen_from(folder, logs), "loaded": _seen_from(folder, loaded) or None, "payload": payload,
@@ -120,7 +122,7 @@ def identify(*, robot: str, logs: Sequence[str], loaded: Sequence[str] = (), pay
                 "ratio": ratio, "tie_legs": tie_legs, "structures": structures, "method": method, "cutoff": cutoff,
                 "decimation": decimation, "window": window, "gains": gains, "output": AGAIN,
                 "description": None if description is None else _seen_from(folder, [description])[0]}
-            beside[STUDY] = study_text("robot.toml", [("identify", options)])
+            beside[STUDY] = study_text(kept, [("identify", options)])
         result.save(folder, beside=beside)
     return result
 
@@ -214,7 +216,8 @@ def export(*, folder: str, to: str, output: str | None = None,
 def load_result(folder: str) -> tuple[Model, Identification]:
     """Return the robot and the result stored in a folder."""
     result = load_identification(folder)
-    return Model(load_robot(Path(folder) / "robot.toml")), result
+    stored = sorted(Path(folder).glob("robot.*"))
+    return Model(load_robot(stored[0] if stored else Path(folder) / "robot.toml")), result
 
 
 def read_logs(paths: Sequence[str], description: str | None, model: Model) -> list[Recording]:
