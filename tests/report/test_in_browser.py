@@ -54,6 +54,16 @@ def test_it_opens_silently_and_shows_everything(browser: Browser, reports: Path,
     assert colours > 20
 
 
+@pytest.mark.parametrize("name", ["palida", "five_bar"])
+def test_it_fits_a_phone(browser: Browser, reports: Path, name: str) -> None:
+    browser.call("Emulation.setDeviceMetricsOverride", width=390, height=844, deviceScaleFactor=1, mobile=True)
+    try:
+        browser.open(reports / f"{name}.html")
+        assert browser.run("document.documentElement.scrollWidth") <= 390
+    finally:
+        browser.call("Emulation.clearDeviceMetricsOverride")
+
+
 def test_the_animation_moves_until_it_is_paused(browser: Browser, reports: Path) -> None:
     browser.open(reports / "palida.html")
     pictures, times = [], []

@@ -100,7 +100,7 @@ class BaseParameters:
         standard: Standard (or tied) parameter names, (p,).
         matrix: Regrouping, (b, p).
         independent: Indices of the kept standard columns, (b,).
-        singular_values: Of the sampled regressor, descending, (p,).
+        singular_values: Singular values of the sampled regressor, descending, (p,).
         tolerance: Relative threshold that separated kept from dropped.
     """
 
