@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -13,7 +12,6 @@ from gough.core.blas import one_blas_thread
 from gough.core.errors import InvalidInput, SimulationFailed, nearest
 from gough.core.trajectory import Trajectory
 from gough.engine.model import Model
-from gough.logs.recording import Recording
 from gough.mechanism.types import Mechanism
 from gough.virtual.actuators import Actuator, IdealDrive
 from gough.virtual.controllers import PID, ComputedTorque, Controller, ControlSetup, RobotModel, for_motors
@@ -29,7 +27,7 @@ from gough.virtual.plant import (
 )
 from gough.virtual.reference import Reference, build_reference
 from gough.virtual.sensors import Feedback
-from gough.virtual.simulation import Simulation, record
+from gough.virtual.simulation import Simulation
 
 CONTROLLERS = ("pid", "pid+", "feedforward", "ctc")
 PLANTS = ("gough", "pinocchio", "mujoco")
