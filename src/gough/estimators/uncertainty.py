@@ -205,20 +205,41 @@ def _labels(condensed: Condensed, kind: str) -> IntArray | None:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _Scatter:
-    """Shifts of the estimate that parts ask for, (g, q), degrees of freedom and what white noise would give, (q,)."""
+    """Shifts of the estimate that g parts ask for, and how they would be distributed under white noise.
+
+    Args:
+        shifts: (g, q).
+        gram: Covariance of the shifts over |L_k|^2, (k, g, k, g): what white noise of variance 1 gives.
+        leverage: Largest share of a part in any direction.
+        weakest: That direction, in parameters, (q,).
+    """
 
     shifts: FloatArray
-    freedom: FloatArray
-    expected: FloatArray
+    gram: FloatArray
     leverage: float
     weakest: FloatArray
+
+    @cached_property
+    def expected(self) -> FloatArray:
+        """Sum of squares over the white variance that white noise gives each parameter, (q,)."""
+        return np.asarray(np.einsum("kgkg->k", self.gram))
+
+    @cached_property
+    def freedom(self) -> FloatArray:
+        """Degrees of freedom of each parameter's sum of squares, by Satterthwaite, (q,)."""
+        square = np.einsum("kgkh,kgkh->k", self.gram, self.gram)
+        return np.asarray(np.divide(self.expected**2, square, out=np.zeros(len(square)), where=square > 0))
+
+    def together(self, weight: FloatArray) -> float:
+        """Return the degrees of freedom of the sums of squares of all parameters, added up with weights (q,)."""
+        square = np.einsum("k,kglh,kglh,l->", weight, self.gram, self.gram, weight, optimize=True)
+        return float((weight @ self.expected) ** 2 / square)
 
 
 def _scatter(influence: Influence, labels: IntArray, power: float) -> _Scatter:
     """Return L (1 - K_c)^-power u_c of each part c; power 1 is leaving it out, 1/2 Bell and McCaffrey's correction.
 
-    Degrees of freedom of the sum of squares by Satterthwaite under white noise, cov(u_c, u_d) = K_c d_cd - K_c K_d.
-    Directions that one part alone determines are left out.
+    Under white noise cov(u_c, u_d) = K_c d_cd - K_c K_d. Directions that one part alone determines are left out.
     """
     score, share = influence.pieces
     member = (labels[None, :] == np.unique(labels)[:, None]).astype(float)  # (g, u)
@@ -230,16 +251,14 @@ def _scatter(influence: Influence, labels: IntArray, power: float) -> _Scatter:
     boost = np.where(free, (1 - np.where(free, leverage, 0.0)) ** -power, 0.0)
     worst = np.unravel_index(leverage.argmax(), leverage.shape)[0]
     shifts = np.einsum("gqw,gw,gvw,gv->gq", vectors, boost, vectors, score, optimize=True) @ influence.root.T
-    turned = np.einsum("gqw,kq->gkw", vectors, influence.root)  # V^T L^T e_k for parameter k
-    own = np.einsum("gkw,gw->kg", turned**2, leverage * boost**2)
-    cross = np.einsum("gqw,gw,gkw->kgq", vectors, leverage * boost, turned, optimize=True)
-    gram = -cross @ cross.transpose(0, 2, 1)
+    unit = influence.root / np.linalg.norm(influence.root, axis=1, keepdims=True)
+    turned = np.einsum("gqw,kq->gkw", vectors, unit) * boost[:, None]  # of L^T e_k, parameter k in units of its std
+    cross = np.einsum("gqw,gw,gkw->kgq", vectors, leverage, turned, optimize=True)
+    gram = -np.tensordot(cross, cross, axes=(2, 2))  # (k, g, l, h)
     parts = np.arange(len(member))
-    gram[:, parts, parts] += own
-    trace, square = np.trace(gram, axis1=1, axis2=2), np.einsum("kgh,kgh->k", gram, gram)
-    freedom = np.divide(trace**2, square, out=np.zeros_like(trace), where=square > 0)
-    return _Scatter(shifts=shifts, freedom=freedom, expected=trace / (influence.root**2).sum(axis=1),
-                    leverage=float(leverage.max(initial=0.0)), weakest=influence.root @ vectors[worst, :, -1])
+    gram[:, parts, :, parts] += np.einsum("gkw,gw,glw->gkl", turned, leverage, turned, optimize=True)
+    return _Scatter(shifts=shifts, gram=gram, leverage=float(leverage.max(initial=0.0)),
+                    weakest=influence.root @ vectors[worst, :, -1])
 
 
 def _beyond(influence: Influence, noise: _Level, labels: IntArray, kind: str, *, always: bool = False) -> _Level | None:
@@ -265,7 +284,7 @@ def _beyond(influence: Influence, noise: _Level, labels: IntArray, kind: str, *,
     correlation = noise.covariance[np.ix_(known, known)] / np.sqrt(np.outer(level[known], level[known]))
     independent = known.sum() ** 2 / float((correlation**2).sum())  # parameters that differ
     below = float(noise.freedom[known].mean()) * (1.0 if noise.shared else independent)
-    chance = f_tail(together, float(own[known].mean()) * independent, below)
+    chance = f_tail(together, found.together(np.where(known, own / np.where(known, found.expected, 1.0), 0.0)), below)
     decides = always or chance < CHANCE
     times = np.sqrt(float(own @ growth / own.sum()))
     note = (f"estimates differ between {count} stretches of the motion more than noise explains (errors of the model): "
