@@ -36,7 +36,7 @@ from gough.logs.readers import read_recording
 from gough.logs.recording import Recording
 from gough.mechanism import Noise, load_robot, robot_text
 from gough.processing import Processing
-from gough.processing.prepare import Method
+from gough.processing.settings import Method
 from gough.study.text import study_text
 from gough.virtual import Simulation, record
 from gough.virtual import simulate as simulate_robot
