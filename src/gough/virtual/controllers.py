@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -90,6 +90,7 @@ class Loop(Protocol):
         """Return efforts (k, a) at sample k; integrators of motors that are not free (saturated) stand still."""
 
 
+@runtime_checkable
 class Controller(Protocol):
     """Settings of a controller."""
 

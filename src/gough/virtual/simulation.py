@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 from gough.core.arrays import FloatArray, check_shape, frozen
 from gough.core.errors import InvalidInput
 from gough.core.motion import Motion
+from gough.core.options import Settings
 from gough.engine.model import Model
 from gough.logs.recording import Recording
 from gough.mechanism.types import Noise
@@ -39,6 +40,7 @@ class Simulation:
         payloads: Name of each trial's payload or None, (k,).
         period_samples: Of a periodic reference, or None.
         saturated: Samples at which a motor was at its limit, (k, a).
+        settings: How it was run.
     """
 
     model: Model
@@ -56,6 +58,7 @@ class Simulation:
     payloads: tuple[str | None, ...]
     period_samples: int | None
     saturated: FloatArray
+    settings: Settings
 
     def __post_init__(self) -> None:
         for name in ("time", "q", "velocity", "acceleration", "effort", "mean_effort", "reference", "dead_band"):
