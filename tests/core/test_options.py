@@ -134,15 +134,6 @@ def test_a_function_of_files_has_its_arguments_and_those_of_its_settings() -> No
         arguments(step, {"size": 2})
 
 
-def test_a_function_may_have_other_defaults_than_its_settings() -> None:
-    own = Whole(size=7)
-
-    def step(settings: Whole = own) -> None: ...
-
-    assert options_of(step)["size"].default == 7
-    assert arguments(step, {"kind": "fancy"}) == {"settings": Whole(size=7, kind="fancy")}
-
-
 def test_an_option_declared_twice_is_a_mistake_of_ours() -> None:
     @dataclass(frozen=True, kw_only=True)
     class Twice(Settings):

@@ -16,7 +16,7 @@ from __future__ import annotations
 import inspect
 import types
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import MISSING, dataclass, field, fields, replace
+from dataclasses import MISSING, dataclass, field, fields
 from math import isfinite
 from numbers import Integral, Real
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -121,14 +121,6 @@ class Option:
         return isfinite(value) and (least is None or value >= least) and (above is None or value > above)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Part:
-    """Settings that are part of others, or an argument of a function; and their default, if there is one."""
-
-    settings: type[Settings]
-    default: Settings | None = None
-
-
 class Settings:
     """What settings have in common: their values are read as the options say, and written as JSON and TOML know them.
 
@@ -140,21 +132,16 @@ class Settings:
             value = getattr(self, name)
             if isinstance(member, Option):
                 object.__setattr__(self, name, member.read(value))
-            elif not isinstance(value, member.settings):
-                raise InvalidInput(f"{name} is a {type(value).__name__}, expected {member.settings.__name__}",
-                                   option=name)
+            elif not isinstance(value, member):
+                raise InvalidInput(f"{name} is a {type(value).__name__}, expected {member.__name__}", option=name)
 
-    def values(self) -> dict[str, Any]:
-        """Return the values of all options, those of parts beside the others."""
+    def to_dict(self) -> dict[str, Any]:
+        """Return the values of all options, those of parts beside the others; an object is told by its `repr`."""
         found: dict[str, Any] = {}
         for name, member in members(type(self)).items():
             value = getattr(self, name)
-            found |= {name: value} if isinstance(member, Option) else value.values()
+            found |= {name: plain(value)} if isinstance(member, Option) else value.to_dict()
         return found
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the same as JSON and TOML know them; an object is told by its `repr`."""
-        return {name: plain(value) for name, value in self.values().items()}
 
 
 def option(default: Any, help: str, **about: Any) -> Any:
@@ -167,7 +154,7 @@ def part(settings: type[Settings]) -> Any:
     return field(default_factory=settings)
 
 
-def members(thing: Any) -> dict[str, Option | Part]:
+def members(thing: Any) -> dict[str, Option | type[Settings]]:
     """Return what settings, or a function, are made of: options and settings, by name.
 
     An argument of a function is an option if it is `Annotated` with `About`; others belong to Python alone.
@@ -182,10 +169,10 @@ def members(thing: Any) -> dict[str, Option | Part]:
             if get_origin(hint) is Annotated:
                 hint, about = get_args(hint)
             known.append((name, hint, REQUIRED if given.default is given.empty else given.default, about))
-    found: dict[str, Option | Part] = {}
+    found: dict[str, Option | type[Settings]] = {}
     for name, hint, default, about in known:
         if is_settings(hint):
-            found[name] = Part(settings=hint, default=None if default is REQUIRED else default)
+            found[name] = hint
         elif about is not None:
             found[name] = Option(name=name, hint=hint, default=default, about=about)
     return found
@@ -200,16 +187,11 @@ def options_of(thing: Any) -> dict[str, Option]:
     """Return all options of settings, or of a function, by name, those of parts beside the others."""
     found: dict[str, Option] = {}
     for name, member in members(thing).items():
-        for each in [member] if isinstance(member, Option) else _options_of_part(member):
+        for each in [member] if isinstance(member, Option) else options_of(member).values():
             if each.name in found:
                 raise TypeError(f"{thing.__name__}: '{each.name}' is declared twice, also in '{name}'")
             found[each.name] = each
     return found
-
-
-def _options_of_part(member: Part) -> list[Option]:
-    known = {} if member.default is None else member.default.values()
-    return [replace(each, default=known.get(each.name, each.default)) for each in options_of(member.settings).values()]
 
 
 def arguments(thing: Any, values: Mapping[str, Any], given: Mapping[str, Any] | None = None) -> dict[str, Any]:
@@ -235,8 +217,8 @@ def arguments(thing: Any, values: Mapping[str, Any], given: Mapping[str, Any] | 
             elif name not in found and member.default is REQUIRED:
                 raise InvalidInput(f"`{name}` is needed: {member.help}", option=name)
         else:
-            inside = {key: value for key, value in values.items() if key in options_of(member.settings)}
-            found[name] = settle(member.settings, values.get(name, found.get(name, member.default)), inside)
+            inside = {key: value for key, value in values.items() if key in options_of(member)}
+            found[name] = settle(member, values.get(name, found.get(name)), inside)
     return found
 
 

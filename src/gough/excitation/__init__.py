@@ -8,11 +8,11 @@ from gough.excitation.design import (
     Run,
     design,
     effort_covariance,
+    first_frequency,
     information_factor,
-    usual_frequency,
 )
 
 __all__ = [
     "CRITERIA", "Criterion", "Design", "DesignSettings", "Limit", "Run", "collect_limits", "criterion_gradient",
-    "criterion_value", "design", "effort_covariance", "information_factor", "usual_frequency",
+    "criterion_value", "design", "effort_covariance", "first_frequency", "information_factor",
 ]

@@ -21,6 +21,7 @@ from gough.engine.loops import By
 from gough.engine.model import Model, column_names
 from gough.excitation.constraints import SINGULARITY, Limit, collect_limits
 from gough.excitation.criteria import Criterion, criterion_value
+from gough.excitation.frequency import informative_frequency
 from gough.excitation.problem import Part, Problem
 from gough.excitation.search import find_centre, random_starts, solve_and_verify
 from gough.excitation.solver import InteriorPoint, Progress
@@ -37,7 +38,8 @@ class DesignSettings(Settings):
 
     harmonics: int = option(5, "Harmonics of each coordinate.", least=1)
     frequency: float | None = option(
-        None, "Fundamental, moved until a period is a whole number of controller samples; from the limits by default.",
+        None, "Fundamental, moved until a period is a whole number of controller samples; by default the one that tells "
+        "most per recorded time.",
         unit="Hz", above=0)
     coordinates: By | None = option(None, "Whose Fourier series; task by default where the robot has such coordinates.")
     criterion: Criterion = option(
@@ -128,13 +130,15 @@ class Design:
         return "\n".join(lines)
 
 
-def usual_frequency(model: Model, harmonics: int = 5, limits: Mapping[str, Limits] | None = None) -> float:
-    """Return a fundamental frequency that uses the motors: the highest harmonic meets the first of their limits.
+def first_frequency(model: Model, harmonics: int = 5, limits: Mapping[str, Limits] | None = None) -> float:
+    """Return a fundamental frequency at which the highest harmonic at full swing meets the motors' first limit.
+
+    The search of `informative_frequency` begins there.
 
     A motor that swings by half its range r to both sides reaches its velocity limit v at v / (2 pi r) and its
     acceleration limit a at sqrt(a / r) / (2 pi); without an acceleration limit its effort limit over its inertia at
     home is taken. The lowest of these over all motors is the highest harmonic. (PaLiDA: 1.59 Hz; AH09 found 1.62 Hz.)
-    Without any limit: 1 Hz. No period is longer than a minute, and each is a whole number of controller samples.
+    Without any limit: 1 Hz. No period is longer than a minute.
     """
     found = {(limit.quantity, limit.name): limit for limit in collect_limits(model, limits)}
     inertia = model.mass_matrix(model.home[None])[0].diagonal()
@@ -149,7 +153,7 @@ def usual_frequency(model: Model, harmonics: int = 5, limits: Mapping[str, Limit
             corners.append(np.sqrt(acceleration.half / reach) / (2 * np.pi))
         elif effort and name in model.rows and inertia[model.rows.index(name)] > 0:
             corners.append(np.sqrt(effort.half / inertia[model.rows.index(name)] / reach) / (2 * np.pi))
-    return _on_rate(max(min(corners, default=1.0) / harmonics, 1 / LONGEST), model.mechanism.noise.rate)
+    return max(float(min(corners, default=1.0)) / harmonics, 1 / LONGEST)
 
 
 def _on_rate(frequency: float, rate: float) -> float:
@@ -212,18 +216,24 @@ def design(model: Model, settings: DesignSettings | None = None, *, runs: Sequen
     if not (np.isfinite(units) & (units > 0)).all():
         raise InvalidInput(f"the parameter scale is {units.tolist()}, expected numbers above zero")
     rate = model.mechanism.noise.rate
-    usual = usual_frequency(model, chosen.harmonics, limits) if chosen.frequency is None else chosen.frequency
-    parts = []
-    for run in wanted:
-        h = chosen.harmonics if run.harmonics is None else run.harmonics
-        f = _on_rate(usual if run.frequency is None else run.frequency, rate)
-        grid = chosen.samples or GRID * h
-        parts.append(Part(harmonics=h, frequency=f, payload=run.payload, weight=run.periods * rate / f / grid,
-                          samples=grid, at_rest=chosen.at_rest, free_frequency=chosen.optimise_frequency))
     centre = find_centre(model, bounds, by=by, values=values, loads=[model.load(run.payload) for run in wanted],
                          seed=chosen.seed)
-    problem = Problem(model, parts, by=by, criterion=chosen.criterion, base=base, limits=bounds, values=values,
-                      covariance=noise, scale=units, reach=_reach(model, bounds, by), centre=centre)
+
+    def problem_at(usual: float, criterion: Criterion = "d", free: bool = False) -> Problem:
+        parts = []
+        for run in wanted:
+            h = chosen.harmonics if run.harmonics is None else run.harmonics
+            f = _on_rate(usual if run.frequency is None else run.frequency, rate)
+            grid = chosen.samples or GRID * h
+            parts.append(Part(harmonics=h, frequency=f, payload=run.payload, weight=run.periods * rate / f / grid,
+                              samples=grid, at_rest=chosen.at_rest, free_frequency=free))
+        return Problem(model, parts, by=by, criterion=criterion, base=base, limits=bounds, values=values,
+                       covariance=noise, scale=units, reach=_reach(model, bounds, by), centre=centre)
+
+    frequency = chosen.frequency
+    if frequency is None:
+        frequency = informative_frequency(problem_at, first_frequency(model, chosen.harmonics, limits), chosen.seed)
+    problem = problem_at(frequency, chosen.criterion, chosen.optimise_frequency)
     search = InteriorPoint(iterations=chosen.iterations, tolerance=chosen.tolerance)
     found = solve_and_verify(problem, random_starts(problem, chosen.starts, chosen.seed), search, rate, progress)
     usage = np.abs(found.extremes).max(axis=1)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -119,6 +120,12 @@ class Sampled(Trajectory):
     def period(self) -> float | None:
         """As given by `repeats`. [s]"""
         return self.repeats
+
+    def only(self, coordinates: Sequence[str]) -> Sampled:
+        """Return the curve of some coordinates."""
+        keep = self.columns(coordinates)
+        parts = {name: getattr(self, name)[:, keep] for name in self.arrays[1:] if getattr(self, name) is not None}
+        return replace(self, coordinates=tuple(coordinates), units=tuple(self.units[i] for i in keep), **parts)
 
     def at(self, time: ArrayLike) -> PositionVelocityAcceleration:
         """Return position, velocity and acceleration, each (t, c).
