@@ -231,6 +231,7 @@ class Enclosure:
         certificate: What the guarantee rests on, as plain numbers, strings and lists (error bound, dual gap, rows
             removed, ...).
         notes: Remarks, e.g. that the guarantee is conditional.
+        settings: How it was found, enough to find it again.
     """
 
     parameters: tuple[str, ...]
@@ -240,6 +241,7 @@ class Enclosure:
     method: str
     certificate: Mapping[str, Any] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    settings: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         _settle(self, ("parameters", "units", "notes"), ("lower", "upper"))
