@@ -106,7 +106,7 @@ def papers_filter(simulation: Simulation, seeds: Sequence[int], *, yaw_coupling:
 def designed(model: Model, seed: int = 0) -> Trajectory:
     """Return the motion within all limits that informs most about a load's ten parameters."""
     base = base_parameters(model, payloads=(LOAD,))
-    ten = base.select([name for name in base.names if name.startswith("payload.")])
+    ten = base.select([name for name in base.names if name.payload is not None])
     return design(model, runs=[Run(payload=LOAD)], base=ten, frequency=0.2, starts=2, seed=seed).trajectory
 
 

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from gough.core.errors import InvalidInput, NotConverged
-from gough.core.parameters import INERTIAL
+from gough.core.names import INERTIAL, LOAD
 from gough.core.regression import Regression
 from gough.core.trajectory import angular_acceleration, angular_velocity, rotation_matrix
 from gough.estimators.linear.least_squares import GaussMarkov
-from gough.estimators.load.load_filter import LOAD, LoadFilter, StewartLoadFilter
+from gough.estimators.load.load_filter import LoadFilter, StewartLoadFilter
 from gough.estimators.load.load_model import StewartLoad
 
 MODEL = StewartLoad(load_mass=500.0, platform_mass=100.0, platform_inertia=np.array([25.0, 25.0, 44.0]))
@@ -308,7 +308,7 @@ def test_all_ten_parameters_equal_batch_least_squares():
 
 def test_the_prior_follows_from_mass_and_reach():
     belief = LoadFilter(mass=50.0, reach=0.2).start()
-    assert belief.parameters == tuple(f"payload.{name}" for name in INERTIAL)
+    assert belief.parameters == tuple(f"payload.load.{name}" for name in INERTIAL)
     np.testing.assert_allclose(belief.std, [50, 10, 10, 10, 2, 2, 2, 2, 2, 2])
     assert belief.units == ("kg", "kg m", "kg m", "kg m") + ("kg m2",) * 6
     assert belief.observability().unobserved == belief.parameters
@@ -330,7 +330,8 @@ def test_standing_still_shows_mass_and_two_moments_only():
     zero = np.zeros(3)
     for _ in range(50):
         belief = settings.update(belief, body_regressor(zero, zero, zero), wrench(zero, zero, zero, VALUES), NOISE)
-    assert set(LOAD) - set(belief.observability().unobserved) == {"payload.m", "payload.mx", "payload.my"}
+    seen = set(LOAD) - set(belief.observability().unobserved)
+    assert seen == {"payload.load.m", "payload.load.mx", "payload.load.my"}
 
 
 def test_samples_one_by_one_equal_the_run_with_noisy_accelerations_too():

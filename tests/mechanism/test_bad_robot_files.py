@@ -229,6 +229,11 @@ BAD = {  # name: (old text, new text, pattern in the message) applied to ARM or 
         r"\[tie\], key 'parameters': the tied parameter 'leg\.motor\.fv' has the name of a parameter of the leg 'leg'",
     ),
     "body named as payloads are": (ARM, '"link"', '"payload"', r"\[\[body\]\] 'payload', key 'name': 'payload' stands"),
+    "joint named as payloads are": (
+        ARM, '"hinge"', '"payload"', r"\[\[joint\]\] 'payload', key 'name': 'payload' stands"),
+    "kind of leg named as payloads are": (
+        LEGS, '[[leg]]\nname = "leg"', '[[leg]]\nname = "payload"',
+        r"\[\[leg\]\] 'payload', key 'name': 'payload' stands"),
     "leg named as payloads are": (LEGS, '"left"', '"payload"', r"\[\[leg\]\] 'leg', key 'name': 'payload' stands"),
     "payloads on two bodies": (
         LEGS,

@@ -18,7 +18,6 @@ from hypothesis import strategies as st
 from gough.core.errors import InvalidInput, OutputError
 from gough.core.trajectory import circle
 from gough.engine import random_motion
-from gough.estimators.estimate import GAIN
 from gough.excitation import design
 from gough.identification import Fit
 from gough.mechanism import bundled_robots
@@ -152,7 +151,7 @@ def test_the_verdict_comes_first_and_separates_prediction_from_numerics(
 def test_drive_gains_and_payload_have_their_own_tables() -> None:
     good = result("orthoglide")
     e = good.estimate
-    names = (*(f"leg{k}.q1{GAIN}" for k in (1, 2)), "payload.calibration.m", *e.parameters[3:])
+    names = (*(f"leg{k}.q1.gain" for k in (1, 2)), "payload.calibration.m", *e.parameters[3:])
     values = np.concatenate([[2170.0, 2100.0, 1.9], e.values[3:]])
     renamed = replace(e, parameters=names, values=values)
     changed = replace(good, estimate=renamed, estimates={}, enclosures={}, nominal_gains={"leg3.q1": 2070.0})
@@ -163,7 +162,7 @@ def test_drive_gains_and_payload_have_their_own_tables() -> None:
     assert gains[3][1][2] == "as given"
     listed = [cells[0] for table in page.tables for _, cells in table]
     assert listed.count("payload.calibration.m") == 1
-    assert not any(name.endswith(GAIN) for name in (cells[0] for _, cells in page.tables[0]))
+    assert not any(name.endswith(".gain") for name in (cells[0] for _, cells in page.tables[0]))
 
 
 def test_what_was_known_of_the_payload_is_told() -> None:

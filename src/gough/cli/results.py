@@ -9,6 +9,7 @@ import typer
 
 from gough.cli.common import Force, Json, Robot, TieLegs, print_json, progress, say, table
 from gough.core.errors import InvalidInput
+from gough.core.names import LOAD
 
 Logs = Annotated[list[str], typer.Argument(help="Logs: .csv, .npz, .mat, .parquet, or a folder with --description.")]
 Description = Annotated[str | None, typer.Option(help="TOML that says which column is which; see the documentation.")]
@@ -183,9 +184,8 @@ def payload_verb(
           ["parameter", "value", "std", "unit", "seen?"],
           [[p["name"], f"{p['value']:.5g}", f"{p['std']:.2g}", p["unit"], "yes" if p["observed"] else "not observable"]
            for p in facts["parameters"]])
-    single = {f"payload.load.{p['name']}" for p in facts["parameters"]}  # these the table says
     for text in facts["unobserved_combinations"]:
-        if text not in single:
+        if text not in LOAD:  # these the table says
             say(f"not seen on this motion: {text}")
 
 

@@ -50,6 +50,7 @@ def restore(hint: Any, content: Any) -> Any:
         return tuple(restore(inner[0], item) for item in content)
     if hint is float:
         return float(content)
-    if not isinstance(content, hint):
+    kind = str if issubclass(hint, str) else hint
+    if not isinstance(content, kind):
         raise TypeError(f"{content!r} is no {hint.__name__}")
-    return content
+    return hint(content)

@@ -14,7 +14,7 @@ import casadi as ca
 import numpy as np
 
 from gough.core.arrays import FloatArray
-from gough.core.parameters import INERTIAL
+from gough.core.names import INERTIAL, Parameter, parameters
 from gough.mechanism.terms import TERMS
 from gough.mechanism.types import BASE, Closure, Mechanism, Placement
 
@@ -219,13 +219,12 @@ class TreeEfforts:
         """Return the tree efforts for a unit of each named standard parameter, (n, p)."""
         result = ca.SX(len(self.mechanism.joints), len(names))
         wanted: dict[str, list[tuple[int, str]]] = {}
-        for k, name in enumerate(names):
-            item, _, parameter = name.rpartition(".")
-            if parameter in TERMS and item in self._index:
-                i = self._index[item]
-                result[i, k] = TERMS[parameter].expression(self.q[i], self.qd[i], self.qdd[i], self.sign[i])
+        for k, name in enumerate(parameters(names)):
+            if name.kind in TERMS and name.owner in self._index:
+                i = self._index[name.owner]
+                result[i, k] = TERMS[name.kind].expression(self.q[i], self.qd[i], self.qdd[i], self.sign[i])
             else:
-                wanted.setdefault(item, []).append((k, parameter))
+                wanted.setdefault(name.owner, []).append((k, name.kind))
         for body, requests in wanted.items():
             if body not in self._wrenches:
                 kin = self.kinematics
@@ -246,7 +245,7 @@ class TreeEfforts:
         force = {body.name: ca.SX(3, 1) for body in self.mechanism.bodies}
         moment = {body.name: ca.SX(3, 1) for body in self.mechanism.bodies}
         for body in self.mechanism.bodies:
-            given = {p: value(f"{body.name}.{p}") for p in INERTIAL}
+            given = {p: value(Parameter.of(body.name, p)) for p in INERTIAL}
             if all(v is None for v in given.values()):
                 continue
             number = {p: ca.SX(0) if v is None else v for p, v in given.items()}
@@ -264,7 +263,7 @@ class TreeEfforts:
             f, n = force[joint.child], moment[joint.child]
             own = (n if joint.kind == "revolute" else f)["xyz".index(joint.axis)]
             for term in joint.terms:
-                coefficient = value(f"{joint.name}.{term}")
+                coefficient = value(Parameter.of(joint.name, term))
                 if coefficient is not None:
                     own += coefficient * TERMS[term].expression(self.q[i], self.qd[i], self.qdd[i], self.sign[i])
             efforts[i] = own

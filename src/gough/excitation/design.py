@@ -273,8 +273,7 @@ def information_factor(model: Model, trajectories: Sequence[Fourier], base: Base
         by: By = "task" if trajectory.coordinates == model.mechanism.task else "actuated"
         times = np.arange(round(trajectory.period * model.mechanism.noise.rate)) / model.mechanism.noise.rate
         motion = model.kinematics.motion(times, *trajectory.at(times), by)
-        own = f"payload.{run.payload}."
-        mask = np.array([not n.startswith("payload.") or n.startswith(own) for n in names]) * np.sqrt(run.periods)
+        mask = np.array([n.payload in (None, run.payload) for n in names]) * np.sqrt(run.periods)
         for block in model.blocks(motion, np.zeros((len(times), len(model.actuated))), base, covariance=noise):
             assert block.covariance is not None
             white = np.linalg.solve(np.linalg.cholesky(block.covariance), block.regressor) * mask

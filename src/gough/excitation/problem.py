@@ -139,9 +139,7 @@ class Problem:
 
     def _mask(self, part: Part) -> FloatArray:
         """Return one for the columns a part informs about: the robot's and those of its own payload."""
-        own = f"payload.{part.payload}."
-        return np.array([0.0 if name.startswith("payload.") and not name.startswith(own) else 1.0
-                         for name in self.names]) * self.scale
+        return np.array([float(name.payload in (None, part.payload)) for name in self.names]) * self.scale
 
     def random_direction(self, rng: np.random.Generator) -> FloatArray:
         """Return random coefficients of size one; a free frequency stays at its start."""

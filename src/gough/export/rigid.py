@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from gough.core.arrays import FloatArray, check_finite, check_shape
 from gough.core.errors import InvalidInput, nearest
-from gough.core.parameters import INERTIAL
+from gough.core.names import INERTIAL, payload_of
 from gough.engine import Model
 from gough.engine.symbolic import fixed_transform
 from gough.estimators.physical.pseudo_inertia import pseudo_inertia
@@ -31,7 +31,7 @@ def check_bodies(model: Model, bodies: Mapping[str, ArrayLike]) -> dict[str, Flo
     known = [body.name for body in model.mechanism.bodies]
     found = {}
     for name, values in bodies.items():
-        if name.startswith("payload."):
+        if payload_of(name) is not None:
             continue
         if name not in known:
             raise InvalidInput(f"'{model.mechanism.name}' has no body '{name}'{nearest(name, known)}", body=name)
@@ -66,8 +66,8 @@ def check_terms(model: Model, terms: Mapping[str, float] | None) -> dict[str, fl
     Raises:
         InvalidInput: A name that is no joint term of the robot.
     """
-    own = {name: value for name, value in model.mechanism.standard.as_dict().items()
-           if name.rpartition(".")[2] not in INERTIAL}
+    standard = model.mechanism.standard
+    own: dict[str, float] = {name: standard[name] for name in standard.names if not name.inertial}
     for name in terms or {}:
         if name not in own:
             raise InvalidInput(f"'{model.mechanism.name}' has no joint term '{name}'{nearest(name, own)}", name=name)
@@ -78,8 +78,7 @@ def standard_values(model: Model, bodies: Mapping[str, FloatArray], terms: Mappi
     """Return bodies and joint terms as standard parameters, (p,)."""
     values = []
     for name in model.mechanism.standard.names:
-        owner, _, parameter = name.rpartition(".")
-        values.append(bodies[owner][INERTIAL.index(parameter)] if owner in bodies and parameter in INERTIAL
+        values.append(bodies[name.owner][INERTIAL.index(name.kind)] if name.inertial and name.owner in bodies
                       else terms.get(name, 0.0))
     return np.array(values)
 

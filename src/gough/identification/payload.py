@@ -12,8 +12,8 @@ from numpy.typing import ArrayLike
 from gough.core.arrays import FloatArray
 from gough.core.blas import one_blas_thread
 from gough.core.errors import InvalidInput
+from gough.core.names import LOAD
 from gough.core.options import Settings, option, part, settle, takes
-from gough.core.parameters import INERTIAL
 from gough.core.regression import Regression, concatenate
 from gough.engine import Model
 from gough.estimators.estimate import Estimate, text_table
@@ -28,7 +28,6 @@ from gough.processing import Processed, Processing, process, regression
 from gough.processing.reversals import away_from_reversals
 
 WINDOW = 0.02  # left out about velocity reversals unless given: what a stiff controller rings for [s]
-LOAD = tuple(f"payload.load.{p}" for p in INERTIAL)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -61,7 +60,7 @@ class PayloadResult:
         e = self.estimate
         return {
             "robot": self.robot, "samples": e.samples,
-            "parameters": [{"name": n.rpartition(".")[2], "value": float(v), "std": float(s), "unit": u,
+            "parameters": [{"name": n.kind, "value": float(v), "std": float(s), "unit": u,
                             "observed": n not in self.unobserved}
                            for n, v, s, u in zip(e.parameters, e.values, e.std, e.units)],
             "unobserved_combinations": list(self.observability.texts()), "notes": list(e.notes)}
@@ -71,11 +70,11 @@ class PayloadResult:
         facts = self.to_dict()
         rows = [[p["name"], f"{p['value']:.5g}", f"{p['std']:.2g}", p["unit"],
                  "yes" if p["observed"] else "not observable"] for p in facts["parameters"]]
-        single = {f"payload.load.{p['name']}" for p in facts["parameters"]}  # these the table says
         return "\n".join([
             f"{self.robot}: load about the platform frame, from {facts['samples']} samples",
             text_table(["parameter", "value", "std", "unit", "seen?"], rows),
-            *(f"not seen on this motion: {text}" for text in facts["unobserved_combinations"] if text not in single)])
+            # What is not seen alone stands in the table.
+            *(f"not seen on this motion: {text}" for text in facts["unobserved_combinations"] if text not in LOAD)])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -152,7 +151,7 @@ def _heaviest(model: Model, problem: Regression, reach: float) -> float:
     white = whiten(problem)
     rows = np.concatenate([white.regressor, white.effort[:, :, None]], axis=2).reshape(-1, len(problem.parameters) + 1)
     first = solve(np.concatenate([start.factor[:-1], rows]), problem.parameters)
-    mass = problem.parameters.index("payload.load.m")
+    mass = problem.parameters.index(LOAD[0])
     return float(np.clip(abs(first.values[mass]) + 3 * np.linalg.norm(first.root[mass]), 1e-3, most))
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 
 from gough.core.errors import GoughError
+from gough.core.names import tied_name
 from gough.core.parameters import BaseParameters
 from gough.core.regression import Regression
 from gough.engine import Model
@@ -18,7 +19,6 @@ from gough.estimators.selection.selection import (
     Structure,
     compare_structures,
     tie_test,
-    tied_name,
     weak_directions,
 )
 
@@ -183,14 +183,14 @@ def friction_structures(model: Model, base: BaseParameters) -> dict[str, Structu
     once.
     """
     heads = {name: base.standard[i] for name, i in zip(base.names, base.independent)}
-    rest = [n for n, head in heads.items() if head.rpartition(".")[2] not in FRICTION]
+    rest = [n for n, head in heads.items() if head.kind not in FRICTION]
     every = [n for n in heads if n not in rest]
     motors = [n for n in every if _is_active(model, heads[n])]
 
     def only(kind: str) -> list[str]:
-        return [n for n in motors if heads[n].endswith(f".{kind}")]
+        return [n for n in motors if heads[n].kind == kind]
 
-    def tied(names: list[str]) -> list[str | tuple[str, ...]]:
+    def tied(names: Sequence[str]) -> list[str | tuple[str, ...]]:
         groups = [group for group in leg_groups(base) if group[0] in names]
         return [*(n for n in names if not any(n in group for group in groups)), *groups]
 
@@ -207,17 +207,16 @@ def friction_structures(model: Model, base: BaseParameters) -> dict[str, Structu
 
 
 def _is_active(model: Model, parameter: str) -> bool:
-    return all(member.rpartition(".")[0] in model.mechanism.actuated for member in model.resolve(parameter))
+    return all(member.owner in model.mechanism.actuated for member in model.resolve(parameter))
 
 
 def leg_groups(base: BaseParameters) -> tuple[tuple[str, ...], ...]:
     """Return base parameters that would be equal if legs were: the same name and formula but for the leg."""
     found: dict[tuple[Any, ...], list[str]] = {}
     for row, name in zip(base.matrix, base.names):
-        leg, dot, rest = name.partition(".")
-        if "." not in rest:
-            continue  # not inside a leg
-        formula = tuple(sorted((base.standard[i].removeprefix(leg + dot) if base.standard[i].startswith(leg + dot)
-                                else f"/{base.standard[i]}", f"{row[i]:.6g}") for i in np.flatnonzero(row)))
-        found.setdefault((rest, formula), []).append(name)
+        if name.leg is None:
+            continue
+        members = [(base.standard[i], f"{row[i]:.6g}") for i in np.flatnonzero(row)]
+        formula = tuple(sorted((m.leg == name.leg, m.local if m.leg == name.leg else m, share) for m, share in members))
+        found.setdefault((name.local, formula), []).append(name)
     return tuple(tuple(group) for group in found.values() if len(group) > 1)

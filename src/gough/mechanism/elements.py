@@ -9,7 +9,7 @@ from typing import Literal, cast
 import numpy as np
 
 from gough.core.errors import nearest
-from gough.core.parameters import INERTIAL
+from gough.core.names import INERTIAL, inside_leg
 from gough.core.units import dimension_of
 from gough.mechanism.tables import Table
 from gough.mechanism.terms import TERMS
@@ -268,8 +268,7 @@ def read_closure(table: Table, scope: Scope, joints: dict[str, Joint]) -> Closur
     for short in given.data:
         full = scope.full(short)
         if full not in joints:
-            prefix = scope.full("")
-            near = (j.removeprefix(prefix) for j in joints if j.startswith(prefix))
+            near = (inside_leg(j.name, scope.leg) for j in joints.values() if scope.leg in (None, j.leg))
             raise given.error(f"joint '{short}' does not exist{nearest(short, near)}", short)
         coefficients[full] = given.number(short)
     if not coefficients:

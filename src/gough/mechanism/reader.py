@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from gough.core.errors import InvalidInput, InvalidMechanism, nearest
-from gough.core.parameters import INERTIAL
+from gough.core.names import INERTIAL, PAYLOAD, Parameter
 from gough.core.units import conversion
 from gough.mechanism.elements import (
     INERTIA_KEYS,
@@ -218,8 +218,8 @@ class _Build:
     def _claim(self, kind: str, name: str, table: Table) -> None:
         if name == BASE:
             raise table.error(f"'{BASE}' is the fixed body; choose another name", "name")
-        if name == "payload" and kind in ("body", "leg instance"):
-            raise table.error("'payload' stands before the parameters of payloads; choose another name", "name")
+        if name == PAYLOAD and kind not in ("closure", "payload"):
+            raise table.error(f"'{PAYLOAD}' stands before the parameters of payloads; choose another name", "name")
         if (kind, name) in self.tables:
             raise table.error(f"{kind} '{name}' is defined twice (also in {self.tables[kind, name].place}); "
                               "names must be unique", "name")
@@ -361,30 +361,30 @@ def _tree_order(build: _Build) -> tuple[Joint, ...]:
     return tuple(ordered)
 
 
-def _read_ties(table: Table, bodies: tuple[Body, ...], joints: tuple[Joint, ...]) -> dict[str, tuple[str, ...]]:
+def _read_ties(table: Table, bodies: tuple[Body, ...], joints: tuple[Joint, ...],
+               ) -> dict[Parameter, tuple[Parameter, ...]]:
     """Return the parameters shared by equal legs: `leg.rod.Ixx` -> (`leg1.rod.Ixx`, `leg2.rod.Ixx`, ...)."""
     table.check_keys(("parameters", *SOURCE_KEYS))
-    groups: dict[str, list[str]] = {}
+    groups: dict[Parameter, list[Parameter]] = {}
     for body, joint in zip(bodies, joints):
         own = [(body, p) for p in INERTIAL if p in body.parameters] + [(joint, t) for t in joint.terms]
         for item, parameter in own:
             if item.leg is not None:
-                groups.setdefault(f"{item.template}.{parameter}", []).append(f"{item.name}.{parameter}")
+                groups.setdefault(Parameter.of(item.template, parameter), []).append(Parameter.of(item.name, parameter))
     patterns = table.words("parameters") if "parameters" in table else ()
-    chosen: set[str] = set()
+    chosen: set[Parameter] = set()
     for i, pattern in enumerate(patterns):
         # written without the leg's name, or with it where two kinds of legs differ
-        found = {name for name in groups if fnmatchcase(name, pattern) or fnmatchcase(name.partition(".")[2], pattern)}
+        found = {name for name in groups if fnmatchcase(name, pattern) or fnmatchcase(name.local, pattern)}
         if not found:
-            short = (name.partition(".")[2] for name in groups)
+            short = (name.local for name in groups)
             raise table.error(f"no parameter of a leg matches '{pattern}'{nearest(pattern, short)}",
                               f"parameters[{i}]")
         chosen |= found
     standard = {name for members in groups.values() for name in members}
     for name in sorted(chosen & standard):
-        leg = name.partition(".")[0]
         if groups[name] == [name]:
             continue
-        raise table.error(f"the tied parameter '{name}' has the name of a parameter of the leg '{leg}'; name the kind "
-                          "of leg differently from its instances", "parameters")
+        raise table.error(f"the tied parameter '{name}' has the name of a parameter of the leg '{name.leg}'; name the "
+                          "kind of leg differently from its instances", "parameters")
     return {name: tuple(members) for name, members in groups.items() if name in chosen}

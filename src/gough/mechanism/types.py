@@ -11,7 +11,8 @@ from typing import Literal
 import numpy as np
 
 from gough.core.errors import InvalidInput, InvalidMechanism, nearest
-from gough.core.parameters import BASE_ORDER, INERTIAL, ParameterTable
+from gough.core.names import INERTIAL, Parameter, parameters
+from gough.core.parameters import BASE_ORDER, ParameterTable
 from gough.mechanism.terms import TERMS
 
 BASE = "base"  # the name of the fixed body
@@ -233,11 +234,6 @@ class Noise:
     rate: float = 1000.0
 
 
-INERTIAL_UNITS = {"m": "kg", "mx": "kg m", "my": "kg m", "mz": "kg m"} | {
-    name: "kg m2" for name in INERTIAL if name.startswith("I")
-}
-
-
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Mechanism:
     """A robot: bodies, joints in tree order (parents first), closures, payloads.
@@ -268,7 +264,7 @@ class Mechanism:
     twist_limits: Mapping[str, Limits] = field(default_factory=dict)
     payloads: tuple[Payload, ...] = ()
     gravity: tuple[float, float, float] = (0.0, 0.0, -9.80665)
-    ties: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    ties: Mapping[Parameter, tuple[Parameter, ...]] = field(default_factory=dict)
     redundant: bool = False
     noise: Noise = Noise()
     title: str = ""
@@ -276,8 +272,9 @@ class Mechanism:
     source: str = ""
 
     def __post_init__(self) -> None:
-        for name in ("ties", "twist_limits"):
-            object.__setattr__(self, name, MappingProxyType(dict(getattr(self, name))))
+        ties = {Parameter(tied): parameters(members) for tied, members in self.ties.items()}
+        for name, content in (("ties", ties), ("twist_limits", dict(self.twist_limits))):
+            object.__setattr__(self, name, MappingProxyType(content))
         self._check_tree()
         self._check_closures()
 
@@ -383,32 +380,29 @@ class Mechanism:
     @cached_property
     def standard(self) -> ParameterTable:
         """All standard parameters with a-priori values, platform first, then leg by leg, body by body."""
-        names: list[str] = []
+        names: list[Parameter] = []
         values: list[float] = []
-        units: list[str] = []
         carried = {joint.child: joint for joint in self.joints}
         order = sorted(range(len(self.bodies)), key=lambda i: (self.bodies[i].name != self.platform, i))
         for body in (self.bodies[i] for i in order):
             for parameter in INERTIAL:
                 if parameter in body.parameters:
-                    names.append(f"{body.name}.{parameter}")
+                    names.append(Parameter.of(body.name, parameter))
                     values.append(float(body.values.get(parameter, 0.0)))
-                    units.append(INERTIAL_UNITS[parameter])
             joint = carried[body.name]
             for term in joint.terms:
-                names.append(f"{joint.name}.{term}")
+                unit = TERMS[term].units[0 if joint.kind == "prismatic" else 1]
+                names.append(Parameter.of(joint.name, term, unit))
                 values.append(float(joint.values.get(term, 0.0)))
-                units.append(TERMS[term].units[0 if joint.kind == "prismatic" else 1])
-        return ParameterTable(names=tuple(names), values=np.array(values), units=tuple(units))
+        return ParameterTable(names=tuple(names), values=np.array(values))
 
     def payload_parameters(self, name: str) -> ParameterTable:
         """Return a payload's parameters as `payload.<name>.m` and so on, in INERTIAL order."""
         payload = self.payload(name)
         keep = [p for p in INERTIAL if p in payload.parameters]
         return ParameterTable(
-            names=tuple(f"payload.{name}.{p}" for p in keep),
+            names=tuple(Parameter.of_payload(name, p) for p in keep),
             values=np.array([float(payload.values.get(p, 0.0)) for p in keep]),
-            units=tuple(INERTIAL_UNITS[p] for p in keep),
         )
 
     @cached_property
@@ -430,9 +424,9 @@ class Mechanism:
         body_of = {joint.name: joint.child for joint in self.joints}
 
         def key(i: int) -> tuple[int, int, int, int]:
-            item, _, parameter = self.standard.names[i].rpartition(".")
-            rank = BASE_ORDER.index(parameter) if parameter in BASE_ORDER else len(BASE_ORDER)
-            body = body_of.get(item, item) if parameter not in INERTIAL else item
+            name = self.standard.names[i]
+            rank = BASE_ORDER.index(name.kind) if name.kind in BASE_ORDER else len(BASE_ORDER)
+            body = name.owner if name.inertial else body_of.get(name.owner, name.owner)
             leg, template, _ = owner[body]
             return (0 if body == self.platform else 1, templates[template], rank, legs.index(leg))
 

@@ -247,13 +247,13 @@ def _comparison_chart(chosen: Estimate, results: Mapping[str, Estimate | Enclosu
                 at = top + pitch / 2 + 5 * (k - (len(estimates) - 1) / 2)
                 parts += _answer(plot, at, estimate, name, chosen.values[i], scale[i], k)
     key, x = [], margin
-    for k, name in enumerate(estimates):
-        key += [_mark(x + 5, 12, k), text(x + 14, 15.5, name, "label")]
-        x += 30 + 6.2 * len(name)
-    for k, name in enumerate(boxes):
+    for k, label in enumerate(estimates):
+        key += [_mark(x + 5, 12, k), text(x + 14, 15.5, label, "label")]
+        x += 30 + 6.2 * len(label)
+    for k, label in enumerate(boxes):
         key += [tag("rect", x=x, y=7, width=14, height=10, class_=f"box box-{k % 2}"),
-                text(x + 19, 15.5, name, "label")]
-        x += 34 + 6.2 * len(name)
+                text(x + 19, 15.5, label, "label")]
+        x += 34 + 6.2 * len(label)
     words = "difference from the chosen estimate, in its standard deviations; bars are 95 % intervals"
     foot = text(plot.left + plot.width / 2, plot.bottom + 27, words, "tick middle")
     return svg(860, plot.bottom + 34, *parts, *key, plot.x_axis(6), foot, title="estimators compared",

@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from gough.core.names import INERTIAL_UNITS, Parameter
 from gough.engine import Model
-from gough.estimators.estimate import GAIN, Enclosure, Estimate
+from gough.estimators.estimate import Enclosure, Estimate
 from gough.estimators.selection.compare import compare
 from gough.identification import Identification
 from gough.report.numbers import number, percent, unit, with_std
@@ -35,7 +36,7 @@ class Row:
         remarks: Why it is doubtful.
     """
 
-    name: str
+    name: Parameter
     value: str
     std: str
     share: float
@@ -84,11 +85,11 @@ def _prior(model: Model, identification: Identification) -> dict[str, str]:
     base, estimate = identification.base, identification.estimate
     standard = model.values(base.standard)
     values, sizes = base.values(standard), np.abs(base.matrix) @ np.abs(standard)
-    found = {name: number(float(v) if abs(v) > ROUNDING * size else 0.0)
+    found: dict[str, str] = {name: number(float(v) if abs(v) > ROUNDING * size else 0.0)
              for name, v, size in zip(base.names, values, sizes) if size > 0}
     for name in estimate.parameters:
-        if name.endswith(GAIN):
-            gain = model.mechanism.joint(name.removesuffix(GAIN)).gain
+        if name.is_gain:
+            gain = model.mechanism.joint(name.owner).gain
             found[name] = "" if gain is None else number(gain)
     return found
 
@@ -207,13 +208,13 @@ def known_payload(model: Model, identification: Identification) -> str:
         return ""
     payload = model.mechanism.payload(name)
     known = identification.settings.get("known") or {p: payload.values.get(p, 0.0) for p in payload.known}
-    return ", ".join(f"{p} = {number(float(v))} {unit(model.unit(f'payload.{name}.{p}'))}" for p, v in known.items())
+    return ", ".join(f"{p} = {number(float(v))} {unit(INERTIAL_UNITS[p])}" for p, v in known.items())
 
 
 def regroupings(identification: Identification) -> list[tuple[str, str]]:
     """Return the base parameters that stand for more than one standard parameter, with their formulas."""
     base, kept = identification.base, identification.estimate.parameters
-    heads = {name: base.standard[i] for name, i in zip(base.names, base.independent)}
+    heads: dict[str, str] = {name: base.standard[i] for name, i in zip(base.names, base.independent)}
     return [(name, formula) for name, formula in base.regrouping().items()
             if name in kept and formula != heads[name]]
 

@@ -9,11 +9,11 @@ from scipy.signal import lfilter
 
 from gough.core.arrays import FloatArray, check_finite, check_shape, frozen
 from gough.core.errors import InvalidInput, NotConverged
-from gough.core.parameters import INERTIAL
+from gough.core.names import INERTIAL, LOAD, Parameter
 from gough.core.regression import Regression
 from gough.estimators.estimate import Estimate
 from gough.estimators.load.kalman import Belief, ExtendedKalman, FilterHistory
-from gough.estimators.load.load_model import CONTROLS, STATE_UNITS, STATES, StewartLoad
+from gough.estimators.load.load_model import CONTROLS, SOUGHT, STATE_UNITS, STATES, StewartLoad
 from gough.estimators.load.recursive import (
     OBSERVED,
     Observability,
@@ -22,7 +22,6 @@ from gough.estimators.load.recursive import (
     prior_belief,
 )
 
-LOAD = tuple(f"payload.{name}" for name in INERTIAL)
 INCONSISTENT = 4.0  # mean normalised innovation squared per measurement above which a filter is not believed
 
 
@@ -177,7 +176,7 @@ def _report(history: FilterHistory, velocities: FloatArray, total: FloatArray, s
             notes.append(f"the uncertainty of {name} comes mainly from {cause}")
     rms, size = np.sqrt((history.innovation**2).mean(axis=0)), np.sqrt((np.asarray(velocities) ** 2).mean(axis=0))
     return Estimate(
-        parameters=STATES[3:], units=STATE_UNITS[3:], values=history.belief.mean[3:],
+        parameters=SOUGHT, units=STATE_UNITS[3:], values=history.belief.mean[3:],
         covariance=correlation * np.outer(total, total), rows=STATES[:3], row_units=STATE_UNITS[:3], residual_rms=rms,
         residual_relative=np.divide(rms, size, out=np.full(3, np.inf), where=size > 0),
         residual_mean=history.innovation.mean(axis=0), samples=len(history), degrees_of_freedom=np.asarray(np.inf),
@@ -307,8 +306,8 @@ class LoadFilter:
 
 def _power(name: str) -> int:
     """Return the power of length in an inertial parameter's unit: 0 mass, 1 first moment, 2 inertia."""
-    last = name.rsplit(".", 1)[-1]
-    if last not in INERTIAL:
+    parameter = Parameter(name)
+    if not parameter.inertial:
         raise InvalidInput(f"'{name}' is no inertial parameter; expected a name ending in one of {', '.join(INERTIAL)}",
                            name=name)
-    return 0 if last == "m" else 1 if last in ("mx", "my", "mz") else 2
+    return (0, 1, 1, 1, 2, 2, 2, 2, 2, 2)[INERTIAL.index(parameter.kind)]

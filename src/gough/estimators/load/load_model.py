@@ -8,8 +8,10 @@ import numpy as np
 
 from gough.core.arrays import FloatArray, check_finite, check_shape, frozen
 from gough.core.errors import InvalidInput, NotConverged
+from gough.core.names import PAYLOAD, Parameter
 
-STATES = ("rx.velocity", "ry.velocity", "rz.velocity", "payload.z", "payload.Ixx", "payload.Iyy", "payload.Izz")
+SOUGHT = tuple(Parameter.of(PAYLOAD, kind) for kind in ("z", "Ixx", "Iyy", "Izz"))
+STATES = ("rx.velocity", "ry.velocity", "rz.velocity", *SOUGHT)
 STATE_UNITS = ("rad/s", "rad/s", "rad/s", "m", "kg m2", "kg m2", "kg m2")
 CONTROLS = ("force.x", "force.y", "moment.x", "moment.y", "moment.z", "rx", "ry")
 
