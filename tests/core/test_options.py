@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from gough.core.errors import InvalidInput
-from gough.core.options import REQUIRED, About, Settings, arguments, option, options_of, part, settle, takes
+from gough.core.options import REQUIRED, About, Settings, arguments, nested, option, options_of, settle, takes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,7 +42,7 @@ class Whole(Settings):
     names: Sequence[str] = option((), "Some names.")
     quick: bool = option(False, "Hurry.")
     estimator: str | Fitter = option("gm", "Who.", choices=lambda: ("gm", "ls"))
-    filter: Filter = part(Filter)
+    filter: Filter = nested(Filter)
 
 
 @takes(Whole)
@@ -138,7 +138,7 @@ def test_an_option_declared_twice_is_a_mistake_of_ours() -> None:
     @dataclass(frozen=True, kw_only=True)
     class Twice(Settings):
         cutoff: float = option(1.0, "Again.")
-        filter: Filter = part(Filter)
+        filter: Filter = nested(Filter)
 
     with pytest.raises(TypeError, match="'cutoff' is declared twice"):
         options_of(Twice)

@@ -5,7 +5,7 @@ The settings of a verb are a frozen, keyword-only dataclass whose fields are opt
     @dataclass(frozen=True, kw_only=True)
     class BoundsSettings(Settings):
         error_bound: float = option(REQUIRED, "Largest error of any effort.", unit="N or N m", above=0)
-        processing: Processing = part(Processing)
+        processing: Processing = nested(Processing)
 
 The keyword arguments of the function, the options of the command, the keys of a study and what is stored with a result
 are read from these fields. The options of a part stand beside the others: `bounds(..., cutoff=20.0)`.
@@ -149,7 +149,7 @@ def option(default: Any, help: str, **about: Any) -> Any:
     return field(default=default, metadata={"about": About(help=help, **about)})
 
 
-def part(settings: type[Settings]) -> Any:
+def nested(settings: type[Settings]) -> Any:
     """Declare settings that are part of others, defaults unless given."""
     return field(default_factory=settings)
 

@@ -32,13 +32,14 @@ def restore(hint: Any, content: Any) -> Any:
     """
     origin, inner = get_origin(hint), get_args(hint)
     if origin in (Union, types.UnionType):
-        left = [kind for kind in inner if kind is not type(None)]
-        return None if content is None and len(left) < len(inner) else restore(left[0], content)
-    if hint is Any or origin is Literal:
+        return _first(inner, content)
+    if hint is Any or origin is Literal or (content is None and hint is type(None)):
         return content
     if origin is np.ndarray:
         kind = get_args(inner[1])[0]
-        return np.array(content, dtype=object).astype(kind) if kind is np.float64 else np.array(content, dtype=kind)
+        if kind is np.float64 and isinstance(content, list):
+            return np.array(content, dtype=object).astype(kind)  # 'inf' and 'nan' are texts
+        return np.array(content, dtype=kind)
     if is_dataclass(hint):
         hints = get_type_hints(hint)
         return hint(**{f.name: restore(hints[f.name], content[f.name]) for f in fields(hint)})  # type: ignore[operator]
@@ -54,3 +55,13 @@ def restore(hint: Any, content: Any) -> Any:
     if not isinstance(content, kind):
         raise TypeError(f"{content!r} is no {hint.__name__}")
     return hint(content)
+
+
+def _first(hints: tuple[Any, ...], content: Any) -> Any:
+    """Return the content as the first type it fits."""
+    for hint in hints:
+        try:
+            return restore(hint, content)
+        except (KeyError, TypeError, ValueError):
+            continue
+    raise TypeError(f"{content!r} is none of {hints}")

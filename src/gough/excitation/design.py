@@ -38,8 +38,8 @@ class DesignSettings(Settings):
 
     harmonics: int = option(5, "Harmonics of each coordinate.", least=1)
     frequency: float | None = option(
-        None, "Fundamental, moved until a period is a whole number of controller samples; by default the one that tells "
-        "most per recorded time.",
+        None, "Fundamental, moved until a period is a whole number of controller samples; by default the one that "
+        "tells most per recorded time.",
         unit="Hz", above=0)
     coordinates: By | None = option(None, "Whose Fourier series; task by default where the robot has such coordinates.")
     criterion: Criterion = option(

@@ -11,7 +11,7 @@ import numpy as np
 from gough.core.arrays import FloatArray, IntArray
 from gough.core.blas import one_blas_thread
 from gough.core.errors import InvalidInput, nearest
-from gough.core.options import REQUIRED, Settings, option, part, settle, takes
+from gough.core.options import REQUIRED, Settings, nested, option, settle, takes
 from gough.core.parameters import BaseParameters
 from gough.engine import Model, base_parameters
 from gough.engine.base import TIE_LEGS
@@ -44,7 +44,7 @@ class BoundsSettings(Settings):
         None, "Speed below which friction of the motors may have any sign; 1 % of each joint's top speed, at least "
         "its dead band, by default.", unit="m/s or rad/s", least=0)
     tie_legs: bool = option(False, TIE_LEGS)
-    processing: Processing = part(Processing)
+    processing: Processing = nested(Processing)
 
 
 @takes(BoundsSettings)

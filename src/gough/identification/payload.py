@@ -13,7 +13,7 @@ from gough.core.arrays import FloatArray
 from gough.core.blas import one_blas_thread
 from gough.core.errors import InvalidInput
 from gough.core.names import LOAD
-from gough.core.options import Settings, option, part, settle, takes
+from gough.core.options import Settings, nested, option, settle, takes
 from gough.core.regression import Regression, concatenate
 from gough.engine import Model
 from gough.estimators.estimate import Estimate, text_table
@@ -82,11 +82,11 @@ class PayloadSettings(Settings):
     """What a load can be, and how logs are processed."""
 
     mass: float | None = option(
-        None, "How heavy a load may be; by default what the log shows, and three standard deviations more. It says what "
-        "first moments and inertias a load can have at all, and so which of them count as observed.", unit="kg",
+        None, "How heavy a load may be; by default what the log shows, and three standard deviations more. It says "
+        "what first moments and inertias a load can have at all, and so which of them count as observed.", unit="kg",
         above=0)
     reach: float | None = option(None, "How far it may extend; the size of the robot by default.", unit="m", above=0)
-    processing: Processing = part(Processing)
+    processing: Processing = nested(Processing)
 
 
 @takes(PayloadSettings)

@@ -51,7 +51,8 @@ class SimulateSettings(Settings):
         "gough", "Whose equations the robot obeys: gough, or an independent one.", choices=lambda: PLANTS)
     payload: str | Sequence[str | None] | None = option(
         None, "Name of the payload carried; in Python also one for each trial.")
-    periods: int | None = option(None, "Periods to record; all of the trajectory's by default, and 10 in `gough simulate`.", least=1)
+    periods: int | None = option(
+        None, "Periods to record; all of the trajectory's by default, and 10 in `gough simulate`.", least=1)
     rate: float | None = option(None, "Rate of the controller; the robot file's by default.", unit="Hz", above=0)
     sampling: float | None = option(None, "Rate of the record, a whole fraction of the controller's; the same by "
                                           "default.", unit="Hz", above=0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from scipy import stats
@@ -21,6 +21,7 @@ from gough.estimators.linear.least_squares import WeightedLeastSquares
 from gough.estimators.linear.solve import Problem, tie_parameters
 
 
+@runtime_checkable
 class Estimator(Protocol):
     """Settings that turn a problem of the kind they are for into an estimate."""
 
