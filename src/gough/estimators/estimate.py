@@ -24,6 +24,7 @@ from gough.core.names import Parameter
 from gough.core.names import parameters as named
 from gough.core.parameters import ParameterTable
 from gough.core.regression import Regression
+from gough.core.text import text_table
 from gough.estimators.storage import plain, read_json, write_json
 
 FORMAT = 1
@@ -312,16 +313,6 @@ def _short(value: Any) -> str:
     if isinstance(value, list):
         return ", ".join(dict.fromkeys(_short(item) for item in value))
     return f"{value:.3g}" if isinstance(value, float) else str(value)
-
-
-def text_table(header: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
-    """Return aligned columns as plain text: the first to the left, the others to the right."""
-    every = [list(header), *(list(line) for line in lines)]
-    widths = [max(len(line[c]) for line in every) for c in range(len(header))]
-    return "\n".join(
-        "  ".join(cell.ljust(w) if c == 0 else cell.rjust(w) for c, (cell, w) in enumerate(zip(line, widths))).rstrip()
-        for line in every
-    )
 
 
 def _range(values: FloatArray) -> str:

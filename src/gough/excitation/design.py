@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,6 +15,7 @@ from numpy.typing import ArrayLike
 from gough.core.arrays import FloatArray, check_finite, check_shape
 from gough.core.blas import one_blas_thread
 from gough.core.errors import InvalidInput
+from gough.core.files import write_text
 from gough.core.options import Settings, option, settle, takes
 from gough.core.parameters import BaseParameters
 from gough.core.trajectory import Fourier
@@ -117,6 +120,11 @@ class Design:
         return {"criterion": self.criterion, "value": self.value, "condition_number": self.condition_number,
                 "parameters": len(self.base), "violations": self.violations, "active": list(self.active),
                 "evaluations": self.evaluations, "seconds": self.seconds}
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the first trajectory as JSON, with the settings it was designed by; whole or not at all."""
+        write_text(path, json.dumps(self.trajectory.to_dict() | {"settings": self.settings.to_dict()}, indent=1,
+                                    allow_nan=False) + "\n")
 
     def summary(self) -> str:
         """Return plain text."""

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from gough.core.arrays import FloatArray
 from gough.core.blas import one_blas_thread
 from gough.core.names import Parameter
 from gough.core.options import Settings, nested, option, settle, takes
@@ -46,7 +45,7 @@ from gough.identification.methods import (
 from gough.identification.physical import physical_parameters
 from gough.identification.result import Fit, Identification
 from gough.identification.structures import ModelChoice, model_choice
-from gough.identification.validation import validate
+from gough.identification.validation import known_effort, validate, without_known
 from gough.logs.finding import notes as finding_notes
 from gough.logs.recording import Recording
 from gough.processing import Processed, Processing
@@ -127,7 +126,7 @@ class _Case:
 
     def free_parts(self) -> list[Regression]:
         """Return the regressions of the logs without the efforts of known payload parameters."""
-        return [replace(part, effort=part.effort - _known_part(part, self.known)) for part in self.efforts.parts]
+        return [without_known(part, self.known) for part in self.efforts.parts]
 
 
 @takes(IdentifySettings)
@@ -258,7 +257,7 @@ def _result(case: _Case, outcome: Outcome, elimination: Elimination | None,
             fits.append(_fit(log, whole, part, estimate, case.known, held_out=source is case.unseen))
             processed.append(log)
             if source is case.unseen:
-                judged.append(replace(part, effort=part.effort - _known_part(part, case.known)))
+                judged.append(without_known(part, case.known))
     for log in processed:
         notes += finding_notes(log.findings, log.source)
     possible = next((found for found in outcome.found.values() if isinstance(found, FeasibleEstimate)), None)
@@ -287,15 +286,6 @@ def _quality(processed: Sequence[Processed], window: float) -> dict[str, dict[st
     return quality
 
 
-def _known_part(part: Regression, known: Mapping[str, float]) -> FloatArray:
-    """Return the effort of known payload parameters, (t, r)."""
-    total = np.zeros(part.effort.shape)
-    for name, value in known.items():
-        if name in part.parameters:
-            total += part.regressor[:, :, part.parameters.index(name)] * value
-    return total
-
-
 def _fit(processed: Processed, whole: Regression, part: Regression, estimate: Estimate, known: Mapping[str, float], *,
          held_out: bool) -> Fit:
     """Return measured and predicted efforts of a recording, thinned, with the samples in `part` marked as used."""
@@ -306,5 +296,5 @@ def _fit(processed: Processed, whole: Regression, part: Regression, estimate: Es
     time = whole.time[::stride]
     index = np.clip(np.searchsorted(processed.motion.time, time), 0, len(processed) - 1)
     return Fit(label=f"{'held-out' if held_out else 'identification'}: {processed.source}", held_out=held_out,
-               time=time, measured=shown.effort, predicted=estimate.predict(shown) + _known_part(shown, known),
+               time=time, measured=shown.effort, predicted=estimate.predict(shown) + known_effort(shown, known),
                q=processed.motion.q[index], used=np.isin(time, part.time))

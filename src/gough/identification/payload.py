@@ -15,8 +15,9 @@ from gough.core.errors import InvalidInput
 from gough.core.names import LOAD
 from gough.core.options import Settings, nested, option, settle, takes
 from gough.core.regression import Regression, concatenate
+from gough.core.text import text_table
 from gough.engine import Model
-from gough.estimators.estimate import Estimate, text_table
+from gough.estimators.estimate import Estimate
 from gough.estimators.linear.least_squares import whiten
 from gough.estimators.linear.solve import solve
 from gough.estimators.load.load_filter import LoadFilter, LoadHistory

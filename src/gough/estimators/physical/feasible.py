@@ -26,7 +26,8 @@ from gough.core.errors import InvalidInput, NotConverged, nearest
 from gough.core.names import Parameter
 from gough.core.parameters import BaseParameters, ParameterTable
 from gough.core.regression import Condensed
-from gough.estimators.estimate import Estimate, text_table
+from gough.core.text import text_table
+from gough.estimators.estimate import Estimate
 from gough.estimators.linear.solve import Problem, condensed_form, residual_statistics
 from gough.estimators.physical.pseudo_inertia import (
     Body,

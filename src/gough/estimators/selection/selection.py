@@ -14,7 +14,8 @@ from gough.core.blas import one_blas_thread
 from gough.core.errors import InvalidInput, NotIdentifiable, nearest
 from gough.core.names import tied_name
 from gough.core.regression import Regression
-from gough.estimators.estimate import Estimate, text_table
+from gough.core.text import text_table
+from gough.estimators.estimate import Estimate
 from gough.estimators.gains.current_model import effort_statistics
 from gough.estimators.gains.gain_problem import GainProblem
 from gough.estimators.linear.least_squares import WeightedLeastSquares

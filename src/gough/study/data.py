@@ -1,0 +1,47 @@
+"""The logs and results that verbs read."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from gough.core.errors import InvalidInput, InvalidRecording
+from gough.core.files import read_together
+from gough.engine import Model
+from gough.identification import Identification, load_identification
+from gough.logs.readers import read_recording
+from gough.logs.recording import Recording
+from gough.mechanism import parse_robot
+
+ROBOT = "robot.toml"  # of a result, beside it
+
+
+def load_result(folder: str) -> tuple[Model, Identification]:
+    """Return the robot and the result stored in a folder."""
+    result = load_identification(folder)
+    try:
+        text = read_together(folder, ROBOT).decode("utf-8")
+    except FileNotFoundError:
+        raise InvalidInput(f"'{Path(folder) / ROBOT}' does not exist; results come with their robot file") from None
+    return Model(parse_robot(text, ROBOT)), result
+
+
+def read_logs(paths: Sequence[str], description: str | None, model: Model) -> list[Recording]:
+    """Read logs; each may carry its own description as `log.csv@description.toml`."""
+    recordings = []
+    for path in paths:
+        file, _, own = path.partition("@")
+        recording = read_recording(file, own or description, None)
+        missing = [name for name in model.mechanism.actuated if name not in recording.joints]
+        if missing:
+            raise InvalidRecording(
+                f"{recording.source}: '{model.mechanism.name}' has a motor '{missing[0]}', and the log has only "
+                f"{', '.join(recording.joints)}; is it a log of this robot?", source=recording.source)
+        recordings.append(recording)
+    return recordings
+
+
+def seen_from(folder: Path, paths: Sequence[str]) -> list[str]:
+    """Return paths relative to a folder, as a study in it names them."""
+    return ["@".join(os.path.relpath(part, folder) for part in path.split("@")) for path in paths]
