@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import inspect
 import re
 import shutil
 import tomllib
@@ -14,9 +13,11 @@ import pytest
 
 from command_line import succeed
 from documentation import BUILD, PAGES, ROOT, blocks, tables
+from gough.core.options import REQUIRED, options_of
 from gough.logs.description import load_description
 from gough.mechanism import load_robot, robot_text
-from gough.study.run import VERBS, read_study
+from gough.study.run import read_study
+from gough.study.verbs import VERBS, verb
 
 WRITTEN = {"sh", "python", "toml", "text"}  # `text` shows output; the others are run or read
 
@@ -118,12 +119,11 @@ def test_named_functions_exist(page: str) -> None:
             target = getattr(target, part)
 
 
-@pytest.mark.parametrize("verb", VERBS)
-def test_options_of_the_verbs_are_documented(verb: str) -> None:
+@pytest.mark.parametrize("name", VERBS)
+def test_options_of_the_verbs_are_documented(name: str) -> None:
     written = {}
-    for option, default, *_ in tables("study")[verb]:
-        value = inspect.Parameter.empty if not default else None if default == "none" else default.strip("`")
+    for option, default, *_ in tables("study")[name]:
+        value = REQUIRED if not default else None if default == "none" else default.strip("`")
         written[option.strip("`")] = value if not isinstance(value, str) else tomllib.loads(f"x = {value}")["x"]
-    actual = {name: list(p.default) if isinstance(p.default, tuple) else p.default
-              for name, p in inspect.signature(VERBS[verb]).parameters.items() if name != "progress"}
-    assert written == actual
+    assert written == {option.name: list(option.default) if isinstance(option.default, tuple) else option.default
+                       for option in options_of(verb(name)).values()}

@@ -278,8 +278,8 @@ def _result(case: _Case, outcome: Outcome, elimination: Elimination | None,
 def _quality(processed: Sequence[Processed], window: float) -> dict[str, dict[str, float]]:
     """Return figures of the logs by name; logs of one name keep their own."""
     quality: dict[str, dict[str, float]] = {}
-    for log in processed:
-        again = sum(name == log.source or name.startswith(f"{log.source} (") for name in quality)
+    for k, log in enumerate(processed):
+        again = sum(other.source == log.source for other in processed[:k])
         quality[f"{log.source} ({again + 1})" if again else log.source] = {
             **log.quality, "cut-off [Hz]": log.cutoff or 0.0, "decimation": float(log.decimation),
             "periods": float(log.periods), "window about reversals [s]": window, "samples": float(len(log))}

@@ -221,6 +221,6 @@ def load_identification(folder: str | Path) -> Identification:
         with np.load(io.BytesIO(read_together(folder, FITS))) as arrays:
             kept["fits"] = [{**fit, **{name: arrays[f"{k}.{name}"] for name in FIT_ARRAYS}}
                             for k, fit in enumerate(kept["fits"])]
-        return Identification(**{name: restore(hint, kept[name]) for name, hint in hints.items()})
+        return Identification(**{name: restore(hint, kept[name]) for name, hint in hints.items() if name in kept})
     except (KeyError, TypeError, ValueError, OSError, EOFError, MemoryError, RecursionError, BadZipFile) as error:
         raise InvalidInput(f"'{path}' is damaged: {error!r}; run the identification again") from None
