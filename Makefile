@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test lint bench docs clean
+.PHONY: demo test quick lint bench docs clean
 
 $(STAMP): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -18,6 +18,9 @@ test: $(STAMP)
 	$(VENV)/bin/mypy
 	OPENBLAS_NUM_THREADS=1 $(VENV)/bin/python -m pytest -n 2 --dist loadfile
 
+quick: $(STAMP)
+	OPENBLAS_NUM_THREADS=1 $(VENV)/bin/python -m pytest -n 2 --dist loadfile -m 'not slow'
+
 lint: $(STAMP)
 	$(VENV)/bin/ruff check src tests benchmarks examples
 	$(VENV)/bin/mypy
@@ -26,7 +29,8 @@ bench: $(STAMP)
 	$(VENV)/bin/python benchmarks/run.py
 
 docs: $(STAMP)
-	$(VENV)/bin/python docs/build.py
+	NO_MKDOCS_2_WARNING=1 $(VENV)/bin/mkdocs build --strict --quiet
+	@echo "open build/docs/index.html"
 
 clean:
 	rm -rf $(VENV) gough-demo build

@@ -15,8 +15,8 @@ from gough.core.errors import InvalidInput, nearest
 from gough.core.names import INERTIAL as INERTIAL
 from gough.core.names import Parameter, parameters
 
-# The order in which base parameters are sought inside a body and its joint (BG13 (23)); first ones are kept.
-BASE_ORDER = ("Ixx", "Ixy", "Ixz", "Iyy", "Iyz", "Izz", "mx", "my", "mz", "m", "ia", "fv", "fs", "off")
+# The order in which base parameters of a body are sought (BG13 (23)), first ones kept; the joint's terms follow.
+BASE_ORDER = ("Ixx", "Ixy", "Ixz", "Iyy", "Iyz", "Izz", "mx", "my", "mz", "m")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -100,7 +100,7 @@ class BaseParameters:
         standard: Standard (or tied) parameter names, (p,).
         matrix: Regrouping, (b, p).
         independent: Indices of the kept standard columns, (b,).
-        singular_values: Of the sampled regressor, descending, (p,).
+        singular_values: Singular values of the sampled regressor, descending, (p,).
         tolerance: Relative threshold that separated kept from dropped.
     """
 

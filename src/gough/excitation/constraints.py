@@ -28,7 +28,7 @@ class Limit:
         name: The coordinate, or `platform.translation`, `platform.rotation` for the size of the platform's velocity
             and angular velocity (then never below zero); empty for the regularity.
         lower, upper: SI; for the regularity of its logarithm.
-        unit: Of both.
+        unit: Unit of both.
     """
 
     quantity: Quantity

@@ -20,7 +20,6 @@ from gough.estimators.estimate import Enclosure
 from gough.identification.experiment import in_efforts
 from gough.identification.result import Identification
 from gough.logs.recording import Recording
-from gough.mechanism.terms import TERMS
 from gough.processing import Processed, Processing, process, regression
 from gough.processing.reversals import away_from_reversals, rubbing
 
@@ -146,7 +145,8 @@ def default_prior(model: Model, base: BaseParameters) -> dict[str, tuple[float, 
     bounds: dict[str, tuple[float, float]] = {}
     for name, row in zip(base.names, base.matrix):
         size = 10.0 * (kinds[name.kind] or 1.0)
-        positive = name.kind == "m" or (name.kind in TERMS and TERMS[name.kind].nonnegative)
+        term = model.mechanism.terms.get(name.kind)
+        positive = name.kind == "m" or (term is not None and term.nonnegative)
         summed = (row >= 0).all()
         bounds[name] = (0.0 if positive and summed else -size, size)
     return bounds
@@ -163,7 +163,8 @@ def _interval_regressor(model: Model, processed: Processed, base: BaseParameters
         slow[list(rubbing(model))] = threshold
     for k, i in enumerate(base.independent):
         column = base.standard[i]
-        if column.kind != "fs":
+        term = model.mechanism.terms.get(column.kind)
+        if term is None or not term.coulomb:
             continue
         members = model.resolve(column)
         plain = model.regressor(motion, members)  # sign without dead band: its size is the lever of the friction
@@ -172,7 +173,7 @@ def _interval_regressor(model: Model, processed: Processed, base: BaseParameters
         for j, member in enumerate(members):
             joint = motion.column(member.owner)
             unsure = (speed[:, joint] < slow[joint])[:, None]
-            lever = np.abs(maps[:, joint, :])
+            lever = term.coulomb * np.abs(maps[:, joint, :])
             low += np.where(unsure, -lever, plain[:, :, j])
             high += np.where(unsure, lever, plain[:, :, j])
         lower[:, :, k], upper[:, :, k] = low, high

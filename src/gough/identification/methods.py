@@ -106,7 +106,8 @@ def feasible(model: Model, base: BaseParameters, problem: Regression, estimate: 
              settings: Feasible | None = None) -> FeasibleEstimate:
     """Return the physically possible standard parameters nearest to the robot file's that explain the data."""
     prior = ParameterTable(names=base.standard, values=model.values(base.standard))
-    return (settings or Feasible()).fit(problem, estimate, model=base, prior=prior)
+    nonnegative = tuple(name for name, term in model.mechanism.terms.items() if term.nonnegative)
+    return (settings or Feasible(nonnegative=nonnegative)).fit(problem, estimate, model=base, prior=prior)
 
 
 ESTIMATORS: dict[str, Any] = {

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gough.core.arrays import FloatArray, check_shape, frozen
+from gough.core.documents import parse_json
 from gough.core.errors import InvalidInput
 from gough.core.files import read_together, write_together
 from gough.core.names import Parameter
@@ -208,10 +209,10 @@ def load_identification(folder: str | Path) -> Identification:
     """
     path = Path(folder) / RESULT
     try:
-        content = json.loads(read_together(folder, RESULT))
+        content = parse_json(read_together(folder, RESULT).decode("utf-8"))
     except (FileNotFoundError, NotADirectoryError):
         raise InvalidInput(f"'{path}' does not exist; give the folder that `gough identify -o` wrote") from None
-    except (ValueError, RecursionError) as error:
+    except (InvalidInput, UnicodeDecodeError) as error:
         raise InvalidInput(f"'{path}' is not a result of Gough: {error}") from None
     version = content.get("format") if isinstance(content, dict) else None
     if version != FORMAT:

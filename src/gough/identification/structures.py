@@ -22,7 +22,6 @@ from gough.estimators.selection.selection import (
     weak_directions,
 )
 
-FRICTION = ("fv", "fs")
 NEAR = 1.01  # of the best held-out error: as good
 LEVEL = 0.05  # of the F-test
 WEAKEST = 5  # directions listed
@@ -177,13 +176,14 @@ def _rms(values: Any) -> float:
 
 
 def friction_structures(model: Model, base: BaseParameters) -> dict[str, Structure]:
-    """Return none, viscous, Coulomb, both of the motors, and of all joints; both also with equal legs' friction tied.
+    """Return no friction, each kind alone (viscous, Coulomb), all of the motors, and of all joints.
 
-    Only friction that the robot file declares. Offsets stay in all of them. Structures that come to the same are named
-    once.
+    All of them also with equal legs' friction tied. Only friction that the robot file declares. Offsets stay in all of
+    them. Structures that come to the same are named once.
     """
     heads = {name: base.standard[i] for name, i in zip(base.names, base.independent)}
-    rest = [n for n, head in heads.items() if head.kind not in FRICTION]
+    kinds = {name: term for name, term in model.mechanism.terms.items() if term.dissipative}
+    rest = [n for n, head in heads.items() if head.kind not in kinds]
     every = [n for n in heads if n not in rest]
     motors = [n for n in every if _is_active(model, heads[n])]
 
@@ -194,11 +194,13 @@ def friction_structures(model: Model, base: BaseParameters) -> dict[str, Structu
         groups = [group for group in leg_groups(base) if group[0] in names]
         return [*(n for n in names if not any(n in group for group in groups)), *groups]
 
-    candidates: dict[str, Structure] = {
-        "none": rest, "viscous": [*rest, *only("fv")], "Coulomb": [*rest, *only("fs")],
-        "both": [*rest, *motors], "both, legs alike": [*rest, *tied(motors)],
-        "both, passive joints too": [*rest, *every],
-        "both, passive joints too, legs alike": [*rest, *tied(every)]}
+    all_ = "both" if len(kinds) <= 2 else "all"
+    candidates: dict[str, Structure] = {"none": rest}
+    candidates |= {term.label.removesuffix(" friction"): [*rest, *only(name)] for name, term in kinds.items()}
+    candidates |= {
+        all_: [*rest, *motors], f"{all_}, legs alike": [*rest, *tied(motors)],
+        f"{all_}, passive joints too": [*rest, *every],
+        f"{all_}, passive joints too, legs alike": [*rest, *tied(every)]}
     found: dict[str, Structure] = {}
     for name, structure in candidates.items():
         if not any(set(structure) == set(other) for other in found.values()):

@@ -10,6 +10,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, cast
 
+from gough.core.documents import parse_toml
 from gough.core.errors import InvalidInput, InvalidMechanism, nearest
 from gough.core.names import INERTIAL, PAYLOAD, Parameter
 from gough.core.units import conversion
@@ -103,8 +104,8 @@ def parse_robot(text: str, source: str) -> Mechanism:
 
 def _read_toml(text: str, source: str) -> dict[str, Any]:
     try:
-        return tomllib.loads(text)
-    except ValueError as error:  # also numbers of thousands of digits
+        return parse_toml(text)
+    except InvalidInput as error:
         raise InvalidMechanism(f"{source}: not valid TOML: {error}", file=source) from None
 
 

@@ -115,7 +115,9 @@ def _content(model: Model, result: Identification) -> dict[str, Any]:
         "comparison_charts": figures.comparison_charts(estimate, answers) if len(answers) > 1 else [],
         "certificates": tables.certificates(result),
         "spread": SPREAD.get(estimate.uncertainty, estimate.uncertainty), "choice": result.structures,
-        "settings": tables.setting_rows({**result.logs, **result.settings, **result.processing.to_dict()}), "scenes": scenes,
+        "diagnosis": tables.diagnosis(result), "shares": tables.shares(result), "candidates": _candidates(result),
+        "settings": tables.setting_rows({**result.logs, **result.settings, **result.processing.to_dict()}),
+        "scenes": scenes,
         "data": {"scenes": scenes, "correlation": figures.correlation_data(estimate)},
     }
 
@@ -129,7 +131,8 @@ def _recordings(model: Model, result: Identification) -> list[dict[str, Any]]:
 
 
 def _verdict(result: Identification) -> dict[str, Any]:
-    v, e = result.validation, result.estimate
+    v, e, judged = result.validation, result.estimate, tables.judgement(result)
+    fine = "open" if judged["remarks"] else "good"  # nothing is green while a rule speaks
     tested = v.predicts != "not tested"
     overall = float(np.sqrt(np.mean(v.relative**2)))
     worst = int(np.argmax(v.relative))
@@ -138,13 +141,18 @@ def _verdict(result: Identification) -> dict[str, Any]:
     return {
         "prediction": {"good": "Good prediction", "fair": "Fair prediction", "poor": "Poor prediction"}.get(
             v.predicts, "Prediction not tested"),
-        "prediction_colour": {"good": "good", "fair": "warn", "poor": "bad"}.get(v.predicts, "open"),
+        "prediction_colour": {"good": fine, "fair": "warn", "poor": "bad"}.get(v.predicts, "open"),
         "overall": percent(overall), "worst": percent(float(v.relative[worst])), "worst_row": v.rows[worst],
         "tested": tested, "numerics": "Numerics fine" if v.numerics else "Numerics doubtful",
-        "numerics_colour": "good" if v.numerics else "bad",
+        "numerics_colour": fine if v.numerics else "bad",
         "condition": number(e.condition_number, 3), "poor": poor, "pairs": pairs,
-        "doubts": list(dict.fromkeys(v.doubts)), "sentence": v.verdict,
+        "doubts": list(dict.fromkeys(v.doubts)), **judged,
     }
+
+
+def _candidates(result: Identification) -> Markup:
+    found, chosen = tables.candidates(result)
+    return figures.candidate_chart(found, chosen) if len(found) > 1 else Markup("")
 
 
 def _experiment(design: Design | None, trajectory: Trajectory | Sequence[Trajectory] | None) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from gough.engine import Model
 from gough.estimators.estimate import Enclosure, Estimate
 from gough.estimators.selection.compare import compare
 from gough.identification import Identification
+from gough.report.figures import change_bar
 from gough.report.numbers import number, percent, unit, with_std
 
 POOR = 0.3  # relative standard deviation beyond which a parameter is doubtful (as `Estimate.doubts`)
@@ -30,7 +31,7 @@ class Row:
         name: Full name.
         value, std: With the same last digit.
         share: Relative standard deviation. [1]
-        unit: Of both.
+        unit: Unit of both.
         bounds: Guaranteed bounds, one text for each enclosure.
         prior: The value the robot file implies, or an empty text.
         remarks: Why it is doubtful.
@@ -151,6 +152,58 @@ def residual_rows(identification: Identification) -> list[dict[str, Any]]:
                       "white": "< 10⁻⁶" if v.whiteness[k] < 1e-6 else number(float(v.whiteness[k]), 2)}
         rows.append(entry)
     return rows
+
+
+def judgement(identification: Identification) -> dict[str, Any]:
+    """Return the headline of the verdict and its remarks, worst first; none where there is only a sentence.
+
+    A verdict is a table (or gives one as `to_dict`) of `headline` (good, look or wrong) and `remarks`, each with
+    `rule`, `level` and `message`.
+    """
+    found = _plain(identification.verdict)
+    remarks = sorted(found.get("remarks", ()), key=lambda remark: remark["level"] != "wrong")
+    return {"headline": found.get("headline", ""), "remarks": remarks}
+
+
+def diagnosis(identification: Identification) -> dict[str, Any]:
+    """Return the mistakes that explain the residual, as text; empty if no diagnosis was made.
+
+    A diagnosis is a table (or gives one as `to_dict`) of `findings`, each with `what`, `where`, `size`, `std`, `unit`,
+    `share` (of the residual), `before` and `after` (error on held-out data, relative) and `change`, and of `notes`.
+    """
+    found = _plain(getattr(identification, "diagnosis", None))
+    rows = []
+    for finding in found.get("findings", ()):
+        size, std = with_std(float(finding["size"]), float(finding["std"]))
+        shown = {key: "–" if finding.get(key) is None else percent(float(finding[key]))
+                 for key in ("share", "before", "after")}
+        rows.append({"what": finding["what"], "where": finding["where"], "size": size, "std": std,
+                     "unit": unit(finding["unit"]), "change": finding.get("change", ""),
+                     "bar": change_bar(finding.get("before"), finding.get("after")), **shown})
+    return {"findings": rows, "notes": list(found.get("notes", ()))} if found else {}
+
+
+def shares(identification: Identification) -> dict[str, str]:
+    """Return for each row the share of its samples that count; empty if it is not known."""
+    found = _plain(getattr(identification, "shares", None))
+    return {row: percent(float(share)) for row, share in found.items()}
+
+
+def candidates(identification: Identification) -> tuple[list[tuple[float, float]], float | None]:
+    """Return cut-off [Hz] and prediction error of the filters that were tried, and the cut-off that was taken.
+
+    The processing is a table with `candidates`, each with `cutoff` and `error`, and the `cutoff` chosen.
+    """
+    found = _plain(getattr(identification, "processing", None))
+    pairs = [(float(c["cutoff"]), float(c["error"])) for c in found.get("candidates", ()) if c.get("error") is not None]
+    return sorted(pairs), found.get("cutoff")
+
+
+def _plain(value: Any) -> Mapping[str, Any]:
+    """Return a table as it is, a value that can be written as one, and an empty table for everything else."""
+    if hasattr(value, "to_dict"):
+        value = value.to_dict()
+    return value if isinstance(value, Mapping) else {}
 
 
 def strongest_pairs(estimate: Estimate) -> list[dict[str, str]]:

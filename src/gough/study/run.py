@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from gough.core.documents import parse_toml
 from gough.core.errors import InvalidInput, InvalidStudy, nearest
 from gough.core.options import Option, arguments, members, options_of, plain
 from gough.study.common import Progress
 from gough.study.text import FORMAT
 from gough.study.verbs import VERBS, verb
-
-LARGEST = 1 << 20  # of a study file [bytes]
 
 
 def read_study(path: str | Path) -> list[tuple[str, dict[str, Any]]]:
@@ -26,7 +24,12 @@ def read_study(path: str | Path) -> list[tuple[str, dict[str, Any]]]:
         InvalidStudy: Not TOML, unknown verb or key (the nearest valid name is offered), values that do not fit,
             missing options.
     """
-    content = _read(Path(path))
+    try:
+        content = parse_toml(Path(path).read_text(encoding="utf-8-sig"))
+    except FileNotFoundError:
+        raise InvalidStudy(f"the study '{path}' does not exist") from None
+    except (InvalidInput, UnicodeDecodeError) as error:
+        raise InvalidStudy(f"{path}: not valid TOML: {error}") from None
     version = content.pop("format", None)
     if version != FORMAT:
         raise InvalidStudy(f"{path}: format is {version}, expected 'format = {FORMAT}'")
@@ -48,17 +51,6 @@ def read_study(path: str | Path) -> list[tuple[str, dict[str, Any]]]:
     if not steps:
         raise InvalidStudy(f"{path}: the study has no steps; add a section such as [check]")
     return steps
-
-
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        if path.stat().st_size > LARGEST:
-            raise InvalidStudy(f"{path}: larger than {LARGEST} bytes, which no study is")
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise InvalidStudy(f"the study '{path}' does not exist") from None
-    except (ValueError, RecursionError) as error:  # TOML, UTF-8, integers without end, nesting without end
-        raise InvalidStudy(f"{path}: not valid TOML: {error}") from None
 
 
 def run_step(name: str, options: Mapping[str, Any], *, folder: Path | None = None, force: bool = False,

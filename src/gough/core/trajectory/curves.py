@@ -191,7 +191,7 @@ class Eased(Trajectory):
 
     @property
     def steady(self) -> tuple[float, float]:
-        """From when to when the base is run at full speed. [s]"""
+        """Start and end of the stretch in which the base runs at full speed. [s]"""
         return self.ramp, self.base.duration
 
     def at(self, time: ArrayLike) -> PositionVelocityAcceleration:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import json
 import os
 import re
 from collections.abc import Mapping
@@ -13,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from gough.core.documents import parse_json
 from gough.core.errors import GoughError, InvalidTrajectory
 from gough.core.trajectory.base import FORMAT, Trajectory
 from gough.core.trajectory.curves import Eased, PointToPoint, Sampled
@@ -59,7 +59,7 @@ def load_trajectory(path: str | os.PathLike[str], *, robot: str | None = None) -
         text = Path(path).read_text(encoding="utf-8-sig")
         if Path(path).suffix.lower() == ".csv":
             return _from_table(text, robot or "")
-        content = json.loads(text)
+        content = parse_json(text)
         if not isinstance(content, dict):
             raise InvalidTrajectory("the file holds no trajectory")
         trajectory = trajectory_from_dict(content)

@@ -5,30 +5,26 @@ Example:  gough export result --to c
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
 from gough.core.options import About
-from gough.export.export import Format
-from gough.export.export import export as export_model
+from gough.export import EXPORTS
+from gough.export import export as export_model
 from gough.study.common import Folder, Force, Written
 from gough.study.data import load_result
 
 
 def export(folder: Folder, *,
-           to: Annotated[Format, About(
-               help="c: controller code; json, toml: tables; urdf, mjcf: other simulators.")],
+           to: Annotated[str, About(
+               help="c: controller code; json, toml: tables; urdf, mjcf: other simulators.",
+               choices=lambda: EXPORTS)],
            output: Annotated[str | None, About(
                help="Folder; that of the result by default.", file=True, short="-o")] = None,
            name: Annotated[str | None, About(
                help="Base name of the files; controller, parameters or the robot's name by default.")] = None,
-           dead_band: Annotated[float | Sequence[float] | None, About(
-               help="Speed below which Coulomb friction of the C code is interpolated, of all or of each joint; the "
-                    "plain sign by default.", unit="m/s or rad/s", least=0)] = None,
            force: Force = False) -> Written:
     """Write a result for a controller or another tool; into its folder by default."""
     model, result = load_result(folder)
     target = Path(folder if output is None else output)
-    return Written(files=tuple(export_model(model, result, target, to=to, name=name, dead_band=dead_band,
-                                            force=force)))
+    return Written(files=tuple(export_model(model, result, target, to=to, name=name, force=force)))

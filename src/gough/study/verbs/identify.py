@@ -5,11 +5,12 @@ Example:  gough identify five_bar log.csv --validate other.csv -o result
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
+from gough.core.documents import parse_toml
+from gough.core.errors import InvalidInput
 from gough.core.files import require_free_folder
 from gough.core.options import About
 from gough.engine import Model
@@ -55,8 +56,8 @@ def _may_write_study(path: Path) -> bool:
     if not path.exists():
         return True
     try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, RecursionError):
+        content = parse_toml(path.read_text(encoding="utf-8-sig"))
+    except (InvalidInput, UnicodeDecodeError):
         return False
     step = content.get("identify")
     return set(content) == {"format", "robot", "identify"} and isinstance(step, dict) and step.get("output") == AGAIN
