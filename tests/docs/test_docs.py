@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import re
 import shutil
 import tomllib
@@ -13,12 +14,10 @@ import pytest
 
 import gough
 from command_line import succeed
-from documentation import PAGES, ROOT, blocks, broken_links, tables
-from gough.core.options import REQUIRED, options_of
+from documentation import PAGES, ROOT, blocks, broken_links
 from gough.logs.description import load_description
 from gough.mechanism import load_robot, robot_text
 from gough.study.run import read_study
-from gough.study.verbs import VERBS, verb
 
 WRITTEN = {"sh", "python", "toml", "text"}  # `text` shows output; the others are run or read
 
@@ -110,14 +109,14 @@ def test_named_functions_exist(page: str) -> None:
             target = getattr(target, part)
 
 
-@pytest.mark.parametrize("name", VERBS)
-def test_options_of_the_verbs_are_documented(name: str) -> None:
-    written = {}
-    for option, default, *_ in tables("study")[name]:
-        value = REQUIRED if not default else None if default == "none" else default.strip("`")
-        written[option.strip("`")] = value if not isinstance(value, str) else tomllib.loads(f"x = {value}")["x"]
-    assert written == {option.name: list(option.default) if isinstance(option.default, tuple) else option.default
-                       for option in options_of(verb(name)).values()}
+def test_options_of_the_verbs_are_documented_as_they_are_declared() -> None:
+    spec = importlib.util.spec_from_file_location("docs_options", ROOT / "docs" / "options.py")
+    assert spec is not None
+    assert spec.loader is not None
+    options = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(options)
+    text = PAGES["study"].read_text(encoding="utf-8")
+    assert options.page(text) == text, "run python docs/options.py"
 
 
 def test_every_dependency_is_named_with_its_reason() -> None:

@@ -27,6 +27,16 @@ def load_result(folder: str) -> tuple[Model, Identification]:
     return Model(parse_robot(text, ROBOT)), result
 
 
+def result_for(robot: Model, folder: str | None) -> Identification | None:
+    """Return the result stored in a folder, if one is named, which must be of this robot."""
+    if folder is None:
+        return None
+    result = load_identification(folder)
+    if result.robot != robot.mechanism.name:
+        raise InvalidInput(f"'{folder}' is a model of '{result.robot}', not of '{robot.mechanism.name}'")
+    return result
+
+
 def read_logs(paths: Sequence[str], description: str | None, model: Model) -> list[Recording]:
     """Read logs; each may carry its own description as `log.csv@description.toml`."""
     recordings = []

@@ -15,7 +15,7 @@ from gough.identification.bounding import BoundsSettings
 from gough.identification.bounding import bounds as bound_parameters
 from gough.mechanism import load_robot
 from gough.study.common import Description, Force, Logs, Robot
-from gough.study.data import load_result, read_logs
+from gough.study.data import read_logs, result_for
 
 
 def bounds(robot: Robot, logs: Logs, settings: BoundsSettings, *,
@@ -28,7 +28,7 @@ def bounds(robot: Robot, logs: Logs, settings: BoundsSettings, *,
     if output is not None:
         require_free(output, force)
     known = Model(load_robot(robot))
-    result = None if model is None else load_result(model)[1]
+    result = result_for(known, model)
     box = bound_parameters(known, read_logs(logs, description, known), settings, result=result)
     if output is not None:
         box.save(output)

@@ -13,7 +13,7 @@ from gough.identification.payload import PayloadResult, PayloadSettings
 from gough.identification.payload import payload as find_payload
 from gough.mechanism import load_robot
 from gough.study.common import Description, Logs, Robot
-from gough.study.data import load_result, read_logs
+from gough.study.data import read_logs, result_for
 
 
 def payload(robot: Robot, logs: Logs, settings: PayloadSettings, *,
@@ -23,5 +23,5 @@ def payload(robot: Robot, logs: Logs, settings: PayloadSettings, *,
             description: Description = None) -> PayloadResult:
     """Find the load in logs of a robot whose own model is known: its file's, or an identified one."""
     known = Model(load_robot(robot))
-    result = None if model is None else load_result(model)[1]
+    result = result_for(known, model)
     return find_payload(known, read_logs(logs, description, known), settings, result=result)
