@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from gough.core.errors import OutputError
-from gough.core.files import read_together, require_free, require_free_folder, write_text, write_together
+from gough.core.files import require_free, require_free_folder, write_text, write_together, written_together
 
 
 def test_text_is_written_and_replaced(tmp_path: Path) -> None:
@@ -32,6 +32,20 @@ def test_a_full_disk_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.Mon
         write_text(path, "new")
     assert path.read_text() == "old"
     assert [p.name for p in tmp_path.iterdir()] == ["a.txt"]
+
+
+def test_the_mode_is_that_of_a_new_file_and_set_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Windows before Python 3.13 refuses a descriptor."""
+    changed = []
+
+    def by_name(path: str, mode: int) -> None:
+        assert isinstance(path, str)
+        changed.append(mode)
+
+    (tmp_path / "plain.txt").write_text("x")
+    monkeypatch.setattr(os, "chmod", by_name)
+    write_text(tmp_path / "a.txt", "x")
+    assert changed == [(tmp_path / "plain.txt").stat().st_mode & 0o777]
 
 
 def test_a_missing_folder_is_named(tmp_path: Path) -> None:
@@ -72,7 +86,7 @@ def test_a_crash_between_the_renames_leaves_no_mix(tmp_path: Path, monkeypatch: 
         patch.setattr(Path, "rmdir", lambda self: dying(self, self))
         with pytest.raises(KeyboardInterrupt):
             write_together(tmp_path, {"a.txt": b"a2", "b.txt": b"b2"})
-    assert [read_together(tmp_path, name) for name in ("a.txt", "b.txt")] == [b"a2", b"b2"]
+    assert [written_together(tmp_path, name).read_bytes() for name in ("a.txt", "b.txt")] == [b"a2", b"b2"]
     write_together(tmp_path, {"c.txt": b"c"})  # the next to write moves what was left
     assert {p.name: p.read_bytes() for p in tmp_path.iterdir()} == {"a.txt": b"a2", "b.txt": b"b2", "c.txt": b"c"}
 
@@ -87,7 +101,7 @@ def test_a_crash_before_the_commit_leaves_the_old_files(tmp_path: Path, monkeypa
     with pytest.raises(KeyboardInterrupt):
         write_together(tmp_path, {"a.txt": b"a2", "b.txt": b"b2"})
     assert {p.name: p.read_bytes() for p in tmp_path.iterdir()} == {"a.txt": b"a1", "b.txt": b"b1"}
-    assert read_together(tmp_path, "a.txt") == b"a1"
+    assert written_together(tmp_path, "a.txt").read_bytes() == b"a1"
 
 
 def test_a_link_to_nowhere_is_not_overwritten_silently(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import importlib.util
 import re
 import shutil
 import tomllib
+from collections.abc import Iterator
 from contextlib import chdir
 from pathlib import Path
 
@@ -14,10 +15,13 @@ import pytest
 
 import gough
 from command_line import succeed
-from documentation import PAGES, ROOT, blocks, broken_links
+from documentation import PAGES, ROOT, blocks, broken_links, tables
+from gough.export import EXPORTS
 from gough.logs.description import load_description
-from gough.mechanism import load_robot, robot_text
+from gough.logs.formats import LOG_FORMATS
+from gough.mechanism import CLOSURES, ROBOT_FORMATS, TERMS, load_robot, robot_text
 from gough.study.run import read_study
+from tests_support import registries_restored
 
 WRITTEN = {"sh", "python", "toml", "text"}  # `text` shows output; the others are run or read
 
@@ -53,7 +57,19 @@ def test_every_block_says_what_it_is(page: str) -> None:
     assert {block.language for block in blocks(page)} <= WRITTEN
 
 
+@pytest.fixture
+def _registries() -> Iterator[None]:
+    """What a page registers is forgotten after it."""
+    every = (TERMS, CLOSURES, LOG_FORMATS, ROBOT_FORMATS, EXPORTS)
+    before = [dict(registry) for registry in every]
+    yield
+    for registry, content in zip(every, before):
+        registry.clear()
+        registry.update(content)
+
+
 @pytest.mark.slow
+@pytest.mark.usefixtures("_registries")
 @pytest.mark.parametrize("page", [name for name in PAGES if name != "README"])
 def test_the_page_runs(page: str, tmp_path: Path) -> None:
     """Files are written, Python and commands are run, in the order of the page, in a folder with the examples."""
@@ -67,7 +83,7 @@ def test_the_page_runs(page: str, tmp_path: Path) -> None:
                 handle.write(("\n" if block.file in started else "") + block.text)
             started.add(block.file)
         elif block.language == "python":
-            with chdir(tmp_path):
+            with chdir(tmp_path), registries_restored():
                 exec(compile(block.text, f"{page}.md", "exec"), scope)
         elif block.language == "sh":
             for line in filter(None, (line.split("#")[0].strip() for line in block.text.splitlines())):

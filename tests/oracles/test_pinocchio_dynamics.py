@@ -9,7 +9,8 @@ import pytest
 from gough.core.errors import InvalidInput
 from gough.engine import Model, random_motion
 from gough.mechanism import load_robot
-from gough.mechanism.types import Body, Closure, Frame, Joint, Mechanism, Placement
+from gough.mechanism.placement import Placement
+from gough.mechanism.types import Body, Closure, Frame, Joint, Mechanism
 from gough.virtual.pinocchio_plant import ConstrainedTree, constrained_acceleration
 
 ROBOTS = ("palida", "orthoglide", "h4", "stewart", "delta", "five_bar", "redundant", "upv", "serial6")

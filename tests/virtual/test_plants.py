@@ -12,7 +12,8 @@ from scipy.special import ellipj, ellipk
 
 from gough.core.errors import InvalidInput
 from gough.engine import Model
-from gough.mechanism.types import Body, Joint, Mechanism, Placement
+from gough.mechanism.placement import Placement
+from gough.mechanism.types import Body, Joint, Mechanism
 from gough.virtual import GoughPlant, PlantSettings, simulate
 from gough.virtual.mujoco_plant import MujocoPlant
 from gough.virtual.pinocchio_plant import ConstrainedTree, PinocchioPlant, constrained_acceleration

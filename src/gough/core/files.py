@@ -53,15 +53,15 @@ def _settle(stream: IO[bytes]) -> None:
     os.fsync(stream.fileno())
     mask = os.umask(0)
     os.umask(mask)
-    os.chmod(stream.fileno(), 0o666 & ~mask)
+    os.chmod(stream.name, 0o666 & ~mask)  # by name: Windows knows no other way before Python 3.13
 
 
 def write_together(folder: str | os.PathLike[str], files: Mapping[str, bytes]) -> None:
     """Write files that belong together, by name, into an existing folder: all of them, or none.
 
     They are made in a temporary folder beside their places. Renaming it to `PENDING` is the one moment from which on
-    they count; only then do they move to their places. A crash in between leaves the rest there, where `read_together`
-    finds it, and the next to write moves it.
+    they count; only then do they move to their places. A crash in between leaves the rest there, where
+    `written_together` finds it, and the next to write moves it.
 
     Raises:
         OutputError: As `replacing`; all previous files are then as they were.
@@ -97,12 +97,10 @@ def _finish(folder: Path) -> None:
         pending.rmdir()
 
 
-def read_together(folder: str | os.PathLike[str], name: str) -> bytes:
-    """Return the content of a file that `write_together` wrote, at its place or still on the way there."""
-    try:
-        return (Path(folder) / PENDING / name).read_bytes()
-    except (FileNotFoundError, NotADirectoryError):
-        return (Path(folder) / name).read_bytes()
+def written_together(folder: str | os.PathLike[str], name: str) -> Path:
+    """Return where a file that `write_together` wrote is: at its place, or still on the way there."""
+    pending = Path(folder) / PENDING / name
+    return pending if pending.exists() else Path(folder) / name
 
 
 def require_free(path: str | os.PathLike[str], force: bool) -> None:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from gough.core.arrays import FloatArray, check_shape, frozen
 from gough.core.documents import parse_json
 from gough.core.errors import InvalidInput
-from gough.core.files import read_together, write_together
+from gough.core.files import write_together, written_together
 from gough.core.names import Parameter
 from gough.core.parameters import BaseParameters
 from gough.core.storage import plain, restore
@@ -87,6 +87,7 @@ class Identification:
         processing: How the logs were processed; other logs of the robot are to be processed likewise.
         logs: Names of the logs by use: `identification`, `loaded`, `validation`.
         structures: Friction structures, leg symmetry and weak directions, if asked for.
+        beside: Names of the files that were saved with it: the robot file, a study.
     """
 
     robot: str
@@ -109,6 +110,7 @@ class Identification:
     processing: Processing = field(default_factory=Processing)
     logs: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     structures: ModelChoice | None = None
+    beside: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         return f"<Identification of {self.robot}: {len(self.estimate)} parameters by {self.estimator}; {self.verdict}>"
@@ -193,6 +195,7 @@ class Identification:
             beside: Text files, by name, that belong to the result; all appear together.
         """
         kept = {f.name: plain(getattr(self, f.name)) for f in fields(self) if f.name != "fits"}
+        kept["beside"] = [*(beside or {})]
         kept["fits"] = [{"label": fit.label, "held_out": fit.held_out} for fit in self.fits]
         arrays = {f"{k}.{name}": getattr(fit, name) for k, fit in enumerate(self.fits) for name in FIT_ARRAYS}
         buffer = io.BytesIO()
@@ -209,7 +212,7 @@ def load_identification(folder: str | Path) -> Identification:
     """
     path = Path(folder) / RESULT
     try:
-        content = parse_json(read_together(folder, RESULT).decode("utf-8"))
+        content = parse_json(written_together(folder, RESULT).read_text(encoding="utf-8"))
     except (FileNotFoundError, NotADirectoryError):
         raise InvalidInput(f"'{path}' does not exist; give the folder that `gough identify -o` wrote") from None
     except (InvalidInput, UnicodeDecodeError) as error:
@@ -219,7 +222,7 @@ def load_identification(folder: str | Path) -> Identification:
         raise InvalidInput(f"'{path}' has format {version}, expected {FORMAT}")
     try:
         kept, hints = dict(content["stored"]), get_type_hints(Identification)
-        with np.load(io.BytesIO(read_together(folder, FITS))) as arrays:
+        with np.load(written_together(folder, FITS)) as arrays:
             kept["fits"] = [{**fit, **{name: arrays[f"{k}.{name}"] for name in FIT_ARRAYS}}
                             for k, fit in enumerate(kept["fits"])]
         return Identification(**{name: restore(hint, kept[name]) for name, hint in hints.items() if name in kept})

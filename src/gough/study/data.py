@@ -7,24 +7,21 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from gough.core.errors import InvalidInput, InvalidRecording
-from gough.core.files import read_together
+from gough.core.files import written_together
 from gough.engine import Model
 from gough.identification import Identification, load_identification
 from gough.logs.readers import read_recording
 from gough.logs.recording import Recording
-from gough.mechanism import parse_robot
+from gough.mechanism import load_robot
 
-ROBOT = "robot.toml"  # of a result, beside it
+ROBOT = "robot"  # stem of the robot file beside a result
 
 
 def load_result(folder: str) -> tuple[Model, Identification]:
     """Return the robot and the result stored in a folder."""
     result = load_identification(folder)
-    try:
-        text = read_together(folder, ROBOT).decode("utf-8")
-    except FileNotFoundError:
-        raise InvalidInput(f"'{Path(folder) / ROBOT}' does not exist; results come with their robot file") from None
-    return Model(parse_robot(text, ROBOT)), result
+    robot = next((name for name in result.beside if Path(name).stem == ROBOT), f"{ROBOT}.toml")
+    return Model(load_robot(written_together(folder, robot))), result
 
 
 def result_for(robot: Model, folder: str | None) -> Identification | None:

@@ -40,9 +40,11 @@ def identify(robot: Robot, logs: Logs, settings: IdentifySettings, *,
         held_out=read_logs(validate, description, model), progress=progress)
     if folder is not None:
         folder.mkdir(parents=True, exist_ok=True)
-        beside = {ROBOT: robot_text(robot)[0]}
+        text, source = robot_text(robot)
+        kept = f"{ROBOT}{Path(source).suffix or '.toml'}"
+        beside = {kept: text}
         if _may_write_study(folder / STUDY):
-            beside[STUDY] = study_text(ROBOT, [("identify", {
+            beside[STUDY] = study_text(kept, [("identify", {
                 "logs": seen_from(folder, logs), "loaded": seen_from(folder, loaded) or None,
                 "validate": seen_from(folder, validate) or None,
                 "description": None if description is None else seen_from(folder, [description])[0],
