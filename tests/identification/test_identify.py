@@ -120,7 +120,7 @@ def test_tied_legs_have_one_parameter_for_both(five_bar: Model, five_bar_log: Re
 def test_exact_bounds_hold_the_truth_and_the_estimate(five_bar: Model, five_bar_log: Recording,
                                                       everything: Identification) -> None:
     box = bounds(five_bar, [five_bar_log], error_bound=0.6)
-    rough = bounds(five_bar, [five_bar_log], error_bound=0.6, method="gauss-seidel")
+    rough = bounds(five_bar, [five_bar_log], error_bound=0.6, solver="gauss-seidel")
     true = np.array([row[1] for row in truth_table("five_bar", everything.estimate, False)])
     assert ((box.lower <= true) & (true <= box.upper)).all()
     assert (box.lower >= rough.lower - 1e-9).all()
@@ -162,5 +162,5 @@ def test_currents_without_gains_are_refused(five_bar: Model, five_bar_log: Recor
 
 
 def test_a_bound_of_zero_is_refused(five_bar: Model, five_bar_log: Recording) -> None:
-    with pytest.raises(InvalidInput, match="error bound is 0"):
+    with pytest.raises(InvalidInput, match="error_bound is 0"):
         bounds(five_bar, [five_bar_log], error_bound=0.0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -48,6 +48,7 @@ class TotalLeastSquares:
     """
 
     scaling: Literal["noise", "none"] = "noise"
+    wants: ClassVar[str] = "gains"
     nominal: Mapping[str, float] = field(default_factory=dict)
     iterations: int = 500
     tolerance: float = 1e-8
