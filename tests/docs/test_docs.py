@@ -15,7 +15,7 @@ import pytest
 
 import gough
 from command_line import succeed
-from documentation import PAGES, ROOT, blocks, broken_links, tables
+from documentation import PAGES, ROOT, blocks, broken_links
 from gough.export import EXPORTS
 from gough.logs.description import load_description
 from gough.logs.formats import LOG_FORMATS
