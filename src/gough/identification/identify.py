@@ -19,7 +19,8 @@ from gough.estimators.estimate import Estimate
 from gough.estimators.gains.gain_problem import GainProblem
 from gough.estimators.linear.least_squares import GaussMarkov
 from gough.estimators.physical.feasible import FeasibleEstimate
-from gough.estimators.selection.selection import Elimination, Estimator, essential_parameters
+from gough.estimators.problem import Estimator
+from gough.estimators.selection.selection import Elimination, essential_parameters
 from gough.identification.currents import (
     CurrentsProblem,
     check_currents,
@@ -190,7 +191,7 @@ def _pose(model: Model, recordings: Sequence[Recording], loaded: Sequence[Record
         currents = currents_problem(model, recordings, loaded, name or "", measured, base, processing=asked,
                                     window=asked.window)
         if currents.problem.effort_map is None:  # all that follows is a matter of milliseconds on triangular factors
-            currents = currents._replace(problem=currents.problem.condense())
+            currents = currents._replace(problem=currents.problem.in_factors())
         return replace(case, currents=currents, known=known_payload(model, name or "", measured))
     return case.with_efforts(prepare(model, [*recordings, *loaded], base, processing=asked, gains=chosen.gains,
                                      window=asked.window, strict=asked.window is not None))

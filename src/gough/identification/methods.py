@@ -23,7 +23,7 @@ from gough.estimators.linear.least_squares import GaussMarkov, LeastSquares, Wei
 from gough.estimators.linear.likelihood import CutoffResult
 from gough.estimators.linear.robust import Robust
 from gough.estimators.physical.feasible import Feasible, FeasibleEstimate
-from gough.estimators.selection.selection import Estimator
+from gough.estimators.problem import Estimator
 from gough.identification.likelihood import cutoff_likelihood, full_likelihood
 from gough.processing.families import AveragedPeriod
 

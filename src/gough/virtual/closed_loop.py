@@ -292,10 +292,10 @@ def _plant_factory(name: str) -> PlantFactory:
         return GoughPlant
     try:
         if name == "pinocchio":
-            from gough.virtual.pinocchio_plant import PinocchioPlant
-            return PinocchioPlant
-        from gough.virtual.mujoco_plant import MujocoPlant
-        return MujocoPlant
+            from gough.virtual.pinocchio_plant import pinocchio_plant
+            return pinocchio_plant
+        from gough.virtual.mujoco_plant import mujoco_plant
+        return mujoco_plant
     except ImportError as error:
         raise InvalidInput(f"the plant '{name}' needs another package ({error.name} is missing); install it with "
                            "pip install 'gough[plant]'", name=name) from error

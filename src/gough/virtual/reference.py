@@ -10,6 +10,7 @@ from gough.core.arrays import FloatArray
 from gough.core.errors import InvalidTrajectory, LoopNotClosed, SingularConfiguration, nearest
 from gough.core.motion import Motion
 from gough.core.trajectory import Trajectory
+from gough.core.trajectory.curves import smooth_start
 from gough.engine.limits import collect_limits, measure
 from gough.engine.loops import By
 from gough.engine.model import Model
@@ -58,7 +59,7 @@ def build_reference(model: Model, trajectory: Trajectory, rate: float, periods: 
         if periods not in (None, 1):
             raise InvalidTrajectory(f"the trajectory does not repeat, but {periods} periods were asked for; use one",
                                     periods=periods)
-        motion = _motion(model, trajectory, trajectory.times(rate), None, by)
+        motion = _motion(model, trajectory, trajectory.times(rate), by)
         _check(model, motion)
         return Reference(motion=motion, lead=0, period_samples=None)
     count = periods if periods is not None else max(1, round(trajectory.duration / period))
@@ -67,14 +68,15 @@ def build_reference(model: Model, trajectory: Trajectory, rate: float, periods: 
         raise InvalidTrajectory(
             f"a period of {period:.9g} s is {period * rate:.9g} samples at {rate:g} Hz, expected a whole number; use a "
             f"period of {max(samples, 2) / rate:.9g} s", period=period, rate=rate)
-    once = _motion(model, trajectory, np.arange(samples) / rate, None, by)
+    once = _motion(model, trajectory, np.arange(samples) / rate, by)
     _check(model, once)
     lead = lead_in * samples
     parts = [once] * count
     if lead:
-        time = np.arange(-lead, 0) / rate
-        pace = _pace(time + lead / rate, period / 2)
-        parts.insert(0, _motion(model, trajectory, time, pace, by, start=once.q[-1]))
+        time, ramp = np.arange(-lead, 0) / rate, period / 2
+        along, pace, change = smooth_start((time + lead / rate) / ramp)
+        path = ramp * along - (lead / rate - ramp / 2)  # ends at zero: half a ramp of path time is lost on the way
+        parts.insert(0, _motion(model, trajectory, time, by, (path, pace, change / ramp), start=once.q[-1]))
     joined = {name: np.concatenate([getattr(part, name) for part in parts])
               for name in ("q", "qd", "qdd", "closure_residual")}
     motion = Motion(coordinates=once.coordinates, time=np.arange(-lead, count * samples) / rate, **joined)
@@ -108,20 +110,9 @@ def driven_by(model: Model, trajectory: Trajectory) -> By:
     return by
 
 
-def _pace(elapsed: FloatArray, ramp: float) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return path time s, ds/dt and d2s/dt2 of a lead-in that ends at s = 0 at full pace, each (t,).
-
-    ds/dt = 10 u^3 - 15 u^4 + 6 u^5, u = elapsed / ramp; half a ramp of path time is lost on the way.
-    """
-    u = np.minimum(elapsed / ramp, 1.0)
-    end = elapsed[-1] + (elapsed[1] - elapsed[0])
-    along = ramp * (u**6 - 3 * u**5 + 2.5 * u**4) + np.maximum(elapsed - ramp, 0.0)
-    return (along - (end - ramp / 2), 6 * u**5 - 15 * u**4 + 10 * u**3, 30 * (u**4 - 2 * u**3 + u**2) / ramp)
-
-
-def _motion(model: Model, trajectory: Trajectory, time: FloatArray,
-            pace: tuple[FloatArray, FloatArray, FloatArray] | None, by: By, start: FloatArray | None = None) -> Motion:
-    """Return the motion of all coordinates at times, along the path at another pace if one is given."""
+def _motion(model: Model, trajectory: Trajectory, time: FloatArray, by: By,
+            pace: tuple[FloatArray, FloatArray, FloatArray] | None = None, start: FloatArray | None = None) -> Motion:
+    """Return the motion of all coordinates at times, along the path at another pace (s, ds/dt, d2s/dt2) if given."""
     s, sd, sdd = (time, np.ones_like(time), np.zeros_like(time)) if pace is None else pace
     position, velocity, acceleration = trajectory.at(s)
     acceleration = acceleration * sd[:, None]**2 + velocity * sdd[:, None]

@@ -32,11 +32,11 @@ def rate_map(angles: ArrayLike, order: str) -> FloatArray:
 
     first, second, third = _axes(order)
     value = _columns(angles, "angles")
-    turned = Rotation.from_euler(order[0], value[:, first, None])
+    turned = Rotation.from_euler(order[0], value[:, [first]])
     map_ = np.zeros((len(value), 3, 3))
     map_[:, first, first] = 1.0
     map_[:, :, second] = turned.as_matrix()[:, :, second]
-    map_[:, :, third] = (turned * Rotation.from_euler(order[1], value[:, second, None])).as_matrix()[:, :, third]
+    map_[:, :, third] = (turned * Rotation.from_euler(order[1], value[:, [second]])).as_matrix()[:, :, third]
     return map_
 
 
