@@ -81,17 +81,23 @@ def test_stored_settings_make_the_same_result(place: Path, verb: str) -> None:
 
 
 def test_settings_in_the_files_make_the_same_files(place: Path) -> None:
-    """Not what was printed, but what stands in trajectory, box and result."""
+    """Not what was printed, but what stands in trajectory, box, log and result."""
     for verb, file in (("design", "t.json"), ("bounds", "box.json")):
         if verb == "bounds":
             succeed("gough bounds five_bar log.csv --error-bound 0.9 --prior -2 2 --tie-legs -o box.json", place)
         kept = json.loads((place / file).read_text())["settings"]
         run_step(verb, {**LINES[verb][1], **kept, "output": f"again_{file}"}, folder=place)
         assert (place / f"again_{file}").read_bytes() == (place / file).read_bytes()
+    first = (place / "log.csv").read_text().splitlines()[0]
+    kept = json.loads(first[first.index("{"):])["settings"]
+    run_step("simulate", {**LINES["simulate"][1], **kept, "output": "again_log.csv"}, folder=place)
+    assert (place / "again_log.csv").read_bytes() == (place / "log.csv").read_bytes()
     kept = load_identification(place / "result").settings
     model = Model(load_robot("five_bar"))
     (place / "python").mkdir()
-    identify(model, [read_recording(place / "log.csv")], settle(IdentifySettings, None, kept)).save(place / "python")
+    beside = {name: (place / "result" / name).read_text() for name in ("robot.toml", "study.toml")}
+    identify(model, [read_recording(place / "log.csv")], settle(IdentifySettings, None, kept)).save(
+        place / "python", beside=beside)
     for name in ("estimate.json", "fits.npz"):
         assert (place / "python" / name).read_bytes() == (place / "result" / name).read_bytes()
 

@@ -12,7 +12,8 @@ import pytest
 from numpy.typing import NDArray
 
 from gough.core.arrays import FloatArray
-from gough.core.storage import plain, restore
+from gough.core.errors import InvalidInput
+from gough.core.storage import plain, restored
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,7 @@ MADE = Outer(array=np.array([[1 / 3, np.inf], [-np.inf, np.nan]]), used=np.array
 
 
 def test_every_bit_comes_back_through_json() -> None:
-    back = restore(Outer, json.loads(json.dumps(plain(MADE), allow_nan=False)))
+    back = restored(Outer, json.loads(json.dumps(plain(MADE), allow_nan=False)))
     np.testing.assert_array_equal(back.array, MADE.array)
     np.testing.assert_array_equal(back.used, MADE.used)
     assert back.used.dtype == bool
@@ -52,5 +53,5 @@ def test_every_bit_comes_back_through_json() -> None:
     ("notes", [3]), ("inner", {"name": "b"}), ("inner", {"name": 3, "value": 1.0, "weights": []}),
 ])
 def test_what_is_of_another_type_is_refused(name: str, value: object) -> None:
-    with pytest.raises((KeyError, TypeError, ValueError)):
-        restore(Outer, plain(MADE) | {name: value})
+    with pytest.raises((InvalidInput, TypeError, ValueError)):
+        restored(Outer, plain(MADE) | {name: value})

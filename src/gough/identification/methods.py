@@ -144,10 +144,10 @@ def wanted(asked: str | Estimator, nominal: Mapping[str, float], *, with_current
 
 def main_of(asked: str | Estimator, estimators: Mapping[str, Any]) -> Estimator:
     """Return the estimator that chooses parameters and structures: quick, and on the main problem."""
-    if "gain_ml" in estimators:
-        return MaximumLikelihoodGains(nominal=estimators["gain_ml"].nominal)
-    first: Estimator = next(iter(estimators.values()))
-    return first if asked != ALL and wants(first) in ("regression", "gains") else GaussMarkov()
+    first: Estimator = estimators.get("gain_ml") or next(iter(estimators.values()))
+    if wants(first) == "gains":
+        return first
+    return first if asked != ALL and wants(first) == "regression" else GaussMarkov()
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -19,7 +19,7 @@ from gough.core.errors import InvalidInput
 from gough.core.files import write_together, written_together
 from gough.core.names import Parameter
 from gough.core.parameters import BaseParameters
-from gough.core.storage import plain, restore
+from gough.core.storage import plain, restored
 from gough.engine import Model, standard_from_base
 from gough.estimators.estimate import Enclosure, Estimate
 from gough.identification.structures import ModelChoice
@@ -225,6 +225,6 @@ def load_identification(folder: str | Path) -> Identification:
         with np.load(written_together(folder, FITS)) as arrays:
             kept["fits"] = [{**fit, **{name: arrays[f"{k}.{name}"] for name in FIT_ARRAYS}}
                             for k, fit in enumerate(kept["fits"])]
-        return Identification(**{name: restore(hint, kept[name]) for name, hint in hints.items() if name in kept})
+        return Identification(**{name: restored(hint, kept[name]) for name, hint in hints.items() if name in kept})
     except (KeyError, TypeError, ValueError, OSError, EOFError, MemoryError, RecursionError, BadZipFile) as error:
         raise InvalidInput(f"'{path}' is damaged: {error!r}; run the identification again") from None

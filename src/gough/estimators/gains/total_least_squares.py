@@ -47,8 +47,8 @@ class TotalLeastSquares:
         seed: Of the draws.
     """
 
-    scaling: Literal["noise", "none"] = "noise"
     wants: ClassVar[str] = "gains"
+    scaling: Literal["noise", "none"] = "noise"
     nominal: Mapping[str, float] = field(default_factory=dict)
     iterations: int = 500
     tolerance: float = 1e-8

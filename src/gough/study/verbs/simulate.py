@@ -40,5 +40,6 @@ def simulate(robot: Robot, settings: SimulateSettings, *,
         settings = replace(settings, periods=PERIODS)
     simulation = simulate_robot(model, path, settings, progress=progress)
     if output is not None:
-        record(simulation, noise=None if noise else Noise(), seed=seed).save(output)
+        record(simulation, noise=None if noise else Noise(), seed=seed).save(
+            output, settings={**settings.to_dict(), "noise": noise, "seed": seed})
     return simulation
