@@ -21,7 +21,6 @@ from gough.mechanism.types import BASE, Body, Closure, Frame, Joint, Limits, Noi
 Kind = Literal["revolute", "prismatic"]
 Axis = Literal["x", "y", "z"]
 
-SOURCE_KEYS = ("source", "sources")
 PLACEMENT_KEYS = ("xyz", "rpy", "polar", "mdh")
 INERTIA_KEYS = (*INERTIAL, "com", "about", "parameters", "zero", "symmetric")
 # Dimensions of (prismatic, revolute) joints.
@@ -143,11 +142,11 @@ def _about_frame(table: Table, values: dict[str, float]) -> dict[str, float]:
 
 def read_body(table: Table, scope: Scope) -> Body:
     """Read `[[body]]`."""
-    table.check_keys(("name", *INERTIA_KEYS, *SOURCE_KEYS))
+    table.check_keys(("name", *INERTIA_KEYS))
     name = table.name()
     parameters, values = read_inertia(table)
     return Body(name=scope.full(name), parameters=parameters, values=values, leg=scope.leg, template=scope.kin(name),
-                sources=table.sources(key for key in table.data if key in (*INERTIAL, "com")))
+                sources=table.sources())
 
 
 def read_limits(table: Table, kind: Kind, *, effort: bool = True) -> Limits:
@@ -160,9 +159,9 @@ def read_limits(table: Table, kind: Kind, *, effort: bool = True) -> Limits:
         if low >= high:
             raise table.error("expected [lowest, highest] with lowest below highest", "position")
         position = (low, high)
-    return Limits(position=position, velocity=table.positive("velocity", VELOCITY[kind]),
-                  acceleration=table.positive("acceleration", ACCELERATION[kind]),
-                  effort=table.positive("effort", EFFORT[kind]) if effort else None)
+    return Limits(position=position, velocity=table.positive("velocity", VELOCITY[kind], None),
+                  acceleration=table.positive("acceleration", ACCELERATION[kind], None),
+                  effort=table.positive("effort", EFFORT[kind], None) if effort else None)
 
 
 def check_start(table: Table, start: float, limits: Limits, key: str) -> None:
@@ -190,7 +189,7 @@ def read_terms(table: Table, kind: Kind) -> tuple[tuple[str, ...], dict[str, flo
 def read_joint(table: Table, scope: Scope) -> list[Joint]:
     """Read `[[joint]]`; universal and spherical joints become two or three revolute ones."""
     kind = table.choice("type", ("revolute", "prismatic", *SHORTHANDS))
-    common = ("name", "type", "parent", "child", *PLACEMENT_KEYS, "terms", "values", "start", *SOURCE_KEYS)
+    common = ("name", "type", "parent", "child", *PLACEMENT_KEYS, "terms", "values", "start")
     if kind in SHORTHANDS:
         table.check_keys((*common, "axes", "names"))
         return _expand(table, scope, SHORTHANDS[kind])
@@ -208,8 +207,8 @@ def read_joint(table: Table, scope: Scope) -> list[Joint]:
     return [Joint(
         name=scope.full(name), kind=single, parent=parent.body, child=_child(table, scope), placement=parent.placement,
         axis=cast(Axis, table.choice("axis", ("x", "y", "z"), "z")), actuated=actuated, limits=limits, terms=terms,
-        values=values, gain=table.positive("gain", "gain"), start=start, leg=scope.leg, template=scope.kin(name),
-        sources=_joint_sources(table))]
+        values=values, gain=table.positive("gain", "gain", None), start=start, leg=scope.leg, template=scope.kin(name),
+        sources=table.sources())]
 
 
 def _child(table: Table, scope: Scope) -> str:
@@ -217,11 +216,6 @@ def _child(table: Table, scope: Scope) -> str:
     if name not in scope.inner:
         raise table.error(f"body '{name}' does not exist{nearest(name, scope.inner)}", "child")
     return scope.full(name)
-
-
-def _joint_sources(table: Table) -> dict[str, str]:
-    keys = [key for key in table.data if key in (*PLACEMENT_KEYS, "limits", "gain", "start")]
-    return table.sources((*keys, *table.table("values").data))
 
 
 def _expand(table: Table, scope: Scope, usual: str) -> list[Joint]:
@@ -246,7 +240,7 @@ def _expand(table: Table, scope: Scope, usual: str) -> list[Joint]:
     return [
         Joint(name=scope.full(names[i]), kind="revolute", parent=parents[i], child=carried[i], axis=cast(Axis, axes[i]),
               placement=first.placement if i == 0 else Placement(), terms=terms, values=values, start=starts[i],
-              leg=scope.leg, template=scope.kin(names[i]), sources=_joint_sources(table))
+              leg=scope.leg, template=scope.kin(names[i]), sources=table.sources())
         for i in range(len(axes))]
 
 
@@ -254,16 +248,12 @@ def read_closure(table: Table, scope: Scope, joints: dict[str, Joint]) -> Closur
     """Read `[[closure]]`."""
     kind = CLOSURES[table.choice("kind", tuple(CLOSURES))]
     own = ("a", "b", *kind.values) if kind.frames else ("coefficients", "constant")
-    table.check_keys(("name", "kind", *own, *SOURCE_KEYS))
-    table.sources(key for key in table.data if key in own)
+    table.check_keys(("name", "kind", *own))
     name = scope.full(table.name())
     if kind.frames:
         a, b = (_end(table, scope, key) for key in ("a", "b"))
         values = {key: table.positive(key, dimension) for key, dimension in kind.values.items()}
-        for key, value in values.items():
-            if value is None:
-                raise table.error("is required but missing", key)
-        return Closure(name=name, kind=kind.name, a=a, b=b, values=cast(dict[str, float], values))
+        return Closure(name=name, kind=kind.name, a=a, b=b, values=values)
     given = table.table("coefficients")
     coefficients = {}
     for short in given.data:
@@ -290,8 +280,7 @@ def _end(table: Table, scope: Scope, key: str) -> Frame:
 
 def read_payload(table: Table, scope: Scope, usual: str) -> Payload:
     """Read `[[payload]]`; it is fixed to the platform unless it names another body."""
-    table.check_keys(("name", "body", "known", *INERTIA_KEYS, *SOURCE_KEYS))
-    table.sources(key for key in table.data if key in (*INERTIAL, "com"))
+    table.check_keys(("name", "body", "known", *INERTIA_KEYS))
     parameters, values = read_inertia(table)
     known = table.words("known", parameters) if "known" in table else ()
     for i, name in enumerate(known):
@@ -305,18 +294,17 @@ def read_payload(table: Table, scope: Scope, usual: str) -> Payload:
 
 def read_noise(table: Table, kinds: set[Kind]) -> Noise:
     """Read `[noise]`; plain numbers are in the units of the motors, or SI if these are of both kinds."""
-    table.check_keys(("position", "effort", "correlation", "resolution", "rate", *SOURCE_KEYS))
-    table.sources(key for key in table.data if key not in SOURCE_KEYS)
+    table.check_keys(("position", "effort", "correlation", "resolution", "rate"))
     kind = next(iter(kinds)) if len(kinds) == 1 else None
     position, effort = (POSITION[kind], EFFORT[kind]) if kind else ("none", "none")
     usual = Noise()
     noise = Noise(position=table.number("position", position, usual.position),
                   effort=table.number("effort", effort, usual.effort),
                   correlation=table.number("correlation", "none", usual.correlation),
-                  resolution=table.positive("resolution", position),
-                  rate=table.positive("rate", "frequency") or usual.rate)
-    for key, value in (("position", noise.position), ("effort", noise.effort)):
-        if value < 0:
+                  resolution=table.positive("resolution", position, None),
+                  rate=table.positive("rate", "frequency", usual.rate))
+    for key in ("position", "effort"):
+        if getattr(noise, key) < 0:
             raise table.error("a standard deviation cannot be negative", key)
     if not -1 < noise.correlation < 1:
         raise table.error("expected a correlation between -1 and 1", "correlation")

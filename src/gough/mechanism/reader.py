@@ -15,7 +15,6 @@ from gough.mechanism.elements import (
     INERTIA_KEYS,
     PLACEMENT_KEYS,
     POSITION,
-    SOURCE_KEYS,
     Axis,
     Kind,
     Scope,
@@ -29,7 +28,7 @@ from gough.mechanism.elements import (
     read_payload,
     read_placement,
 )
-from gough.mechanism.toml_table import Table, unit_factors
+from gough.mechanism.toml_table import SOURCE_KEYS, Table, unit_factors
 from gough.mechanism.types import BASE, Body, Frame, Joint, Limits, Mechanism
 
 FORMAT = 1
@@ -171,7 +170,7 @@ class _Parts:
 
     def _read_platform(self, table: Table) -> str:
         """Read `[platform]` into a chain of virtual joints, one for each task coordinate; return its name."""
-        table.check_keys(("name", "coordinates", "start", "limits", *INERTIA_KEYS, *SOURCE_KEYS))
+        table.check_keys(("name", "coordinates", "start", "limits", *INERTIA_KEYS))
         name = table.name("name", "platform")
         coordinates = table.words("coordinates", TASK)
         if not coordinates:
@@ -202,15 +201,13 @@ class _Parts:
                 virtual=True, limits=bounds, start=value))
             parent = child
         parameters, values = read_inertia(table)
-        sources = table.sources(key for key in table.data if key in (*INERTIAL, "com", "start", "limits"))
-        self._add(table, Body(name=name, parameters=parameters, values=values, sources=sources))
+        self._add(table, Body(name=name, parameters=parameters, values=values, sources=table.sources()))
         return name
 
 
 def _place_leg(leg: Table, top: Scope) -> list[tuple[Scope, dict[str, list[Table]]]]:
     """Return scope and tables of every instance of a leg, with `$key` replaced by the instance's value."""
-    leg.check_keys(("name", "instances", "body", "joint", "closure", *SOURCE_KEYS))
-    leg.sources(("instances",))
+    leg.check_keys(("name", "instances", "body", "joint", "closure"))
     template = leg.name()
     instances = leg.sections("instances", "leg.instances", f" of leg '{template}'")
     if not instances:
@@ -218,7 +215,7 @@ def _place_leg(leg: Table, top: Scope) -> list[tuple[Scope, dict[str, list[Table
     placed = []
     for instance in instances:
         name = instance.name()
-        instance.sources(key for key in instance.data if key not in ("name", *SOURCE_KEYS))
+        instance.sources()
         base = instance.table("base")
         base.check_keys(("body", *PLACEMENT_KEYS))
         frame = Frame(body=BASE, placement=read_placement(base))
@@ -259,7 +256,7 @@ def _substitute(value: Any, instance: Table, used: set[str]) -> Any:
 
 def _read_ties(table: Table, tree: Mechanism) -> dict[Parameter, tuple[Parameter, ...]]:
     """Return the parameters shared by equal legs: `leg.rod.Ixx` -> (`leg1.rod.Ixx`, `leg2.rod.Ixx`, ...)."""
-    table.check_keys(("parameters", *SOURCE_KEYS))
+    table.check_keys(("parameters",))
     groups: dict[Parameter, list[Parameter]] = {}
     for body, joint in zip(tree.bodies, tree.joints):
         own = [(body, p) for p in INERTIAL if p in body.parameters] + [(joint, t) for t in joint.terms]
