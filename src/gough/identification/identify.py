@@ -162,8 +162,11 @@ def feasible(model: Model, base: BaseParameters, problem: Regression, estimate: 
     """Return the physically possible standard parameters nearest to the robot file's that explain the data."""
     values = model.values(base.standard)
     prior = ParameterTable(names=base.standard, values=values)
-    nonnegative = tuple(name for name, term in model.mechanism.terms.items() if term.nonnegative)
-    return (settings or Feasible(nonnegative=nonnegative)).fit(problem, estimate, model=base, prior=prior)
+    settings = settings or Feasible()
+    if settings.nonnegative is None:
+        terms = model.mechanism.terms.items()
+        settings = replace(settings, nonnegative=tuple(name for name, term in terms if term.nonnegative))
+    return settings.fit(problem, estimate, model=base, prior=prior)
 
 
 def _with_gains(model: Model, recordings: Sequence[Recording], loaded: Sequence[Recording], name: str | None,

@@ -15,7 +15,7 @@ from gough.core.units import dimension_of, is_unit
 from gough.mechanism.closures import CLOSURES
 from gough.mechanism.placement import Placement
 from gough.mechanism.terms import TERMS
-from gough.mechanism.toml_table import Table
+from gough.mechanism.toml_table import TomlTable
 from gough.mechanism.types import BASE, Body, Closure, Frame, Joint, Limits, Noise, Payload
 
 Kind = Literal["revolute", "prismatic"]
@@ -59,7 +59,7 @@ class Scope:
         """Return the name shared by the same thing in equal legs."""
         return "" if self.leg is None else f"{self.template}.{name}"
 
-    def frame(self, table: Table, key: str, local: Placement) -> Frame:
+    def frame(self, table: TomlTable, key: str, local: Placement) -> Frame:
         """Return a placement on the body a key names."""
         name = table.text(key)
         if name == BASE:
@@ -71,7 +71,7 @@ class Scope:
         raise table.error(f"body '{name}' does not exist{nearest(name, (BASE, *self.inner, *self.outer))}", key)
 
 
-def read_placement(table: Table) -> Placement:
+def read_placement(table: TomlTable) -> Placement:
     """Read a placement: `xyz` and `rpy`, or `polar = [radius, angle, z]`, or `mdh`; none of them is identity."""
     given = [key for key in ("polar", "mdh") if key in table]
     if len(given) > 1 or (given and ("xyz" in table or "rpy" in table)):
@@ -88,7 +88,7 @@ def read_placement(table: Table) -> Placement:
     return Placement.xyz_rpy(cast(tuple[float, float, float], xyz), cast(tuple[float, float, float], rpy))
 
 
-def read_inertia(table: Table) -> tuple[tuple[str, ...], dict[str, float]]:
+def read_inertia(table: TomlTable) -> tuple[tuple[str, ...], dict[str, float]]:
     """Read which inertial parameters a body has and their values about its frame's origin.
 
     About the centre of mass c (`about = "com"`) the inertia moves by Steiner: I = I_c + m (c.c 1 - c c^T).
@@ -130,7 +130,7 @@ def read_inertia(table: Table) -> tuple[tuple[str, ...], dict[str, float]]:
     return parameters, {name: values[name] for name in parameters if name in values}
 
 
-def _about_frame(table: Table, values: dict[str, float]) -> dict[str, float]:
+def _about_frame(table: TomlTable, values: dict[str, float]) -> dict[str, float]:
     """Move the inertia from the centre of mass to the frame's origin."""
     mass = values.get("m", 0.0)
     if mass == 0.0:
@@ -140,7 +140,7 @@ def _about_frame(table: Table, values: dict[str, float]) -> dict[str, float]:
     return {name: value for name, value in moved.items() if name in values or value != 0.0}
 
 
-def read_body(table: Table, scope: Scope) -> Body:
+def read_body(table: TomlTable, scope: Scope) -> Body:
     """Read `[[body]]`."""
     table.check_keys(("name", *INERTIA_KEYS))
     name = table.name()
@@ -149,7 +149,7 @@ def read_body(table: Table, scope: Scope) -> Body:
                 sources=table.sources())
 
 
-def read_limits(table: Table, kind: Kind, *, effort: bool = True) -> Limits:
+def read_limits(table: TomlTable, kind: Kind, *, effort: bool = True) -> Limits:
     """Read the bounds of a joint or a task coordinate."""
     valid = ("position", "velocity", "acceleration", *(("effort",) if effort else ()))
     table.check_keys(valid)
@@ -164,14 +164,14 @@ def read_limits(table: Table, kind: Kind, *, effort: bool = True) -> Limits:
                   effort=table.positive("effort", EFFORT[kind], None) if effort else None)
 
 
-def check_start(table: Table, start: float, limits: Limits, key: str) -> None:
+def check_start(table: TomlTable, start: float, limits: Limits, key: str) -> None:
     """Raise unless the start lies within the position limits."""
     if limits.position is not None and not limits.position[0] <= start <= limits.position[1]:
         low, high = limits.position
         raise table.error(f"starts at {start:g}, outside the position limits {low:g} to {high:g} (SI)", key)
 
 
-def read_terms(table: Table, kind: Kind) -> tuple[tuple[str, ...], dict[str, float]]:
+def read_terms(table: TomlTable, kind: Kind) -> tuple[tuple[str, ...], dict[str, float]]:
     """Read which terms a joint has and their a-priori coefficients."""
     terms = table.words("terms", TERMS) if "terms" in table else ()
     given = table.table("values")
@@ -186,7 +186,7 @@ def read_terms(table: Table, kind: Kind) -> tuple[tuple[str, ...], dict[str, flo
     return terms, values
 
 
-def read_joint(table: Table, scope: Scope) -> list[Joint]:
+def read_joint(table: TomlTable, scope: Scope) -> list[Joint]:
     """Read `[[joint]]`; universal and spherical joints become two or three revolute ones."""
     kind = table.choice("type", ("revolute", "prismatic", *SHORTHANDS))
     common = ("name", "type", "parent", "child", *PLACEMENT_KEYS, "terms", "values", "start")
@@ -211,14 +211,14 @@ def read_joint(table: Table, scope: Scope) -> list[Joint]:
         sources=table.sources())]
 
 
-def _child(table: Table, scope: Scope) -> str:
+def _child(table: TomlTable, scope: Scope) -> str:
     name = table.text("child")
     if name not in scope.inner:
         raise table.error(f"body '{name}' does not exist{nearest(name, scope.inner)}", "child")
     return scope.full(name)
 
 
-def _expand(table: Table, scope: Scope, usual: str) -> list[Joint]:
+def _expand(table: TomlTable, scope: Scope, usual: str) -> list[Joint]:
     """Turn a universal or spherical joint into revolute ones, with massless bodies between.
 
     At zero the child's frame is the placed frame; R = Rot(axes[0], start[0]) Rot(axes[1], start[1]) ...
@@ -244,7 +244,7 @@ def _expand(table: Table, scope: Scope, usual: str) -> list[Joint]:
         for i in range(len(axes))]
 
 
-def read_closure(table: Table, scope: Scope, joints: dict[str, Joint]) -> Closure:
+def read_closure(table: TomlTable, scope: Scope, joints: dict[str, Joint]) -> Closure:
     """Read `[[closure]]`."""
     kind = CLOSURES[table.choice("kind", tuple(CLOSURES))]
     own = ("a", "b", *kind.values) if kind.frames else ("coefficients", "constant")
@@ -270,7 +270,7 @@ def read_closure(table: Table, scope: Scope, joints: dict[str, Joint]) -> Closur
                    constant=table.number("constant", dimension, 0.0))
 
 
-def _end(table: Table, scope: Scope, key: str) -> Frame:
+def _end(table: TomlTable, scope: Scope, key: str) -> Frame:
     if key not in table:
         raise table.error("is required but missing", key)
     end = table.table(key)
@@ -278,7 +278,7 @@ def _end(table: Table, scope: Scope, key: str) -> Frame:
     return scope.frame(end, "body", read_placement(end))
 
 
-def read_payload(table: Table, scope: Scope, usual: str) -> Payload:
+def read_payload(table: TomlTable, scope: Scope, usual: str) -> Payload:
     """Read `[[payload]]`; it is fixed to the platform unless it names another body."""
     table.check_keys(("name", "body", "known", *INERTIA_KEYS))
     parameters, values = read_inertia(table)
@@ -292,7 +292,7 @@ def read_payload(table: Table, scope: Scope, usual: str) -> Payload:
     return Payload(name=table.name(), body=body, parameters=parameters, values=values, known=known)
 
 
-def read_noise(table: Table, kinds: set[Kind]) -> Noise:
+def read_noise(table: TomlTable, kinds: set[Kind]) -> Noise:
     """Read `[noise]`; plain numbers are in the units of the motors, or SI if these are of both kinds."""
     table.check_keys(("position", "effort", "correlation", "resolution", "rate"))
     kind = next(iter(kinds)) if len(kinds) == 1 else None

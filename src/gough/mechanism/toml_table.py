@@ -45,7 +45,7 @@ def _described(value: object) -> str:
 
 
 @dataclass(frozen=True)
-class Table:
+class TomlTable:
     """One TOML table and its place in the file.
 
     Args:
@@ -176,18 +176,18 @@ class Table:
                 raise self.error(f"'{word}' is listed twice", f"{key}[{i}]")
         return tuple(value)
 
-    def table(self, key: str) -> Table:
+    def table(self, key: str) -> TomlTable:
         """Return a table inside this one; empty if absent."""
         value = self._get(key, {})
         if not isinstance(value, Mapping):
             raise self.error(f"expected a table, found {_described(value)}", key)
         return replace(self, data=value, prefix=f"{self.prefix}{key}.")
 
-    def section(self, key: str) -> Table:
+    def section(self, key: str) -> TomlTable:
         """Return a top-level table `[key]`; empty if absent."""
         return replace(self.table(key), place=f"[{key}]", prefix="")
 
-    def sections(self, key: str, header: str, owner: str = "") -> list[Table]:
+    def sections(self, key: str, header: str, owner: str = "") -> list[TomlTable]:
         """Return an array of tables `[[header]]`, each placed by its name."""
         value = self._get(key, [])
         if not isinstance(value, list) or not all(isinstance(v, Mapping) for v in value):
