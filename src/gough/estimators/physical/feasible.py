@@ -103,7 +103,7 @@ class Feasible:
             number b of base parameters: a loss of b trusts the prior as far as the noise leaves room, which is better
             where data are poor and the prior is good. Where even the best misfit exceeds b, errors are larger than
             the stated noise, and the loss grows by the same ratio.
-        nonnegative: Kinds of parameters that cannot be negative, besides masses; for robots the joint terms that say so.
+        nonnegative: Kinds of parameters that cannot be negative besides masses; those a robot's terms name by default.
     """
 
     margin: float = 1e-6
