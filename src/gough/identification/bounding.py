@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Literal
 
 import numpy as np
 
-from gough.core.arrays import FloatArray, IntArray
+from gough.core.arrays import FloatArray
 from gough.core.blas import one_blas_thread
 from gough.core.errors import InvalidInput, nearest
 from gough.core.parameters import BaseParameters
@@ -17,8 +18,8 @@ from gough.estimators.estimate import Enclosure
 from gough.identification.experiment import in_efforts
 from gough.logs.recording import Recording
 from gough.mechanism.terms import TERMS
-from gough.processing import Processed, Processing, process, regression
-from gough.processing.reversals import away_from_reversals, rubbing
+from gough.processing import Processed, Processing, choose_processing, process, regression
+from gough.processing.masks import rubs
 
 MOST_EQUATIONS = 20000  # equations used: every k-th sample beyond that
 SMEAR = 0.3  # half width of a jump after the low-pass, times its cut-off
@@ -29,7 +30,7 @@ def bounds(model: Model, recordings: Sequence[Recording], *, error_bound: float,
            method: Literal["gauss-seidel", "exact"] = "exact", outliers: int = 0,
            prior: tuple[float, float] | Mapping[str, tuple[float, float]] | None = None, tie_legs: bool = False,
            processing: Processing | None = None, gains: Mapping[str, float] | None = None,
-           threshold: float | None = None, window: float | None = None) -> Enclosure:
+           threshold: float | None = None) -> Enclosure:
     """Return a box that contains every parameter vector the data allow.
 
     Args:
@@ -40,12 +41,11 @@ def bounds(model: Model, recordings: Sequence[Recording], *, error_bound: float,
         outliers: Remove up to so many equations that no parameters explain (`exact`).
         prior: Bounds known beforehand: one interval for all, or by parameter; by default what `default_prior` says.
         tie_legs: Take what the robot file ties as equal across legs.
-        processing: How to process.
+        processing: How to process; what is not given is chosen from the logs. The window about reversals, where
+            friction makes accelerations jump and the low-pass smears them, is `SMEAR` over the cut-off by default.
         gains: Drive gains for logs with currents.
         threshold: Velocity below which the sign of Coulomb friction counts as [-1, 1], for all motors; by default
             1 % of each joint's top speed, at least its dead band. [m/s or rad/s]
-        window: Half width of what is left out about velocity reversals, where friction makes accelerations jump and
-            the low-pass smears them; by default `SMEAR` over its cut-off, 0 keeps all. [s]
     """
     if not (np.isfinite(error_bound) and error_bound > 0):
         raise InvalidInput(f"the error bound is {error_bound}; expected a positive effort, e.g. 10 % of the motors' "
@@ -59,14 +59,14 @@ def bounds(model: Model, recordings: Sequence[Recording], *, error_bound: float,
     base = base_parameters(model, tie_legs=tie_legs,
                            payloads=tuple(dict.fromkeys(r.payload for r in recordings if r.payload is not None)))
     problem = bounded_problem(model, recordings, base, error_bound=error_bound, prior=prior, processing=processing,
-                              gains=gains, threshold=threshold, window=window)
+                              gains=gains, threshold=threshold)
     return (GaussSeidel() if method == "gauss-seidel" else ExactBox(outliers=outliers)).fit(problem)
 
 
 def bounded_problem(model: Model, recordings: Sequence[Recording], base: BaseParameters, *, error_bound: float,
                     prior: tuple[float, float] | Mapping[str, tuple[float, float]] | None = None,
                     processing: Processing | None = None, gains: Mapping[str, float] | None = None,
-                    threshold: float | None = None, window: float | None = None) -> BoundedProblem:
+                    threshold: float | None = None) -> BoundedProblem:
     """State the bounded-error problem of some logs.
 
     Efforts of a periodic log are averaged over its periods, as the motion is: errors within the bound stay within it.
@@ -74,14 +74,16 @@ def bounded_problem(model: Model, recordings: Sequence[Recording], base: BasePar
     sample into others. Where more motors than degrees of freedom share a row, row m can be off by
     error_bound sum_a |E_am|, E the closure map of the motors.
     """
-    done, _ = in_efforts(model, [process(model, recording, processing) for recording in recordings], gains)
-    lower, upper, effort, reach = [], [], [], []
+    chosen = _chosen(model, recordings, base, processing, gains)
+    done, _ = in_efforts(model, [process(model, recording, chosen) for recording in recordings], gains)
+    lower, upper, effort, reach, used = [], [], [], [], []
     for processed in done:
         part = regression(model, processed, base, decimate=False)
-        keep = _sure_samples(model, processed, window)
-        total = len(keep) * len(part.rows) * len(recordings)
-        keep = keep[::max(1, int(np.ceil(total / MOST_EQUATIONS)))]
+        sure = processed.mask if processed.mask.any() else np.ones_like(processed.mask)
+        keep = np.flatnonzero(sure.any(axis=1))
+        keep = keep[::max(1, int(np.ceil(int(sure.sum()) * len(recordings) / MOST_EQUATIONS)))]
         low, high = _interval_regressor(model, processed, base, part.regressor, threshold)
+        used.append(sure[keep])
         lower.append(low[keep])
         upper.append(high[keep])
         effort.append(part.effort[keep])
@@ -91,7 +93,16 @@ def bounded_problem(model: Model, recordings: Sequence[Recording], base: BasePar
         regressor_lower=np.concatenate(lower), regressor_upper=np.concatenate(upper), effort=np.concatenate(effort),
         error_bound=np.concatenate(reach), prior_lower=np.array([given[n][0] for n in base.names]),
         prior_upper=np.array([given[n][1] for n in base.names]), parameters=base.names, units=base.units,
-        rows=model.rows, row_units=model.row_units)
+        rows=model.rows, row_units=model.row_units, used=np.concatenate(used))
+
+
+def _chosen(model: Model, recordings: Sequence[Recording], base: BaseParameters, processing: Processing | None,
+            gains: Mapping[str, float] | None) -> Processing:
+    """Return a complete processing; the window about reversals covers what the low-pass smears, unless given."""
+    given = Processing() if processing is None else processing
+    chosen = choose_processing(model, recordings, base, replace(given, window=given.window or 0.0), gains=gains)
+    smeared = 0.0 if chosen.processing.cutoff is None else SMEAR / chosen.processing.cutoff
+    return chosen.processing if given.window is not None else replace(chosen.processing, window=smeared)
 
 
 def _levers(model: Model, q: FloatArray) -> FloatArray:
@@ -99,17 +110,6 @@ def _levers(model: Model, q: FloatArray) -> FloatArray:
     if not model.loops.redundant:
         return np.ones((len(q), len(model.rows)))
     return np.asarray(np.abs(model.kinematics.closure_map(q)[:, list(model.actuated)]).sum(axis=1))
-
-
-def _sure_samples(model: Model, processed: Processed, window: float | None) -> IntArray:
-    """Return the samples away from reversals; all where a robot does nothing but reverse."""
-    if window is None:
-        window = 0.0 if processed.cutoff is None else SMEAR / processed.cutoff
-    if window < 0:
-        raise InvalidInput(f"the window about reversals is {window} s; it must not be negative", window=window)
-    motion = processed.motion
-    keep = np.flatnonzero(away_from_reversals(model, motion, motion.time, window))
-    return np.asarray(keep if keep.size else np.arange(len(motion)), dtype=np.int64)
 
 
 def _named(prior: tuple[float, float] | Mapping[str, tuple[float, float]],
@@ -152,7 +152,7 @@ def _interval_regressor(model: Model, processed: Processed, base: BaseParameters
     speed = np.abs(motion.qd)
     slow = np.maximum(processed.dead_band, 0.01 * speed.max(axis=0))
     if threshold is not None:
-        slow[list(rubbing(model))] = threshold
+        slow[[i for i in model.actuated if rubs(model.mechanism.joints[i])]] = threshold
     for k, i in enumerate(base.independent):
         column = base.standard[i]
         if not column.endswith(".fs"):

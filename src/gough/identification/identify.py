@@ -79,10 +79,9 @@ def identify(model: Model, recordings: Sequence[Recording], *, loaded: Sequence[
         return _with_gains(model, recordings, loaded, name, known, base, estimator=estimator, held_out=held_out,
                            essential=essential, ratio=ratio, tie_legs=tie_legs, structures=structures,
                            processing=processing, window=window, nominal=gains, tell=tell)
-    experiment = prepare(model, [*recordings, *loaded], base, processing=processing, gains=gains, window=window,
-                         strict=window is not None)
+    experiment = prepare(model, [*recordings, *loaded], base, processing=_asked(processing, window), gains=gains)
     tell(0.4)
-    validation = _held_out(model, held_out, base, processing, experiment.gains, experiment.window)
+    validation = _held_out(model, held_out, base, experiment.processing, experiment.gains)
     problem = experiment.problem
     history: tuple[str, ...] = ()
     moved: tuple[str, ...] = ()
@@ -99,7 +98,7 @@ def identify(model: Model, recordings: Sequence[Recording], *, loaded: Sequence[
     tell(0.9)
     return _result(model, estimator, result, base, tie_legs, estimates, experiment, validation, history, notes + moved,
                    settings=_settings(recordings, loaded, held_out, estimator, essential, tie_legs, known, name,
-                                      processing, experiment.window),
+                                      experiment.processing),
                    possible=possible, choice=choice)
 
 
@@ -132,8 +131,7 @@ def _estimates(model: Model, experiment: Experiment, problem: Regression, estima
             if name in LINEAR:
                 found[name] = LINEAR[name].fit(problem)
             elif name in ("ml", "full_ml"):
-                period = averaged_period(model, experiment.processed, experiment.base.select(problem.parameters),
-                                         experiment.window)
+                period = averaged_period(model, experiment.processed, experiment.base.select(problem.parameters))
                 if name == "ml":
                     chosen = cutoff_likelihood(period)
                     harmonics = max(1, round(chosen.cutoff * len(period.average) / period.average.rate))
@@ -179,8 +177,8 @@ def _with_gains(model: Model, recordings: Sequence[Recording], loaded: Sequence[
         if record.payload is not None:
             raise InvalidInput(f"{record.source}: given as unloaded but it carries '{record.payload}'; "
                                "are loaded and unloaded logs swapped?")
-    problem, done, window = currents_problem(model, recordings, loaded, name, known, base, processing=processing,
-                                             window=window)
+    problem, done, chosen_processing = currents_problem(model, recordings, loaded, name, known, base,
+                                                        processing=_asked(processing, window))
     if problem.effort_map is None:
         problem = problem.condense()  # all that follows is a matter of milliseconds on triangular factors
     tell(0.5)
@@ -209,8 +207,8 @@ def _with_gains(model: Model, recordings: Sequence[Recording], loaded: Sequence[
             notes = (*notes, f"{key} was not possible: {error}")
     result = estimates[chosen]
     identified = {j: result[j + GAIN] if j + GAIN in result.parameters else guess[j] for j in model.mechanism.actuated}
-    validation = _held_out(model, held_out, base, processing, identified, window)
-    experiment = assemble(model, done, base, gains=identified, window=window)
+    validation = _held_out(model, held_out, base, chosen_processing.processing, identified)
+    experiment = assemble(model, done, base, chosen_processing, gains=identified)
     given = known_payload(model, name, known)
     efforts = [replace(part, effort=part.effort - _known_part(part, given)) for part in experiment.parts]
     choice = None
@@ -230,16 +228,20 @@ def _with_gains(model: Model, recordings: Sequence[Recording], loaded: Sequence[
             notes = (*notes, f"feasible was not possible: {error}")
     return _result(model, chosen, result, base, tie_legs, estimates, experiment, validation, history, notes,
                    settings=_settings(recordings, loaded, held_out, estimator, essential, tie_legs, known, name,
-                                      processing, experiment.window),
+                                      experiment.processing),
                    known=given, possible=possible, choice=choice)
 
 
-def _held_out(model: Model, recordings: Sequence[Recording], base: BaseParameters, processing: Processing | None,
-              gains: Mapping[str, float], window: float) -> Experiment | None:
-    """Process held-out recordings with the same rules as those for identification."""
-    if not recordings:
-        return None
-    return prepare(model, recordings, base, processing=processing, gains=gains or None, window=window)
+def _asked(processing: Processing | None, window: float | None) -> Processing:
+    """Return the processing asked for, with the window about reversals."""
+    asked = Processing() if processing is None else processing
+    return asked if window is None else replace(asked, window=window)
+
+
+def _held_out(model: Model, recordings: Sequence[Recording], base: BaseParameters, processing: Processing,
+              gains: Mapping[str, float]) -> Experiment | None:
+    """Process held-out recordings exactly as those for identification."""
+    return prepare(model, recordings, base, processing=processing, gains=gains or None) if recordings else None
 
 
 def _story(elimination: Elimination) -> tuple[str, ...]:
@@ -267,12 +269,10 @@ def _moved(full: Estimate, reduced: Estimate) -> tuple[str, ...]:
 
 def _settings(recordings: Sequence[Recording], loaded: Sequence[Recording], held_out: Sequence[Recording],
               estimator: str, essential: bool, tie_legs: bool, known: Mapping[str, float] | None,
-              payload: str | None, processing: Processing | None, window: float) -> dict[str, Any]:
-    used = Processing() if processing is None else processing
+              payload: str | None, processing: Processing) -> dict[str, Any]:
     return {"recordings": [r.source for r in recordings], "loaded": [r.source for r in loaded],
             "validate": [r.source for r in held_out], "estimator": estimator, "essential": essential,
-            "tie_legs": tie_legs, "payload": payload, "known": dict(known or {}), "method": used.method,
-            "cutoff": used.cutoff, "decimation": used.decimation, "window": window}
+            "tie_legs": tie_legs, "payload": payload, "known": dict(known or {}), **processing.to_dict()}
 
 
 def _result(model: Model, estimator: str, estimate: Estimate, base: BaseParameters, tied: bool,
@@ -285,8 +285,8 @@ def _result(model: Model, estimator: str, estimate: Estimate, base: BaseParamete
     for source in (experiment, held_out):
         if source is None:
             continue
-        for log, whole, part in zip(source.processed, source.whole, source.parts):
-            fits.append(_fit(log, whole, part, estimate, known, held_out=source is held_out))
+        for log, part in zip(source.processed, source.parts):
+            fits.append(_fit(log, part, estimate, known, held_out=source is held_out))
             if source is held_out:
                 judged.append(replace(part, effort=part.effort - _known_part(part, known)))
     if held_out is not None:
@@ -295,8 +295,10 @@ def _result(model: Model, estimator: str, estimate: Estimate, base: BaseParamete
     for k, log in enumerate(processed):
         figures = dict(log.quality)
         figures |= {"cut-off [Hz]": log.cutoff or 0.0, "decimation": float(log.decimation),
-                    "periods": float(log.periods), "window about reversals [s]": experiment.window,
+                    "periods": float(log.periods), "window about reversals [s]": experiment.processing.window or 0.0,
                     "samples": float(len(log))}
+        figures |= {f"share of {row} that counts": float(share)
+                    for row, share in zip(model.rows, log.mask.mean(axis=0))}
         again = sum(other.source == log.source for other in processed[:k])  # logs of one name keep their own figures
         quality[f"{log.source} ({again + 1})" if again else log.source] = figures
     findings = tuple(line for log in processed for line in finding_notes(log.findings, log.source))
@@ -319,15 +321,13 @@ def _known_part(part: Regression, known: Mapping[str, float]) -> FloatArray:
     return total
 
 
-def _fit(processed: Processed, whole: Regression, part: Regression, estimate: Estimate, known: Mapping[str, float], *,
+def _fit(processed: Processed, part: Regression, estimate: Estimate, known: Mapping[str, float], *,
          held_out: bool) -> Fit:
-    """Return measured and predicted efforts of a recording, thinned, with the samples in `part` marked as used."""
-    assert whole.time is not None
-    assert part.time is not None
-    stride = max(1, len(whole) // PLOTTED)
-    shown = whole.take(slice(None, None, stride))
-    time = whole.time[::stride]
-    index = np.clip(np.searchsorted(processed.motion.time, time), 0, len(processed) - 1)
+    """Return measured and predicted efforts of a recording, thinned, with the samples that count marked as used."""
+    shown = part.take(slice(None, None, max(1, len(part) // PLOTTED)))
+    assert shown.time is not None
+    assert shown.sample is not None
+    assert shown.mask is not None
     return Fit(label=f"{'held-out' if held_out else 'identification'}: {processed.source}", held_out=held_out,
-               time=time, measured=shown.effort, predicted=estimate.predict(shown) + _known_part(shown, known),
-               q=processed.motion.q[index], used=np.isin(time, part.time))
+               time=shown.time, measured=shown.effort, predicted=estimate.predict(shown) + _known_part(shown, known),
+               q=processed.motion.q[shown.sample - processed.sample[0]], used=np.asarray(shown.mask.any(axis=1)))

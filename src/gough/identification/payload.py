@@ -22,8 +22,7 @@ from gough.estimators.load.load_filter import LoadFilter, LoadHistory
 from gough.estimators.load.recursive import Observability
 from gough.identification.experiment import in_efforts
 from gough.logs.recording import Recording
-from gough.processing import Processed, Processing, process, regression
-from gough.processing.reversals import away_from_reversals
+from gough.processing import Processed, Processing, choose_processing, process, regression
 
 LOAD = tuple(f"payload.load.{p}" for p in INERTIAL)
 
@@ -65,7 +64,7 @@ class PayloadResult:
 @one_blas_thread
 def payload(model: Model, recordings: Sequence[Recording], *, values: ArrayLike | None = None,
             mass: float | None = None, reach: float | None = None, processing: Processing | None = None,
-            gains: Mapping[str, float] | None = None, window: float = 0.02) -> PayloadResult:
+            gains: Mapping[str, float] | None = None) -> PayloadResult:
     """Find the load of a robot whose own model is known, on any trajectory.
 
     Args:
@@ -76,9 +75,8 @@ def payload(model: Model, recordings: Sequence[Recording], *, values: ArrayLike 
         mass: How heavy a load may be; by default what the log shows, and three standard deviations more. It says what
             first moments and inertias a load can have at all, and so which of them count as observed. [kg]
         reach: How far it may extend; by default the size of the robot. [m]
-        processing: How to process; single runs are not averaged, so that the filter sees every sample.
+        processing: How to process; what is not given is chosen from the logs. Use that of the model they are for.
         gains: Drive gains for logs with currents.
-        window: What is left out about velocity reversals. [s]
 
     Raises:
         InvalidInput: No recording, or a mass or reach that is not positive.
@@ -88,8 +86,9 @@ def payload(model: Model, recordings: Sequence[Recording], *, values: ArrayLike 
     for name, value, unit in (("mass", mass, "kg"), ("reach", reach, "m")):
         if value is not None and not (np.isfinite(value) and value > 0):
             raise InvalidInput(f"the largest {name} of a load is {value} {unit}, expected a positive number")
-    done, _ = in_efforts(model, [process(model, recording, processing) for recording in recordings], gains)
-    parts = [_load_regression(model, processed, values, window) for processed in done]
+    chosen = choose_processing(model, recordings, None, processing, gains=gains).processing
+    done, _ = in_efforts(model, [process(model, recording, chosen) for recording in recordings], gains)
+    parts = [_load_regression(model, processed, values) for processed in done]
     problem = parts[0] if len(parts) == 1 else concatenate(parts)
     problem = _with_noise(problem)
     size = model.loops.length if reach is None else reach
@@ -99,16 +98,14 @@ def payload(model: Model, recordings: Sequence[Recording], *, values: ArrayLike 
                          history=history, time=problem.time)
 
 
-def _load_regression(model: Model, processed: Processed, values: ArrayLike | None, window: float) -> Regression:
+def _load_regression(model: Model, processed: Processed, values: ArrayLike | None) -> Regression:
     """Return the regression of the load alone: effort minus that of the unloaded robot."""
     own = model.inverse_dynamics(processed.motion, values, dead_band=processed.dead_band)
     alone = replace(processed, effort=processed.effort - own, payload="load",
                     replicates=None if processed.replicates is None else processed.replicates - own)
     part = regression(model, alone, LOAD)
-    assert part.time is not None
-    if processed.parallel:
-        return part
-    keep = away_from_reversals(model, processed.motion, part.time, window, processed.dead_band)
+    assert part.mask is not None
+    keep = part.mask.all(axis=1)
     return part.take(np.flatnonzero(keep)) if keep.sum() >= 20 else part
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Literal
 
@@ -36,7 +36,7 @@ from gough.logs.readers import read_recording
 from gough.logs.recording import Recording
 from gough.mechanism import Noise, load_robot, robot_text
 from gough.processing import Processing
-from gough.processing.prepare import Method
+from gough.processing.settings import Method
 from gough.study.text import study_text
 from gough.virtual import Simulation, record
 from gough.virtual import simulate as simulate_robot
@@ -157,11 +157,9 @@ def validate(*, folder: str, logs: Sequence[str], description: str | None = None
     model, result = load_result(folder)
     recordings = read_logs(logs, description, model)
     gains = {name: v["value"] for name, v in result.drive_gains.items()}
-    asked = result.settings
-    processing = Processing(method=asked.get("method", "auto"), cutoff=asked.get("cutoff"),
-                            decimation=asked.get("decimation"))
-    experiment = prepare(model, recordings, result.base, processing=processing, gains=gains or None,
-                         window=asked.get("window"))
+    names = [field.name for field in fields(Processing)]
+    processing = Processing.from_dict({key: value for key, value in result.settings.items() if key in names})
+    experiment = prepare(model, recordings, result.base, processing=processing, gains=gains or None)
     return validate_estimate(result.estimate, experiment.parts, source=", ".join(r.source for r in recordings))
 
 
@@ -179,8 +177,8 @@ def bounds(*, robot: str, logs: Sequence[str], error_bound: float,
             raise InvalidInput(f"the prior is {list(prior)}, expected a lower and an upper bound")
         interval = (float(prior[0]), float(prior[1]))
     result = bound_parameters(model, read_logs(logs, description, model), error_bound=error_bound, method=method,
-                              outliers=outliers, prior=interval, threshold=threshold, window=window,
-                              processing=Processing(cutoff=cutoff), tie_legs=tie_legs)
+                              outliers=outliers, prior=interval, threshold=threshold,
+                              processing=Processing(cutoff=cutoff, window=window), tie_legs=tie_legs)
     if output is not None:
         result.save(output)
     return result

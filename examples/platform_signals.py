@@ -11,7 +11,7 @@ from gough.core.errors import InvalidRecording
 from gough.core.trajectory import rate_map
 from gough.engine import Model
 from gough.logs.recording import Recording
-from gough.processing.prepare import matched
+from gough.processing import matched
 
 AXES = ("x", "y", "z", "rx", "ry", "rz")
 

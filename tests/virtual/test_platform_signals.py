@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from platform_signals import platform_signals
 
 from gough.core.errors import InvalidRecording
 from gough.core.trajectory import rotation_matrix
 from gough.engine import Model
 from gough.logs.recording import Recording
 from gough.mechanism import load_robot
-from gough.processing.platform import platform_signals
 
 
 def polar(radius: float, degrees: list[float], z: float) -> np.ndarray:
