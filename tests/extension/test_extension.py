@@ -171,7 +171,7 @@ def test_plants_simulate_a_closure_kind_they_have_parts_for_and_refuse_others_by
 def test_robot_formats_write_a_closure_kind_or_refuse_it_by_name() -> None:
     model, other = closed_by("hinge"), closed_by("flat")
     terms = dict.fromkeys(TRUE, 0.0)
-    assert "hinge: [['left_tip_a', 'left_tip_b'], ['right_tip_a'" in to_urdf(model, bodies_of(model), terms)[1]
+    assert 'hinge: [["left_tip_a", "left_tip_b"], ["right_tip_a"' in to_urdf(model, bodies_of(model), terms)[1]
     assert to_mjcf(model, bodies_of(model), terms).count("<connect") == 4
     for write in (to_urdf, to_mjcf):
         with pytest.raises(InvalidInput, match=r"closure 'left\.tip' of kind flat has no form"):
