@@ -40,7 +40,8 @@ def restored(kind: Any, value: Any) -> Any:
     """Undo `plain` for a type: a dataclass, array, tuple, mapping, number, or one of these or None.
 
     Raises:
-        InvalidInput: A field without default is missing.
+        InvalidInput: A field is missing.
+        TypeError, ValueError: The value is of another type.
     """
     origin, inner = get_origin(kind), get_args(kind)
     if origin in (Union, UnionType):
@@ -56,11 +57,15 @@ def restored(kind: Any, value: Any) -> Any:
         return kind(**{field.name: restored(hints[field.name], value[field.name]) for field in fields(kind)})
     if origin is np.ndarray:
         return np.array(value, dtype=object).astype(get_args(inner[1])[0])
-    if origin is tuple:
+    if origin is tuple and isinstance(value, list | tuple):
         return tuple(restored(inner[0], item) for item in value)
     if origin is not None and issubclass(origin, Mapping):
-        return {key: restored(inner[1], item) for key, item in value.items()}
-    return float(value) if kind is float else value
+        return {key: restored(inner[1], item) for key, item in dict(value).items()}
+    if kind is float:
+        return float(value)
+    if (kind in (str, int, bool) and not isinstance(value, kind)) or origin is tuple:
+        raise TypeError(f"{value!r} is no {getattr(kind, '__name__', kind)}")
+    return value
 
 
 def stored(value: Any, kind: str) -> dict[str, Any]:

@@ -25,6 +25,7 @@ from gough.core.parameters import ParameterTable
 from gough.core.regression import Regression
 from gough.core.statistics import student_quantile
 from gough.core.storage import plain, read_json, stored, unstored, write_json
+from gough.core.text import text_table
 
 if TYPE_CHECKING:
     from gough.estimators.problem import Problem
@@ -313,6 +314,7 @@ class Enclosure:
         certificate: What the guarantee rests on, as plain numbers, strings and lists (error bound, dual gap, rows
             removed, ...).
         notes: Remarks, e.g. that the guarantee is conditional.
+        settings: How it was found, enough to find it again.
     """
 
     parameters: tuple[Parameter, ...]
@@ -322,6 +324,7 @@ class Enclosure:
     method: str
     certificate: Mapping[str, Any] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    settings: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         _settle(self, ("parameters", "units", "notes"), ("lower", "upper"))
@@ -392,16 +395,6 @@ def _short(value: Any) -> str:
     if isinstance(value, list):
         return ", ".join(dict.fromkeys(_short(item) for item in value))
     return f"{value:.3g}" if isinstance(value, float) else str(value)
-
-
-def text_table(header: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
-    """Return aligned columns as plain text: the first to the left, the others to the right."""
-    every = [list(header), *(list(line) for line in lines)]
-    widths = [max(len(line[c]) for line in every) for c in range(len(header))]
-    return "\n".join(
-        "  ".join(cell.ljust(w) if c == 0 else cell.rjust(w) for c, (cell, w) in enumerate(zip(line, widths))).rstrip()
-        for line in every
-    )
 
 
 def _range(values: FloatArray) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from gough.core.names import INERTIAL_UNITS, Parameter
+from gough.core.names import Parameter
 from gough.engine import Model
 from gough.estimators.estimate import Enclosure, Estimate
 from gough.estimators.selection.compare import compare
@@ -258,14 +258,10 @@ def _answer(result: Estimate | Enclosure, name: str) -> str:
     return " ±\u00a0".join(with_std(float(result.values[i]), float(result.std[i])))
 
 
-def known_payload(model: Model, identification: Identification) -> str:
+def known_payload(identification: Identification) -> str:
     """Return what was known of the payload, from which drive gains were found; empty if there was none."""
-    name = identification.settings.get("payload")
-    if name is None or not any(p.name == name for p in model.mechanism.payloads):
-        return ""
-    payload = model.mechanism.payload(name)
-    known = identification.settings.get("known") or {p: payload.values.get(p, 0.0) for p in payload.known}
-    return ", ".join(f"{p} = {number(float(v))} {unit(INERTIAL_UNITS[p])}" for p, v in known.items())
+    known = {Parameter(name): value for name, value in identification.known.items()}
+    return ", ".join(f"{p.kind} = {number(float(v))} {unit(p.unit)}" for p, v in known.items())
 
 
 def regroupings(identification: Identification) -> list[tuple[str, str]]:

@@ -27,7 +27,8 @@ from gough.core.names import Parameter
 from gough.core.parameters import BaseParameters, ParameterTable
 from gough.core.regression import Condensed
 from gough.core.statistics import chi2_quantile
-from gough.estimators.estimate import Estimate, text_table
+from gough.core.text import text_table
+from gough.estimators.estimate import Estimate
 from gough.estimators.physical.pseudo_inertia import (
     Body,
     group_bodies,
