@@ -106,8 +106,12 @@ def feasible(model: Model, base: BaseParameters, problem: Regression, estimate: 
              settings: Feasible | None = None) -> FeasibleEstimate:
     """Return the physically possible standard parameters nearest to the robot file's that explain the data."""
     prior = ParameterTable(names=base.standard, values=model.values(base.standard))
-    nonnegative = tuple(name for name, term in model.mechanism.terms.items() if term.nonnegative)
-    return (settings or Feasible(nonnegative=nonnegative)).fit(problem, estimate, model=base, prior=prior)
+    settings = settings or Feasible()
+    if settings.nonnegative is None:
+        terms = model.mechanism.terms.items()
+        settings = replace(settings, nonnegative=tuple(name for name, term in terms if term.nonnegative))
+    return settings.fit(problem, estimate, model=base, prior=prior)
+
 
 
 ESTIMATORS: dict[str, Any] = {
