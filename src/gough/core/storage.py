@@ -61,7 +61,7 @@ def restored(kind: Any, value: Any) -> Any:
         return np.array(value, dtype=object).astype(get_args(inner[1])[0])
     if origin is tuple and isinstance(value, list | tuple):
         return tuple(restored(inner[0], item) for item in value)
-    if origin is not None and issubclass(origin, Mapping):
+    if isinstance(origin, type) and issubclass(origin, Mapping):
         return {key: restored(inner[1], item) for key, item in dict(value).items()}
     if kind is float:
         return float(value)
