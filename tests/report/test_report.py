@@ -475,7 +475,7 @@ def test_mistakes_are_told_with_size_and_cure(monkeypatch: pytest.MonkeyPatch) -
 
 def test_the_curve_of_cutoffs_marks_the_chosen_one(monkeypatch: pytest.MonkeyPatch) -> None:
     tried = [{"cutoff": f, "error": e} for f, e in ((30.0, 0.09), (3.0, 0.3), (10.0, 0.08), (99.0, None))]
-    page = Page(judged(monkeypatch, processing={"cutoff": 10.0, "candidates": tried}))
+    page = Page(judged(monkeypatch, processing_choice={"cutoff": 10.0, "candidates": tried}))
     dots = [a for tag, a in page.elements if tag == "circle" and a.get("class") in ("chosen", "kept")][-3:]
     assert [a["class"] for a in dots] == ["kept", "chosen", "kept"]  # in the order of their frequency
     heights = [float(str(a["cy"])) for a in dots]

@@ -196,9 +196,9 @@ def shares(identification: Identification) -> dict[str, str]:
 def candidates(identification: Identification) -> tuple[list[tuple[float, float]], float | None]:
     """Return cut-off [Hz] and prediction error of the filters that were tried, and the cut-off that was taken.
 
-    The processing is a table with `candidates`, each with `cutoff` and `error`, and the `cutoff` chosen.
+    The choice is a table with `candidates`, each with `cutoff` and `error`, and the `cutoff` chosen.
     """
-    found = _plain(getattr(identification, "processing", None))
+    found = _plain(getattr(identification, "processing_choice", None))
     pairs = [(float(c["cutoff"]), float(c["error"])) for c in found.get("candidates", ()) if c.get("error") is not None]
     return sorted(pairs), found.get("cutoff")
 
