@@ -44,6 +44,7 @@ class BoundsMethod(StrEnum):
 
     gauss_seidel = "gauss-seidel"
     exact = "exact"
+    trimmed = "trimmed"
 
 
 def identify_verb(
@@ -114,12 +115,28 @@ def validate_verb(folder: Folder, logs: Logs, description: Description = None, a
         say(result.summary())
 
 
+def _verified(path: str | None) -> None:
+    """Check a stored box and stop."""
+    if path is None:
+        return
+    from gough.estimators.bounds.verify import Rejected, verify
+    from gough.estimators.storage import read_json
+
+    try:
+        say(verify(read_json(path, "enclosure")))
+    except Rejected as error:
+        raise InvalidInput(f"'{path}' does not prove its box: {error}", path=path) from None
+    raise typer.Exit
+
+
 def bounds_verb(
     robot: Robot,
     logs: Logs,
     error_bound: Annotated[float, typer.Option(help="Largest error of any effort [N or N m].")],
-    method: Annotated[BoundsMethod, typer.Option(help="exact: smallest box; gauss-seidel: P03.")] = BoundsMethod.exact,
-    outliers: Annotated[int, typer.Option(help="Remove up to so many contradicting equations.")] = 0,
+    method: Annotated[BoundsMethod, typer.Option(
+        help="exact: smallest box; trimmed: outliers removed by a heuristic; gauss-seidel: P03.")] = BoundsMethod.exact,
+    outliers: Annotated[int, typer.Option(
+        help="So many equations may break the bound, whichever; the box still holds (exact).")] = 0,
     prior: Annotated[tuple[float, float] | None, typer.Option(help="Bounds of all parameters beforehand.")] = None,
     threshold: Annotated[float | None, typer.Option(
         help="Speed below which friction may have any sign [m/s or rad/s].")] = None,
@@ -129,6 +146,8 @@ def bounds_verb(
     description: Description = None,
     output: Annotated[str | None, typer.Option("-o", "--output", help="Write the box as JSON.")] = None,
     force: Force = False,
+    verify: Annotated[str | None, typer.Option(is_eager=True, callback=_verified, metavar="BOX",
+                                               help="Check a stored box in fractions; needs nothing else.")] = None,
     as_json: Json = False,
 ) -> None:
     """Enclose the parameters in guaranteed bounds, given the largest error of the efforts.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Literal
 
 import numpy as np
 
@@ -12,7 +11,7 @@ from gough.core.blas import one_blas_thread
 from gough.core.errors import InvalidInput, nearest
 from gough.core.parameters import BaseParameters
 from gough.engine import Model, base_parameters
-from gough.estimators.bounds.solve import BoundedProblem, ExactBox, GaussSeidel
+from gough.estimators.bounds.solve import BoundedProblem, Solver, enclose
 from gough.estimators.estimate import Enclosure
 from gough.identification.experiment import in_efforts
 from gough.logs.recording import Recording
@@ -25,7 +24,7 @@ SMEAR = 0.3  # half width of a jump after the low-pass, times its cut-off
 
 @one_blas_thread
 def bounds(model: Model, recordings: Sequence[Recording], *, error_bound: float,
-           method: Literal["gauss-seidel", "exact"] = "exact", outliers: int = 0,
+           method: Solver = "exact", outliers: int = 0,
            prior: tuple[float, float] | Mapping[str, tuple[float, float]] | None = None, tie_legs: bool = False,
            processing: Processing | None = None, gains: Mapping[str, float] | None = None,
            threshold: float | None = None, window: float | None = None) -> Enclosure:
@@ -35,8 +34,10 @@ def bounds(model: Model, recordings: Sequence[Recording], *, error_bound: float,
         model: The robot.
         recordings: Logs of it.
         error_bound: Largest error of model and measurement together on any effort. [N or N m]
-        method: `gauss-seidel` (P03, preconditioned) or `exact` (smallest box, certified).
-        outliers: Remove up to so many equations that no parameters explain (`exact`).
+        method: `exact` (smallest box, certified), `trimmed` (outliers removed by a heuristic) or `gauss-seidel` (P03,
+            preconditioned).
+        outliers: How many equations may break the bound. `exact`: whichever they are, guaranteed; `trimmed`: those that
+            fit worst are removed.
         prior: Bounds known beforehand: one interval for all, or by parameter; by default what `default_prior` says.
         tie_legs: Take what the robot file ties as equal across legs.
         processing: How to process.
@@ -49,8 +50,6 @@ def bounds(model: Model, recordings: Sequence[Recording], *, error_bound: float,
     if not (np.isfinite(error_bound) and error_bound > 0):
         raise InvalidInput(f"the error bound is {error_bound}; expected a positive effort, e.g. 10 % of the motors' "
                            "range", error_bound=error_bound)
-    if method not in ("gauss-seidel", "exact"):
-        raise InvalidInput(f"no method '{method}'{nearest(method, ('gauss-seidel', 'exact'))}", method=method)
     if threshold is not None and not threshold >= 0:
         raise InvalidInput(f"the threshold is {threshold}, expected a speed of at least zero", threshold=threshold)
     if not recordings:
@@ -59,7 +58,7 @@ def bounds(model: Model, recordings: Sequence[Recording], *, error_bound: float,
                            payloads=tuple(dict.fromkeys(r.payload for r in recordings if r.payload is not None)))
     problem = bounded_problem(model, recordings, base, error_bound=error_bound, prior=prior, processing=processing,
                               gains=gains, threshold=threshold, window=window)
-    return (GaussSeidel() if method == "gauss-seidel" else ExactBox(outliers=outliers)).fit(problem)
+    return enclose(problem, method, outliers)
 
 
 def bounded_problem(model: Model, recordings: Sequence[Recording], base: BaseParameters, *, error_bound: float,

@@ -158,7 +158,7 @@ def validate(*, folder: str, logs: Sequence[str], description: str | None = None
 
 
 def bounds(*, robot: str, logs: Sequence[str], error_bound: float,
-           method: Literal["gauss-seidel", "exact"] = "exact", outliers: int = 0,
+           method: Literal["gauss-seidel", "exact", "trimmed"] = "exact", outliers: int = 0,
            prior: Sequence[float] | None = None, threshold: float | None = None, cutoff: float | None = None,
            window: float | None = None, tie_legs: bool = False, description: str | None = None,
            output: str | None = None, force: bool = False) -> Enclosure:

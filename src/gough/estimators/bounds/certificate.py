@@ -89,7 +89,8 @@ def stored(problem: BoundedProblem, outliers: int, start: Sequence[Start], root:
         return [{"contradictions": [of(proof) for proof in done.contradictions],
                  "bounds": [{"parameter": bound.parameter, "upper": bound.upper, "value": bound.value,
                              "proofs": [of(proof) for proof in bound.proofs]}
-                            for bound in done.bounds if bound.proofs]} for done in case.rounds]
+                            for bound in done.bounds if bound.proofs]}
+                for done in case.rounds if not done.bounds or any(bound.proofs for bound in done.bounds)]
 
     return {
         "outliers": outliers, "prior_lower": problem.prior_lower.tolist(), "prior_upper": problem.prior_upper.tolist(),

@@ -119,7 +119,8 @@ def _round(equations: Equations, box: Interval, outliers: int) -> tuple[Round, I
         except NotConverged:
             break
         inflation = max(1.0, center.inflation)  # on the verge of emptiness the solver's tolerance decides
-        ratio = float(np.sort(polytope.excess(center.point).reshape(2, -1).max(axis=0))[-1 - outliers])
+        worst = np.sort(polytope.excess(center.point).reshape(2, -1).max(axis=0))[::-1]
+        ratio = float(worst[outliers]) if outliers < len(worst) else 0.0
         if center.inflation <= 1 or not center.proof.contradicts(polytope):
             break
         contradictions.append(irreducible(polytope, center.proof) if outliers else center.proof)

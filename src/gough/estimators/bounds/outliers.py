@@ -44,11 +44,9 @@ class TrimmedBox:
         index = find_outliers(problem, self.outliers)
         removed, words = named(problem, index)
         box = ExactBox().fit(problem.without(removed))
-        if not removed:
-            return box
-        note = (f"a heuristic, no guarantee: {len(removed)} equations were left out as outliers ({words}); the box "
-                "holds the truth only if no other breaks its bound, and mild outliers may have stayed")
-        return replace(box, method="trimmed exact box (heuristic)", notes=(note, *box.notes),
+        notes = [f"a heuristic, and conditional: {len(removed)} equations were left out as outliers ({words}); the box "
+                 "holds the truth if no other breaks its bound, and mild outliers may have stayed"] if removed else []
+        return replace(box, method="exact box, trimmed (heuristic)", notes=(*notes, *box.notes),
                        certificate={**box.certificate, "removed": [list(pair) for pair in removed]})
 
 

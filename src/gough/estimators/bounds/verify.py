@@ -11,13 +11,11 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
 from fractions import Fraction
-from itertools import product
 from pathlib import Path
 from typing import Any
 
-Box = list[tuple[Fraction | None, Fraction | None]]  # None: unbounded
+Box = list[tuple[Any, Any]]  # fractions, or an infinite float where nothing is known
 
 
 class Rejected(Exception):
@@ -29,111 +27,86 @@ def _require(condition: bool, why: str) -> None:
         raise Rejected(why)
 
 
-def _box(lower: Sequence[Any], upper: Sequence[Any]) -> Box:
-    return [(None if low == "-inf" else Fraction(low), None if high == "inf" else Fraction(high))
+def _box(lower: list[Any], upper: list[Any]) -> Box:
+    return [(float(low) if low == "-inf" else Fraction(low), float(high) if high == "inf" else Fraction(high))
             for low, high in zip(lower, upper, strict=True)]
 
 
 class _Checker:
     def __init__(self, proof: dict[str, Any]) -> None:
-        self.effort, self.bound = list(map(Fraction, proof["effort"])), list(map(Fraction, proof["bound"]))
-        self.lower = [list(map(Fraction, row)) for row in proof["lower"]]
-        self.upper = [list(map(Fraction, row)) for row in proof["upper"]] or self.lower
+        self.effort, self.bound = [*map(Fraction, proof["effort"])], [*map(Fraction, proof["bound"])]
+        self.lower = [[*map(Fraction, row)] for row in proof["lower"]]
+        self.upper = [[*map(Fraction, row)] for row in proof["upper"]] or self.lower
         self.outliers = int(proof["outliers"])
         names = list(zip(proof["sample"], proof["row"], strict=True))
         _require(len(set(names)) == len(names), "an equation is there twice, so that proofs can share it unseen")
         for e, low, high, _ in zip(self.bound, self.lower, self.upper, names, strict=True):
             _require(e > 0 and all(a <= b for a, b in zip(low, high, strict=True)), "an interval is empty")
 
-    def minimum(self, proof: dict[str, Any], cost: list[Fraction], box: Box) -> Fraction | None:
-        """Return what the weighted sum of equations proves c theta to be at least; None: nothing."""
+    def minimum(self, proof: dict[str, Any], cost: list[Fraction], box: Box) -> Any:
+        """Return what the weighted sum of equations proves cost theta to be at least."""
         total, left = Fraction(0), list(cost)
-        for k, given in zip(proof["equations"], map(Fraction, proof["weights"]), strict=True):
-            side, weight = (1 if given > 0 else -1), abs(given)
+        for k, weight in zip(proof["equations"], map(Fraction, proof["weights"]), strict=True):
+            side, weight = (1 if weight > 0 else -1), abs(weight)
             total += weight * (side * self.effort[k] - self.bound[k])
             for j, (a, b) in enumerate(box):
-                low, slope = sorted((side * self.lower[k][j], side * self.upper[k][j]))
-                if low < slope and (a is None or a < 0):
-                    high, slope = slope, low
-                    if b is None or b > 0:  # max(low t, high t) <= slope t + intercept in the box, whatever the slope
-                        if a is None or b is None:
-                            return None
-                        slope = Fraction((float(high) * float(b) - float(low) * float(a)) / (float(b) - float(a)))
-                        total -= weight * max((low - slope) * a, (high - slope) * b)
+                low, high = sorted((side * self.lower[k][j], side * self.upper[k][j]))
+                slope = high if a >= 0 else low
+                if low < high and a < 0 < b:  # max(low t, high t) <= slope t + intercept in the box, any slope will do
+                    slope = Fraction((float(high) * float(b) - float(low) * float(a)) / (float(b) - float(a)))
+                    total -= weight * max((low - slope) * a, (high - slope) * b)
                 left[j] -= weight * slope
-        for factor, (a, b) in zip(left, box):
-            end = a if factor > 0 else b
-            if factor and end is None:
-                return None
-            total += factor * (end or 0)
-        return total
+        return total + sum(factor * (a if factor > 0 else b) for factor, (a, b) in zip(left, box) if factor)
 
-    def share_none(self, proofs: Sequence[dict[str, Any]]) -> None:
-        every = [k for proof in proofs for k in proof["equations"]]
-        _require(len(set(every)) == len(every) and all(k >= 0 for k in every), "proofs share an equation")
-
-    def start(self, sets: Sequence[dict[str, Any]], box: Box) -> Box:
+    def start(self, sets: list[dict[str, Any]], box: Box) -> Box:
         """Bound unbounded parameters: |theta| <= |1 - X W| |theta| + |X| (|effort| + bound + |W theta known|)."""
-        free = [j for j, (a, b) in enumerate(box) if a is None or b is None]
+        free = [j for j, (a, b) in enumerate(box) if float("inf") in (-a, b)]
         if not free or len(sets) <= self.outliers:
             return box
-        self.share_none(sets)
-        reach = [Fraction(0)] * len(box)
+        _share_none(sets)
+        reach = dict.fromkeys(free, Fraction(0))
         for one in sets:
-            rows, size = one["equations"], dict(zip(free, map(Fraction, one["size"]), strict=True))
+            rows, size, share = one["equations"], dict(zip(free, map(Fraction, one["size"]), strict=True)), Fraction(0)
             known = [abs(self.effort[k]) + self.bound[k] + sum(
-                max(abs(self.lower[k][j]), abs(self.upper[k][j])) * max(abs(a or 0), abs(b or 0))
+                max(abs(self.lower[k][j]), abs(self.upper[k][j])) * max(abs(a), abs(b))
                 for j, (a, b) in enumerate(box) if j not in free) for k in rows]
-            share = Fraction(0)
             for i, line in zip(free, one["matrix"], strict=True):
-                x, rest = list(map(Fraction, line)), Fraction(0)
+                x, rest = [*map(Fraction, line)], Fraction(0)
                 for j in free:
                     ends = [sorted((u * self.lower[k][j], u * self.upper[k][j])) for u, k in zip(x, rows)]
                     rest += size[j] * max(abs(sum(end[side] for end in ends) - (i == j)) for side in (0, 1))
                 _require(0 < size[i] >= sum(abs(u) * v for u, v in zip(x, known, strict=True)), "a start is too small")
                 share = max(share, rest / size[i])
             _require(share < 1, "a start's matrix does not invert its equations")
-            reach = [max(r, size.get(j, Fraction(0)) / (1 - share)) for j, r in enumerate(reach)]
-        return [(a, b) if j not in free else (-r if a is None else max(a, -r), r if b is None else min(b, r))
-                for j, ((a, b), r) in enumerate(zip(box, reach))]
+            reach = {j: max(r, size[j] / (1 - share)) for j, r in reach.items()}
+        return [(max(a, -reach[j]), min(b, reach[j])) if j in reach else (a, b) for j, (a, b) in enumerate(box)]
 
-    def narrowed(self, rounds: Sequence[dict[str, Any]], box: Box) -> Box | None:
+    def narrowed(self, rounds: list[dict[str, Any]], box: Box) -> Box | None:
         """Return what rounds of proofs leave of a box; None: nothing."""
         for done in rounds:
             shared, found = done["contradictions"], list(box)
-            self.share_none(shared)
+            _share_none(shared)
             for proof in shared:
-                least = self.minimum(proof, [Fraction(0)] * len(box), box)
-                _require(least is not None and least > 0, "equations said to contradict each other do not")
+                _require(self.minimum(proof, [Fraction(0)] * len(box), box) > 0, "a contradiction is none")
             if len(shared) > self.outliers:
                 return None
             for bound in done["bounds"]:
                 j, sign, value = bound["parameter"], (-1 if bound["upper"] else 1), Fraction(bound["value"])
-                self.share_none([*shared, *bound["proofs"]])
+                _share_none([*shared, *bound["proofs"]])
                 _require(len(shared) + len(bound["proofs"]) > self.outliers, f"a bound of parameter {j} lacks proofs")
                 for proof in bound["proofs"]:
                     least = self.minimum(proof, [Fraction(sign * (i == j)) for i in range(len(box))], box)
-                    _require(least is not None and least >= sign * value, f"a bound of parameter {j} is not proven")
-                found[j] = (found[j][0], value) if sign < 0 else (value, found[j][1])
+                    _require(least >= sign * value, f"a bound of parameter {j} is not proven")
+                found[j] = (value, found[j][1]) if sign > 0 else (found[j][0], value)
             box = found
-            if any(a is not None and b is not None and a > b for a, b in box):
+            if any(a > b for a, b in box):
                 return None
         return box
 
-    def boxes(self, proof: dict[str, Any]) -> list[Box]:
-        """Return what is left where each parameter of open sign is negative or positive: all combinations."""
-        root = self.narrowed(proof["rounds"], self.start(proof["start"], _box(proof["prior_lower"],
-                                                                               proof["prior_upper"])))
-        cases = {tuple(sorted((int(j), s) for j, s in case["signs"].items())): case for case in proof["cases"]}
-        split = sorted({j for signs in cases for j, _ in signs})
-        left = []
-        for signs in product((-1, 1), repeat=len(split)):
-            case, part = cases.get(tuple(zip(split, signs))), list(root or [])
-            _require(case is not None, "a combination of signs is missing")
-            for j, sign in zip(split, signs):
-                part[j] = (Fraction(0), part[j][1]) if sign > 0 else (part[j][0], Fraction(0))
-            left.append(None if root is None or case is None else self.narrowed(case["rounds"], part))
-        return [box for box in left if box is not None]
+
+def _share_none(proofs: list[dict[str, Any]]) -> None:
+    every = [k for proof in proofs for k in proof["equations"]]
+    _require(len(set(every)) == len(every) and min(every, default=0) >= 0, "proofs share an equation")
 
 
 def verify(content: dict[str, Any]) -> str:
@@ -142,22 +115,29 @@ def verify(content: dict[str, Any]) -> str:
     Raises:
         Rejected: The file does not prove its box.
     """
-    certificate = content.get("certificate", {})
-    proof = certificate.get("proof")
-    _require(bool(proof), f"'{content.get('method')}' has no stored proof; exact boxes have")
     try:
-        left, stated = _Checker(proof).boxes(proof), _box(content["lower"], content["upper"])
+        certificate, left = content["certificate"], []
+        _require("proof" in certificate, f"'{content['method']}' has no stored proof; exact boxes have")
+        proof, stated = certificate["proof"], _box(content["lower"], content["upper"])
+        checker = _Checker(proof)
+        start = checker.start(proof["start"], _box(proof["prior_lower"], proof["prior_upper"]))
+        root = checker.narrowed(proof["rounds"], start)
+        signs = {tuple(sorted(case["signs"].items())) for case in proof["cases"]}
+        split = {j for some in signs for j, _ in some}  # each of these negative or positive: all combinations
+        _require(len(signs) == 2**len(split) and all(len(some) == len(split) for some in signs)
+                 and {sign for some in signs for _, sign in some} <= {-1, 1}, "a combination of signs is missing")
+        for case in proof["cases"] if root else ():
+            part = [(max(a, 0) if case["signs"].get(str(j)) == 1 else a, min(b, 0) if case["signs"].get(str(j)) == -1
+                     else b) for j, (a, b) in enumerate(root or [])]
+            left += [box for box in [checker.narrowed(case["rounds"], part)] if box]
         _require(bool(left), "nothing is left: the equations contradict each other")
-        for j, (name, (low, high)) in enumerate(zip(content["parameters"], stated, strict=True)):
-            for a, b in (box[j] for box in left):
-                _require((low is None or (a is not None and low <= a)) and (high is None or (b is not None and b <= high)),
-                         f"the bounds of '{name}' are tighter than what is proven")
-        _require(certificate.get("outliers") == proof["outliers"], "the outliers of certificate and proof differ")
-    except (KeyError, TypeError, ValueError, IndexError, OverflowError, AttributeError, ZeroDivisionError) as error:
-        raise Rejected(f"the proof is damaged ({type(error).__name__}: {error})") from error
+        for name, (low, high), *found in zip(content["parameters"], stated, *left, strict=True):
+            _require(all(low <= a and b <= high for a, b in found), f"the bounds of '{name}' are not proven")
+    except (KeyError, TypeError, ValueError, IndexError, ArithmeticError, AttributeError) as error:
+        raise Rejected(f"the file is damaged ({type(error).__name__}: {error})") from error
     gone = len(certificate.get("removed", ()))
-    return (f"proven: the box of {len(stated)} parameters holds whenever at most {proof['outliers']} equations are wrong "
-            f"({len(proof['effort'])} equations cited)" + (f", {gone} left out by a heuristic aside" if gone else ""))
+    return (f"proven: the box of {len(stated)} parameters holds if at most {proof['outliers']} equations are wrong; "
+            f"{len(proof['effort'])} equations cited" + (f", {gone} left out by a heuristic" if gone else ""))
 
 
 if __name__ == "__main__":
