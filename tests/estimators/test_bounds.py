@@ -6,10 +6,13 @@ from itertools import combinations, product
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from scipy.optimize import linprog
 
 from gough.core.errors import InconsistentData, InvalidInput, NotIdentifiable
 from gough.core.regression import Regression
+from gough.estimators.bounds.conflicts import upward
 from gough.estimators.bounds.solve import BoundedProblem, ExactBox, GaussSeidel
 
 METHODS = [ExactBox(), GaussSeidel(), GaussSeidel(backward=True), GaussSeidel(preconditioned=False)]
@@ -502,6 +505,80 @@ def test_nearly_empty_sets_are_either_boxed_or_refused_but_never_wrong():
             continue
         assert step > -1e-12
         assert (box.width < 1e-4).all()
+
+
+def least_fitting_factor(bounded):
+    """Smallest factor on the error bounds that fits, and the parameters that need no more: one linear programme."""
+    eq = bounded.equations
+    W, y, e = eq.regressor.lower, eq.effort, eq.bound
+    p = W.shape[1]
+    size = np.abs(W).max(axis=0)
+    sides = np.block([[W / size, -e[:, None]], [-W / size, -e[:, None]]])
+    prior = zip(bounded.prior_lower * size, bounded.prior_upper * size)
+    best = linprog(np.eye(p + 1)[p], A_ub=sides, b_ub=np.concatenate([y, -y]), bounds=[*prior, (0, None)],
+                   options={"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10})
+    assert best.status == 0
+    return best.x[p], best.x[:p] / size
+
+
+@pytest.mark.parametrize("method", [ExactBox(), GaussSeidel()])
+@pytest.mark.parametrize("bound", [0.5, 0.55, 0.62, 0.8])
+def test_a_box_says_how_near_to_empty_its_set_is_and_warns_below_1_2(method, bound):
+    bounded, _ = problem(samples=80, bound=0.5)
+    bounded = replace(bounded, error_bound=np.array(bound))
+    factor, _ = least_fitting_factor(bounded)
+    box = method.fit(bounded)
+    assert box.certificate["smallest_fitting"] == pytest.approx(factor, rel=1e-6)
+    warned = [note for note in box.notes if "nearly empty" in note]
+    assert bool(warned) == (1 / factor < 1.2)
+    assert not warned or upward(factor) in warned[0]
+
+
+def test_the_advice_on_an_empty_set_offers_no_bound_to_use():
+    bounded, truth = problem(samples=80, bound=0.5)
+    tight = replace(bounded, error_bound=np.array(0.3))
+    with pytest.raises(InconsistentData) as caught:
+        ExactBox().fit(tight)
+    factor, _ = least_fitting_factor(tight)
+    assert caught.value.factor == pytest.approx(factor, rel=1e-6)
+    said = str(caught.value)
+    assert upward(factor) in said
+    assert "from what sensors and model can be off by" in said
+    assert "would fit" not in said
+    assert "widen" not in said
+    # who uses it all the same is warned, and with reason
+    box = ExactBox().fit(replace(bounded, error_bound=np.array(0.3 * factor * 1.001)))
+    assert "nearly empty" in box.notes[0]
+    assert not box.contains(truth)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.floats(1e-6, 1e6))
+def test_printed_factors_are_rounded_upwards(factor):
+    assert factor * (1 - 1e-11) <= float(upward(factor)) <= 1.011 * factor
+
+
+def test_sets_on_the_verge_of_empty_fall_back_to_wider_bounds_where_the_solver_gives_up():
+    boxed = 0
+    for seed, p in ((40, 8), (44, 14), (48, 3), (52, 8)):
+        rng = np.random.default_rng(seed)
+        W = rng.standard_normal((40, 1, p)) * 10.0 ** rng.uniform(-3, 3, p)
+        W[..., 0] = W[..., 1] * (1 + 1e-6 * rng.standard_normal((40, 1)))
+        effort = W @ rng.uniform(0.2, 1.8, p) + rng.uniform(-0.5, 0.5, (40, 1))
+        reg = Regression(regressor=W, effort=effort, rows=("a",), row_units=("N",),
+                         parameters=tuple(f"p{i}" for i in range(p)), units=("kg",) * p)
+        bounded = BoundedProblem.from_regression(reg, error_bound=0.01, prior=(-20.0, 20.0))
+        factor, best = least_fitting_factor(bounded)
+        for step in (0.0, 1e-15, 1e-14, 1e-13, 1e-11, 1e-9, 1e-8, 1e-6):
+            try:
+                box = ExactBox().fit(replace(bounded, error_bound=np.array(0.01 * factor * (1 + step))))
+            except InconsistentData:
+                assert step < 1e-8
+                continue
+            boxed += 1
+            if step > 1e-7:  # beyond the tolerance of either solver
+                assert box.contains(best)
+    assert boxed > 20
 
 
 @pytest.mark.parametrize(("changes", "message"), [

@@ -9,7 +9,7 @@ from math import ceil
 import numpy as np
 
 from gough.core.arrays import IntArray
-from gough.core.errors import InconsistentData, InvalidInput
+from gough.core.errors import InconsistentData, InvalidInput, NotConverged
 from gough.estimators.bounds.bounded_problem import BoundedProblem, Equations
 from gough.estimators.bounds.intervals import Interval
 from gough.estimators.bounds.polytope import Programme, irreducible, linearised
@@ -72,12 +72,11 @@ def explain(problem: BoundedProblem) -> InconsistentData:
     what = "no parameter vector in the prior fits all samples within the error bound"
     try:
         polytopes = [linearised(equations, box) for _, box in orthants(equations, problem.prior)]
-    except InvalidInput:
-        return InconsistentData(f"{what}; which samples contradict each other cannot be said while the prior leaves "
-                                "so many signs open", samples=())
-    centers = [Programme(polytope).smallest_inflation() for polytope in polytopes]
+        centers = [Programme(polytope).smallest_inflation() for polytope in polytopes]
+        proofs = [irreducible(polytope, center.proof) for polytope, center in zip(polytopes, centers)]
+    except (InvalidInput, NotConverged) as error:
+        return InconsistentData(f"{what}; which samples contradict each other cannot be said: {error}", samples=())
     factor = min(center.inflation for center in centers)
-    proofs = [irreducible(polytope, center.proof) for polytope, center in zip(polytopes, centers)]
     pairs, words = named(problem, np.unique(np.concatenate([proof.equations for proof in proofs])))
     return InconsistentData(
         f"{what}; {len(pairs)} equations contradict each other or the prior: {words}; whatever the parameters, some "

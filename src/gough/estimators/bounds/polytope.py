@@ -235,7 +235,10 @@ def irreducible(polytope: Polytope, proof: Proof) -> Proof:
         rest = proof.equations[proof.equations != equation]
         if not len(rest) or equation not in proof.equations:
             continue
-        part = Programme(polytope.take(rest)).smallest_inflation()
+        try:
+            part = Programme(polytope.take(rest)).smallest_inflation()
+        except NotConverged:
+            continue
         fewer = Proof(rest[part.proof.equations], part.proof.weights)
         if part.inflation > 1 and (fewer.contradicts(polytope) or not proof.contradicts(polytope)):
             proof = fewer
