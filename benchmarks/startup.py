@@ -44,7 +44,8 @@ def main() -> None:
         folder = Path(name)
         os.environ["GOUGH_CACHE_DIR"] = str(folder / "cache")
         for arguments in (["design", "five_bar", "--starts", "1", "-o", "trajectory.json"],
-                          ["simulate", "five_bar", "--trajectory", "trajectory.json", "--periods", "5", "-o", "log.csv"],
+                          ["simulate", "five_bar", "--trajectory", "trajectory.json", "--periods", "5", "-o",
+                           "log.csv"],
                           ["identify", "five_bar", "log.csv"], ["check", "five_bar"]):
             seconds(["-m", "gough", *arguments], folder)
         times = {label: [] for label in ("peer", *COMMANDS)}

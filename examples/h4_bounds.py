@@ -42,8 +42,8 @@ from gough import (
 from gough.core.arrays import FloatArray
 from gough.core.errors import InconsistentData
 from gough.core.parameters import BaseParameters
+from gough.core.text import text_table
 from gough.estimators.bounds.solve import BoundedProblem, ExactBox, GaussSeidel, TrimmedBox
-from gough.estimators.estimate import text_table
 from gough.excitation.design import Run
 from gough.identification.bounding import bounded_problem
 from gough.mechanism import parse_robot, robot_text

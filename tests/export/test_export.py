@@ -47,7 +47,7 @@ def test_bodies_come_back_from_disk(result: Identification, tmp_path: Path) -> N
     assert again.bodies == result.bodies
     assert again.joint_terms == result.joint_terms
     content = json.loads((tmp_path / "estimate.json").read_text())
-    del content["bodies"], content["joint_terms"]  # as written before there were any
+    del content["stored"]["bodies"], content["stored"]["joint_terms"]  # as written before there were any
     (tmp_path / "estimate.json").write_text(json.dumps(content))
     assert load_identification(tmp_path).bodies == {}
 

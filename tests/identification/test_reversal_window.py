@@ -60,6 +60,6 @@ def test_motors_that_are_not_rows_have_a_window_too() -> None:
     model = Model(load_robot("redundant"))
     run = simulate(model, fourier(model, 0.4, 0.5, harmonics=5), periods=6)
     results = [identify(model, [record(run, seed=seed)]) for seed in range(6)]
-    assert min(result.settings["window"] for result in results) > 0
+    assert min(result.processing.window for result in results) > 0
     held = [within for result in results for *_, within in truth_table("redundant", result.estimate, False)]
     assert np.mean(held) > 0.8

@@ -89,8 +89,8 @@ def test_a_dead_band_can_be_given_by_joint(five_bar: Model, five_bar_log: Record
     np.testing.assert_array_equal(np.delete(made, where), np.delete(usual, where))
     with pytest.raises(InvalidInput, match=r"did you mean 'left\.motor'"):
         process(five_bar, five_bar_log, Processing(dead_band={"left.moter": 0.5}))
-    with pytest.raises(InvalidInput, match="must not be negative"):
-        process(five_bar, five_bar_log, Processing(dead_band=-1.0))
+    with pytest.raises(InvalidInput, match=r"dead_band is -1\.0 .* at least 0"):
+        Processing(dead_band=-1.0)
 
 
 def test_rounding_that_repeats_in_every_period_makes_a_dead_band(five_bar: Model, five_bar_run: Simulation) -> None:

@@ -17,6 +17,8 @@ from gough.core.parameters import BaseParameters
 from gough.engine.loops import By
 from gough.engine.model import Model
 
+TIE_LEGS = "Take what the robot file ties as equal across legs."  # an option of every verb that seeks base parameters
+
 
 def random_motion(model: Model, samples: int, seed: int = 0, reach: float = 0.6) -> Motion:
     """Return assembled random configurations with random velocities and accelerations.

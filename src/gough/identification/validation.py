@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy import stats
+from scipy.special import chdtrc
 
 from gough.core.arrays import FloatArray, frozen
 from gough.core.errors import InvalidInput
 from gough.core.regression import Regression
-from gough.estimators.estimate import Estimate, text_table
+from gough.core.text import text_table
+from gough.engine import Model
+from gough.estimators.estimate import Estimate
+from gough.identification.experiment import prepare
+from gough.logs.recording import Recording
+
+if TYPE_CHECKING:
+    from gough.identification.result import Identification
 
 GOOD, FAIR = 0.10, 0.25  # relative prediction error of the worst row that counts as good and as fair
 WEAK_CONDITION = 1e4  # condition number beyond which digits are in doubt
@@ -92,7 +99,7 @@ def whiteness(residual: FloatArray, lags: int | None = None) -> FloatArray:
     for k in range(1, count + 1):
         rho = (centred[k:] * centred[:-k]).sum(axis=0) / power
         q += rho**2 / (n - k)
-    return np.asarray(stats.chi2.sf(n * (n + 2) * q, count))
+    return np.asarray(chdtrc(count, n * (n + 2) * q))
 
 
 def _noise_variance(part: Regression) -> FloatArray:
@@ -142,3 +149,31 @@ def validate(estimate: Estimate, held_out: Sequence[Regression] = (), *, source:
                           "the model may be overfitted or the machine has changed")
     return Validation(rows=rows, row_units=held_out[0].row_units, rms=rms, relative=relative, whiteness=white,
                       numerics=numerics, predicts=predicts, doubts=tuple(doubts), source=source)
+
+
+def validate_result(model: Model, result: Identification, recordings: Sequence[Recording]) -> Validation:
+    """Judge an identification on recordings it has not seen, processed as those it was found from.
+
+    Args:
+        model: The robot.
+        result: The identification.
+        recordings: Other logs.
+    """
+    experiment = prepare(model, recordings, result.base, processing=result.processing, gains=result.gains,
+                         window=result.processing.window)
+    parts = [without_known(part, result.known) for part in experiment.parts]
+    return validate(result.estimate, parts, source=", ".join(log.source for log in recordings))
+
+
+def without_known(part: Regression, known: Mapping[str, float]) -> Regression:
+    """Return a regression without the efforts of payload parameters that are known."""
+    return replace(part, effort=part.effort - known_effort(part, known)) if known else part
+
+
+def known_effort(part: Regression, known: Mapping[str, float]) -> FloatArray:
+    """Return the effort of known payload parameters, (t, r). [row unit]"""
+    total = np.zeros(part.effort.shape)
+    for name, value in known.items():
+        if name in part.parameters:
+            total += part.regressor[:, :, part.parameters.index(name)] * value
+    return total

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
 
 import numpy as np
 
@@ -24,39 +23,7 @@ from gough.processing.dead_band import position_noise, velocity_noise
 from gough.processing.decimation import decimate_period, decimate_regression
 from gough.processing.filters import Derivatives, default_filters, differentiate, edge_samples
 from gough.processing.frequency import best_cutoff, fourier_fit, lowpass_periodic, rounding_variance
-
-Method = Literal["auto", "explicit", "implicit", "time", "raw"]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Processing:
-    """How a recording becomes a motion.
-
-    Args:
-        method: `explicit`: average the periods, forward kinematics, DFT of the pose, ideal low-pass, j omega
-            (AH09 3.3).
-            `implicit`: least-squares Fourier fit of the pose at the nominal frequency (AH09 (17)-(18)).
-            `time`: zero-phase Butterworth on the actuated positions and central differences (BG13, P03).
-            `raw`: central differences of what was recorded. `auto`: explicit if there are at least two periods.
-        cutoff: Low-pass cut-off; from the data by default. [Hz]
-        decimation: Keep one of so many samples of regressor and effort, low-passed in parallel; from the data by
-            default (`time`), none of the periodic methods. Reversals of friction then need no window, but `cutoff`
-            should be well above rate / (2 decimation).
-        dead_band: Velocity below which Coulomb terms are interpolated, for all joints or by joint; from the noise by
-            default. [m/s or rad/s]
-        harmonics, frequency: Of the implicit fit; the frequency [Hz] is that of the recorded period by default.
-    """
-
-    method: Method = "auto"
-    cutoff: float | None = None
-    decimation: int | None = None
-    dead_band: float | Mapping[str, float] | None = None
-    harmonics: int = 5
-    frequency: float | None = None
-
-    def __post_init__(self) -> None:
-        if self.decimation is not None and self.decimation < 1:
-            raise InvalidInput(f"decimation by {self.decimation}; expected a whole number from 1")
+from gough.processing.settings import Method, Processing
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -252,11 +219,9 @@ def dead_band_of(model: Model, motion: Motion, noise: FloatArray, rate: float, c
     names = model.mechanism.coordinates
     if given is not None and not isinstance(given, Mapping):
         given = dict.fromkeys(names, given)
-    for name, value in (given or {}).items():
+    for name in given or {}:
         if name not in names:
             raise InvalidInput(f"dead band of '{name}', which is no joint{nearest(name, names)}")
-        if not value >= 0:
-            raise InvalidInput(f"the dead band is {value}; it must not be negative")
     part = model.loops.partitions["actuated"].independent
     speed = velocity_noise(noise[[model.actuated.index(i) for i in part]], rate, min(cutoff, 0.45 * rate))
     stride = max(1, len(motion) // 50)

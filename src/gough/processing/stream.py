@@ -19,7 +19,8 @@ from gough.logs.recording import Recording
 from gough.processing.dead_band import position_noise
 from gough.processing.decimation import decimate_regression_blocks
 from gough.processing.filters import FilterSettings, default_filters, differentiate, edge_samples
-from gough.processing.prepare import Processing, dead_band_of, independent_columns, matched, without_absent_payloads
+from gough.processing.prepare import dead_band_of, independent_columns, matched, without_absent_payloads
+from gough.processing.settings import Processing
 
 WINDOW = 32768  # samples filtered at once
 BLOCK = 4096  # samples of regressor held at once

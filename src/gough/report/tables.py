@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from gough.core.names import INERTIAL_UNITS, Parameter
+from gough.core.names import Parameter
 from gough.engine import Model
 from gough.estimators.estimate import Enclosure, Estimate
 from gough.estimators.selection.compare import compare
@@ -166,21 +166,25 @@ def judgement(identification: Identification) -> dict[str, Any]:
 
 
 def diagnosis(identification: Identification) -> dict[str, Any]:
-    """Return the mistakes that explain the residual, as text; empty if no diagnosis was made.
+    """Return the mistakes that explain the residual and what the logs would show, as text; empty without a diagnosis.
 
-    A diagnosis is a table (or gives one as `to_dict`) of `findings`, each with `what`, `where`, `size`, `std`, `unit`,
-    `share` (of the residual), `before` and `after` (error on held-out data, relative) and `change`, and of `notes`.
+    A diagnosis is a table (or gives one as `to_dict`) of `mistakes`, each with `name`, `text`, `advice`, `share` (of
+    the residual), `before` and `after` (error of the prediction, relative), `judged_on` and `alike`; of `limits`, each
+    with `name`, `place`, `size` (None: cannot be seen) and `unit`; and of `notes`.
     """
     found = _plain(getattr(identification, "diagnosis", None))
-    rows = []
-    for finding in found.get("findings", ()):
-        size, std = with_std(float(finding["size"]), float(finding["std"]))
-        shown = {key: "–" if finding.get(key) is None else percent(float(finding[key]))
-                 for key in ("share", "before", "after")}
-        rows.append({"what": finding["what"], "where": finding["where"], "size": size, "std": std,
-                     "unit": unit(finding["unit"]), "change": finding.get("change", ""),
-                     "bar": change_bar(finding.get("before"), finding.get("after")), **shown})
-    return {"findings": rows, "notes": list(found.get("notes", ()))} if found else {}
+    mistakes = [{"name": m["name"], "text": m["text"], "advice": m["advice"], "alike": list(m.get("alike", ())),
+                 "judged_on": m.get("judged_on", ""), "bar": change_bar(m.get("before"), m.get("after")),
+                 **{key: _share(m.get(key)) for key in ("share", "before", "after")}}
+                for m in found.get("mistakes", ())]
+    limits = [{"name": x["name"], "place": x["place"], "unit": unit(x["unit"]),
+               "size": "cannot be seen" if x["size"] is None else number(float(x["size"]), 2)}
+              for x in found.get("limits", ())]
+    return {"mistakes": mistakes, "limits": limits, "notes": list(found.get("notes", ()))} if found else {}
+
+
+def _share(value: float | None) -> str:
+    return "–" if value is None else percent(float(value))
 
 
 def shares(identification: Identification) -> dict[str, str]:
@@ -254,14 +258,10 @@ def _answer(result: Estimate | Enclosure, name: str) -> str:
     return " ±\u00a0".join(with_std(float(result.values[i]), float(result.std[i])))
 
 
-def known_payload(model: Model, identification: Identification) -> str:
+def known_payload(identification: Identification) -> str:
     """Return what was known of the payload, from which drive gains were found; empty if there was none."""
-    name = identification.settings.get("payload")
-    if name is None or not any(p.name == name for p in model.mechanism.payloads):
-        return ""
-    payload = model.mechanism.payload(name)
-    known = identification.settings.get("known") or {p: payload.values.get(p, 0.0) for p in payload.known}
-    return ", ".join(f"{p} = {number(float(v))} {unit(INERTIAL_UNITS[p])}" for p, v in known.items())
+    known = {Parameter(name): value for name, value in identification.known.items()}
+    return ", ".join(f"{p.kind} = {number(float(v))} {unit(p.unit)}" for p, v in known.items())
 
 
 def regroupings(identification: Identification) -> list[tuple[str, str]]:
