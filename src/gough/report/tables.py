@@ -106,7 +106,7 @@ def certificates(identification: Identification) -> list[tuple[str, str]]:
     found = []
     for label, box in identification.enclosures.items():
         facts = [f"{key.replace('_', ' ')} {_fact(value)}" for key, value in box.certificate.items()
-                 if value not in ([], None, "", False)]
+                 if value not in ([], None, "", False) and not isinstance(value, dict)]
         found.append((box_title(label), "; ".join([box.method, *facts, *box.notes])))
     return found
 
