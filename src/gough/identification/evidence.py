@@ -1,0 +1,408 @@
+"""What verdict and diagnosis look at: logs with their regressions, seen from the motors.
+
+An `Evidence` is the identified model beside the data it came from. Its `View`s give, for one log, everything a usual
+mistake could have changed: efforts and motion of the motors, the prediction and its exact derivatives through the
+closed loops, gravity's part. Columns made at the motion's samples are filtered and thinned as the regression was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+import numpy as np
+from scipy.interpolate import CubicSpline
+from scipy.linalg import block_diag
+
+from gough.core.arrays import FloatArray, IntArray, frozen
+from gough.core.errors import GoughError, InvalidInput
+from gough.core.motion import Motion
+from gough.core.parameters import INERTIAL, BaseParameters
+from gough.core.regression import Regression
+from gough.engine import Model, standard_from_base
+from gough.engine.derivatives import gravity_regressor, response
+from gough.estimators.estimate import GAIN, Estimate
+from gough.estimators.selection.scores import ScoreProblem, cut_stretches
+from gough.processing.decimation import decimate_period, decimate_regression
+from gough.processing.prepare import Processed, without_absent_payloads
+
+MOST_SAMPLES = 6000  # of all logs together in score tests: seconds for a hexapod with two hundred directions
+SLOWEST = 1e-3  # of a joint's top speed: the least dead band in derivatives, where the true sign has none
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Track:
+    """Motion and effort of the motors at the samples of a motion, and the gravity they fell under.
+
+    Args:
+        time: (t,). [s]
+        position, velocity, acceleration: Of the motors, (t, a).
+        effort: Of the motors, (t, a). [N or N m]
+        gravity: In the base frame, (3,). [m/s2]
+        periodic: The samples are one whole period.
+        deviations: Effort of each repetition minus their mean, (k, t, a); none without repetitions.
+    """
+
+    time: FloatArray
+    position: FloatArray
+    velocity: FloatArray
+    acceleration: FloatArray
+    effort: FloatArray
+    gravity: FloatArray
+    periodic: bool
+    deviations: FloatArray
+
+    def __post_init__(self) -> None:
+        for name in ("time", "position", "velocity", "acceleration", "effort", "gravity", "deviations"):
+            object.__setattr__(self, name, frozen(getattr(self, name)))
+
+    def with_effort(self, change: Callable[[FloatArray], FloatArray]) -> Track:
+        """Return the track with an affine change of the efforts (t, a), made to their noise too."""
+        nothing = change(np.zeros(self.effort.shape))
+        return replace(self, effort=change(self.effort),
+                       deviations=np.array([change(d) - nothing for d in self.deviations]).reshape(
+                           self.deviations.shape))
+
+    @property
+    def step(self) -> float:
+        """Time between samples. [s]"""
+        return float((self.time[-1] - self.time[0]) / (len(self.time) - 1))
+
+    def slope(self, values: FloatArray) -> FloatArray:
+        """Return the derivative by time of (t, ...) from the samples before and after."""
+        if self.periodic:
+            return np.asarray((np.roll(values, -1, axis=0) - np.roll(values, 1, axis=0)) / (2 * self.step))
+        return np.asarray(np.gradient(values, self.step, axis=0))
+
+    def shifted(self, values: FloatArray, by: float) -> FloatArray:
+        """Return values(t + by), (t, a) -> (t, a): by the DFT over a period, else a cubic spline held at the ends. [s]"""
+        if self.periodic:
+            spectrum = np.fft.rfft(values, axis=0)
+            turn = np.exp(2j * np.pi * np.fft.rfftfreq(len(values), self.step) * by)
+            return np.asarray(np.fft.irfft(spectrum * turn[:, None], len(values), axis=0))
+        at = np.clip(self.time + by, self.time[0], self.time[-1])
+        return np.asarray(CubicSpline(self.time, values)(at))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Source:
+    """One log as processed, and the equations that count.
+
+    Args:
+        motion: Motion of all coordinates, (t, n).
+        effort: Of the motors, (t, a). [N or N m]
+        dead_band: Of the velocity's sign, (n,). [m/s or rad/s]
+        part: Its regression: same samples, or fewer after decimation, found again by their times.
+        deviations: Effort of each repetition minus their mean, (k, t, a), or None without repetitions.
+        decimation: One of so many samples was kept, regressor and effort low-passed in parallel.
+        periodic: The samples are one averaged period.
+        payload: Name of the payload carried, or None.
+        name: Where the samples come from.
+    """
+
+    motion: Motion
+    effort: FloatArray
+    dead_band: FloatArray
+    part: Regression
+    deviations: FloatArray | None = None
+    decimation: int = 1
+    periodic: bool = False
+    payload: str | None = None
+    name: str = ""
+
+    def shaped(self, columns: FloatArray) -> FloatArray:
+        """Return columns (t, r, k) at the motion's samples as the regression has them, (s, r, k)."""
+        part, names = self.part, tuple(f"c{k}" for k in range(columns.shape[2]))
+        whole = Regression(regressor=columns, effort=np.zeros(columns.shape[:2]), rows=part.rows,
+                           row_units=part.row_units, parameters=names, units=("1",) * len(names), time=self.motion.time)
+        if self.decimation > 1:
+            whole = (decimate_period if self.periodic else decimate_regression)(whole, self.decimation)
+        assert whole.time is not None
+        assert part.time is not None
+        kept = np.isin(whole.time, part.time)
+        if int(kept.sum()) != len(part):
+            raise InvalidInput(f"{self.name}: {int(kept.sum())} of {len(part)} samples of the regression are found "
+                               "again in the motion; are they of the same log?")
+        return np.asarray(whole.regressor[kept])
+
+
+    def shortened(self, most: int) -> Source:
+        """Return the log with neighbouring samples averaged to at most `most`; decimated logs are short enough.
+
+        Efforts are means over blocks, motion and regressor those of the blocks' middles: what is slow stays, and white
+        noise stays white. A block counts where all of its samples do.
+        """
+        size = -(-len(self.motion) // most)
+        if size < 2 or self.decimation > 1:
+            return self
+        count = len(self.motion) // size
+        part, middle = self.part, np.arange(count) * size + size // 2
+        assert part.time is not None
+        place = np.searchsorted(self.motion.time, part.time)
+        whole = np.zeros((count * size, len(part.rows)), bool)
+        inside = place < count * size
+        whole[place[inside]] = True if part.mask is None else part.mask[inside]
+        counts = whole.reshape(count, size, -1).all(axis=1)
+
+        def blocks(values: FloatArray, axis: int = 0) -> FloatArray:
+            """Return means over blocks of samples along an axis; samples the regression lacks are zero."""
+            values = np.moveaxis(values, axis, 0)
+            full = np.zeros((count * size, *values.shape[1:]))
+            full[place[inside]] = values[inside]
+            return np.moveaxis(full.reshape(count, size, *values.shape[1:]).mean(axis=1), 0, axis)
+
+        middles = np.zeros((count, *part.regressor.shape[1:]))
+        there = np.isin(middle, place)
+        middles[there] = part.regressor[np.searchsorted(place, middle[there])]
+        short = replace(part, regressor=middles, effort=blocks(part.effort), mask=counts,
+                        time=self.motion.time[middle], group=None, sample=None, recording=None,
+                        replicates=None if part.replicates is None else blocks(part.replicates, 1),
+                        covariance=None if part.covariance is None or part.covariance.ndim == 3
+                        else part.covariance / size)
+        keep = slice(0, count * size)
+        deviations = self.deviations
+        if deviations is not None:
+            deviations = deviations[:, keep].reshape(len(deviations), count, size, -1).mean(axis=2)
+        return replace(self, motion=self.motion.take(middle), part=short, deviations=deviations,
+                       effort=self.effort[keep].reshape(count, size, -1).mean(axis=1))
+
+
+def source_of(processed: Processed, part: Regression) -> Source:
+    """Return a log with its regression from what processing made of it."""
+    each = processed.replicates
+    return Source(motion=processed.motion, effort=processed.effort, dead_band=processed.dead_band, part=part,
+                  deviations=None if each is None or len(each) < 2 else each - each.mean(axis=0),
+                  decimation=processed.decimation, periodic=processed.average is not None, payload=processed.payload,
+                  name=processed.source)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Evidence:
+    """An identified model and the logs it came from.
+
+    Args:
+        model: The robot.
+        base: Base parameters of the model that is judged (payload columns included).
+        values: Their values, (b,).
+        logs: What it was identified from.
+        held_out: What it was not.
+        known: Payload parameters that were known and taken out of the efforts, by name.
+    """
+
+    model: Model
+    base: BaseParameters
+    values: FloatArray
+    logs: tuple[Source, ...]
+    held_out: tuple[Source, ...] = ()
+    known: Mapping[str, float] = field(default_factory=dict)
+
+    @cached_property
+    def views(self) -> tuple[View, ...]:
+        """Each log seen through the model."""
+        return tuple(View(evidence=self, source=source) for source in self.logs)
+
+    @cached_property
+    def held_out_views(self) -> tuple[View, ...]:
+        """Each held-out log seen through the model."""
+        return tuple(View(evidence=self, source=source) for source in self.held_out)
+
+
+def evidence_of(model: Model, base: BaseParameters, estimate: Estimate, processed: Sequence[Processed],
+                parts: Sequence[Regression], held_out: Sequence[Processed] = (),
+                held_out_parts: Sequence[Regression] = (), known: Mapping[str, float] | None = None,
+                most: int = MOST_SAMPLES) -> Evidence:
+    """Return the evidence behind an estimate of base parameters; drive gains are taken as they are.
+
+    Args:
+        model: The robot.
+        base: Base parameters of the experiment.
+        estimate: Of these, or of some of them.
+        processed, parts: Each log it was found from, and its regression.
+        held_out, held_out_parts: Each log it was not found from.
+        known: Payload parameters that were known and taken out of the efforts, by name.
+        most: Longer logs are shortened to so many samples in all.
+    """
+    names = [name for name in estimate.parameters if not name.endswith(GAIN)]
+    return Evidence(
+        model=model, base=base.select(names), values=np.array([estimate[name] for name in names]),
+        logs=tuple(source_of(*pair).shortened(most // len(parts)) for pair in zip(processed, parts)),
+        held_out=tuple(source_of(*pair).shortened(most // len(held_out))
+                       for pair in zip(held_out, held_out_parts)), known=dict(known or {}))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class View:
+    """One log through the eyes of a model: prediction and derivatives at the motion's samples."""
+
+    evidence: Evidence
+    source: Source
+
+    @property
+    def model(self) -> Model:
+        """The robot."""
+        return self.evidence.model
+
+    @cached_property
+    def _parameters(self) -> tuple[FloatArray, FloatArray]:
+        """Standard parameters (p,) and the load (10,) of this log."""
+        evidence, payload = self.evidence, self.source.payload
+        own = [k for k, name in enumerate(evidence.base.names)
+               if not name.startswith("payload.") or name.split(".")[1] == payload]
+        chi, load = standard_from_base(self.model, evidence.base.select([evidence.base.names[k] for k in own]),
+                                       evidence.values[own])
+        for name, value in evidence.known.items():
+            if payload is not None and name.startswith(f"payload.{payload}."):
+                load[INERTIAL.index(name.rpartition(".")[2])] += value
+        return chi, load
+
+    @cached_property
+    def track(self) -> Track:
+        """What the motors did and what was recorded of it."""
+        motion, columns = self.source.motion, list(self.model.actuated)
+        return Track(time=motion.time, position=motion.q[:, columns], velocity=motion.qd[:, columns],
+                     acceleration=motion.qdd[:, columns], effort=self.source.effort,
+                     gravity=np.array(self.model.mechanism.gravity), periodic=self.source.periodic,
+                     deviations=np.zeros((0, *self.source.effort.shape)) if self.source.deviations is None
+                     else self.source.deviations)
+
+    @cached_property
+    def band(self) -> FloatArray:
+        """Dead bands with something left to differentiate, (n,). [m/s or rad/s]"""
+        top = np.abs(self.source.motion.qd).max(axis=0)
+        return np.asarray(np.maximum(self.source.dead_band, SLOWEST * np.where(top > 0, top, 1.0)))
+
+    @cached_property
+    def prediction(self) -> FloatArray:
+        """Predicted efforts of the motors, (t, a). [N or N m]
+
+        With more motors than degrees of freedom only their effect is determined: the recorded efforts, corrected by
+        the smallest change that makes them obey the model.
+        """
+        chi, load = self._parameters
+        motion = self.source.motion
+        found = self.model.inverse_dynamics(motion, chi, load=load, dead_band=self.source.dead_band)
+        if not self.model.loops.redundant:
+            return found
+        effect = self.model.collect(motion.q, self.source.effort)
+        return np.asarray(self.source.effort + found - self.model.distribute(motion.q, effect))
+
+    @cached_property
+    def derivative(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Exact derivative of the rows' efforts by position, velocity, acceleration of the motors, (t, r, a) each."""
+        model, motion = self.model, self.source.motion
+        part = list(model.loops.partitions["actuated"].independent)
+        chi, load = self._parameters
+        kernel = response(model, tuple(("row", row) for row in model.rows), "actuated")
+        v, a = (np.ascontiguousarray(x[:, part]) for x in (motion.qd, motion.qdd))
+        found = kernel(motion.q, v, a, self.band, chi, load)[1].reshape(len(motion), len(model.rows), 3, len(part))
+        full = np.zeros((3, len(motion), len(model.rows), len(model.actuated)))
+        full[..., [model.actuated.index(i) for i in part]] = found.transpose(2, 0, 1, 3)
+        return full[0], full[1], full[2]
+
+    @cached_property
+    def gravity(self) -> FloatArray:
+        """Derivative of the rows' efforts by the components of gravity, (t, 3, r). [N or N m, per m/s2]"""
+        chi, load = self._parameters
+        names = (*self.model.mechanism.standard.names, *(f"payload.load.{p}" for p in INERTIAL))
+        values = np.concatenate([chi, load])
+        used = np.flatnonzero(values)
+        if not used.size:
+            return np.zeros((len(self.source.motion), 3, len(self.model.rows)))
+        kernel = gravity_regressor(self.model, tuple(names[k] for k in used))
+        shape = (len(self.source.motion), 3, len(self.model.rows), used.size)
+        return np.asarray(kernel(self.source.motion.q)[0].reshape(shape) @ values[used])
+
+    @cached_property
+    def closure_map(self) -> FloatArray:
+        """d qd / d qd of the rows, (t, n, r)."""
+        return self.model.kinematics.closure_map(self.source.motion.q)
+
+    def on_motor(self, motor: int, values: FloatArray | float) -> FloatArray:
+        """Return the effect on the rows of an effort at one motor, (t,) -> (t, r)."""
+        efforts = np.zeros(self.track.effort.shape)
+        efforts[:, motor] = values
+        return self.model.collect(self.source.motion.q, efforts)
+
+    def moved(self, position: FloatArray, velocity: FloatArray, acceleration: FloatArray) -> FloatArray:
+        """Return the change of the rows' efforts for small changes of the motors' motion, (t, a) each -> (t, r)."""
+        by_q, by_v, by_a = self.derivative
+        return np.asarray(np.einsum("tra,ta->tr", by_q, position) + np.einsum("tra,ta->tr", by_v, velocity)
+                          + np.einsum("tra,ta->tr", by_a, acceleration))
+
+    def rebuilt(self, track: Track) -> View | None:
+        """Return the log with another track, regressed and thinned as this one; None if the loops do not close."""
+        model, source = self.model, self.source
+        part = [model.actuated.index(i) for i in model.loops.partitions["actuated"].independent]
+        columns = [np.ascontiguousarray(x[:, part]) for x in (track.position, track.velocity, track.acceleration)]
+        motion = _assembled(model, track.time, columns, source.motion.q)
+        if motion is None:
+            return None
+        base = self.evidence.base
+        whole = model.regression(motion, track.effort, base, dead_band=source.dead_band)
+        turned = track.gravity - np.array(model.mechanism.gravity)
+        if turned.any():
+            names = tuple(base.standard[i] for i in base.independent)
+            falling = gravity_regressor(model, names)(motion.q)[0].reshape(len(motion), 3, len(model.rows), -1)
+            whole = replace(whole, regressor=whole.regressor + np.einsum("k,tkrp->trp", turned, falling))
+        whole = without_absent_payloads(whole, source.payload)
+        effort = whole.effort - self._known_part(motion)  # what was taken out of the recorded efforts stays out
+        noise = [model.collect(motion.q, d)[:, :, None] for d in track.deviations]
+        moved = replace(source, motion=motion, effort=track.effort,
+                        deviations=track.deviations if len(track.deviations) else None)
+        p = len(base)
+        both = moved.shaped(np.concatenate([whole.regressor, effort[:, :, None], *noise], axis=2))
+        again = both[:, :, p + 1:].transpose(2, 0, 1) + both[:, :, p] if noise else None
+        part = replace(source.part, regressor=both[:, :, :p], effort=both[:, :, p], parameters=base.names,
+                       units=base.units, replicates=again)
+        return View(evidence=self.evidence, source=replace(moved, part=part))
+
+    def _known_part(self, motion: Motion) -> FloatArray:
+        own = {name: value for name, value in self.evidence.known.items()
+               if self.source.payload is not None and name.startswith(f"payload.{self.source.payload}.")}
+        if not own:
+            return np.zeros((len(motion), len(self.model.rows)))
+        return np.asarray(self.model.regressor(motion, tuple(own)) @ np.array(list(own.values())))
+
+
+def _assembled(model: Model, time: FloatArray, columns: Sequence[FloatArray], near: FloatArray) -> Motion | None:
+    """Return the motion of all coordinates, on the branch of a known one or of the start pose; None if there is none."""
+    for start in (near, None):
+        try:
+            return model.kinematics.motion(time, *columns, "actuated", start=start)
+        except GoughError:
+            continue
+    return None
+
+
+def score_problem(views: Sequence[View], columns: Sequence[FloatArray], noise: FloatArray) -> ScoreProblem:
+    """Return the equations of some logs, those that do not count left out, with columns shaped alike.
+
+    Args:
+        views: The logs.
+        columns: Of each log at its motion's samples, (t, r, k).
+        noise: Standard deviation of each row, (r,). [row unit]
+    """
+    names = views[0].evidence.base.names
+    W, D, y, labels, deviations = [], [], [], [], []
+    for view, own, label in zip(views, columns, cut_stretches([len(view.source.part) for view in views])):
+        part = view.source.part
+        counts = np.ones(part.effort.shape, bool) if part.mask is None else part.mask
+        W.append((part.select(names).regressor / noise[:, None])[counts])
+        D.append((view.source.shaped(own) / noise[:, None])[counts])
+        y.append((part.effort / noise)[counts])
+        labels.append(np.broadcast_to(label[:, None], counts.shape)[counts])
+        deviations.append((_deviations(part) / noise)[:, counts])
+    noisy = None
+    if min(len(each) for each in deviations) > 1:
+        noisy = block_diag(*deviations)
+    return ScoreProblem(regressor=np.concatenate(W), columns=np.concatenate(D), target=np.concatenate(y),
+                        stretch=np.concatenate(labels), deviations=noisy)
+
+
+def _deviations(part: Regression) -> FloatArray:
+    """Return what differs between k repetitions, over sqrt(k (k - 1)): their squares add up to the mean's variance."""
+    if part.replicates is None or len(part.replicates) < 2:
+        return np.zeros((0, *part.effort.shape))
+    k = len(part.replicates)
+    return np.asarray((part.replicates - part.replicates.mean(axis=0)) / np.sqrt(k * (k - 1)))
