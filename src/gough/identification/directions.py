@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from scipy.signal import lfilter
 
 from gough.core.arrays import FloatArray
 from gough.core.parameters import INERTIAL
@@ -29,8 +30,6 @@ from gough.mechanism.terms import TERMS
 ALL = "all motors"
 STRIBECK = (0.02, 0.06, 0.2)  # speeds of the decay tried, as parts of a joint's top speed
 MEMORY = (0.03, 0.1)  # times over which friction may build up after a reversal [s]; tried on six robots, design section 11
-MOST_WAVES = 150  # ripples in the range of a joint that are searched for
-FEWEST_WAVES = 1.5  # below this a ripple cannot be told from gravity
 
 Columns = Callable[[View, str], FloatArray]
 Undo = Callable[[Track, View, str, FloatArray], Track]
@@ -42,6 +41,7 @@ class Direction:
 
     Args:
         name: In two words, e.g. `effort delay`.
+        says: A sentence with {place} and {size}.
         unit: Of its size, by the view and place: SI.
         places: Where it can sit: motors, joints, axes, logs.
         columns: View, place -> derivative of the recorded efforts by the size, (t, r) or (t, r, k).
@@ -51,6 +51,7 @@ class Direction:
     """
 
     name: str
+    says: str
     unit: Callable[[View, str], str]
     places: Callable[[Evidence], Sequence[str]]
     columns: Columns
@@ -273,12 +274,10 @@ def _loaded_friction(view: View, place: str) -> FloatArray:
 
 def _memory(lag: float) -> Columns:
     def columns(view: View, place: str) -> FloatArray:
-        sign, step = _state(view, place)[3], view.track.step
-        share, out, value = 1 - np.exp(-step / lag), np.empty(len(sign)), float(sign[0])
-        for _ in range(2 if view.source.periodic else 1):  # a period begins where it ends
-            for k, s in enumerate(sign):
-                value += share * (s - value)
-                out[k] = value
+        sign = _state(view, place)[3]
+        keep = np.exp(-view.track.step / lag)
+        run = np.concatenate([sign, sign]) if view.source.periodic else sign  # a period begins where it ends
+        out = lfilter([1 - keep], [1, -keep], run, zi=[keep * sign[0]])[0][-len(sign):]
         return joint_column(view, place, out - sign)
 
     return columns
@@ -287,35 +286,15 @@ def _memory(lag: float) -> Columns:
 # -- ripple: a pitch to be found --------------------------------------------------------------------------------------
 
 
-def _waves(view: View, place: str) -> tuple[float, int]:
-    """Return the spatial frequency that the residual of a motor holds most of [1/m or 1/rad], and how many were tried.
-
-    A periodogram of the residual over the motor's position, four times as fine as its range resolves.
-    """
-    motor = view.model.mechanism.actuated.index(place)
-    q = view.track.position[:, motor]
-    residual = (view.track.effort - view.prediction)[:, motor]
-    stride = max(1, len(q) // 4000)
-    q, residual = q[::stride], residual[::stride] - residual.mean()
-    reach = float(np.ptp(q))
-    if reach <= 0:
-        return 0.0, 1
-    step = float(np.median(np.abs(np.diff(q)))) or reach
-    highest = min(MOST_WAVES, 0.2 * reach / step)
-    tried = np.arange(FEWEST_WAVES, max(highest, 2 * FEWEST_WAVES), 0.25) / reach
-    power = np.abs(np.exp(-2j * np.pi * np.outer(tried, q)) @ residual)
-    return float(tried[int(np.argmax(power))]), len(tried)
-
-
 def _ripple(view: View, place: str) -> FloatArray:
-    wave, _ = _first_waves(view, place)
+    wave, _ = _wave(view, place)
     phase = 2 * np.pi * wave * _state(view, place)[0]
     return np.stack([joint_column(view, place, np.sin(phase)), joint_column(view, place, np.cos(phase))], axis=2)
 
 
-def _first_waves(view: View, place: str) -> tuple[float, int]:
-    """Return the ripple of the first log: all logs have one pitch."""
-    return _waves(view.evidence.views[0], place)
+def _wave(view: View, place: str) -> tuple[float, int]:
+    """Return the ripple of the first log and how many were tried: all logs have one pitch."""
+    return view.evidence.views[0].waves[place]
 
 
 # -- the registry -----------------------------------------------------------------------------------------------------
@@ -359,58 +338,65 @@ def _gravity_advice(view: View, place: str, size: FloatArray) -> str:
 
 def _build() -> Iterator[Direction]:
     yield Direction(
-        name="effort delay", unit=_plain("s"), places=_motors_and_all, columns=_delay, undo=_undo_delay,
+        name="effort delay", says="{place}: effort lags position by {size}", unit=_plain("s"), places=_motors_and_all, columns=_delay, undo=_undo_delay,
         advice=lambda view, place, size: f'put offset = "{-1e3 * size[0]:.3g} ms" in the [effort.time] table of the '
                                          f"description{'' if place == ALL else f' for {place}'}")
     yield Direction(
-        name="effort offset", unit=_unit_of_effort, places=_motors, undo=_undo_effort_offset,
+        name="effort offset", says="{place}: effort is off by {size}", unit=_unit_of_effort, places=_motors, undo=_undo_effort_offset,
         columns=lambda view, place: view.on_motor(_which(view, place)[0], 1.0),
         advice=lambda view, place, size: f'zero the current sensor of {place}, or add "off" to its terms in the '
                                          "robot file")
     yield Direction(
-        name="gain", unit=_plain("1"), places=_motors, undo=_undo_gain,
+        name="gain", says="{place}: effort is too large by {size}", unit=_plain("1"), places=_motors, undo=_undo_gain,
         columns=lambda view, place: _effect(view, _only(view, place, view.prediction)),
         advice=lambda view, place, size: f"divide the effort{_signal(view, place)} by {1 + size[0]:.4g}: correct its "
                                          "gain in the robot file or its scale in the description")
     yield Direction(
-        name="encoder offset", unit=_unit_of_position, places=_motors, columns=_offset, undo=_undo_offset,
+        name="encoder offset", says="{place}: position is off by {size}", unit=_unit_of_position, places=_motors, columns=_offset, undo=_undo_offset,
         advice=lambda view, place, size: f"home {place} again, or subtract {size[0]:.4g} {_unit_of_position(view, place)} "
                                          "from its position")
     yield Direction(
-        name="encoder scale", unit=_plain("1"), places=_motors_and_all, columns=_scale, undo=_undo_scale,
+        name="encoder scale", says="{place}: position is too large by {size}", unit=_plain("1"), places=_motors_and_all, columns=_scale, undo=_undo_scale,
         advice=lambda view, place, size: f"put scale = {1 / (1 + size[0]):.6g} for the position{_signal(view, place)} in "
                                          "the description")
     yield Direction(
-        name="clock", unit=_plain("1"), places=lambda evidence: ("clock",), columns=_clock, undo=_undo_clock,
+        name="clock", says="the clock runs too slow: times are too long by {size}", unit=_plain("1"), places=lambda evidence: ("clock",), columns=_clock, undo=_undo_clock,
         advice=lambda view, place, size: f"multiply the times by {1 / (1 + size[0]):.6g}: correct the unit or the rate "
                                          "in the description")
-    yield Direction(name="tilt", unit=_plain("rad"), places=_heavy, columns=_tilt, undo=_undo_tilt,
+    yield Direction(name="tilt", says="the base is tilted by {size}", unit=_plain("rad"), places=_heavy, columns=_tilt, undo=_undo_tilt,
                     advice=_gravity_advice)
     yield Direction(
-        name="compliance", undo=_undo_compliance, places=_motors, columns=_compliance,
+        name="compliance", says="{place}: the transmission gives way by {size}", undo=_undo_compliance, places=_motors, columns=_compliance,
         unit=lambda view, place: f"{_unit_of_position(view, place)}/({_unit_of_effort(view, place)})",
         advice=lambda view, place, size: f"the transmission of {place} gives way by that much; move slower, or measure "
                                          "behind it")
     yield Direction(
-        name="unmentioned load", unit=_plain("kg"), places=_load_places, columns=_load,
+        name="unmentioned load", says="{place}: a load was carried, {size}", unit=_plain("kg"), places=_load_places, columns=_load,
         advice=lambda view, place, size: f'say in the description of {place} which payload was carried: payload = "..."')
     for term in TERMS:
-        yield Direction(name=f"missing {TERMS[term].label}", unit=_term_unit(term), places=_lacking(term),
+        yield Direction(name=f"missing {TERMS[term].label}",
+                        says="{place}: there is " + TERMS[term].label + " of {size}", unit=_term_unit(term), places=_lacking(term),
                         columns=_term(term), advice=_add_term(term))
-    yield Direction(name="viscous friction that differs by direction", unit=_term_unit("fv"), places=_joints,
+    yield Direction(name="viscous friction that differs by direction", says="{place}: there is viscous friction that differs by direction of {size}",
+                        unit=_term_unit("fv"), places=_joints,
                     columns=_uneven, advice=_lacks("viscous friction that differs by direction"))
     for part in STRIBECK:
-        yield Direction(name="Stribeck friction", unit=_unit_of_joint_effort, places=_joints, columns=_stribeck(part),
+        yield Direction(name="Stribeck friction", says="{place}: there is Stribeck friction of {size}",
+                        unit=_unit_of_joint_effort, places=_joints, columns=_stribeck(part),
                         advice=_lacks("Stribeck friction"))
-    yield Direction(name="friction curved over speed", unit=_curved_unit, places=_joints, columns=_curved,
+    yield Direction(name="friction curved over speed", says="{place}: there is friction curved over speed of {size}",
+                        unit=_curved_unit, places=_joints, columns=_curved,
                     advice=_lacks("friction that grows with the square of the speed"))
-    yield Direction(name="friction that grows with load", unit=_plain("1"), places=_motors, columns=_loaded_friction,
+    yield Direction(name="friction that grows with load", says="{place}: there is friction that grows with load of {size}",
+                        unit=_plain("1"), places=_motors, columns=_loaded_friction,
                     advice=_lacks("friction that grows with load"))
     for lag in MEMORY:
-        yield Direction(name="friction with memory", unit=_unit_of_joint_effort, places=_motors, columns=_memory(lag),
+        yield Direction(name="friction with memory", says="{place}: there is friction with memory of {size}",
+                        unit=_unit_of_joint_effort, places=_motors, columns=_memory(lag),
                         advice=_lacks("friction that builds up after a reversal"))
-    yield Direction(name="ripple", unit=_unit_of_joint_effort, places=_motors, columns=_ripple,
-                    tried=lambda view, place: _first_waves(view, place)[1], advice=_ripple_advice)
+    yield Direction(name="ripple", says="{place}: there is ripple of {size}",
+                        unit=_unit_of_joint_effort, places=_motors, columns=_ripple,
+                    tried=lambda view, place: _wave(view, place)[1], advice=_ripple_advice)
 
 
 def _unit_of_joint_effort(view: View, place: str) -> str:
@@ -422,7 +408,7 @@ def _curved_unit(view: View, place: str) -> str:
 
 
 def _ripple_advice(view: View, place: str, size: FloatArray) -> str:
-    wave, _ = _first_waves(view, place)
+    wave, _ = _wave(view, place)
     unit = view.model.mechanism.joint(place).unit
     return (f"{place} has a ripple of period {1 / max(wave, 1e-300):.4g} {unit} (cogging, a gear's teeth); add a term "
             "for it, or take sigmas as low")
@@ -456,22 +442,29 @@ class Suspicion:
     columns: tuple[int, ...]
 
 
-def stack_directions(evidence: Evidence, views: Sequence[View]) -> tuple[list[Suspicion], list[FloatArray]]:
-    """Return every direction at every place, and all columns side by side for each log, (t, r, k)."""
+def stack_directions(evidence: Evidence, views: Sequence[View],
+                     only: Sequence[Suspicion] | None = None) -> tuple[list[Suspicion], list[FloatArray]]:
+    """Return every direction at every place, and all columns side by side for each log, (t, r, k).
+
+    Args:
+        evidence: The model and its logs.
+        views: The logs wanted.
+        only: Some suspicions of an earlier stack; all by default.
+    """
+    wanted = [(s.direction, s.place) for s in only] if only is not None else [
+        (direction, place) for shapes in DIRECTIONS.values() for direction in shapes
+        for place in direction.places(evidence)]
     suspicions: list[Suspicion] = []
-    stacked: list[list[FloatArray]] = [[] for _ in views]
+    stacked: list[list[FloatArray]] = [[np.zeros((len(v.source.motion), len(v.model.rows), 0))] for v in views]
     first = 0
-    for shapes in DIRECTIONS.values():
-        for direction in shapes:
-            for place in direction.places(evidence):
-                own = [direction.columns(view, place) for view in views]
-                own = [x[:, :, None] if x.ndim == 2 else x for x in own]
-                width = own[0].shape[2]
-                suspicions.append(Suspicion(direction=direction, place=place,
-                                            columns=tuple(range(first, first + width))))
-                first += width
-                for log, x in zip(stacked, own):
-                    log.append(x)
+    for direction, place in wanted:
+        own = [direction.columns(view, place) for view in views]
+        own = [x[:, :, None] if x.ndim == 2 else x for x in own]
+        width = own[0].shape[2]
+        suspicions.append(Suspicion(direction=direction, place=place, columns=tuple(range(first, first + width))))
+        first += width
+        for log, x in zip(stacked, own):
+            log.append(x)
     return suspicions, [np.concatenate(log, axis=2) for log in stacked]
 
 

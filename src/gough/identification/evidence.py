@@ -27,7 +27,10 @@ from gough.estimators.selection.scores import ScoreProblem, cut_stretches
 from gough.processing.decimation import decimate_period, decimate_regression
 from gough.processing.prepare import Processed, without_absent_payloads
 
-MOST_SAMPLES = 6000  # of all logs together in score tests: seconds for a hexapod with two hundred directions
+MOST_SAMPLES = 8000  # of all logs together in score tests: seconds for a hexapod with two hundred directions
+WAVE_SAMPLES = 3000  # of a log in the search for ripples
+MOST_WAVES = 150  # ripples in the range of a joint that are searched for
+FEWEST_WAVES = 1.5  # below this a ripple cannot be told from gravity
 SLOWEST = 1e-3  # of a joint's top speed: the least dead band in derivatives, where the true sign has none
 
 
@@ -98,6 +101,7 @@ class Source:
         decimation: One of so many samples was kept, regressor and effort low-passed in parallel.
         periodic: The samples are one averaged period.
         payload: Name of the payload carried, or None.
+        gravity: That the robot is taken to have been under, (3,); the robot file's by default. [m/s2]
         name: Where the samples come from.
     """
 
@@ -109,6 +113,7 @@ class Source:
     decimation: int = 1
     periodic: bool = False
     payload: str | None = None
+    gravity: FloatArray | None = None
     name: str = ""
 
     def shaped(self, columns: FloatArray) -> FloatArray:
@@ -133,7 +138,7 @@ class Source:
         Efforts are means over blocks, motion and regressor those of the blocks' middles: what is slow stays, and white
         noise stays white. A block counts where all of its samples do.
         """
-        size = -(-len(self.motion) // most)
+        size = -(-len(self.motion) // most) // 2 * 2 + 1  # odd: a block's mean then stands at its middle sample
         if size < 2 or self.decimation > 1:
             return self
         count = len(self.motion) // size
@@ -262,9 +267,18 @@ class View:
         motion, columns = self.source.motion, list(self.model.actuated)
         return Track(time=motion.time, position=motion.q[:, columns], velocity=motion.qd[:, columns],
                      acceleration=motion.qdd[:, columns], effort=self.source.effort,
-                     gravity=np.array(self.model.mechanism.gravity), periodic=self.source.periodic,
+                     gravity=self._gravity, periodic=self.source.periodic,
                      deviations=np.zeros((0, *self.source.effort.shape)) if self.source.deviations is None
                      else self.source.deviations)
+
+    @property
+    def _gravity(self) -> FloatArray:
+        return np.array(self.model.mechanism.gravity) if self.source.gravity is None else self.source.gravity
+
+    @property
+    def _turned(self) -> FloatArray:
+        """Gravity taken minus that of the robot file, (3,). [m/s2]"""
+        return np.asarray(self._gravity - np.array(self.model.mechanism.gravity))
 
     @cached_property
     def band(self) -> FloatArray:
@@ -282,6 +296,8 @@ class View:
         chi, load = self._parameters
         motion = self.source.motion
         found = self.model.inverse_dynamics(motion, chi, load=load, dead_band=self.source.dead_band)
+        if self._turned.any():
+            found = found + self.model.distribute(motion.q, np.einsum("k,tkr->tr", self._turned, self.gravity))
         if not self.model.loops.redundant:
             return found
         effect = self.model.collect(motion.q, self.source.effort)
@@ -289,13 +305,23 @@ class View:
 
     @cached_property
     def derivative(self) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Exact derivative of the rows' efforts by position, velocity, acceleration of the motors, (t, r, a) each."""
+        """Exact derivative of the rows' efforts by position, velocity, acceleration of the motors, (t, r, a) each.
+
+        Under another gravity than the robot file's its part along the file's is exact, what is across is left out.
+        """
         model, motion = self.model, self.source.motion
         part = list(model.loops.partitions["actuated"].independent)
         chi, load = self._parameters
         kernel = response(model, tuple(("row", row) for row in model.rows), "actuated")
         v, a = (np.ascontiguousarray(x[:, part]) for x in (motion.qd, motion.qdd))
-        found = kernel(motion.q, v, a, self.band, chi, load)[1].reshape(len(motion), len(model.rows), 3, len(part))
+        shape = (len(motion), len(model.rows), 3, len(part))
+        found = kernel(motion.q, v, a, self.band, chi, load)[1].reshape(shape)
+        down = np.array(model.mechanism.gravity)
+        along = float(self._turned @ down / max(float(down @ down), 1e-300))
+        if along:
+            falls = np.array([name.rpartition(".")[2] in INERTIAL for name in model.mechanism.standard.names])
+            rest = np.zeros_like(v)
+            found[:, :, 0] += along * kernel(motion.q, rest, rest, self.band, chi * falls, load)[1].reshape(shape)[:, :, 0]
         full = np.zeros((3, len(motion), len(model.rows), len(model.actuated)))
         full[..., [model.actuated.index(i) for i in part]] = found.transpose(2, 0, 1, 3)
         return full[0], full[1], full[2]
@@ -317,6 +343,27 @@ class View:
     def closure_map(self) -> FloatArray:
         """d qd / d qd of the rows, (t, n, r)."""
         return self.model.kinematics.closure_map(self.source.motion.q)
+
+    @cached_property
+    def waves(self) -> dict[str, tuple[float, int]]:
+        """Spatial frequency that the residual of each motor holds most of [1/m or 1/rad], and how many were tried.
+
+        A periodogram of the residual over the motor's position, four times as fine as its range resolves.
+        """
+        found = {}
+        for k, name in enumerate(self.model.mechanism.actuated):
+            stride = max(1, len(self.track.time) // WAVE_SAMPLES)
+            q = self.track.position[::stride, k]
+            residual = (self.track.effort - self.prediction)[::stride, k]
+            reach, step = float(np.ptp(q)), float(np.median(np.abs(np.diff(q))))
+            if reach <= 0:
+                found[name] = (0.0, 1)
+                continue
+            highest = max(min(MOST_WAVES, 0.2 * reach / max(step, 1e-12 * reach)), 2 * FEWEST_WAVES)
+            tried = np.arange(FEWEST_WAVES, highest, 0.25) / reach
+            power = np.abs(np.exp(-2j * np.pi * np.outer(tried, q)) @ (residual - residual.mean()))
+            found[name] = (float(tried[int(np.argmax(power))]), len(tried))
+        return found
 
     def on_motor(self, motor: int, values: FloatArray | float) -> FloatArray:
         """Return the effect on the rows of an effort at one motor, (t,) -> (t, r)."""
@@ -348,7 +395,7 @@ class View:
         whole = without_absent_payloads(whole, source.payload)
         effort = whole.effort - self._known_part(motion)  # what was taken out of the recorded efforts stays out
         noise = [model.collect(motion.q, d)[:, :, None] for d in track.deviations]
-        moved = replace(source, motion=motion, effort=track.effort,
+        moved = replace(source, motion=motion, effort=track.effort, gravity=track.gravity,
                         deviations=track.deviations if len(track.deviations) else None)
         p = len(base)
         both = moved.shaped(np.concatenate([whole.regressor, effort[:, :, None], *noise], axis=2))

@@ -71,6 +71,7 @@ class Fitted:
         share: Of the residual's power explained. [1]
         gain: Fall of the error on stretches left out, 1 - after / before in power. [1]
         gain_sigma: Of that fall, from its scatter over the stretches.
+        inflation: Variance of the sizes over that under white noise of the whitened rows, at least 1.
     """
 
     size: FloatArray
@@ -79,6 +80,7 @@ class Fitted:
     share: float
     gain: float
     gain_sigma: float
+    inflation: float
 
     @property
     def sigma(self) -> FloatArray:
@@ -130,6 +132,7 @@ class Scores:
             rows = order[edges[b]:edges[b + 1]]
             Z, q = free[rows], Q[rows]
             self._within[b], self._mixed[b], self._spanned[b] = Z.T @ Z, q.T @ Z, q.T @ q
+        self._target = max(float(np.linalg.norm(y)), 1e-300)
         self.repetitions = 0 if problem.deviations is None else len(problem.deviations)
         self._noise = None if problem.deviations is None else self._repeated(problem, free[:, :-1], order, edges)
 
@@ -204,7 +207,18 @@ class Scores:
         explained = power - (total[-1, -1] - sizes @ total[use, -1])
         return Fitted(size=(sizes * unit)[:k], covariance=(spread * np.outer(unit, unit))[:k, :k], probability=chance,
                       share=float(explained / max(power, 1e-300)), gain=float(fall.sum() / max(before.sum(), 1e-300)),
-                      gain_sigma=float(fall.std(ddof=1) * np.sqrt(g) / max(before.sum(), 1e-300)))
+                      gain_sigma=float(fall.std(ddof=1) * np.sqrt(g) / max(before.sum(), 1e-300)),
+                      inflation=max(1.0, float(np.mean(np.diag(spread)[:k] / np.maximum(np.diag(white)[:k], 1e-300)))
+                                    * self._scale[-1] ** 2))
+
+    def power(self, given: Sequence[int] = ()) -> float:
+        """Return the squares of what the regressor and some columns leave of the whitened target."""
+        total, use = self._within.sum(axis=0), list(given)
+        return float((total[-1, -1] - self._solve(total, use) @ total[use, -1]) * self._scale[-1] ** 2)
+
+    def left_out_error(self, given: Sequence[int] = ()) -> float:
+        """Return the error of predicting each stretch from the others over the target, with columns in the model. [1]"""
+        return float(np.sqrt(self._predicted(list(given)).sum()) * self._scale[-1] / self._target)
 
     @staticmethod
     def _solve(S: FloatArray, use: list[int]) -> FloatArray:
@@ -227,10 +241,11 @@ class Scores:
         """
         A, total = list(given), self._within.sum(axis=0)
         swept, left = _sweep(total, A), np.stack([_sweep(S, A) for S in self._left_out[0]])
-        power = np.maximum(np.diag(swept)[:-1], 1e-300)
+        power = np.diag(swept)[:-1]
         shown = (self.seen > LEAST_SEEN) & (power > LEAST_SEEN)
-        size = swept[:-1, -1] / power
-        each = left[:, :-1, -1] / np.maximum(np.einsum("gii->gi", left)[:, :-1], 1e-300)
+        power = np.where(shown, power, 1.0)
+        size = np.where(shown, swept[:-1, -1], 0.0) / power
+        each = left[:, :-1, -1] / np.maximum(np.einsum("gii->gi", left)[:, :-1], LEAST_SEEN * power)
         g = self.stretches
         variance = (g - 1) / g * ((each - each.mean(axis=0)) ** 2).sum(axis=0)
         weight = np.einsum("gii->gi", self._within)[:, :-1]
@@ -240,9 +255,9 @@ class Scores:
             noise = self._noise
             if A:
                 noise = noise - noise[:, A] @ np.linalg.pinv(total[np.ix_(A, A)], hermitian=True) @ total[A, :-1]
-            variance = (noise**2).sum(axis=0) / np.maximum(power * self._scale[-1], 1e-150) ** 2
+            variance = (noise**2).sum(axis=0) / (power * self._scale[-1]) ** 2
             freedom = (freedom + 1) * (self.repetitions - 1)
-        square = size**2 / np.maximum(variance, 1e-300)
+        square = size**2 / np.where(variance > 0, variance, np.inf)
         chance = np.where(shown, stats.f.sf(square, 1, np.maximum(freedom, 1.0)), 1.0)
         explained = np.where(shown, size**2 * power / max(swept[-1, -1], 1e-300), 0.0)
         return np.asarray(chance), np.asarray(explained)
