@@ -18,7 +18,7 @@ from gough.core.errors import GoughError
 from gough.core.motion import Motion
 from gough.engine.derivatives import gravity_regressor
 from gough.identification.evidence import Evidence, Track, View
-from gough.identification.verdict import UNITS, Prior, prior_of
+from gough.identification.verdict import UNITS, Prior, common_factor, prior_of, ratios, unit_of
 from gough.processing.prepare import without_absent_payloads
 
 SAMPLES = 300  # of all logs together that hypotheses are compared on
@@ -210,6 +210,21 @@ class Bench:
         return Tried(hypothesis=hypothesis, error=error, distance=distance_to_file(values, sigma, self._prior))
 
 
+    def common_factors(self) -> Iterator[Hypothesis]:
+        """Yield the factor that all efforts would have to be divided by to give the robot file's values, if there is one."""
+        W = np.concatenate([_absent(view, known) for (view, _, _), known in zip(self._pieces, self._as_is)])
+        y = np.concatenate([view.model.collect(motion.q, track.effort) for view, motion, track in self._pieces])
+        values, sigma, _ = fit_rows(W, y)
+        factor = common_factor(ratios(self._evidence.base.names, values, sigma, self._prior))
+        if factor is not None and abs(np.log(abs(factor))) > 1e-3:
+            unit = unit_of(factor)
+            place = "all motors"
+            every = list(range(len(self._evidence.model.actuated)))
+            yield Hypothesis(name="effort unit", place=place, undo=_scaled_effort(every, factor), factor=factor,
+                             advice=f"divide all efforts by {factor:.6g}"
+                                    + (f", that is {unit}" if unit else "") + ": correct their unit, gear or gain")
+
+
 def _piece(view: View, count: int) -> tuple[View, Motion, Track]:
     """Return motion and track of some samples of a log's regression, evenly spread, those that count preferred."""
     part, motion = view.source.part, view.source.motion
@@ -315,10 +330,13 @@ def best_hypothesis(evidence: Evidence) -> tuple[Tried, Tried]:
     bench = Bench(evidence)
     now = bench.try_out(None)
     assert now is not None
-    tried = [found for found in (bench.try_out(h) for h in hypotheses(evidence)) if found is not None]
+    common = list(bench.common_factors())
+    wanted = [*hypotheses(evidence), *common]
+    tried = [found for found in (bench.try_out(h) for h in wanted) if found is not None]
     least = min([now.error, *(t.error for t in tried)])
     if least < BETTER * now.error:
         near = [t for t in tried if t.error < SAME * least]
         return now, min(near, key=lambda t: t.distance)
-    near = [t for t in tried if t.error < SAME * now.error and t.distance < now.distance - NEARER]
+    near = [t for t in tried if t.error < SAME * now.error
+            and t.distance < now.distance - (NEARER if t.hypothesis not in common else 0.0)]
     return now, min(near, key=lambda t: t.distance, default=now)

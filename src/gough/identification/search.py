@@ -132,6 +132,14 @@ class Standing:
                  and float(np.max(np.abs(f.size) / np.maximum(f.sigma, 1e-300))) > 3]
         return sorted(found, key=lambda pair: -pair[1].gain)
 
+    def effect(self, columns: Sequence[int], size: FloatArray) -> float:
+        """Return the largest change of a row's effort by sizes of some columns, rms over rms effort. [1]"""
+        change = [view.source.shaped(stack[:, :, list(columns)]) @ size
+                  for view, stack in zip(self.evidence.views, self.columns)]
+        efforts = [view.source.part.effort for view in self.evidence.views]
+        top, bottom = (np.sqrt((np.concatenate(x) ** 2).mean(axis=0)) for x in (change, efforts))
+        return float(np.max(top / np.maximum(bottom, 1e-300)))
+
     @property
     def power(self) -> float:
         """Squares of what the model leaves, in units of the rows' noise."""

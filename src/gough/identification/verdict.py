@@ -13,6 +13,7 @@ and still be wrong, because that log has the same mistake.
 | prior | well-determined values are far from the robot file's, or all of them by one factor: a unit |
 | sameness | a held-out log is a log it was identified from |
 | share | less than half of the samples of a row count |
+| data | a channel is dead, clipped or a copy of another |
 | direction | a usual mistake explains part of what is left beyond chance (see `diagnose`) |
 """
 
@@ -29,8 +30,9 @@ from gough.core.arrays import BoolArray, FloatArray, frozen
 from gough.core.parameters import INERTIAL, BaseParameters
 from gough.core.regression import Regression
 from gough.engine import Model
-from gough.estimators.estimate import GAIN, Estimate
+from gough.estimators.estimate import Estimate
 from gough.identification.validation import FAIR, GOOD, WEAK_CONDITION, Validation
+from gough.logs.checks import inspect
 from gough.logs.recording import Recording
 from gough.mechanism.terms import TERMS
 
@@ -373,19 +375,31 @@ class Factors:
 
 
 def factors(estimate: Estimate, base: BaseParameters, prior: Prior) -> Factors:
-    """Return the ratios of values the data determine and the robot file gives, cancelling sums left out."""
-    found = {}
-    for k, name in enumerate(base.names):
-        if name not in estimate.parameters or name.endswith(GAIN) or not prior.given[k]:
-            continue
-        i = estimate.parameters.index(name)
+    """Return the ratios of an estimate's values to the robot file's (see `ratios`)."""
+    where = [estimate.parameters.index(name) if name in estimate.parameters else -1 for name in base.names]
+    there = np.array(where) >= 0
+    values, sigma = (np.where(there, x[where], np.nan) for x in (estimate.values, estimate.std))
+    reach = stats.t.isf(CHANCE / len(where), estimate.degrees_of_freedom[where])
+    return ratios(base.names, values, sigma, prior, reach)
+
+
+def ratios(names: Sequence[str], values: FloatArray, sigma: FloatArray, prior: Prior,
+           reach: FloatArray | float = 4.0) -> Factors:
+    """Return the ratios of values the data determine to 10 % and the robot file gives, cancelling sums left out.
+
+    Args:
+        names: Of the base parameters, (b,).
+        values, sigma: As found, NaN where not, (b,).
+        prior: What the robot file says.
+        reach: How many sigmas a value may be off by noise.
+    """
+    with np.errstate(invalid="ignore"):
         # A difference of large contributions (a regrouped inertia) is not known better than these.
-        if abs(prior.values[k]) > 0.5 * prior.size[k] > 0 and estimate.std[i] < SURE * max(
-                abs(estimate.values[i]), abs(prior.values[k])):
-            found[name] = float(estimate.values[i] / prior.values[k])
-    ratio, names = np.array(list(found.values())), tuple(found)
-    reach = _reach(estimate, names, CHANCE) / np.maximum(np.abs([estimate[name] for name in names]), 1e-300)
-    return Factors(names=names, ratio=ratio, reach=reach)
+        good = (prior.given & (np.abs(prior.values) > 0.5 * prior.size) & (prior.values != 0)
+                & (sigma < SURE * np.maximum(np.abs(values), np.abs(prior.values))))
+    far = np.broadcast_to(reach, values.shape)[good] * sigma[good]
+    return Factors(names=tuple(name for name, use in zip(names, good) if use), ratio=values[good] / prior.values[good],
+                   reach=far / np.maximum(np.abs(values[good]), 1e-300))
 
 
 def file_scatter(found: Factors) -> tuple[float, float]:
@@ -520,3 +534,25 @@ def judge_share(rows: Sequence[str], counts: FloatArray, total: int) -> tuple[Re
                    message=f"{_names(few)}: only {int(counts[worst])} of {total} samples of {rows[worst]} count "
                            f"({100 * share[worst]:.0f} %, expected at least {100 * ENOUGH:.0f} %); the rest is near "
                            "reversals. Give a shorter window, or a motion with fewer reversals"),)
+
+
+def judge_data(recordings: Sequence[Recording]) -> tuple[Remark, ...]:
+    """Speak if a channel of a log is dead, clipped or a copy of another: no estimator can mend that."""
+    bad: dict[str, str] = {}
+    for log in recordings:
+        for finding in (log.quality or inspect(log)):
+            if finding.kind in ("dead", "saturation"):
+                bad.setdefault(f"{log.source}: {finding.channel}", finding.message)
+        for kind, channels in log.groups():
+            if kind not in ("position", "effort", "current"):
+                continue
+            for i in range(len(channels.names)):
+                for j in range(i):
+                    if np.array_equal(channels.values[:, i], channels.values[:, j]) and np.ptp(channels.values[:, i]) > 0:
+                        bad.setdefault(f"{log.source}: {channels.names[i]}.{kind}",
+                                       f"is a copy of {channels.names[j]}.{kind}, bit by bit")
+    if not bad:
+        return ()
+    name, message = next(iter(bad.items()))
+    more = f" ({len(bad) - 1} more channels)" if len(bad) > 1 else ""
+    return (Remark(rule="data", level="look", numbers={"channels": float(len(bad))}, message=f"{name} {message}{more}"),)

@@ -111,6 +111,11 @@ class Scores:
         length = np.linalg.norm(W, axis=0)
         Q = _range(W / np.where(length > 0, length, 1.0))
         both = np.column_stack([D, y])
+        self._equations = len(y)
+        unit = W / np.where(length > 0, length, 1.0)
+        lengths = np.maximum(np.linalg.norm(D, axis=0), 1e-300)
+        self._lengths = np.where(length > 0, length, np.inf), lengths
+        self._mimic = np.linalg.pinv(unit.T @ unit, rcond=1e-12, hermitian=True) @ (unit.T @ (D / lengths))
         free = both - Q @ (Q.T @ both)
         free -= Q @ (Q.T @ free)
         size = np.maximum((both**2).sum(axis=0), 1e-300)
@@ -210,6 +215,21 @@ class Scores:
                       gain_sigma=float(fall.std(ddof=1) * np.sqrt(g) / max(before.sum(), 1e-300)),
                       inflation=max(1.0, float(np.mean(np.diag(spread)[:k] / np.maximum(np.diag(white)[:k], 1e-300)))
                                     * self._scale[-1] ** 2))
+
+    def sigma(self, column: int) -> float:
+        """Return the standard deviation of a column's size by noise: what repetitions show, else what is left, white."""
+        free = self._scale[column]
+        if self._noise is not None:
+            return float(np.sqrt((self._noise[:, column] ** 2).sum()) / free)
+        return float(self._scale[-1] / np.sqrt(max(self._equations - self._spanned.shape[1], 1)) / free)
+
+    def mimicked(self, column: int) -> FloatArray:
+        """Return how much of a column each parameter's own column makes up, (p,): coefficient times length. [1]"""
+        return np.asarray(self._mimic[:, column])
+
+    def taken_in(self, column: int) -> FloatArray:
+        """Return by how much each parameter changes for a unit of a column that is not in the model, (p,)."""
+        return np.asarray(self._mimic[:, column] * self._lengths[1][column] / self._lengths[0])
 
     def power(self, given: Sequence[int] = ()) -> float:
         """Return the squares of what the regressor and some columns leave of the whitened target."""

@@ -1,0 +1,470 @@
+"""What is wrong with the logs or the robot file, where, by how much, and what to change."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from gough.core.arrays import FloatArray
+from gough.core.blas import one_blas_thread
+from gough.core.errors import GoughError, InvalidInput
+from gough.engine import Model, base_parameters
+from gough.estimators.estimate import text_table
+from gough.estimators.linear.least_squares import GaussMarkov
+from gough.estimators.selection.scores import PROBABLE
+from gough.identification.directions import Suspicion, describe, tilt_axes
+from gough.identification.evidence import Evidence, Track, View, evidence_of
+from gough.identification.experiment import Experiment, prepare
+from gough.identification.hypotheses import BETTER, Bench, Hypothesis, hypotheses
+from gough.identification.search import Standing, Step, Undone, search
+from gough.identification.steps import find_fading, find_jumps, without_jumps
+from gough.logs.recording import Recording
+from gough.processing import Processing
+
+POWER = 1.64  # sigmas above the threshold that a mistake needs to be found in 95 of 100 cases
+FADED = 0.01  # change of an effort over a log that is worth a word
+HELD_OUT, LEFT_OUT = "held-out logs", "stretches left out"
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Mistake:
+    """One mistake that explains what the model leaves.
+
+    Args:
+        name: Which kind, e.g. `effort delay`.
+        place: Where, e.g. a motor.
+        size: How large, SI; empty for a mistake that is there or not.
+        sigma: Standard deviation of the size.
+        unit: SI unit of both.
+        text: In words, with the size.
+        advice: What to change in which file.
+        share: Of what the model left, explained by it. [1]
+        before, after: Prediction error without and with it corrected, relative to the effort; NaN if not known. [1]
+        judged_on: What was predicted: held-out logs, or stretches left out.
+        alike: What explains as much and cannot be told apart from it.
+        undone: How to undo it on a track, if that can be done.
+    """
+
+    name: str
+    place: str
+    size: tuple[float, ...] = ()
+    sigma: tuple[float, ...] = ()
+    unit: str = ""
+    text: str
+    advice: str
+    share: float = float("nan")
+    before: float = float("nan")
+    after: float = float("nan")
+    judged_on: str = HELD_OUT
+    alike: tuple[str, ...] = ()
+    undone: Undone | None = None
+
+    @property
+    def sentence(self) -> str:
+        """What it is, what correcting it does and what to change."""
+        better = ""
+        if np.isfinite(self.before) and np.isfinite(self.after):
+            word = "held-out error" if self.judged_on == HELD_OUT else "error on stretches left out"
+            better = f"; correcting it takes the {word} from {100 * self.before:.3g} to {100 * self.after:.3g} %"
+        others = f"; or {', or '.join(self.alike)}: these cannot be told apart" if self.alike else ""
+        return f"{self.text}{others}{better}; {self.advice}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the documented JSON form."""
+        def number(value: float) -> float | None:
+            return float(value) if np.isfinite(value) else None
+
+        return {"name": self.name, "place": self.place, "size": list(self.size), "sigma": list(self.sigma),
+                "unit": self.unit, "text": self.text, "advice": self.advice, "share": number(self.share),
+                "before": number(self.before), "after": number(self.after), "judged_on": self.judged_on,
+                "alike": list(self.alike)}
+
+    @classmethod
+    def from_dict(cls, content: Mapping[str, Any]) -> Mistake:
+        """Undo `to_dict`."""
+        known = {key: content[key] for key in ("name", "place", "unit", "text", "advice", "judged_on")}
+        return cls(**known, size=tuple(content["size"]), sigma=tuple(content["sigma"]), alike=tuple(content["alike"]),
+                   **{key: float("nan") if content[key] is None else content[key]
+                      for key in ("share", "before", "after")})
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Limit:
+    """How large a mistake has to be to be noticed in these logs.
+
+    Args:
+        name, place, unit: As of a mistake.
+        size: Found in 95 of 100 cases at this size; infinite if it cannot be seen on this motion.
+        instead: What the regressor makes of it where it cannot be seen: the parameters that take it in.
+    """
+
+    name: str
+    place: str
+    unit: str
+    size: float
+    instead: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the documented JSON form."""
+        return {"name": self.name, "place": self.place, "unit": self.unit,
+                "size": float(self.size) if np.isfinite(self.size) else None, "instead": list(self.instead)}
+
+    @classmethod
+    def from_dict(cls, content: Mapping[str, Any]) -> Limit:
+        """Undo `to_dict`."""
+        size = float("inf") if content["size"] is None else content["size"]
+        return cls(name=content["name"], place=content["place"], unit=content["unit"], size=size,
+                   instead=tuple(content["instead"]))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Diagnosis:
+    """Mistakes in the order they were found, and what these logs cannot show.
+
+    Args:
+        robot: Name of the robot.
+        mistakes: One after the other, each with those before it corrected.
+        limits: Smallest mistakes that would be noticed; those that cannot be seen among them.
+        error: Prediction error of the logs as they are; NaN if they could not be processed. [1]
+        notes: What else to know.
+    """
+
+    robot: str
+    mistakes: tuple[Mistake, ...] = ()
+    limits: tuple[Limit, ...] = ()
+    error: float = float("nan")
+    notes: tuple[str, ...] = ()
+
+    @property
+    def invisible(self) -> tuple[Limit, ...]:
+        """Mistakes that these logs cannot show at all."""
+        return tuple(limit for limit in self.limits if not np.isfinite(limit.size))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the documented JSON form."""
+        return {"robot": self.robot, "error": float(self.error) if np.isfinite(self.error) else None,
+                "mistakes": [m.to_dict() for m in self.mistakes], "limits": [limit.to_dict() for limit in self.limits],
+                "notes": list(self.notes)}
+
+    @classmethod
+    def from_dict(cls, content: Mapping[str, Any]) -> Diagnosis:
+        """Undo `to_dict`."""
+        return cls(robot=content["robot"], mistakes=tuple(Mistake.from_dict(m) for m in content["mistakes"]),
+                   limits=tuple(Limit.from_dict(limit) for limit in content["limits"]), notes=tuple(content["notes"]),
+                   error=float("nan") if content["error"] is None else content["error"])
+
+    def summary(self) -> str:
+        """Return the diagnosis as plain text: mistakes first, then what cannot be seen and what would be."""
+        lines = [f"Diagnosis of {self.robot}: " + (f"{len(self.mistakes)} mistake(s)" if self.mistakes
+                                                   else "none of the usual mistakes explains what is left")]
+        lines += [f"  {k + 1}. {m.sentence}" for k, m in enumerate(self.mistakes)]
+        lines += [f"  {note}" for note in self.notes]
+        hidden: dict[str, list[str]] = {}
+        for limit in self.invisible:
+            hidden.setdefault(limit.name, []).append(limit.place)
+        if hidden:
+            lines += ["", "Cannot be seen in these logs, so it may be there:"]
+            lines += [f"  {name} of {', '.join(places[:6])}{' ...' if len(places) > 6 else ''}"
+                      for name, places in hidden.items()]
+        return "\n".join(lines)
+
+    def limits_table(self) -> str:
+        """Return the smallest mistakes that would be noticed as a table."""
+        rows = []
+        for limit in self.limits:
+            size, unit = describe(limit.size, limit.unit)
+            rows.append([limit.name, limit.place, f"{size:.3g} {unit}" if np.isfinite(size) else "cannot be seen",
+                         ", ".join(limit.instead[:3])])
+        return text_table(["mistake", "where", "noticed from", "taken in by"], rows)
+
+
+# -- words ------------------------------------------------------------------------------------------------------------
+
+
+def _size_text(size: FloatArray, sigma: FloatArray, unit: str) -> str:
+    pairs = [(describe(float(s), unit), describe(float(d), unit)[0]) for s, d in zip(size, sigma)]
+    return ", ".join(f"{value:.{_digits(value, std)}g} +- {std:.2g} {name}" for (value, name), std in pairs)
+
+
+def _digits(value: float, std: float) -> int:
+    """Return the significant digits of a value whose standard deviation is shown with two."""
+    if std <= 0 or value == 0:
+        return 3
+    return int(np.clip(np.floor(np.log10(abs(value))) - np.floor(np.log10(std)) + 2, 1, 8))
+
+
+def _mistake_of(step: Step, evidence: Evidence, judged_on: str) -> Mistake:
+    """Return a step of the search in words."""
+    share = float("nan") if step.fitted is None else step.fitted.share
+    common: dict[str, Any] = {"before": step.before, "after": step.after, "judged_on": judged_on, "undone": step.undone,
+                              "share": share}
+    hypothesis = step.undone.hypothesis
+    if hypothesis is not None:
+        return _discrete(hypothesis, **common)
+    suspicion, view = step.undone.suspicion, evidence.views[0]
+    assert suspicion is not None
+    assert step.fitted is not None
+    assert step.undone.size is not None
+    direction, place = suspicion.direction, suspicion.place
+    size, sigma = step.fitted.size, step.fitted.sigma
+    return Mistake(name=direction.name, place=place, size=tuple(map(float, size)), sigma=tuple(map(float, sigma)),
+                   unit=direction.unit(view, place), text=words(suspicion, step.undone.size, sigma, evidence), advice=direction.advice(view, place, step.undone.size),
+                   alike=tuple(dict.fromkeys(f"{s.direction.name} of {s.place}" for s in step.alike)), **common)
+
+
+def words(suspicion: Suspicion, size: FloatArray, sigma: FloatArray, evidence: Evidence) -> str:
+    """Return a suspicion with its size in words."""
+    direction, place, view = suspicion.direction, suspicion.place, evidence.views[0]
+    unit = direction.unit(view, place)
+    if direction.name == "tilt" and len(size) == 2:
+        return direction.says.format(place=place, size=_tilt_text(size, sigma, view))
+    if direction.name == "ripple":
+        return direction.says.format(place=place, size=_size_text(np.linalg.norm(size, keepdims=True), sigma[:1], unit))
+    return direction.says.format(place=place, size=_size_text(size[:1], sigma[:1], unit))
+
+
+def _tilt_text(size: FloatArray, sigma: FloatArray, view: View) -> str:
+    turn = size @ tilt_axes(view)
+    axis = turn / max(float(np.linalg.norm(turn)), 1e-300)
+    angle, unit = describe(float(np.linalg.norm(size)), "rad")
+    std = describe(float(np.max(sigma)), "rad")[0]
+    return (f"{angle:.{_digits(angle, std)}g} +- {std:.2g} {unit} about the axis "
+            f"[{', '.join(f'{x:.2f}' for x in axis)}] of its frame")
+
+
+def _discrete(hypothesis: Hypothesis, **common: Any) -> Mistake:
+    names = {"effort sign": "the sign of the effort is flipped", "position sign": "the sign of the position is flipped",
+             "effort unit": f"the effort is {hypothesis.factor:.6g} times too large" if hypothesis.factor else "",
+             "position unit": f"the position is {hypothesis.factor:.6g} times too large" if hypothesis.factor else "",
+             "clock unit": f"times are {hypothesis.factor:.6g} times too long" if hypothesis.factor else "",
+             "reversed time": "time runs backwards", "gravity reversed": "gravity points the other way",
+             "gravity along another axis": "gravity points along another axis"}
+    text = f"{hypothesis.place}: {names.get(hypothesis.name) or hypothesis.name}"
+    size = () if hypothesis.factor is None else (float(hypothesis.factor),)
+    return Mistake(name=hypothesis.name, place=hypothesis.place, size=size, sigma=(0.0,) * len(size),
+                   unit="1" if size else "", text=text, advice=hypothesis.advice, **common)
+
+
+# -- limits -----------------------------------------------------------------------------------------------------------
+
+
+def limits_of(standing: Standing) -> tuple[Limit, ...]:
+    """Return the smallest size of every direction that these logs would show in 95 of 100 cases.
+
+    (z + 1.64) sigma with z the threshold for all tests together; of a direction with several columns that of its most
+    visible one. What cannot be seen names the parameters that mimic it.
+    """
+    from scipy.stats import norm
+
+    found: dict[tuple[str, str], Limit] = {}
+    view = standing.evidence.views[0]
+    threshold = float(norm.isf(PROBABLE / (2 * max(standing.trials, 1)))) + POWER
+    for suspicion in standing.suspicions:
+        columns = standing.seen(suspicion)
+        unit = suspicion.direction.unit(view, suspicion.place)
+        size, instead = float("inf"), ()
+        if columns:
+            size = min(threshold * float(standing.scores.sigma(c)) for c in columns)
+        else:
+            instead = _mimics(standing, suspicion)
+        key = (suspicion.direction.name, suspicion.place)
+        if key not in found or size < found[key].size:
+            found[key] = Limit(name=key[0], place=key[1], unit=unit, size=size, instead=instead)
+    return tuple(found.values())
+
+
+def _mimics(standing: Standing, suspicion: Suspicion) -> tuple[str, ...]:
+    """Return the parameters whose columns together are the suspicion's, the largest first."""
+    names = standing.evidence.base.names
+    shares = standing.scores.mimicked(suspicion.columns[0])
+    return tuple(names[i] for i in np.argsort(-np.abs(shares)) if abs(shares[i]) > 0.1)[:4]
+
+
+# -- the verb ---------------------------------------------------------------------------------------------------------
+
+
+def diagnose_evidence(evidence: Evidence, recordings: Sequence[Recording] = (), *, most: int = 4,
+                      notes: Sequence[str] = (), found: Sequence[Mistake] = ()) -> Diagnosis:
+    """Diagnose logs that were processed and fitted already; see `diagnose`.
+
+    Args:
+        evidence: The model and its logs.
+        recordings: As recorded, for what changes between periods.
+        most: Mistakes at most.
+        notes: What is known already.
+        found: Mistakes that were corrected before.
+    """
+    judged_on = HELD_OUT if evidence.held_out else LEFT_OUT
+    first, steps = search(evidence, most=most)
+    mistakes = [*found, *(_mistake_of(step, evidence, judged_on) for step in steps), *_fading(evidence, recordings)]
+    last = steps[-1].standing if steps else first
+    standing = first if not steps else Standing(last.evidence)
+    return Diagnosis(robot=evidence.model.mechanism.name, mistakes=tuple(mistakes), limits=limits_of(standing),
+                     error=first.error, notes=tuple(notes))
+
+
+def _fading(evidence: Evidence, recordings: Sequence[Recording]) -> list[Mistake]:
+    """Return efforts that fade or grow from period to period."""
+    found = []
+    for view, recording in zip(evidence.views, recordings):
+        if not view.source.periodic or recording.period_samples != len(view.track.time):
+            continue
+        scale = np.ones(view.prediction.shape[1])
+        if recording.effort is None and recording.current is not None:
+            mean = recording.whole_periods().periods("current").mean(axis=0)
+            scale = (view.track.effort * mean).sum(axis=0) / np.maximum((mean**2).sum(axis=0), 1e-300)
+        for fade in find_fading(recording, view.prediction / np.where(scale == 0, 1.0, scale)):
+            if fade.chance * len(recording.joints) < PROBABLE and abs(fade.change) > FADED:
+                word = "fades" if fade.change < 0 else "grows"
+                found.append(Mistake(
+                    name="fading effort", place=fade.joint, size=(fade.change,), sigma=(abs(fade.sigma),), unit="1",
+                    text=f"{fade.joint}: effort {word} by {100 * abs(fade.change):.2g} +- {100 * abs(fade.sigma):.1g} % "
+                         f"over {recording.source}",
+                    advice="friction or magnets warm up: record after a warm-up, or use only the last periods"))
+    return found
+
+
+@one_blas_thread
+def diagnose(model: Model, recordings: Sequence[Recording], *, held_out: Sequence[Recording] = (),
+             processing: Processing | None = None, gains: Mapping[str, float] | None = None,
+             window: float | None = None, tie_legs: bool = False, most: int = 4) -> Diagnosis:
+    """Find the usual mistakes in logs and robot file: names, sizes with sigmas, and what to change.
+
+    Jumps of encoders are undone first. Then hypotheses (signs, channels, units, reversed time) and directions (delay,
+    offsets, scales, gains, tilt, clock, loads, missing terms) are tried one after the other, as long as one explains
+    what is left beyond chance. Logs whose loops do not close are tried with signs, channels and units of the positions
+    changed.
+
+    Args:
+        model: The robot.
+        recordings: Logs of it.
+        held_out: Logs to judge corrections on.
+        processing: How to process; from the data by default.
+        gains: Drive gains by joint; the robot file's by default.
+        window: Half width of what is left out about reversals; from the data by default. [s]
+        tie_legs: Take what the robot file ties as equal across legs.
+        most: Mistakes to find at most.
+    """
+    if not recordings:
+        raise InvalidInput("there is no recording to diagnose")
+    logs, others = list(recordings), list(held_out)
+    found, logs, others = _undo_jumps(logs, others)
+    options: dict[str, Any] = {"processing": processing, "gains": gains, "window": window, "tie_legs": tie_legs}
+    try:
+        evidence = _evidence(model, logs, others, **options)
+        return diagnose_evidence(evidence, logs, most=most, found=found)
+    except GoughError as error:
+        evidence, mistake = _made_to_close(model, logs, others, options, error)
+        notes = (f"the logs as they are cannot be processed: {error}",)
+        return diagnose_evidence(evidence, logs, most=most, found=[*found, mistake], notes=notes)
+
+
+def _evidence(model: Model, logs: Sequence[Recording], others: Sequence[Recording], *,
+              processing: Processing | None, gains: Mapping[str, float] | None, window: float | None,
+              tie_legs: bool) -> Evidence:
+    """Process logs and fit them."""
+    carried = tuple(dict.fromkeys(r.payload for r in (*logs, *others) if r.payload is not None))
+    base = base_parameters(model, tie_legs=tie_legs, payloads=carried)
+    experiment = prepare(model, logs, base, processing=processing, gains=gains, window=window)
+    unseen: Experiment | None = None
+    if others:
+        unseen = prepare(model, others, base, processing=processing, gains=experiment.gains or None,
+                         window=experiment.window)
+    estimate = GaussMarkov().fit(experiment.problem)
+    return evidence_of(model, base, estimate, experiment.processed, experiment.parts,
+                       unseen.processed if unseen else (), unseen.parts if unseen else ())
+
+
+def _undo_jumps(logs: list[Recording], others: list[Recording]) -> tuple[list[Mistake], list[Recording], list[Recording]]:
+    """Return mistakes for wrapped and lost counts, and the logs without them."""
+    found: list[Mistake] = []
+    cleaned: list[list[Recording]] = []
+    for group in (logs, others):
+        done = []
+        for log in group:
+            jumps = find_jumps(log)
+            done.append(without_jumps(log, jumps))
+            for joint in dict.fromkeys(jump.joint for jump in jumps):
+                own = [jump for jump in jumps if jump.joint == joint]
+                wrap = all(jump.wrap for jump in own)
+                unit = log.position_units[log.joints.index(joint)]
+                size, name = describe(own[0].size, unit)
+                std = describe(own[0].sigma, unit)[0]
+                text = (f"{joint}: the position of {log.source} jumps {len(own)} time(s), first by {size:.4g} +- "
+                        f"{std:.1g} {name} at {own[0].time:.3f} s")
+                found.append(Mistake(
+                    name="wrapped counts" if wrap else "lost counts", place=joint, size=(own[0].size,),
+                    sigma=(own[0].sigma,), unit=unit, text=text,
+                    advice="put unwrap = true in the [position] table of the description" if wrap
+                    else f"the encoder of {joint} lost counts: home it and record again, or cut the log there"))
+        cleaned.append(done)
+    kept: dict[tuple[str, str], Mistake] = {}
+    for mistake in found:
+        kept.setdefault((mistake.name, mistake.place), mistake)
+    return list(kept.values()), cleaned[0], cleaned[1]
+
+
+def undone_on_recording(recording: Recording, hypothesis: Hypothesis) -> Recording:
+    """Return a recording with a hypothesis about its positions or efforts undone."""
+    signal = "effort" if recording.effort is not None else "current"
+    values = getattr(recording, signal)
+    efforts = np.zeros(recording.position.shape) if values is None else values
+    none = np.zeros(recording.position.shape)
+    track = hypothesis.undo(Track(time=recording.time, position=recording.position, velocity=none, acceleration=none,
+                                  effort=efforts, gravity=np.zeros(3), periodic=False,
+                                  deviations=np.zeros((0, *efforts.shape))))
+    changed: dict[str, Any] = {"position": track.position, "reference": None, "velocity": None}
+    return replace(recording, **changed, **({} if values is None else {signal: track.effort}))
+
+
+def _made_to_close(model: Model, logs: Sequence[Recording], others: Sequence[Recording], options: Mapping[str, Any],
+                   error: GoughError) -> tuple[Evidence, Mistake]:
+    """Return the evidence of logs whose loops only close with a hypothesis about positions, the best of those.
+
+    Raises:
+        GoughError: The error the logs give as they are, if no hypothesis helps.
+    """
+    bare = Evidence(model=model, base=base_parameters(model, tie_legs=options["tie_legs"]), values=np.zeros(0), logs=())
+    tried: list[tuple[float, float, Hypothesis, Evidence]] = []
+    for hypothesis in hypotheses(bare):
+        if not hypothesis.moves or hypothesis.name in ("clock unit", "reversed time"):
+            continue
+        changed = [undone_on_recording(log, hypothesis) for log in logs]
+        if not _may_close(model, changed):
+            continue
+        try:
+            evidence = _evidence(model, changed, [undone_on_recording(log, hypothesis) for log in others], **options)
+            result = Bench(evidence).try_out(None)
+        except GoughError:
+            continue
+        if result is not None:
+            tried.append((result.error, result.distance, hypothesis, evidence))
+    if not tried:
+        raise error
+    least = min(item[0] for item in tried)
+    _, _, hypothesis, evidence = min((item for item in tried if item[0] * BETTER <= least), key=lambda item: item[1])
+    judged_on = HELD_OUT if others else LEFT_OUT
+    after = Standing(evidence, only=()).error
+    return evidence, _discrete(hypothesis, after=after, judged_on=judged_on)
+
+
+def _may_close(model: Model, logs: Sequence[Recording]) -> bool:
+    """Tell whether the loops close at a few samples of each log, inside the limits of the motors."""
+    for log in logs:
+        if any(name not in log.joints for name in model.mechanism.actuated):
+            return False
+        order = [log.joints.index(name) for name in model.mechanism.actuated]
+        few = log.position[np.linspace(0, len(log) - 1, 12).astype(int)][:, order]
+        for k, name in enumerate(model.mechanism.actuated):
+            bounds = model.mechanism.joint(name).limits.position
+            if bounds is not None and (few[:, k].min() < bounds[0] - 0.2 * (bounds[1] - bounds[0])
+                                       or few[:, k].max() > bounds[1] + 0.2 * (bounds[1] - bounds[0])):
+                return False
+        try:
+            model.kinematics.assemble(few, "actuated")
+        except GoughError:
+            return False
+    return True
