@@ -39,8 +39,9 @@ from gough import (
     simulate,
 )
 from gough.core.arrays import FloatArray
+from gough.core.names import Parameter
 from gough.core.parameters import BaseParameters
-from gough.estimators.estimate import GAIN, Estimate, text_table
+from gough.estimators.estimate import Estimate, text_table
 from gough.estimators.gains.gain_problem import GainProblem
 from gough.estimators.gains.maximum_likelihood import MaximumLikelihoodGains, cramer_rao
 from gough.estimators.gains.total_least_squares import TotalLeastSquares
@@ -93,7 +94,7 @@ class Study:
     @cached_property
     def gains(self) -> tuple[str, ...]:
         """Names of the gains as parameters."""
-        return tuple(name + GAIN for name in self.model.mechanism.actuated)
+        return tuple(Parameter.gain(name) for name in self.model.mechanism.actuated)
 
     @cached_property
     def processing(self) -> Processing:
@@ -114,7 +115,7 @@ class Study:
         """Return the true values of a problem's unknowns."""
         table = dict(zip(self.base.names, self.base.values(self.model.values(self.base.standard)).tolist()))
         joints = [self.model.mechanism.joint(name) for name in self.model.mechanism.actuated]
-        table |= {joint.name + GAIN: float(joint.gain or np.nan) for joint in joints}
+        table |= {Parameter.gain(joint.name): float(joint.gain or np.nan) for joint in joints}
         return np.array([table[name] for name in problem.parameters])
 
     def bound(self) -> FloatArray:
@@ -171,7 +172,7 @@ def second_payload(study: Study, gains: Mapping[str, float], seed: int = 1) -> t
     """Return mass and standard deviation of the second payload by weighted least squares with given gains. [kg]"""
     result = identify(study.model, [study.log("unloaded", seed), study.log("second", seed)], estimator="wls",
                       gains=gains, processing=study.processing)
-    found = result.payload[f"payload.{SECOND}.m"]
+    found = result.payload[Parameter.of_payload(SECOND, "m")]
     return found["value"], found["std"]
 
 

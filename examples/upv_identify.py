@@ -51,11 +51,6 @@ SLOW = Processing(method="time", cutoff=10.0, decimation=10)
 PLAIN = Processing(method="time", cutoff=20.0, decimation=1)
 
 
-def kind(name: str) -> str:
-    """Return which parameter a name is: `leg1.slider.fv` -> `fv`, `platform.mR` -> `m`."""
-    return name.rpartition(".")[2].removesuffix("R")
-
-
 def with_passive_friction() -> Model:
     """Return the robot with viscous and Coulomb friction in its passive joints too."""
     text = robot_text("upv")[0]
@@ -95,13 +90,13 @@ class Study:
     def structures(self) -> dict[str, Structure]:
         """Friction structures, all with the rigid-body parameters."""
         names = self.base.names
-        rigid = [n for n in names if kind(n) not in FRICTION]
+        rigid = [n for n in names if n.kind not in FRICTION]
 
         def active(*kinds: str) -> list[str]:
-            return [n for n in names if ".slider." in n and kind(n) in kinds]
+            return [n for n in names if ".slider." in n and n.kind in kinds]
 
         def passive(*kinds: str) -> list[str]:
-            return [n for n in names if ".slider." not in n and kind(n) in kinds]
+            return [n for n in names if ".slider." not in n and n.kind in kinds]
 
         tied: list[str | Sequence[str]] = []
         for what in FRICTION:

@@ -13,13 +13,13 @@ from scipy.optimize import brentq
 from gough.core.errors import InvalidInput, InvalidMechanism, LoopNotClosed, SingularConfiguration
 from gough.engine import Model, base_parameters, random_motion
 from gough.mechanism import load_robot, parse_robot
-from gough.mechanism.reader import robot_text
-from gough.mechanism.types import Body, Closure, ClosureKind, Frame, Joint, Mechanism, Payload, Placement
+from gough.mechanism.files import robot_text
+from gough.mechanism.types import Body, Closure, Frame, Joint, Mechanism, Payload, Placement
 
 INERTIA = {"m": 1.0, "mx": 0.1, "my": 0.02, "Izz": 0.03}
 
 
-def chain(kind: ClosureKind, links: list[tuple[str, str, float, float]], a: Frame, b: Frame, **more: Any) -> Mechanism:
+def chain(kind: str, links: list[tuple[str, str, float, float]], a: Frame, b: Frame, **more: Any) -> Mechanism:
     """Return a planar loop of revolute joints (body, parent, place on it, start); the first one is the motor."""
     joints = tuple(Joint(name=f"j{i}", kind="revolute", parent=parent, child=child, start=start, actuated=i == 0,
                          placement=Placement.xyz_rpy((place, 0, 0)), terms=("fv",), values={"fv": 0.1})

@@ -90,7 +90,8 @@ def _closure(kind: str, tree: Mechanism, first: int, last: int) -> Closure:
     gap = np.linalg.inv(poses[f"b{last}"]) @ a @ (np.diag([1.0, -1.0, -1.0, 1.0]) if opposite else np.eye(4))
     yaw, pitch, roll = np.arctan2(gap[1, 0], gap[0, 0]), -np.arcsin(gap[2, 0]), np.arctan2(gap[2, 1], gap[2, 2])
     shift = gap[:3, 3] + (0.2 if kind in ("distance", "parallel") else 0.0) * gap[:3, 0]
-    return Closure(name="loop", kind=kind, a=Frame(body=f"b{first}", placement=tip), length=0.2,
+    return Closure(name="loop", kind=kind, a=Frame(body=f"b{first}", placement=tip),
+                   values={"length": 0.2} if kind == "distance" else {},
                    b=Frame(body=f"b{last}", placement=Placement.xyz_rpy(tuple(shift), (roll, pitch, yaw))))
 
 

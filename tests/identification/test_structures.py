@@ -8,6 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from gough.core.names import parameters
+from gough.core.parameters import BaseParameters
 from gough.engine import Model, base_parameters
 from gough.estimators.linear.least_squares import LeastSquares
 from gough.identification import Identification, identify, load_identification, prepare
@@ -21,6 +23,13 @@ ELBOWS = {"left.elbow.fv", "right.elbow.fv"}
 @pytest.fixture(scope="module")
 def result(five_bar: Model, five_bar_log: Recording, five_bar_other: Recording) -> Identification:
     return identify(five_bar, [five_bar_log], held_out=[five_bar_other], structures=True)
+
+
+def test_axes_of_joints_outside_the_legs_are_not_taken_for_legs() -> None:
+    names = ("wrist.1.fv", "ankle.1.fv", "left.hip.1.fv", "right.hip.1.fv")
+    base = BaseParameters(names=parameters(names), units=("N m s/rad",) * 4, standard=parameters(names),
+                          matrix=np.eye(4), independent=(0, 1, 2, 3), singular_values=np.ones(4), tolerance=1e-7)
+    assert leg_groups(base) == (names[2:],)
 
 
 @pytest.fixture(scope="module")

@@ -125,3 +125,8 @@ def _end(model: pin.Model, data: pin.Data, joint: int, offset: pin.SE3) -> dict[
     return {"p": pose.translation, "R": pose.rotation, "J": np.vstack([J[:3] - skew @ J[3:], J[3:]]), "w": v.angular,
             "acc": np.concatenate([a.linear + np.cross(a.angular, r) + np.cross(v.angular, np.cross(v.angular, r)),
                                    a.angular])}
+
+
+def term_value(term: str, q: float, qd: float, qdd: float) -> float:
+    """What a joint term is for a unit coefficient, written again."""
+    return {"ia": qdd, "fv": qd, "fs": float(np.sign(qd)), "off": 1.0, "k": q}[term]

@@ -14,8 +14,8 @@ from gough.core.trajectory import PointToPoint, sines
 from gough.engine import Model
 from gough.mechanism.types import Noise
 from gough.virtual import PID, ComputedTorque, Feedback, RobotModel, SecondOrderDrive, record, simulate
+from gough.virtual.closed_loop import experiment
 from gough.virtual.reference import build_reference
-from gough.virtual.simulate import experiment
 
 
 @pytest.fixture(scope="module")

@@ -64,7 +64,9 @@ def design_verb(
     iterations: Annotated[int, typer.Option(help="Most steps of each optimisation.")] = 300,
     seed: Annotated[int, typer.Option(help="Of the random numbers.")] = 0,
     output: Annotated[str | None, typer.Option("-o", "--output", help="Write the trajectory as JSON.")] = None,
-    csv: Annotated[str | None, typer.Option(help="Write it at the controller's rate as CSV, motors too.")] = None,
+    csv: Annotated[str | None, typer.Option(
+        help="Write it as a machine runs it: at the controller's rate, from rest to rest, motors too (.csv).")] = None,
+    periods: Annotated[int, typer.Option(help="Whole periods at full pace in the CSV.")] = 10,
     force: Force = False,
     as_json: Json = False,
 ) -> None:
@@ -79,7 +81,7 @@ def design_verb(
             robot=robot, harmonics=harmonics, frequency=frequency, criterion=criterion.value, tie_legs=tie_legs,
             at_rest=at_rest, coordinates=None if coordinates is None else coordinates.value,
             optimise_frequency=optimise_frequency, seed=seed, starts=starts, iterations=iterations, output=output,
-            csv=csv, force=force,
+            csv=csv, periods=periods, force=force,
             progress=lambda n, value, worst: update(f"step {n}, criterion {value:.4g}, violation {worst:.1e}"))
     if as_json:
         print_json(result.to_dict())
@@ -91,11 +93,11 @@ def design_verb(
 
 def simulate_verb(
     robot: Robot,
-    trajectory: Annotated[str, typer.Option(help="Trajectory file (JSON) of `gough design`.")],
+    trajectory: Annotated[str, typer.Option(help="Trajectory of `gough design` (.json), or its table (.csv).")],
     controller: Annotated[ControllerName, typer.Option(help="Control law.")] = ControllerName.ctc,
     plant: Annotated[PlantName, typer.Option(help="gough, or an independent one.")] = PlantName.gough,
     payload: Annotated[str | None, typer.Option(help="Payload of the robot file, or none.")] = None,
-    periods: Annotated[int, typer.Option(help="Periods to record.")] = 10,
+    periods: Annotated[int | None, typer.Option(help="Periods to record; 10 of a trajectory that repeats.")] = None,
     noise: Annotated[Switch, typer.Option(help="Sensor noise of the robot file.")] = Switch.on,
     seed: Annotated[int, typer.Option(help="Of the noise.")] = 0,
     output: Annotated[str | None, typer.Option("-o", "--output", help="Write the log (.csv, .csv.gz or .npz).")] = None,

@@ -9,6 +9,7 @@ import typer
 
 from gough.cli.common import Force, Json, Robot, TieLegs, print_json, progress, say, table
 from gough.core.errors import InvalidInput
+from gough.core.names import LOAD
 
 Logs = Annotated[list[str], typer.Argument(help="Logs: .csv, .npz, .mat, .parquet, or a folder with --description.")]
 Description = Annotated[str | None, typer.Option(help="TOML that says which column is which; see the documentation.")]
@@ -43,16 +44,6 @@ class BoundsMethod(StrEnum):
 
     gauss_seidel = "gauss-seidel"
     exact = "exact"
-
-
-class Format(StrEnum):
-    """What `gough export` writes."""
-
-    c = "c"
-    json = "json"
-    toml = "toml"
-    urdf = "urdf"
-    mjcf = "mjcf"
 
 
 def identify_verb(
@@ -183,9 +174,8 @@ def payload_verb(
           ["parameter", "value", "std", "unit", "seen?"],
           [[p["name"], f"{p['value']:.5g}", f"{p['std']:.2g}", p["unit"], "yes" if p["observed"] else "not observable"]
            for p in facts["parameters"]])
-    single = {f"payload.load.{p['name']}" for p in facts["parameters"]}  # these the table says
     for text in facts["unobserved_combinations"]:
-        if text not in single:
+        if text not in LOAD:  # these the table says
             say(f"not seen on this motion: {text}")
 
 
@@ -211,7 +201,7 @@ def report_verb(
 
 def export_verb(
     folder: Folder,
-    to: Annotated[Format, typer.Option(help="c: controller code; json, toml: tables; urdf, mjcf: other simulators.")],
+    to: Annotated[str, typer.Option(help="c: controller code; json, toml: tables; urdf, mjcf: other simulators.")],
     output: Annotated[str | None, typer.Option("-o", "--output", help="Folder; that of the result by default.")] = None,
     name: Annotated[str | None, typer.Option(help="Base name of the files; controller, parameters or the robot's name "
                                                    "by default.")] = None,
@@ -225,7 +215,7 @@ def export_verb(
     from gough.study import verbs
 
     with progress(f"exporting {folder}", quiet=as_json):
-        paths = verbs.export(folder=folder, to=to.value, output=output, name=name, force=force)
+        paths = verbs.export(folder=folder, to=to, output=output, name=name, force=force)
     if as_json:
         print_json({"files": [str(path) for path in paths]})
     else:

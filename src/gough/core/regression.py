@@ -11,6 +11,8 @@ import numpy as np
 from gough.core.arrays import BoolArray, FloatArray, IntArray, check_finite, check_shape, frozen
 from gough.core.blas import one_blas_thread
 from gough.core.errors import InvalidInput, nearest
+from gough.core.names import Parameter
+from gough.core.names import parameters as named
 
 LABELS = ("time", "group", "sample", "recording", "mask")  # what travels with the samples, where it is known
 
@@ -44,7 +46,7 @@ class Regression:
     effort: FloatArray
     rows: tuple[str, ...]
     row_units: tuple[str, ...]
-    parameters: tuple[str, ...]
+    parameters: tuple[Parameter, ...]
     units: tuple[str, ...]
     covariance: FloatArray | None = None
     time: FloatArray | None = None
@@ -56,8 +58,9 @@ class Regression:
 
     def __post_init__(self) -> None:
         put = object.__setattr__
-        for name in ("rows", "row_units", "parameters", "units"):
+        for name in ("rows", "row_units", "units"):
             put(self, name, tuple(getattr(self, name)))
+        put(self, "parameters", named(self.parameters, self.units))
         put(self, "regressor", frozen(self.regressor))
         put(self, "effort", frozen(self.effort))
         if self.effort.ndim != 2:
@@ -65,7 +68,7 @@ class Regression:
         t, r = self.effort.shape
         p = len(self.parameters)
         check_shape(self.regressor, (t, r, p), "regressor")
-        for name, count in (("rows", r), ("row_units", r), ("units", p)):
+        for name, count in (("rows", r), ("row_units", r)):
             if len(getattr(self, name)) != count:
                 raise InvalidInput(f"{name} has {len(getattr(self, name))} entries, expected {count}")
         for name in ("covariance", "time", "replicates"):
@@ -117,7 +120,8 @@ class Regression:
             if name not in self.parameters:
                 raise InvalidInput(f"no parameter '{name}'{nearest(name, self.parameters)}", name=name)
             columns.append(self.parameters.index(name))
-        return replace(self, regressor=self.regressor[:, :, columns], parameters=tuple(parameters),
+        return replace(self, regressor=self.regressor[:, :, columns],
+                       parameters=tuple(self.parameters[i] for i in columns),
                        units=tuple(self.units[i] for i in columns))
 
     def condense(self) -> Condensed:
@@ -143,7 +147,7 @@ class Condensed:
     samples: int
     rows: tuple[str, ...]
     row_units: tuple[str, ...]
-    parameters: tuple[str, ...]
+    parameters: tuple[Parameter, ...]
     units: tuple[str, ...]
     joint: FloatArray | None = None
     group_moments: FloatArray | None = None
@@ -151,6 +155,7 @@ class Condensed:
 
     def __post_init__(self) -> None:
         put = object.__setattr__
+        put(self, "parameters", named(self.parameters, self.units))
         put(self, "factors", frozen(self.factors))
         counts = self.counts if len(self.counts) else np.full(len(self.rows), self.samples)
         put(self, "counts", frozen(counts, np.int64))
@@ -173,7 +178,8 @@ class Condensed:
             wide = [j * p + c for j in range(r) for c in columns] + list(range(r * p, r * p + r))
             joint = _triangle(self.joint[:, wide])
         moments = None if self.group_moments is None else self.group_moments[:, :, keep][:, :, :, keep]
-        return replace(self, factors=factors, joint=joint, group_moments=moments, parameters=tuple(parameters),
+        return replace(self, factors=factors, joint=joint, group_moments=moments,
+                       parameters=tuple(self.parameters[i] for i in columns),
                        units=tuple(self.units[i] for i in columns))
 
 

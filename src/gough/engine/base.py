@@ -11,7 +11,9 @@ from gough.core.arrays import FloatArray, check_shape
 from gough.core.blas import one_blas_thread
 from gough.core.errors import InvalidInput, NotConverged
 from gough.core.motion import Motion
-from gough.core.parameters import INERTIAL, BaseParameters
+from gough.core.names import INERTIAL, Parameter
+from gough.core.names import parameters as named
+from gough.core.parameters import BaseParameters
 from gough.engine.loops import By
 from gough.engine.model import Model
 
@@ -94,7 +96,7 @@ def base_parameters(model: Model, *, parameters: Sequence[str] | None = None, ti
         payloads: Payloads carried in some recordings of the experiment.
         seed: Of the random configurations.
     """
-    names = tuple(parameters) if parameters is not None else model.parameter_names(tie_legs=tie_legs)
+    names = named(parameters) if parameters is not None else model.parameter_names(tie_legs=tie_legs)
     extra = tuple(name for p in payloads for name in model.mechanism.payload_parameters(p).names)
     samples = max(60, int(np.ceil(3 * (len(names) + len(extra)) / model.degrees_of_freedom)))
     motion = random_motion(model, samples, seed)
@@ -112,7 +114,7 @@ def base_parameters(model: Model, *, parameters: Sequence[str] | None = None, ti
             stacked.append(block)
     names = names + extra
     W = np.concatenate([block.reshape(-1, len(names)) for block in stacked])
-    return _regroup(W, names, tuple(model.unit(name) for name in names))
+    return _regroup(W, named(names, [model.unit(name) for name in names]))
 
 
 def standard_from_base(model: Model, base: BaseParameters, values: ArrayLike) -> tuple[FloatArray, FloatArray]:
@@ -132,15 +134,15 @@ def standard_from_base(model: Model, base: BaseParameters, values: ArrayLike) ->
     load = dict.fromkeys(INERTIAL, 0.0)
     for column, value in zip(base.independent, values):
         name = base.standard[column]
-        if name.startswith("payload."):
-            load[name.rpartition(".")[2]] += float(value)
+        if name.payload is not None:
+            load[name.kind] += float(value)
         else:
             for member in model.resolve(name):
                 table[member] = float(value)
     return np.array(list(table.values())), np.array(list(load.values()))
 
 
-def _regroup(W: FloatArray, names: tuple[str, ...], units: tuple[str, ...]) -> BaseParameters:
+def _regroup(W: FloatArray, names: tuple[Parameter, ...]) -> BaseParameters:
     """Separate independent from dependent columns, first to last, and express the latter by the former."""
     norms = np.linalg.norm(W, axis=0)
     scale = np.where(norms > 1e-9 * norms.max(), norms, 1.0)
@@ -169,6 +171,6 @@ def _regroup(W: FloatArray, names: tuple[str, ...], units: tuple[str, ...]) -> B
     values = np.linalg.svd(columns, compute_uv=False)
     regrouped = (np.abs(matrix) > 0).sum(axis=1) > 1
     return BaseParameters(
-        names=tuple(names[k] + ("R" if more else "") for k, more in zip(independent, regrouped)),
-        units=tuple(units[k] for k in independent), standard=names, matrix=matrix, independent=tuple(independent),
+        names=tuple(names[k].regroup() if more else names[k] for k, more in zip(independent, regrouped)),
+        units=tuple(names[k].unit for k in independent), standard=names, matrix=matrix, independent=tuple(independent),
         singular_values=np.asarray(values, dtype=float), tolerance=1e-7)

@@ -18,6 +18,7 @@ from gough.engine.symbolic import body_transforms
 from gough.kernels.kernel import Kernel
 
 CHECK = 1e-9  # elimination without pivoting is trusted below this relative residual
+STRIDE = 0.1  # longest move at once along a branch [rad or lengths of the robot]
 SINGULAR = 1e-9  # ratio of singular values of K_D taken as singular
 
 
@@ -218,18 +219,23 @@ class ClosedChain:
 
     def _coarse(self, positions: FloatArray, by: By) -> np.ndarray:
         """Return sample indices at which the branch is followed step by step: small moves, at most 256 apart."""
-        scale = np.where([self.loops.mechanism.joints[i].kind == "revolute"
-                          for i in self.loops.partitions[by].independent], 1.0, self.loops.length)
-        travelled = np.concatenate([[0.0], np.cumsum((np.abs(np.diff(positions, axis=0)) / scale).max(axis=1))])
-        bins = np.floor(travelled / 0.1)
+        moves = np.abs(np.diff(positions, axis=0)) / self._units(by)
+        travelled = np.concatenate([[0.0], np.cumsum(moves.max(axis=1))])
+        bins = np.floor(travelled / STRIDE)
         marks = np.flatnonzero(np.diff(bins) > 0) + 1
         regular = np.arange(0, len(positions), 256)
         return np.unique(np.concatenate([[0], marks, regular, [len(positions) - 1]]))
+
+    def _units(self, by: By) -> FloatArray:
+        """Return one radian, or the robot's length, for each independent coordinate."""
+        joints = [self.loops.mechanism.joints[i] for i in self.loops.partitions[by].independent]
+        return np.array([1.0 if joint.kind == "revolute" else self.loops.length for joint in joints])
 
     def _follow(self, start: FloatArray, target: FloatArray, by: By) -> tuple[FloatArray, float]:
         """Move from an assembled configuration to a target along its branch, with steps as small as it takes.
 
         A step is accepted if Newton lands near the tangent prediction q + E dq_I; so a neighbouring branch is not.
+        Beyond a tenth of a radian, or of the robot's length, the tangent says too little: that is the longest step.
 
         Returns:
             The configuration reached and the fraction of the way, 1 if the target was reached.
@@ -237,7 +243,8 @@ class ClosedChain:
         independent = list(self.loops.partitions[by].independent)
         q = np.array(start)
         origin = q[independent]
-        done, step = 0.0, 1.0
+        longest = STRIDE / max(float((np.abs(target - origin) / self._units(by)).max()), STRIDE)
+        done, step = 0.0, longest
         while done < 1.0:
             goal = min(done + step, 1.0)
             tangent = self._map(by)(q[None])[0].reshape(self._size, -1)
@@ -246,7 +253,7 @@ class ClosedChain:
             found, error = self._newton(trial[None], by)
             moved = np.abs(found[0] - q).max()
             if error[0] < CLOSED and np.abs(found[0] - trial).max() <= 0.25 * min(moved, 1.0) + 1e-9:
-                q, done, step = found[0], goal, 2 * step
+                q, done, step = found[0], goal, min(2 * step, longest)
             else:
                 step /= 4
                 if step < 1e-7:

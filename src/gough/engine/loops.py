@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from gough.core.arrays import FloatArray
 from gough.core.errors import InvalidMechanism, LoopNotClosed, SingularConfiguration
 from gough.engine.elimination import Pivots, choose_pivots, solve
-from gough.engine.symbolic import body_transforms, closure_equations, fixed_transform
+from gough.engine.symbolic import Transform, body_transforms, closure_equations, fixed_transform
+from gough.mechanism.closures import CLOSURES
 from gough.mechanism.types import BASE, Mechanism
 
 By = Literal["actuated", "task"]
@@ -97,15 +98,14 @@ class Loops:
 
 def row_scale(mechanism: Mechanism, length: float) -> FloatArray:
     """Return the length for closure rows that are angles, one for those that are lengths."""
-    scale: list[float] = []
+    scale = {"m": 1.0, "rad": length}
     kinds = {joint.name: joint.kind for joint in mechanism.joints}
+    rows: list[float] = []
     for closure in mechanism.closures:
-        if closure.kind == "coupling":
-            scale.append(length if all(kinds[j] == "revolute" for j in closure.coefficients) else 1.0)
-        else:
-            points = {"point": 3, "revolute": 3, "weld": 3, "distance": 1, "parallel": 0}[closure.kind]
-            scale += [1.0] * points + [length] * (closure.equations - points)
-    return np.array(scale)
+        turning = all(kinds[joint] == "revolute" for joint in closure.coefficients)
+        own = scale | {"joints": length if turning else 1.0}
+        rows += [own[unit] for unit in CLOSURES[closure.kind].units]
+    return np.array(rows)
 
 
 def close_loops(mechanism: Mechanism) -> Loops:
@@ -139,7 +139,7 @@ def _close_loops(mechanism: Mechanism) -> Loops:
             f"{abs(residual[worst]):.2e} m (or rad) when assembled from the start values; check the keys 'start' of "
             "the joints or the link lengths",
             loop=names[worst][0], residual=float(abs(residual[worst])))
-    _check_welds(mechanism, home)
+    _check_branches(mechanism, home)
     _check_limits(mechanism, home)
     loops = Loops(mechanism=mechanism, home=home, degrees_of_freedom=0, partitions={}, dynamic="actuated",
                   neighbours=home[None], length=length, equations=equations)
@@ -163,28 +163,33 @@ def _with(loops: Loops, **changes: object) -> Loops:
 def _characteristic_length(mechanism: Mechanism, q: FloatArray) -> float:
     """Return the rms distance of body origins and closure points from their mean. [m]"""
     poses = body_transforms(mechanism, ca.SX(ca.DM(q)))
-    points = [np.array(ca.DM(ca.densify(pose.translation))).ravel() for pose in poses.values()]
+    points = [_number(pose.translation).ravel() for pose in poses.values()]
     for closure in mechanism.closures:
-        for frame in (closure.a, closure.b):
-            if frame is not None and frame.body != BASE:
-                pose = poses[frame.body]
-                shift = fixed_transform(frame.placement)[1]
-                points.append(np.array(ca.DM(ca.densify(pose.translation + pose.rotation @ ca.DM(shift)))).ravel())
+        for frame in closure.frames:
+            if frame.body != BASE:
+                end = poses[frame.body] @ fixed_transform(frame.placement)
+                points.append(_number(end.translation).ravel())
     spread = np.array(points) - np.mean(points, axis=0)
     return max(float(np.sqrt((spread**2).sum(axis=1).mean())), 1e-3)
 
 
-def _check_welds(mechanism: Mechanism, home: FloatArray) -> None:
-    """Raise if a weld is closed with its frames half a turn apart, where its residual vanishes too."""
+def _check_branches(mechanism: Mechanism, home: FloatArray) -> None:
+    """Raise if a closure's equations hold in another way than meant."""
     poses = body_transforms(mechanism, ca.SX(ca.DM(home)))
     for closure in mechanism.closures:
-        if closure.kind == "weld" and closure.a is not None and closure.b is not None:
-            a, b = (np.array(ca.DM(ca.densify(poses[end.body].rotation))) @ fixed_transform(end.placement)[0]
-                    for end in (closure.a, closure.b))
-            if np.sum(a * b) < 0:  # trace of A^T B: 3 if the frames coincide, -1 half a turn apart
-                raise LoopNotClosed(
-                    f"[[closure]] '{closure.name}': this loop of '{mechanism.name}' assembles with the welded frames "
-                    "half a turn apart; change the keys 'start' of its joints", loop=closure.name, residual=np.pi)
+        mistaken = CLOSURES[closure.kind].mistaken
+        if mistaken is None:
+            continue
+        placed = (poses[frame.body] @ fixed_transform(frame.placement) for frame in closure.frames)
+        ends = [Transform(*(_number(part) for part in (end.rotation, end.translation))) for end in placed]
+        if wrong := mistaken(*ends):
+            raise LoopNotClosed(f"[[closure]] '{closure.name}': this loop of '{mechanism.name}' assembles with {wrong};"
+                                " change the keys 'start' of its joints", loop=closure.name, residual=np.pi)
+
+
+def _number(expression: ca.SX) -> Any:
+    """Return the value of a constant expression."""
+    return np.array(ca.DM(ca.densify(expression)))
 
 
 def _check_limits(mechanism: Mechanism, home: FloatArray) -> None:

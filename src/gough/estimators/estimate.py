@@ -20,12 +20,13 @@ from scipy import stats
 
 from gough.core.arrays import FloatArray, check_finite, check_shape, frozen
 from gough.core.errors import InvalidInput, nearest
+from gough.core.names import Parameter
+from gough.core.names import parameters as named
 from gough.core.parameters import ParameterTable
 from gough.core.regression import Regression
 from gough.estimators.storage import plain, read_json, write_json
 
 FORMAT = 1
-GAIN = ".gain"  # the ending of drive gain names
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -53,7 +54,7 @@ class Estimate:
         notes: Remarks of the estimator.
     """
 
-    parameters: tuple[str, ...]
+    parameters: tuple[Parameter, ...]
     units: tuple[str, ...]
     values: FloatArray
     covariance: FloatArray
@@ -78,7 +79,6 @@ class Estimate:
                 ("degrees_of_freedom", "values", "covariance", "residual_rms", "residual_relative", "residual_mean",
                  "white_std", "noise_covariance"))
         p, r = len(self.parameters), len(self.rows)
-        _check_names(self.parameters, self.units)
         for name, shape in (("values", (p,)), ("covariance", (p, p)), ("residual_rms", (r,)),
                             ("residual_relative", (r,)), ("residual_mean", (r,)), ("white_std", (p,)),
                             ("noise_covariance", (r, r))):
@@ -151,7 +151,8 @@ class Estimate:
     def select(self, parameters: Sequence[str]) -> Estimate:
         """Return the estimate of some parameters, in the given order; the others stay marginalised."""
         keep = [_index(self.parameters, name) for name in parameters]
-        return replace(self, parameters=tuple(parameters), units=tuple(self.units[i] for i in keep),
+        return replace(self, parameters=tuple(self.parameters[i] for i in keep),
+                       units=tuple(self.units[i] for i in keep),
                        degrees_of_freedom=self.degrees_of_freedom[keep],
                        values=self.values[keep], covariance=self.covariance[np.ix_(keep, keep)],
                        white_std=None if self.white_std is None else self.white_std[keep])
@@ -165,10 +166,9 @@ class Estimate:
         Raises:
             InvalidInput: A parameter of the estimate is not in the regression.
         """
-        names = [name for name in self.parameters if not name.endswith(GAIN)]
-        values = self.values[[i for i, name in enumerate(self.parameters) if not name.endswith(GAIN)]]
-        columns = [_index(regression.parameters, name) for name in names]
-        return np.asarray(regression.regressor[:, :, columns] @ values)
+        keep = [i for i, name in enumerate(self.parameters) if not name.is_gain]
+        columns = [_index(regression.parameters, self.parameters[i]) for i in keep]
+        return np.asarray(regression.regressor[:, :, columns] @ self.values[keep])
 
     def summary(self) -> str:
         """Return the result as plain text: parameters, residual per row, condition number, notes."""
@@ -233,7 +233,7 @@ class Enclosure:
         notes: Remarks, e.g. that the guarantee is conditional.
     """
 
-    parameters: tuple[str, ...]
+    parameters: tuple[Parameter, ...]
     units: tuple[str, ...]
     lower: FloatArray
     upper: FloatArray
@@ -244,7 +244,6 @@ class Enclosure:
     def __post_init__(self) -> None:
         _settle(self, ("parameters", "units", "notes"), ("lower", "upper"))
         object.__setattr__(self, "certificate", MappingProxyType(plain(self.certificate)))
-        _check_names(self.parameters, self.units)
         for name in ("lower", "upper"):
             check_shape(getattr(self, name), (len(self.parameters),), f"{name} bounds")
         if not (self.lower <= self.upper).all():  # also catches NaN
@@ -333,7 +332,7 @@ def _notes(notes: Sequence[str]) -> list[str]:
     return ["", "Notes", *(f"  {note}" for note in notes)] if notes else []
 
 
-def _index(names: tuple[str, ...], name: str) -> int:
+def _index(names: Sequence[str], name: str) -> int:
     try:
         return names.index(name)
     except ValueError:
@@ -343,16 +342,12 @@ def _index(names: tuple[str, ...], name: str) -> int:
 def _settle(result: Estimate | Enclosure, tuples: Iterable[str], arrays: Iterable[str]) -> None:
     for name in tuples:
         object.__setattr__(result, name, tuple(getattr(result, name)))
+    object.__setattr__(result, "parameters", named(result.parameters, result.units))
+    if len(set(result.parameters)) != len(result.parameters):
+        raise InvalidInput("parameter names repeat")
     for name in arrays:
         if getattr(result, name) is not None:
             object.__setattr__(result, name, frozen(getattr(result, name)))
-
-
-def _check_names(parameters: tuple[str, ...], units: tuple[str, ...]) -> None:
-    if len(units) != len(parameters):
-        raise InvalidInput(f"{len(parameters)} parameters but {len(units)} units")
-    if len(set(parameters)) != len(parameters):
-        raise InvalidInput("parameter names repeat")
 
 
 def _to_dict(result: Estimate | Enclosure, kind: str) -> dict[str, Any]:

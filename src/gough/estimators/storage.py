@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from gough.core.documents import parse_json
 from gough.core.errors import InvalidInput
 from gough.core.files import write_text
 
@@ -42,10 +43,10 @@ def read_json(path: str | os.PathLike[str], kind: str) -> dict[str, Any]:
         InvalidInput: No such file, not JSON, or another kind of result.
     """
     try:
-        content = json.loads(Path(path).read_text(encoding="utf-8"))
+        content = parse_json(Path(path).read_text(encoding="utf-8"))
     except OSError as error:
         raise InvalidInput(f"cannot read '{path}': {error.strerror}", path=path) from error
-    except ValueError as error:
+    except (UnicodeDecodeError, InvalidInput) as error:
         raise InvalidInput(f"'{path}' is not JSON: {error}", path=path) from error
     found = content.get("kind") if isinstance(content, dict) else None
     if found != kind:

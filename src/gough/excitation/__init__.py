@@ -2,9 +2,19 @@
 
 from gough.excitation.constraints import Limit, collect_limits
 from gough.excitation.criteria import CRITERIA, Criterion, criterion_gradient, criterion_value
-from gough.excitation.design import Design, Run, design, effort_covariance, information_factor, usual_frequency
+from gough.excitation.design import Design, Run, design, effort_covariance, first_frequency, information_factor
 
 __all__ = [
-    "CRITERIA", "Criterion", "Design", "Limit", "Run", "collect_limits", "criterion_gradient", "criterion_value",
-    "design", "effort_covariance", "information_factor", "usual_frequency",
+    "CRITERIA",
+    "Criterion",
+    "Design",
+    "Limit",
+    "Run",
+    "collect_limits",
+    "criterion_gradient",
+    "criterion_value",
+    "design",
+    "effort_covariance",
+    "first_frequency",
+    "information_factor",
 ]

@@ -10,6 +10,7 @@ import numpy as np
 from gough.core.arrays import FloatArray
 from gough.core.errors import InvalidInput
 from gough.core.motion import Motion
+from gough.core.names import last_word
 from gough.core.trajectory import platform_twist
 from gough.engine.derivatives import Output, Quantity, has_regularity, twist_names
 from gough.engine.model import Model
@@ -27,7 +28,7 @@ class Limit:
         name: The coordinate, or `platform.translation`, `platform.rotation` for the size of the platform's velocity
             and angular velocity (then never below zero); empty for the regularity.
         lower, upper: SI; for the regularity of its logarithm.
-        unit: Of both.
+        unit: Unit of both.
     """
 
     quantity: Quantity
@@ -85,7 +86,7 @@ def collect_limits(model: Model, changes: Mapping[str, Limits] | None = None, *,
             units["effort"] = joint.effort_unit
         found += _limits(joint.name, units, joint.limits, changes.get(joint.name, Limits()))
     for name, unit in zip(whole, ("m", "rad")):
-        own = model.mechanism.twist_limits.get(name.rpartition(".")[2], Limits())
+        own = model.mechanism.twist_limits.get(last_word(name), Limits())
         found += _limits(name, {"velocity": f"{unit}/s", "acceleration": f"{unit}/s2"}, own,
                          changes.get(name, Limits()))
     if singularity is not None and has_regularity(model):

@@ -20,6 +20,7 @@ from gough.engine.loops import By
 from gough.engine.model import Model, column_names
 from gough.excitation.constraints import SINGULARITY, Limit, collect_limits
 from gough.excitation.criteria import CRITERIA, Criterion, criterion_value
+from gough.excitation.frequency import informative_frequency
 from gough.excitation.problem import Part, Problem
 from gough.excitation.search import Verified, find_centre, random_starts, solve_and_verify
 from gough.excitation.solver import InteriorPoint, Progress
@@ -104,13 +105,15 @@ class Design:
         return "\n".join(lines)
 
 
-def usual_frequency(model: Model, harmonics: int = 5, limits: Mapping[str, Limits] | None = None) -> float:
-    """Return a fundamental frequency that uses the motors: the highest harmonic meets the first of their limits.
+def first_frequency(model: Model, harmonics: int = 5, limits: Mapping[str, Limits] | None = None) -> float:
+    """Return a fundamental frequency at which the highest harmonic at full swing meets the motors' first limit.
+
+    The search of `informative_frequency` begins there.
 
     A motor that swings by half its range r to both sides reaches its velocity limit v at v / (2 pi r) and its
     acceleration limit a at sqrt(a / r) / (2 pi); without an acceleration limit its effort limit over its inertia at
     home is taken. The lowest of these over all motors is the highest harmonic. (PaLiDA: 1.59 Hz; AH09 found 1.62 Hz.)
-    Without any limit: 1 Hz. No period is longer than a minute, and each is a whole number of controller samples.
+    Without any limit: 1 Hz. No period is longer than a minute.
     """
     found = {(limit.quantity, limit.name): limit for limit in collect_limits(model, limits)}
     inertia = model.mass_matrix(model.home[None])[0].diagonal()
@@ -125,7 +128,7 @@ def usual_frequency(model: Model, harmonics: int = 5, limits: Mapping[str, Limit
             corners.append(np.sqrt(acceleration.half / reach) / (2 * np.pi))
         elif effort and name in model.rows and inertia[model.rows.index(name)] > 0:
             corners.append(np.sqrt(effort.half / inertia[model.rows.index(name)] / reach) / (2 * np.pi))
-    return _on_rate(max(min(corners, default=1.0) / harmonics, 1 / LONGEST), model.mechanism.noise.rate)
+    return max(float(min(corners, default=1.0)) / harmonics, 1 / LONGEST)
 
 
 def _on_rate(frequency: float, rate: float) -> float:
@@ -151,8 +154,8 @@ def design(model: Model, *, harmonics: int = 5, frequency: float | None = None, 
     Args:
         model: The robot.
         harmonics: Of each coordinate.
-        frequency: Fundamental, moved to the nearest that makes a period a whole number of controller samples; see
-            `usual_frequency` for the default. [Hz]
+        frequency: Fundamental, moved to the nearest that makes a period a whole number of controller samples; by
+            default the one that tells most per recorded time, see `informative_frequency`. [Hz]
         coordinates: Whose Fourier series: `task` (default where the robot has them) or `actuated`.
         criterion: See `criteria`.
         at_rest: Start and end each period with zero velocity and acceleration.
@@ -209,18 +212,23 @@ def design(model: Model, *, harmonics: int = 5, frequency: float | None = None, 
     if not (np.isfinite(units) & (units > 0)).all():
         raise InvalidInput(f"the parameter scale is {units.tolist()}, expected numbers above zero")
     rate = model.mechanism.noise.rate
-    usual = usual_frequency(model, harmonics, limits) if frequency is None else frequency
-    parts = []
-    for run in wanted:
-        h = harmonics if run.harmonics is None else run.harmonics
-        f = _on_rate(usual if run.frequency is None else run.frequency, rate)
-        grid = samples or GRID * h
-        parts.append(Part(harmonics=h, frequency=f, payload=run.payload, weight=run.periods * rate / f / grid,
-                          samples=grid, at_rest=at_rest, free_frequency=optimise_frequency))
     centre = find_centre(model, bounds, by=by, values=values, loads=[model.load(run.payload) for run in wanted],
                          seed=seed)
-    problem = Problem(model, parts, by=by, criterion=criterion, base=base, limits=bounds, values=values,
-                      covariance=noise, scale=units, reach=_reach(model, bounds, by), centre=centre)
+
+    def problem_at(usual: float, criterion: Criterion = "d", free: bool = False) -> Problem:
+        parts = []
+        for run in wanted:
+            h = harmonics if run.harmonics is None else run.harmonics
+            f = _on_rate(usual if run.frequency is None else run.frequency, rate)
+            grid = samples or GRID * h
+            parts.append(Part(harmonics=h, frequency=f, payload=run.payload, weight=run.periods * rate / f / grid,
+                              samples=grid, at_rest=at_rest, free_frequency=free))
+        return Problem(model, parts, by=by, criterion=criterion, base=base, limits=bounds, values=values,
+                       covariance=noise, scale=units, reach=_reach(model, bounds, by), centre=centre)
+
+    if frequency is None:
+        frequency = informative_frequency(problem_at, first_frequency(model, harmonics, limits), seed)
+    problem = problem_at(frequency, criterion, optimise_frequency)
     found = solve_and_verify(problem, random_starts(problem, starts, seed),
                              InteriorPoint(iterations=iterations, tolerance=tolerance), rate, progress)
     return _report(model, problem, found, wanted, base, noise, units, time.perf_counter() - began)
@@ -282,8 +290,7 @@ def information_factor(model: Model, trajectories: Sequence[Fourier], base: Base
         by: By = "task" if trajectory.coordinates == model.mechanism.task else "actuated"
         times = np.arange(round(trajectory.period * model.mechanism.noise.rate)) / model.mechanism.noise.rate
         motion = model.kinematics.motion(times, *trajectory.at(times), by)
-        own = f"payload.{run.payload}."
-        mask = np.array([not n.startswith("payload.") or n.startswith(own) for n in names]) * np.sqrt(run.periods)
+        mask = np.array([n.payload in (None, run.payload) for n in names]) * np.sqrt(run.periods)
         for block in model.blocks(motion, np.zeros((len(times), len(model.actuated))), base, covariance=noise):
             assert block.covariance is not None
             white = np.linalg.solve(np.linalg.cholesky(block.covariance), block.regressor) * mask

@@ -26,7 +26,7 @@ class Part:
     """One trajectory of a design: what is fixed about it.
 
     Args:
-        harmonics: Of the Fourier series.
+        harmonics: Number of harmonics of the Fourier series.
         frequency: Fundamental, or where to start if it is free. [Hz]
         payload: Name of the payload carried, or None.
         weight: Controller samples that each grid sample stands for, over all periods.
@@ -75,7 +75,7 @@ class Point:
         q: Configurations of each part.
         motions: Positions, velocities, accelerations of each part.
         constraints: Normalised, each part's (t, o) one after the other, flat.
-        derivatives: Of the constraints by (q_P, v, a), each part (t, o, 3m).
+        derivatives: Derivatives of the constraints by (q_P, v, a), each part (t, o, 3m).
         objective: To be minimised.
         seeds: Derivative of the objective by the whitened regressors.
     """
@@ -103,8 +103,8 @@ class Problem:
         base: Parameters to be identified, of the experiment as a whole.
         limits: What to respect.
         values: Standard parameters for the efforts, (p,).
-        covariance: Of the motor efforts, (a, a).
-        scale: Of the parameters, (b,).
+        covariance: Covariance of the motor efforts, (a, a).
+        scale: Unit in which each parameter is measured, (b,).
         reach: Half the range of each trajectory coordinate, (m,). [m or rad]
         centre: Configuration about which trajectories are built, (n,).
     """
@@ -139,9 +139,7 @@ class Problem:
 
     def _mask(self, part: Part) -> FloatArray:
         """Return one for the columns a part informs about: the robot's and those of its own payload."""
-        own = f"payload.{part.payload}."
-        return np.array([0.0 if name.startswith("payload.") and not name.startswith(own) else 1.0
-                         for name in self.names]) * self.scale
+        return np.array([float(name.payload in (None, part.payload)) for name in self.names]) * self.scale
 
     def random_direction(self, rng: np.random.Generator) -> FloatArray:
         """Return random coefficients of size one; a free frequency stays at its start."""

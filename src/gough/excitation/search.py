@@ -1,4 +1,4 @@
-"""From nothing to a verified design: a pose to start from, random starts, solving, verifying, tightening."""
+"""Find a pose to start from, draw random starts, solve, verify on a finer grid, tighten and repeat."""
 
 from __future__ import annotations
 

@@ -12,21 +12,28 @@ carry no motor and no friction; the closures move them.
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterable, Mapping
+from typing import Literal
 from xml.etree import ElementTree
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from gough.core.arrays import FloatArray
+from gough.core.errors import InvalidInput
+from gough.core.inertia import about_centre
 from gough.engine import Model
-from gough.export.rigid import about_centre, check_bodies, check_terms, comment, matrix, numbers
+from gough.export.formats import Export, identifier, register_export
+from gough.export.rigid import check_bodies, check_terms, comment, drive_gains, physical_result
+from gough.identification import Identification
+from gough.mechanism.closures import CLOSURES
+from gough.mechanism.terms import TERMS
 from gough.mechanism.types import BASE, Closure, Joint
+from gough.virtual.mjcf import numbers
 
 UNLIMITED = 1e6  # URDF demands numbers: written for an effort or a velocity without limit. [N, N m, m/s, rad/s]
 _WINDING = {"revolute": 2 * math.pi, "prismatic": 1e3}  # room about home of a joint without limits [rad, m]
-_TYPES = {"point": "3d", "weld": "6d"}  # those the extended URDF knows; its readers take any other for 6d
+_TYPES = ("3d", "6d")  # of loops that the extended URDF knows; its readers take any other for 6d
 
 
 def to_urdf(model: Model, bodies: Mapping[str, ArrayLike], terms: Mapping[str, float] | None = None, *,
@@ -34,8 +41,8 @@ def to_urdf(model: Model, bodies: Mapping[str, ArrayLike], terms: Mapping[str, f
     """Return the URDF of a robot's tree and the YAML of what closes its loops.
 
     Names become identifiers (`leg1.slider` -> `leg1_slider`); a link that would share a joint's name ends in `_link`.
-    Viscous and Coulomb friction become `damping` and `friction`. A joint without position limits gets two turns (or
-    a kilometre) about home, so that it stays one number in every reader.
+    Joint terms become what `JointTerm.urdf` and `JointTerm.sidecar` say, `damping` for instance. A joint without
+    position limits gets two turns (or a kilometre) about home, so that it stays one number in every reader.
 
     Args:
         model: The robot.
@@ -45,10 +52,14 @@ def to_urdf(model: Model, bodies: Mapping[str, ArrayLike], terms: Mapping[str, f
         gains: Drive gains by motor, for the sidecar; left out by default.
 
     Raises:
-        InvalidInput: Parameters that no body can have, unknown names.
+        InvalidInput: Parameters that no body can have, unknown names, a joint term or a closure without a word for it.
     """
-    masses, coefficients = check_bodies(model, bodies), check_terms(model, terms)
-    mechanism = model.mechanism
+    masses, mechanism = check_bodies(model, bodies), model.mechanism
+    coefficients = check_terms(model, terms, "URDF", lambda term: term.urdf is not None or term.sidecar is not None)
+    for closure in mechanism.closures:
+        if CLOSURES[closure.kind].urdf is None:
+            raise InvalidInput(f"closure '{closure.name}' of kind {closure.kind} has no form beside a URDF",
+                               closure=closure.name)
     names = _Names(mechanism.coordinates)
     links = {BASE: names.unique(BASE)} | {body.name: names.unique(body.name, "_link") for body in mechanism.bodies}
     robot = ElementTree.Element("robot", name=identifier(mechanism.name))
@@ -57,18 +68,12 @@ def to_urdf(model: Model, bodies: Mapping[str, ArrayLike], terms: Mapping[str, f
         if body in masses:
             _add_inertial(element, masses[body])
     for joint, home in zip(mechanism.joints, model.home):
-        _add_joint(robot, joint, float(home), names, links, coefficients)
+        _add_joint(robot, joint, float(home), names, links, model, coefficients)
     frames = {closure.name: _add_frames(robot, closure, names, links) for closure in mechanism.closures}
     ElementTree.indent(robot)
     note = f"<!-- The tree of '{comment(mechanism.name)}'; its loops are closed by what the YAML file lists. -->\n"
     text = '<?xml version="1.0" encoding="utf-8"?>\n' + note + ElementTree.tostring(robot, encoding="unicode") + "\n"
     return text, _sidecar(model, names, frames, coefficients, gains or {})
-
-
-def identifier(name: str) -> str:
-    """Return a name of ASCII letters, digits and underscores that does not start with a digit."""
-    text = re.sub(r"[^A-Za-z0-9_]", "_", name) or "_"
-    return f"_{text}" if text[0].isdigit() else text
 
 
 class _Names:
@@ -96,10 +101,21 @@ def _add_inertial(link: ElementTree.Element, parameters: FloatArray) -> None:
     ElementTree.SubElement(inertial, "inertia", entries)
 
 
+def _terms(joint: Joint, model: Model, terms: Mapping[str, float], form: Literal["urdf", "sidecar"],
+           ) -> dict[str, float]:
+    """Return the coefficients of a joint's terms by what they are called in URDF, or beside it."""
+    found: dict[str, float] = {}
+    for name in joint.terms:
+        key = getattr(model.mechanism.terms[name], form)
+        if key is not None:
+            found[key] = found.get(key, 0.0) + terms[f"{joint.name}.{name}"]
+    return found
+
+
 def _add_joint(robot: ElementTree.Element, joint: Joint, home: float, names: _Names, links: Mapping[str, str],
-               terms: Mapping[str, float]) -> None:
+               model: Model, terms: Mapping[str, float]) -> None:
     element = ElementTree.SubElement(robot, "joint", name=names.joint[joint.name], type=joint.kind)
-    _add_ends(element, links[joint.parent], links[joint.child], matrix(joint.placement))
+    _add_ends(element, links[joint.parent], links[joint.child], joint.placement.matrix)
     ElementTree.SubElement(element, "axis", xyz=numbers(float(joint.axis == axis) for axis in "xyz"))
     room = _WINDING[joint.kind]
     low, high = joint.limits.position or (home - room, home + room)
@@ -107,8 +123,7 @@ def _add_joint(robot: ElementTree.Element, joint: Joint, home: float, names: _Na
                  for name, value in (("effort", joint.limits.effort), ("velocity", joint.limits.velocity))}
     ElementTree.SubElement(element, "limit", {"lower": repr(low), "upper": repr(high)}
                            | {name: repr(value) for name, value in unlimited.items()})
-    friction = {key: repr(terms[f"{joint.name}.{term}"]) for key, term in (("damping", "fv"), ("friction", "fs"))
-                if f"{joint.name}.{term}" in terms}
+    friction = {key: repr(value) for key, value in _terms(joint, model, terms, "urdf").items()}
     if friction:
         ElementTree.SubElement(element, "dynamics", friction)
 
@@ -136,43 +151,37 @@ def _add_frames(robot: ElementTree.Element, closure: Closure, names: _Names,
                 links: Mapping[str, str]) -> tuple[str, ...]:
     """Add the two frames of a closure as massless links and return their names."""
     found = []
-    for end, frame in (("a", closure.a), ("b", closure.b)):
-        if frame is not None:
-            link = names.unique(f"{closure.name}_{end}")
-            ElementTree.SubElement(robot, "link", name=link)
-            joint = ElementTree.SubElement(robot, "joint", name=names.unique(f"{link}_fixed"), type="fixed")
-            _add_ends(joint, links[frame.body], link, matrix(frame.placement))
-            found.append(link)
+    for end, frame in zip("ab", closure.frames):
+        link = names.unique(f"{closure.name}_{end}")
+        ElementTree.SubElement(robot, "link", name=link)
+        joint = ElementTree.SubElement(robot, "joint", name=names.unique(f"{link}_fixed"), type="fixed")
+        _add_ends(joint, links[frame.body], link, frame.placement.matrix)
+        found.append(link)
     return tuple(found)
 
 
 def _sidecar(model: Model, names: _Names, frames: Mapping[str, tuple[str, ...]], terms: Mapping[str, float],
              gains: Mapping[str, float]) -> str:
     mechanism = model.mechanism
-    held = [closure for closure in mechanism.closures if closure.kind in _TYPES]
-
-    def pairs(kind: str) -> list[list[str]]:
-        return [list(frames[closure.name]) for closure in mechanism.closures if closure.kind == kind]
-
-    rods = [closure for closure in mechanism.closures if closure.kind == "distance"]
-    couplings = [closure for closure in mechanism.closures if closure.kind == "coupling"]
-    beside = {key: {names.joint[j]: terms[f"{j}.{term}"] for j in mechanism.coordinates if f"{j}.{term}" in terms}
-              for key, term in (("rotor_inertia", "ia"), ("effort_offset", "off"), ("stiffness", "k"))}
+    kinds = {closure.name: str(CLOSURES[closure.kind].urdf) for closure in mechanism.closures}
+    held = [closure for closure in mechanism.closures if kinds[closure.name] in _TYPES]
+    closures = []
+    for kind in CLOSURES.values():
+        if kind.urdf is not None and kind.urdf not in _TYPES:
+            own = [_entry(c, frames[c.name], names) for c in mechanism.closures if c.kind == kind.name]
+            closures += [f"# {'Frames: ' if kind.frames else ''}{kind.label}.", f"{kind.urdf}: {_yaml(own)}"]
+    keys = dict.fromkeys(term.sidecar for term in TERMS.values() if term.sidecar is not None)
+    own_terms = {joint.name: _terms(joint, model, terms, "sidecar") for joint in mechanism.joints}
+    beside = {key: {names.joint[j]: found[key] for j, found in own_terms.items() if key in found} for key in keys}
     lines = [
         f"# What closes the loops of '{comment(mechanism.name)}' and what URDF has no place for. SI units.",
         "# Frames (links of the URDF) that coincide: 3d in their origins, 6d altogether.",
         f"closed_loop: {_yaml([list(frames[closure.name]) for closure in held])}",
-        f"type: {_yaml([_TYPES[closure.kind] for closure in held])}",
+        f"type: {_yaml([kinds[closure.name] for closure in held])}",
         f"name_mot: {_yaml([names.joint[name] for name in mechanism.actuated])}",
         "joint_name: []",
         "joint_type: []",
-        "# Frames whose origins coincide and whose z axes are parallel; whose z axes are parallel; `length` apart.",
-        f"revolute: {_yaml(pairs('revolute'))}",
-        f"parallel: {_yaml(pairs('parallel'))}",
-        f"distance: {_yaml([{'frames': list(frames[rod.name]), 'length': rod.length} for rod in rods])}",
-        "# The sum of coefficient times coordinate, plus the constant, is zero.",
-        "coupling: " + _yaml([{"coefficients": {names.joint[j]: c for j, c in closure.coefficients.items()},
-                               "constant": closure.constant} for closure in couplings]),
+        *closures,
         "# Coordinates of the platform: joints without a motor.",
         f"task: {_yaml([names.joint[name] for name in mechanism.task])}",
         "# A pose in which the loops are closed. [m, rad]",
@@ -183,6 +192,14 @@ def _sidecar(model: Model, names: _Names, frames: Mapping[str, tuple[str, ...]],
         f"drive_gain: {_yaml({names.joint[name]: float(gain) for name, gain in gains.items()})}",
     ]
     return "\n".join(lines) + "\n"
+
+
+def _entry(closure: Closure, frames: tuple[str, ...], names: _Names) -> object:
+    """Return a closure as it stands in the sidecar: its pair of frames, with its numbers if it has any."""
+    if not frames:
+        return {"coefficients": {names.joint[j]: c for j, c in closure.coefficients.items()},
+                "constant": closure.constant}
+    return {"frames": list(frames), **closure.values} if closure.values else list(frames)
 
 
 def _yaml(value: object) -> str:
@@ -197,3 +214,13 @@ def _yaml(value: object) -> str:
         text = repr(float(value))  # YAML 1.1 takes 1e-05 for a string: it wants a point in the mantissa
         return text if "." in text or "e" not in text else text.replace("e", ".0e")
     return "null"
+
+
+def _write(model: Model, result: Identification, name: str) -> dict[str, str]:
+    tree, closures = to_urdf(model, *physical_result(result, "URDF"), gains=drive_gains(result))
+    return {"urdf": tree, "yaml": closures}
+
+
+register_export(Export(
+    name="urdf", label="the physically consistent robot as URDF, its loops in YAML beside it, without payload",
+    write=_write))

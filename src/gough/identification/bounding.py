@@ -16,7 +16,6 @@ from gough.estimators.bounds.solve import BoundedProblem, ExactBox, GaussSeidel
 from gough.estimators.estimate import Enclosure
 from gough.identification.experiment import in_efforts
 from gough.logs.recording import Recording
-from gough.mechanism.terms import TERMS
 from gough.processing import Processed, Processing, process, regression
 from gough.processing.reversals import away_from_reversals, rubbing
 
@@ -131,15 +130,13 @@ def default_prior(model: Model, base: BaseParameters) -> dict[str, tuple[float, 
     values = np.abs(base.matrix) @ np.abs(model.values(base.standard))
     kinds: dict[str, float] = {}
     for name, value in zip(base.names, values):
-        kind = name.rpartition(".")[2].removesuffix("R")
-        kinds[kind] = max(kinds.get(kind, 0.0), abs(float(value)))
-    bounds = {}
-    for name in base.names:
-        kind = name.rpartition(".")[2]
-        plain = kind.removesuffix("R")
-        size = 10.0 * (kinds[plain] or 1.0)
-        positive = plain == "m" or (plain in TERMS and TERMS[plain].nonnegative)
-        summed = (base.matrix[base.names.index(name)] >= 0).all()
+        kinds[name.kind] = max(kinds.get(name.kind, 0.0), abs(float(value)))
+    bounds: dict[str, tuple[float, float]] = {}
+    for name, row in zip(base.names, base.matrix):
+        size = 10.0 * (kinds[name.kind] or 1.0)
+        term = model.mechanism.terms.get(name.kind)
+        positive = name.kind == "m" or (term is not None and term.nonnegative)
+        summed = (row >= 0).all()
         bounds[name] = (0.0 if positive and summed else -size, size)
     return bounds
 
@@ -155,16 +152,17 @@ def _interval_regressor(model: Model, processed: Processed, base: BaseParameters
         slow[list(rubbing(model))] = threshold
     for k, i in enumerate(base.independent):
         column = base.standard[i]
-        if not column.endswith(".fs"):
+        term = model.mechanism.terms.get(column.kind)
+        if term is None or not term.coulomb:
             continue
         members = model.resolve(column)
         plain = model.regressor(motion, members)  # sign without dead band: its size is the lever of the friction
         low, high = np.zeros(regressor.shape[:2]), np.zeros(regressor.shape[:2])
         maps = model.kinematics.closure_map(motion.q)
         for j, member in enumerate(members):
-            joint = motion.column(member.rpartition(".")[0])
+            joint = motion.column(member.owner)
             unsure = (speed[:, joint] < slow[joint])[:, None]
-            lever = np.abs(maps[:, joint, :])
+            lever = term.coulomb * np.abs(maps[:, joint, :])
             low += np.where(unsure, -lever, plain[:, :, j])
             high += np.where(unsure, lever, plain[:, :, j])
         lower[:, :, k], upper[:, :, k] = low, high

@@ -10,7 +10,8 @@ import numpy as np
 
 from gough.core.arrays import FloatArray
 from gough.core.errors import InvalidInput, nearest
-from gough.core.parameters import INERTIAL, BaseParameters
+from gough.core.names import INERTIAL, Parameter
+from gough.core.parameters import BaseParameters
 from gough.core.regression import Regression, concatenate
 from gough.engine import Model
 from gough.estimators.gains.gain_problem import GainProblem, gain_problem
@@ -29,7 +30,7 @@ def known_payload(model: Model, name: str, known: Mapping[str, float] | None) ->
             raise InvalidInput(f"no payload parameter '{parameter}'{nearest(parameter, INERTIAL)}")
     if not values.get("m", 1.0) > 0:
         raise InvalidInput(f"the payload mass is {values['m']} kg; a payload of zero mass sets no scale: weigh it")
-    return {f"payload.{name}.{p}": v for p, v in values.items()}
+    return {Parameter.of_payload(name, p): v for p, v in values.items()}
 
 
 def currents_problem(model: Model, recordings: Sequence[Recording], loaded: Sequence[Recording], name: str,
@@ -54,9 +55,9 @@ def currents_problem(model: Model, recordings: Sequence[Recording], loaded: Sequ
     parts = [kept_samples(model, p, part, window, strict) for p, part in zip(done, parts)]
     count = len(recordings)
     units = _current_units(recordings[0], model)
-    robot = [n for n in base.names if not n.startswith("payload.")]
+    robot = [n for n in base.names if n.payload is None]
     unloaded = _stacked(parts[:count], robot, units)
-    mounted = _stacked(parts[count:], [*robot, *(n for n in base.names if n.startswith("payload."))], units)
+    mounted = _stacked(parts[count:], [*robot, *(n for n in base.names if n.payload is not None)], units)
     missing = {n: v for n, v in given.items() if n in mounted.parameters}
     sharing: dict[str, Any] = {}
     if shared:

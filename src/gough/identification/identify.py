@@ -11,10 +11,11 @@ import numpy as np
 from gough.core.arrays import FloatArray
 from gough.core.blas import one_blas_thread
 from gough.core.errors import GoughError, InvalidInput, InvalidRecording, nearest
+from gough.core.names import Parameter
 from gough.core.parameters import BaseParameters, ParameterTable
 from gough.core.regression import Regression, concatenate
 from gough.engine import Model, base_parameters
-from gough.estimators.estimate import GAIN, Estimate
+from gough.estimators.estimate import Estimate
 from gough.estimators.gains.maximum_likelihood import MaximumLikelihoodGains
 from gough.estimators.gains.total_least_squares import TotalLeastSquares
 from gough.estimators.linear.least_squares import GaussMarkov, LeastSquares, WeightedLeastSquares
@@ -159,8 +160,9 @@ def feasible(model: Model, base: BaseParameters, problem: Regression, estimate: 
              settings: Feasible | None = None) -> FeasibleEstimate:
     """Return the physically possible standard parameters nearest to the robot file's that explain the data."""
     values = model.values(base.standard)
-    prior = ParameterTable(names=base.standard, values=values, units=tuple(model.unit(n) for n in base.standard))
-    return (settings or Feasible()).fit(problem, estimate, model=base, prior=prior)
+    prior = ParameterTable(names=base.standard, values=values)
+    nonnegative = tuple(name for name, term in model.mechanism.terms.items() if term.nonnegative)
+    return (settings or Feasible(nonnegative=nonnegative)).fit(problem, estimate, model=base, prior=prior)
 
 
 def _with_gains(model: Model, recordings: Sequence[Recording], loaded: Sequence[Recording], name: str | None,
@@ -194,7 +196,7 @@ def _with_gains(model: Model, recordings: Sequence[Recording], loaded: Sequence[
     if essential:
         elimination = essential_parameters(problem, settings["gain_ml"], ratio)
         kept = elimination.estimate.parameters
-        problem, history = problem.select([n for n in kept if not n.endswith(GAIN)]), _story(elimination)
+        problem, history = problem.select([n for n in kept if not n.is_gain]), _story(elimination)
         moved = _moved(elimination.steps[0].estimate, elimination.estimate)
     tell(0.7)
     chosen = "tls" if estimator == "tls" else "gain_ml"
@@ -208,7 +210,8 @@ def _with_gains(model: Model, recordings: Sequence[Recording], loaded: Sequence[
                 raise
             notes = (*notes, f"{key} was not possible: {error}")
     result = estimates[chosen]
-    identified = {j: result[j + GAIN] if j + GAIN in result.parameters else guess[j] for j in model.mechanism.actuated}
+    identified = {j: result[gain] if gain in result.parameters else guess[j]
+                  for j, gain in ((j, Parameter.gain(j)) for j in model.mechanism.actuated)}
     validation = _held_out(model, held_out, base, processing, identified, window)
     experiment = assemble(model, done, base, gains=identified, window=window)
     given = known_payload(model, name, known)

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from gough.core.arrays import FloatArray
 from gough.core.blas import one_blas_thread
 from gough.core.errors import InvalidInput
-from gough.core.parameters import INERTIAL
+from gough.core.names import LOAD
 from gough.core.regression import Regression, concatenate
 from gough.engine import Model
 from gough.estimators.estimate import Estimate
@@ -24,8 +24,6 @@ from gough.identification.experiment import in_efforts
 from gough.logs.recording import Recording
 from gough.processing import Processed, Processing, process, regression
 from gough.processing.reversals import away_from_reversals
-
-LOAD = tuple(f"payload.load.{p}" for p in INERTIAL)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -56,7 +54,7 @@ class PayloadResult:
         e = self.estimate
         return {
             "robot": self.robot, "samples": e.samples,
-            "parameters": [{"name": n.rpartition(".")[2], "value": float(v), "std": float(s), "unit": u,
+            "parameters": [{"name": n.kind, "value": float(v), "std": float(s), "unit": u,
                             "observed": n not in self.unobserved}
                            for n, v, s, u in zip(e.parameters, e.values, e.std, e.units)],
             "unobserved_combinations": list(self.observability.texts()), "notes": list(e.notes)}
@@ -120,7 +118,7 @@ def _heaviest(model: Model, problem: Regression, reach: float) -> float:
     white = whiten(problem)
     rows = np.concatenate([white.regressor, white.effort[:, :, None]], axis=2).reshape(-1, len(problem.parameters) + 1)
     first = solve(np.concatenate([start.factor[:-1], rows]), problem.parameters)
-    mass = problem.parameters.index("payload.load.m")
+    mass = problem.parameters.index(LOAD[0])
     return float(np.clip(abs(first.values[mass]) + 3 * np.linalg.norm(first.root[mass]), 1e-3, most))
 
 

@@ -15,9 +15,10 @@ from numpy.typing import NDArray
 from gough.core.arrays import FloatArray, check_shape, frozen
 from gough.core.errors import InvalidInput
 from gough.core.files import write_together
-from gough.core.parameters import INERTIAL, BaseParameters
+from gough.core.names import Parameter
+from gough.core.parameters import BaseParameters
 from gough.engine import Model, standard_from_base
-from gough.estimators.estimate import GAIN, Enclosure, Estimate
+from gough.estimators.estimate import Enclosure, Estimate
 from gough.identification.structures import ModelChoice
 from gough.identification.validation import Validation
 
@@ -103,15 +104,15 @@ class Identification:
         """Identified gains with standard deviations by joint, or the nominal ones without."""
         found = {}
         for name, value, std in zip(self.estimate.parameters, self.estimate.values, self.estimate.std):
-            if name.endswith(GAIN):
-                found[name.removesuffix(GAIN)] = {"value": float(value), "std": float(std)}
+            if name.is_gain:
+                found[name.owner] = {"value": float(value), "std": float(std)}
         return found or {name: {"value": float(v)} for name, v in self.nominal_gains.items()}
 
     @property
-    def payload(self) -> dict[str, dict[str, float]]:
+    def payload(self) -> dict[Parameter, dict[str, float]]:
         """Identified payload parameters by name."""
         return {name: {"value": float(v), "std": float(s)} for name, v, s in
-                zip(self.estimate.parameters, self.estimate.values, self.estimate.std) if name.startswith("payload.")}
+                zip(self.estimate.parameters, self.estimate.values, self.estimate.std) if name.payload is not None}
 
     @property
     def verdict(self) -> str:
@@ -124,14 +125,8 @@ class Identification:
         They are not physical body by body (use the `feasible` estimate for that), but exact for the model's efforts.
         """
         own = {name: value for name, value in zip(self.estimate.parameters, self.estimate.values)
-               if not name.startswith("payload.") and not name.endswith(GAIN)}
+               if name.payload is None and not name.is_gain}
         return standard_from_base(model, self.base.select(own), np.array(list(own.values())))[0]
-
-    def load(self, known: Mapping[str, float] | None = None) -> FloatArray:
-        """Return the ten inertial parameters of the identified payload, known ones included."""
-        values = {name.rpartition(".")[2]: v["value"] for name, v in self.payload.items()}
-        values |= {name.rpartition(".")[2]: v for name, v in (known or {}).items()}
-        return np.array([values.get(p, 0.0) for p in INERTIAL])
 
     def to_dict(self) -> dict[str, Any]:
         """Return the documented JSON form."""

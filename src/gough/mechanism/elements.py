@@ -9,11 +9,12 @@ from typing import Literal, cast
 import numpy as np
 
 from gough.core.errors import nearest
-from gough.core.parameters import INERTIAL
-from gough.core.units import dimension_of
-from gough.mechanism.tables import Table
+from gough.core.names import INERTIAL, inside_leg
+from gough.core.units import dimension_of, is_unit
+from gough.mechanism.closures import CLOSURES
 from gough.mechanism.terms import TERMS
-from gough.mechanism.types import BASE, Body, Closure, ClosureKind, Frame, Joint, Limits, Noise, Payload, Placement
+from gough.mechanism.toml_table import Table
+from gough.mechanism.types import BASE, Body, Closure, Frame, Joint, Limits, Noise, Payload, Placement
 
 Kind = Literal["revolute", "prismatic"]
 Axis = Literal["x", "y", "z"]
@@ -180,8 +181,8 @@ def read_terms(table: Table, kind: Kind) -> tuple[tuple[str, ...], dict[str, flo
     for name in given.data:
         if name not in terms:
             raise given.error(f"the key 'terms' does not list '{name}'{nearest(name, terms or TERMS)}", name)
-        unit = TERMS[name].units[0 if kind == "prismatic" else 1]
-        values[name] = given.number(name, dimension_of(unit))
+        unit = TERMS[name].unit(kind)
+        values[name] = given.number(name, dimension_of(unit) if is_unit(unit) else "none")
         if TERMS[name].nonnegative and values[name] < 0:
             raise given.error(f"{TERMS[name].label} cannot be negative, found {values[name]:g} {unit}", name)
     return terms, values
@@ -252,31 +253,32 @@ def _expand(table: Table, scope: Scope, usual: str) -> list[Joint]:
 
 def read_closure(table: Table, scope: Scope, joints: dict[str, Joint]) -> Closure:
     """Read `[[closure]]`."""
-    kind = cast(ClosureKind, table.choice("kind", ("point", "revolute", "weld", "distance", "parallel", "coupling")))
-    own = {"coupling": ("coefficients", "constant"), "distance": ("a", "b", "length")}.get(kind, ("a", "b"))
+    kind = CLOSURES[table.choice("kind", tuple(CLOSURES))]
+    own = ("a", "b", *kind.values) if kind.frames else ("coefficients", "constant")
     table.check_keys(("name", "kind", *own, *SOURCE_KEYS))
     table.sources(key for key in table.data if key in own)
     name = scope.full(table.name())
-    if kind != "coupling":
+    if kind.frames:
         a, b = (_end(table, scope, key) for key in ("a", "b"))
-        length = table.positive("length", "length")
-        if kind == "distance" and length is None:
-            raise table.error("is required but missing", "length")
-        return Closure(name=name, kind=kind, a=a, b=b, length=length)
+        values = {key: table.positive(key, dimension) for key, dimension in kind.values.items()}
+        for key, value in values.items():
+            if value is None:
+                raise table.error("is required but missing", key)
+        return Closure(name=name, kind=kind.name, a=a, b=b, values=cast(dict[str, float], values))
     given = table.table("coefficients")
     coefficients = {}
     for short in given.data:
         full = scope.full(short)
         if full not in joints:
-            prefix = scope.full("")
-            near = (j.removeprefix(prefix) for j in joints if j.startswith(prefix))
+            near = (inside_leg(j.name, scope.leg) for j in joints.values() if scope.leg in (None, j.leg))
             raise given.error(f"joint '{short}' does not exist{nearest(short, near)}", short)
         coefficients[full] = given.number(short)
     if not coefficients:
-        raise table.error("a coupling needs the coefficients of at least one joint", "coefficients")
+        raise table.error(f"a {kind.name} needs the coefficients of at least one joint", "coefficients")
     kinds = {joints[j].kind for j in coefficients}
     dimension = POSITION[kinds.pop()] if len(kinds) == 1 else "none"
-    return Closure(name=name, kind=kind, coefficients=coefficients, constant=table.number("constant", dimension, 0.0))
+    return Closure(name=name, kind=kind.name, coefficients=coefficients,
+                   constant=table.number("constant", dimension, 0.0))
 
 
 def _end(table: Table, scope: Scope, key: str) -> Frame:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
-from importlib import resources
-from pathlib import Path
 from typing import Any, cast
 
+from gough.core.documents import parse_toml
 from gough.core.errors import InvalidInput, InvalidMechanism, nearest
-from gough.core.parameters import INERTIAL
+from gough.core.names import INERTIAL, PAYLOAD, Parameter
 from gough.core.units import conversion
 from gough.mechanism.elements import (
     INERTIA_KEYS,
@@ -30,7 +28,7 @@ from gough.mechanism.elements import (
     read_payload,
     read_placement,
 )
-from gough.mechanism.tables import Table, unit_factors
+from gough.mechanism.toml_table import Table, unit_factors
 from gough.mechanism.types import BASE, Body, Closure, Frame, Joint, Limits, Mechanism, Payload
 
 FORMAT = 1
@@ -38,46 +36,6 @@ LARGEST = 1_000_000  # bytes; the largest bundled robot has 6 kB
 TOP_KEYS = ("format", "name", "title", "reference", "gravity", "redundant", "units", "platform", "body", "joint",
             "leg", "closure", "payload", "tie", "noise")
 TASK = {"x": "prismatic", "y": "prismatic", "z": "prismatic", "rx": "revolute", "ry": "revolute", "rz": "revolute"}
-
-
-def bundled_robots() -> tuple[tuple[str, str], ...]:
-    """Return name and title of every robot that comes with Gough."""
-    return tuple((name, str(tomllib.loads(text)["title"])) for name, text in sorted(_bundled().items()))
-
-
-def load_robot(name_or_path: str | Path) -> Mechanism:
-    """Read a bundled robot by name, or a robot file by path.
-
-    A bundled name wins over a file of the same name in the working directory; write `./palida` for the file.
-
-    Raises:
-        InvalidMechanism: No such robot, or the file is not a valid description; names file, table and key.
-    """
-    return parse_robot(*robot_text(name_or_path))
-
-
-def robot_text(name_or_path: str | Path) -> tuple[str, str]:
-    """Return the text of a bundled robot or a robot file, and where it comes from; see `load_robot`."""
-    bundled = _bundled()
-    if isinstance(name_or_path, str) and name_or_path in bundled:
-        return bundled[name_or_path], f"gough/robots/{name_or_path}.toml"
-    path = Path(name_or_path)
-    try:
-        if not path.is_file():
-            raise InvalidMechanism(
-                f"'{name_or_path}' is neither a robot file nor a bundled robot"
-                f"{nearest(str(name_or_path), bundled)}", file=str(path))
-        size = path.stat().st_size
-        if size > LARGEST:
-            raise InvalidMechanism(
-                f"{path}: {size / 1e6:.1f} MB is too large for a robot file (at most {LARGEST / 1e6:g} MB); "
-                "is this a recording?", file=str(path), size=size)
-        text = path.read_text(encoding="utf-8-sig")  # some editors write a mark of the byte order
-    except UnicodeDecodeError as error:
-        raise InvalidMechanism(f"{path}: not a text file in UTF-8 (byte {error.start})", file=str(path)) from None
-    except (OSError, ValueError) as error:
-        raise InvalidMechanism(f"'{name_or_path}' cannot be read: {error}", file=str(path)) from None
-    return text, str(path)
 
 
 def parse_robot(text: str, source: str) -> Mechanism:
@@ -103,15 +61,9 @@ def parse_robot(text: str, source: str) -> Mechanism:
 
 def _read_toml(text: str, source: str) -> dict[str, Any]:
     try:
-        return tomllib.loads(text)
-    except ValueError as error:  # also numbers of thousands of digits
+        return parse_toml(text)
+    except InvalidInput as error:
         raise InvalidMechanism(f"{source}: not valid TOML: {error}", file=source) from None
-
-
-def _bundled() -> dict[str, str]:
-    folder = resources.files("gough") / "robots"
-    return {entry.name.removesuffix(".toml"): entry.read_text(encoding="utf-8")
-            for entry in folder.iterdir() if entry.name.endswith(".toml")}
 
 
 def _read_mechanism(root: Table) -> Mechanism:
@@ -218,8 +170,8 @@ class _Build:
     def _claim(self, kind: str, name: str, table: Table) -> None:
         if name == BASE:
             raise table.error(f"'{BASE}' is the fixed body; choose another name", "name")
-        if name == "payload" and kind in ("body", "leg instance"):
-            raise table.error("'payload' stands before the parameters of payloads; choose another name", "name")
+        if name == PAYLOAD and kind not in ("closure", "payload"):
+            raise table.error(f"'{PAYLOAD}' stands before the parameters of payloads; choose another name", "name")
         if (kind, name) in self.tables:
             raise table.error(f"{kind} '{name}' is defined twice (also in {self.tables[kind, name].place}); "
                               "names must be unique", "name")
@@ -361,30 +313,30 @@ def _tree_order(build: _Build) -> tuple[Joint, ...]:
     return tuple(ordered)
 
 
-def _read_ties(table: Table, bodies: tuple[Body, ...], joints: tuple[Joint, ...]) -> dict[str, tuple[str, ...]]:
+def _read_ties(table: Table, bodies: tuple[Body, ...], joints: tuple[Joint, ...],
+               ) -> dict[Parameter, tuple[Parameter, ...]]:
     """Return the parameters shared by equal legs: `leg.rod.Ixx` -> (`leg1.rod.Ixx`, `leg2.rod.Ixx`, ...)."""
     table.check_keys(("parameters", *SOURCE_KEYS))
-    groups: dict[str, list[str]] = {}
+    groups: dict[Parameter, list[Parameter]] = {}
     for body, joint in zip(bodies, joints):
         own = [(body, p) for p in INERTIAL if p in body.parameters] + [(joint, t) for t in joint.terms]
         for item, parameter in own:
             if item.leg is not None:
-                groups.setdefault(f"{item.template}.{parameter}", []).append(f"{item.name}.{parameter}")
+                groups.setdefault(Parameter.of(item.template, parameter), []).append(Parameter.of(item.name, parameter))
     patterns = table.words("parameters") if "parameters" in table else ()
-    chosen: set[str] = set()
+    chosen: set[Parameter] = set()
     for i, pattern in enumerate(patterns):
         # written without the leg's name, or with it where two kinds of legs differ
-        found = {name for name in groups if fnmatchcase(name, pattern) or fnmatchcase(name.partition(".")[2], pattern)}
+        found = {name for name in groups if fnmatchcase(name, pattern) or fnmatchcase(name.local, pattern)}
         if not found:
-            short = (name.partition(".")[2] for name in groups)
+            short = (name.local for name in groups)
             raise table.error(f"no parameter of a leg matches '{pattern}'{nearest(pattern, short)}",
                               f"parameters[{i}]")
         chosen |= found
     standard = {name for members in groups.values() for name in members}
     for name in sorted(chosen & standard):
-        leg = name.partition(".")[0]
         if groups[name] == [name]:
             continue
-        raise table.error(f"the tied parameter '{name}' has the name of a parameter of the leg '{leg}'; name the kind "
-                          "of leg differently from its instances", "parameters")
+        raise table.error(f"the tied parameter '{name}' has the name of a parameter of the leg '{name.leg}'; name the "
+                          "kind of leg differently from its instances", "parameters")
     return {name: tuple(members) for name, members in groups.items() if name in chosen}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -10,11 +11,15 @@ from typing import Literal
 
 import numpy as np
 
+from gough.core.arrays import FloatArray, frozen
 from gough.core.errors import InvalidInput, InvalidMechanism, nearest
-from gough.core.parameters import BASE_ORDER, INERTIAL, ParameterTable
-from gough.mechanism.terms import TERMS
+from gough.core.names import INERTIAL, Parameter, parameters
+from gough.core.parameters import BASE_ORDER, ParameterTable
+from gough.mechanism.closures import CLOSURES
+from gough.mechanism.terms import TERMS, JointTerm
 
 BASE = "base"  # the name of the fixed body
+ROUND_OFF = 1e-15  # entries of a transform below this are zero: cos(pi / 2) is 6e-17
 
 Step = tuple[Literal["Rx", "Ry", "Rz", "Tx", "Ty", "Tz"], float]
 
@@ -27,6 +32,32 @@ class Placement:
     """
 
     steps: tuple[Step, ...] = ()
+
+    @cached_property
+    def matrix(self) -> FloatArray:
+        """The homogeneous transform, (4, 4); round-off at right angles is removed."""
+        result = np.eye(4)
+        for step, value in self.steps:
+            k, part = "xyz".index(step[1]), np.eye(4)
+            if step[0] == "T":
+                part[k, 3] = value
+            else:
+                i, j = (k + 1) % 3, (k + 2) % 3
+                c, s = (0.0 if abs(x) < ROUND_OFF else x for x in (math.cos(value), math.sin(value)))
+                part[i, i], part[i, j], part[j, i], part[j, j] = c, -s, s, c
+            result = result @ part
+        result[np.abs(result) < ROUND_OFF] = 0.0
+        return frozen(result)
+
+    @property
+    def rotation(self) -> FloatArray:
+        """The rotation, (3, 3)."""
+        return self.matrix[:3, :3]
+
+    @property
+    def translation(self) -> FloatArray:
+        """Where the origin is, (3,). [m]"""
+        return self.matrix[:3, 3]
 
     def then(self, other: Placement) -> Placement:
         """Return this placement followed by another."""
@@ -110,7 +141,7 @@ class Joint:
         actuated: Driven by a motor.
         virtual: A task coordinate of the platform: no real joint, no terms.
         limits: Bounds.
-        terms: Which joint terms it has (`ia fv fs off k`).
+        terms: Which joint terms it has, by name; see `TERMS`.
         values: A-priori coefficients of these, SI.
         gain: Drive gain: effort per unit of recorded current or voltage, or None if efforts are recorded.
         start: Value from which the loops are assembled. [m or rad]
@@ -160,36 +191,43 @@ class Frame:
     placement: Placement = Placement()
 
 
-ClosureKind = Literal["point", "revolute", "weld", "distance", "parallel", "coupling"]
-
-
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Closure:
     """A constraint that closes a loop.
 
     Args:
         name: Full name, e.g. `leg1.tip`.
-        kind: `point` (3 equations: origins coincide), `revolute` (5: and z axes parallel), `weld` (6),
-            `distance` (1: origins `length` apart), `parallel` (2: z axes parallel),
-            `coupling` (1: sum of coefficient x coordinate + constant = 0).
-        a, b: The two frames (not for couplings).
-        length: For `distance`. [m]
-        coefficients: Joint name -> coefficient, for `coupling`.
-        constant: For `coupling`.
+        kind: Its entry in `CLOSURES`.
+        a, b: The two frames, for kinds that hold frames.
+        values: What the kind needs beside them, e.g. the `length` of a rod. [SI]
+        coefficients: Joint name -> coefficient, for a `coupling`.
+        constant: Of a `coupling`.
     """
 
     name: str
-    kind: ClosureKind
+    kind: str
     a: Frame | None = None
     b: Frame | None = None
-    length: float | None = None
+    values: Mapping[str, float] = field(default_factory=dict)
     coefficients: Mapping[str, float] = field(default_factory=dict)
     constant: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.kind not in CLOSURES:
+            raise InvalidMechanism(f"closure '{self.name}' is of the unknown kind '{self.kind}'"
+                                   f"{nearest(self.kind, CLOSURES)}", closure=self.name)
+        for name in ("values", "coefficients"):
+            object.__setattr__(self, name, MappingProxyType(dict(getattr(self, name))))
+
+    @property
+    def frames(self) -> tuple[Frame, ...]:
+        """The frames it holds: two, or none."""
+        return () if self.a is None or self.b is None else (self.a, self.b)
 
     @property
     def equations(self) -> int:
         """Number of scalar equations."""
-        return {"point": 3, "revolute": 5, "weld": 6, "distance": 1, "parallel": 2, "coupling": 1}[self.kind]
+        return len(CLOSURES[self.kind].units)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -233,11 +271,6 @@ class Noise:
     rate: float = 1000.0
 
 
-INERTIAL_UNITS = {"m": "kg", "mx": "kg m", "my": "kg m", "mz": "kg m"} | {
-    name: "kg m2" for name in INERTIAL if name.startswith("I")
-}
-
-
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Mechanism:
     """A robot: bodies, joints in tree order (parents first), closures, payloads.
@@ -268,7 +301,7 @@ class Mechanism:
     twist_limits: Mapping[str, Limits] = field(default_factory=dict)
     payloads: tuple[Payload, ...] = ()
     gravity: tuple[float, float, float] = (0.0, 0.0, -9.80665)
-    ties: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    ties: Mapping[Parameter, tuple[Parameter, ...]] = field(default_factory=dict)
     redundant: bool = False
     noise: Noise = Noise()
     title: str = ""
@@ -276,8 +309,9 @@ class Mechanism:
     source: str = ""
 
     def __post_init__(self) -> None:
-        for name in ("ties", "twist_limits"):
-            object.__setattr__(self, name, MappingProxyType(dict(getattr(self, name))))
+        ties = {Parameter(tied): parameters(members) for tied, members in self.ties.items()}
+        for name, content in (("ties", ties), ("twist_limits", dict(self.twist_limits))):
+            object.__setattr__(self, name, MappingProxyType(content))
         self._check_tree()
         self._check_closures()
 
@@ -318,23 +352,22 @@ class Mechanism:
         names = {b.name for b in self.bodies} | {BASE}
         joints = {j.name for j in self.joints}
         for closure in self.closures:
-            if closure.kind == "coupling":
-                if not closure.coefficients:
-                    raise InvalidMechanism(f"coupling '{closure.name}' has no coefficients")
-                for joint in closure.coefficients:
-                    if joint not in joints:
-                        raise InvalidMechanism(
-                            f"coupling '{closure.name}' names the joint '{joint}'{nearest(joint, joints)}")
-                continue
-            for frame in (closure.a, closure.b):
-                if frame is None:
-                    raise InvalidMechanism(f"closure '{closure.name}' needs two frames")
+            kind = CLOSURES[closure.kind]
+            if kind.frames != bool(closure.frames) or kind.frames == bool(closure.coefficients):
+                raise InvalidMechanism(f"closure '{closure.name}' of kind {kind.name} needs "
+                                       f"{'two frames' if kind.frames else 'coefficients of joints'} and nothing else")
+            for joint in closure.coefficients:
+                if joint not in joints:
+                    raise InvalidMechanism(f"{kind.name} '{closure.name}' names the joint '{joint}'"
+                                           f"{nearest(joint, joints)}")
+            for frame in closure.frames:
                 if frame.body not in names:
                     raise InvalidMechanism(
                         f"closure '{closure.name}' names the body '{frame.body}', which does not exist"
                         f"{nearest(frame.body, names)}", closure=closure.name, body=frame.body)
-            if closure.kind == "distance" and not (closure.length is not None and closure.length > 0):
-                raise InvalidMechanism(f"closure '{closure.name}' of kind distance needs a positive length")
+            for key in kind.values:
+                if not closure.values.get(key, 0.0) > 0:
+                    raise InvalidMechanism(f"closure '{closure.name}' of kind {kind.name} needs a positive {key}")
         for payload in self.payloads:
             if payload.body not in names - {BASE}:
                 raise InvalidMechanism(
@@ -358,6 +391,17 @@ class Mechanism:
     def task(self) -> tuple[str, ...]:
         """Names of the task coordinates of the platform (empty for serial robots)."""
         return tuple(joint.name for joint in self.joints if joint.virtual)
+
+    @cached_property
+    def terms(self) -> Mapping[str, JointTerm]:
+        """The joint terms it has anywhere, in the order in which base parameters are sought."""
+        used = {term for joint in self.joints for term in joint.terms}
+        return MappingProxyType({name: term for name, term in TERMS.items() if name in used})
+
+    @cached_property
+    def rubbing(self) -> tuple[int, ...]:
+        """Indices of the coordinates with dry friction: a term that jumps where the velocity changes sign."""
+        return tuple(i for i, joint in enumerate(self.joints) if any(self.terms[t].coulomb for t in joint.terms))
 
     def body(self, name: str) -> Body:
         """Return a body by name."""
@@ -383,41 +427,38 @@ class Mechanism:
     @cached_property
     def standard(self) -> ParameterTable:
         """All standard parameters with a-priori values, platform first, then leg by leg, body by body."""
-        names: list[str] = []
+        names: list[Parameter] = []
         values: list[float] = []
-        units: list[str] = []
         carried = {joint.child: joint for joint in self.joints}
         order = sorted(range(len(self.bodies)), key=lambda i: (self.bodies[i].name != self.platform, i))
         for body in (self.bodies[i] for i in order):
             for parameter in INERTIAL:
                 if parameter in body.parameters:
-                    names.append(f"{body.name}.{parameter}")
+                    names.append(Parameter.of(body.name, parameter))
                     values.append(float(body.values.get(parameter, 0.0)))
-                    units.append(INERTIAL_UNITS[parameter])
             joint = carried[body.name]
             for term in joint.terms:
-                names.append(f"{joint.name}.{term}")
+                names.append(Parameter.of(joint.name, term, self.terms[term].unit(joint.kind)))
                 values.append(float(joint.values.get(term, 0.0)))
-                units.append(TERMS[term].units[0 if joint.kind == "prismatic" else 1])
-        return ParameterTable(names=tuple(names), values=np.array(values), units=tuple(units))
+        return ParameterTable(names=tuple(names), values=np.array(values))
 
     def payload_parameters(self, name: str) -> ParameterTable:
         """Return a payload's parameters as `payload.<name>.m` and so on, in INERTIAL order."""
         payload = self.payload(name)
         keep = [p for p in INERTIAL if p in payload.parameters]
         return ParameterTable(
-            names=tuple(f"payload.{name}.{p}" for p in keep),
+            names=tuple(Parameter.of_payload(name, p) for p in keep),
             values=np.array([float(payload.values.get(p, 0.0)) for p in keep]),
-            units=tuple(INERTIAL_UNITS[p] for p in keep),
         )
 
     @cached_property
     def base_order(self) -> tuple[int, ...]:
         """Order of the standard parameters in which base parameters are sought (BG13 (23)).
 
-        Platform first, then parameter by parameter across the legs; inside a body `BASE_ORDER`. So identical legs
-        regroup identically.
+        Platform first, then parameter by parameter across the legs; inside a body `BASE_ORDER`, then its joint's terms.
+        So identical legs regroup identically.
         """
+        ranks = {name: rank for rank, name in enumerate((*BASE_ORDER, *self.terms))}
         owner: dict[str, tuple[str | None, str, int]] = {}
         for depth, joint in enumerate(self.joints):
             for item in (self.body(joint.child), joint):
@@ -430,10 +471,9 @@ class Mechanism:
         body_of = {joint.name: joint.child for joint in self.joints}
 
         def key(i: int) -> tuple[int, int, int, int]:
-            item, _, parameter = self.standard.names[i].rpartition(".")
-            rank = BASE_ORDER.index(parameter) if parameter in BASE_ORDER else len(BASE_ORDER)
-            body = body_of.get(item, item) if parameter not in INERTIAL else item
+            name = self.standard.names[i]
+            body = name.owner if name.inertial else body_of.get(name.owner, name.owner)
             leg, template, _ = owner[body]
-            return (0 if body == self.platform else 1, templates[template], rank, legs.index(leg))
+            return (0 if body == self.platform else 1, templates[template], ranks[name.kind], legs.index(leg))
 
         return tuple(sorted(range(len(self.standard)), key=key))

@@ -8,6 +8,7 @@ import numpy as np
 
 from gough.core.arrays import FloatArray, frozen
 from gough.core.errors import InvalidRecording
+from gough.core.names import last_word
 from gough.core.trajectory import rate_map
 from gough.engine import Model
 from gough.logs.recording import Recording
@@ -48,7 +49,7 @@ def platform_signals(model: Model, recording: Recording) -> PlatformSignals:
             by as many motors.
     """
     recording = matched(recording, model)
-    names = [name.rpartition(".")[2] for name in model.mechanism.task]
+    names = [last_word(name) for name in model.mechanism.task]
     if sorted(names) != sorted(AXES) or len(model.actuated) != 6:
         raise InvalidRecording(f"'{model.mechanism.name}' has {len(model.actuated)} motors and the task coordinates "
                                f"{', '.join(names) or 'none'}; expected six motors and {', '.join(AXES)}")
@@ -61,7 +62,8 @@ def platform_signals(model: Model, recording: Recording) -> PlatformSignals:
     order = [names.index(axis) for axis in AXES]
     pose = q[:, task][:, order]
     A = model.kinematics.closure_map(q, "task")[:, list(model.actuated)][:, :, order]
-    H = rate_map(pose[:, 3:], "".join(name[-1] for name in names if name.startswith("r")))
+    turns = [joint.axis for joint in model.mechanism.joints if joint.virtual and joint.kind == "revolute"]
+    H = rate_map(pose[:, 3:], "".join(turns))
     rates = np.linalg.solve(A, recording.velocity[:, :, None])[:, :, 0]
     general = np.einsum("tai,ta->ti", A, recording.effort)
     spin = (H @ rates[:, 3:, None])[:, :, 0]

@@ -308,8 +308,7 @@ def regression(model: Model, processed: Processed, parameters: BaseParameters | 
 
 def without_absent_payloads(problem: Regression, payload: str | None) -> Regression:
     """Return the problem with the columns of payloads that were not carried set to zero (BG13 (29))."""
-    absent = [k for k, name in enumerate(problem.parameters)
-              if name.startswith("payload.") and name.split(".")[1] != payload]
+    absent = [k for k, name in enumerate(problem.parameters) if name.payload not in (None, payload)]
     if not absent:
         return problem
     regressor = problem.regressor.copy()

@@ -23,7 +23,7 @@ LONGEST = 0.1  # window never longer than this, unless samples are further apart
 
 def rubbing(model: Model) -> tuple[int, ...]:
     """Return the indices of the motors' coordinates that have Coulomb friction."""
-    return tuple(i for i in model.actuated if "fs" in model.mechanism.joints[i].terms)
+    return tuple(i for i in model.actuated if i in model.mechanism.rubbing)
 
 
 def reversal_distance(motion: Motion, coordinate: int, time: FloatArray) -> FloatArray:
@@ -58,11 +58,10 @@ def away_from_reversals(model: Model, motion: Motion, time: FloatArray, window: 
         keep &= reversal_distance(motion, i, time) >= window
     if dead_band is None:
         return keep
-    for i, joint in enumerate(model.mechanism.joints):
-        if "fs" in joint.terms:
-            speed = np.abs(motion.qd[:, i])
-            slow = dead_band[i] if i in motors else max(float(dead_band[i]), SLOW * float(speed.max()))
-            keep &= np.interp(time, motion.time, speed) >= slow
+    for i in model.mechanism.rubbing:
+        speed = np.abs(motion.qd[:, i])
+        slow = dead_band[i] if i in motors else max(float(dead_band[i]), SLOW * float(speed.max()))
+        keep &= np.interp(time, motion.time, speed) >= slow
     return keep
 
 

@@ -8,10 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from gough.core.names import INERTIAL_UNITS, Parameter
 from gough.engine import Model
-from gough.estimators.estimate import GAIN, Enclosure, Estimate
+from gough.estimators.estimate import Enclosure, Estimate
 from gough.estimators.selection.compare import compare
 from gough.identification import Identification
+from gough.report.figures import change_bar
 from gough.report.numbers import number, percent, unit, with_std
 
 POOR = 0.3  # relative standard deviation beyond which a parameter is doubtful (as `Estimate.doubts`)
@@ -29,13 +31,13 @@ class Row:
         name: Full name.
         value, std: With the same last digit.
         share: Relative standard deviation. [1]
-        unit: Of both.
+        unit: Unit of both.
         bounds: Guaranteed bounds, one text for each enclosure.
         prior: The value the robot file implies, or an empty text.
         remarks: Why it is doubtful.
     """
 
-    name: str
+    name: Parameter
     value: str
     std: str
     share: float
@@ -84,11 +86,11 @@ def _prior(model: Model, identification: Identification) -> dict[str, str]:
     base, estimate = identification.base, identification.estimate
     standard = model.values(base.standard)
     values, sizes = base.values(standard), np.abs(base.matrix) @ np.abs(standard)
-    found = {name: number(float(v) if abs(v) > ROUNDING * size else 0.0)
+    found: dict[str, str] = {name: number(float(v) if abs(v) > ROUNDING * size else 0.0)
              for name, v, size in zip(base.names, values, sizes) if size > 0}
     for name in estimate.parameters:
-        if name.endswith(GAIN):
-            gain = model.mechanism.joint(name.removesuffix(GAIN)).gain
+        if name.is_gain:
+            gain = model.mechanism.joint(name.owner).gain
             found[name] = "" if gain is None else number(gain)
     return found
 
@@ -152,6 +154,58 @@ def residual_rows(identification: Identification) -> list[dict[str, Any]]:
     return rows
 
 
+def judgement(identification: Identification) -> dict[str, Any]:
+    """Return the headline of the verdict and its remarks, worst first; none where there is only a sentence.
+
+    A verdict is a table (or gives one as `to_dict`) of `headline` (good, look or wrong) and `remarks`, each with
+    `rule`, `level` and `message`.
+    """
+    found = _plain(identification.verdict)
+    remarks = sorted(found.get("remarks", ()), key=lambda remark: remark["level"] != "wrong")
+    return {"headline": found.get("headline", ""), "remarks": remarks}
+
+
+def diagnosis(identification: Identification) -> dict[str, Any]:
+    """Return the mistakes that explain the residual, as text; empty if no diagnosis was made.
+
+    A diagnosis is a table (or gives one as `to_dict`) of `findings`, each with `what`, `where`, `size`, `std`, `unit`,
+    `share` (of the residual), `before` and `after` (error on held-out data, relative) and `change`, and of `notes`.
+    """
+    found = _plain(getattr(identification, "diagnosis", None))
+    rows = []
+    for finding in found.get("findings", ()):
+        size, std = with_std(float(finding["size"]), float(finding["std"]))
+        shown = {key: "–" if finding.get(key) is None else percent(float(finding[key]))
+                 for key in ("share", "before", "after")}
+        rows.append({"what": finding["what"], "where": finding["where"], "size": size, "std": std,
+                     "unit": unit(finding["unit"]), "change": finding.get("change", ""),
+                     "bar": change_bar(finding.get("before"), finding.get("after")), **shown})
+    return {"findings": rows, "notes": list(found.get("notes", ()))} if found else {}
+
+
+def shares(identification: Identification) -> dict[str, str]:
+    """Return for each row the share of its samples that count; empty if it is not known."""
+    found = _plain(getattr(identification, "shares", None))
+    return {row: percent(float(share)) for row, share in found.items()}
+
+
+def candidates(identification: Identification) -> tuple[list[tuple[float, float]], float | None]:
+    """Return cut-off [Hz] and prediction error of the filters that were tried, and the cut-off that was taken.
+
+    The processing is a table with `candidates`, each with `cutoff` and `error`, and the `cutoff` chosen.
+    """
+    found = _plain(getattr(identification, "processing", None))
+    pairs = [(float(c["cutoff"]), float(c["error"])) for c in found.get("candidates", ()) if c.get("error") is not None]
+    return sorted(pairs), found.get("cutoff")
+
+
+def _plain(value: Any) -> Mapping[str, Any]:
+    """Return a table as it is, a value that can be written as one, and an empty table for everything else."""
+    if hasattr(value, "to_dict"):
+        value = value.to_dict()
+    return value if isinstance(value, Mapping) else {}
+
+
 def strongest_pairs(estimate: Estimate) -> list[dict[str, str]]:
     """Return the most correlated pairs, strongest first, down to 0.8."""
     size = np.triu(np.abs(estimate.correlation), 1)
@@ -207,13 +261,13 @@ def known_payload(model: Model, identification: Identification) -> str:
         return ""
     payload = model.mechanism.payload(name)
     known = identification.settings.get("known") or {p: payload.values.get(p, 0.0) for p in payload.known}
-    return ", ".join(f"{p} = {number(float(v))} {unit(model.unit(f'payload.{name}.{p}'))}" for p, v in known.items())
+    return ", ".join(f"{p} = {number(float(v))} {unit(INERTIAL_UNITS[p])}" for p, v in known.items())
 
 
 def regroupings(identification: Identification) -> list[tuple[str, str]]:
     """Return the base parameters that stand for more than one standard parameter, with their formulas."""
     base, kept = identification.base, identification.estimate.parameters
-    heads = {name: base.standard[i] for name, i in zip(base.names, base.independent)}
+    heads: dict[str, str] = {name: base.standard[i] for name, i in zip(base.names, base.independent)}
     return [(name, formula) for name, formula in base.regrouping().items()
             if name in kept and formula != heads[name]]
 

@@ -11,8 +11,9 @@ import numpy as np
 
 from gough.core.errors import InvalidInput, nearest
 from gough.core.files import write_text
+from gough.core.names import Parameter
 from gough.engine import Model, base_parameters
-from gough.estimators.estimate import GAIN, Estimate
+from gough.estimators.estimate import Estimate
 from gough.mechanism import load_robot
 from gough.study.run import VERBS, resolved
 from gough.study.text import study_text
@@ -145,14 +146,14 @@ def _progress(verb: str, tell: Callable[[str, float], None]) -> Callable[..., No
 def truth_table(robot: str, estimate: Estimate, tie_legs: bool) -> list[tuple[str, float, float, float, bool]]:
     """Return name, true value, estimate, standard deviation, and whether the 95 % interval holds the truth."""
     model = Model(load_robot(robot))
-    payloads = dict.fromkeys(n.split(".")[1] for n in estimate.parameters if n.startswith("payload."))
+    payloads = dict.fromkeys(n.payload for n in estimate.parameters if n.payload is not None)
     base = base_parameters(model, tie_legs=tie_legs, payloads=tuple(payloads))
     true = dict(zip(base.names, base.values(model.values(base.standard))))
     for joint in model.mechanism.joints:
         if joint.gain is not None:
-            true[joint.name + GAIN] = joint.gain
+            true[Parameter.gain(joint.name)] = joint.gain
     interval = estimate.interval(0.95)
-    rows = []
+    rows: list[tuple[str, float, float, float, bool]] = []
     for k, name in enumerate(estimate.parameters):
         value = true[name]
         held = bool(interval[k, 0] <= value <= interval[k, 1])

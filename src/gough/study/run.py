@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import inspect
-import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
-from gough.core.errors import InvalidStudy, nearest
+from gough.core.documents import parse_toml
+from gough.core.errors import InvalidInput, InvalidStudy, nearest
 from gough.study import verbs
 from gough.study.text import FORMAT
 
@@ -29,10 +29,10 @@ def read_study(path: str | Path) -> list[tuple[str, dict[str, Any]]]:
     """
     source = Path(path)
     try:
-        content = tomllib.loads(source.read_text(encoding="utf-8"))
+        content = parse_toml(source.read_text(encoding="utf-8-sig"))
     except FileNotFoundError:
         raise InvalidStudy(f"the study '{path}' does not exist") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (InvalidInput, UnicodeDecodeError) as error:
         raise InvalidStudy(f"{path}: not valid TOML: {error}") from None
     version = content.pop("format", None)
     if version != FORMAT:

@@ -16,13 +16,13 @@ from typing import Literal
 import numpy as np
 
 from gough.core.errors import InvalidInput, InvalidRecording, OutputError
-from gough.core.trajectory import Sampled, Trajectory, load_trajectory
+from gough.core.trajectory import Sampled, load_trajectory
 from gough.engine import Check, Model
 from gough.engine import check as check_model
-from gough.engine.loops import By
 from gough.estimators.estimate import Enclosure
 from gough.excitation import Design
 from gough.excitation import design as design_trajectory
+from gough.excitation.runnable import runnable
 from gough.identification import Identification, load_identification
 from gough.identification import identify as identify_model
 from gough.identification.bounding import bounds as bound_parameters
@@ -56,8 +56,9 @@ def design(*, robot: str, harmonics: int = 5, frequency: float | None = None,
            coordinates: Literal["task", "actuated"] | None = None, criterion: Literal["d", "cond", "a", "e"] = "d",
            tie_legs: bool = False, at_rest: bool = False, optimise_frequency: bool = False, seed: int = 0,
            starts: int = 4, iterations: int = 300, output: str | None = None, csv: str | None = None,
-           force: bool = False, progress: Callable[[int, float, float], None] | None = None) -> Design:
-    """Design an excitation trajectory; write it as JSON and, if asked, sampled for a controller as CSV, motors too."""
+           periods: int = 10, force: bool = False,
+           progress: Callable[[int, float, float], None] | None = None) -> Design:
+    """Design an excitation trajectory; write it as JSON and, if asked, as CSV for a controller, from rest to rest."""
     for path in (output, csv):
         free_file(path, force)
     if output is not None and csv is not None and Path(output).resolve() == Path(csv).resolve():
@@ -70,35 +71,24 @@ def design(*, robot: str, harmonics: int = 5, frequency: float | None = None,
     if output is not None:
         result.trajectory.save(output)
     if csv is not None:
-        with_motors(model, result.trajectory).to_csv(csv, model.mechanism.noise.rate)
+        runnable(model, result.trajectory, periods).to_csv(csv, model.mechanism.noise.rate)
     return result
 
 
-def with_motors(model: Model, trajectory: Trajectory) -> Sampled:
-    """Return a trajectory at the controller's samples with the motion of the motors beside it.
-
-    Not every controller takes the pose of a platform.
-    """
-    time = trajectory.times(model.mechanism.noise.rate)
-    by: By = "task" if trajectory.coordinates == model.mechanism.task else "actuated"
-    motion = model.kinematics.motion(time, *trajectory.at(time), by)
-    names = tuple(dict.fromkeys((*trajectory.coordinates, *model.mechanism.actuated)))
-    columns = [motion.column(name) for name in names]
-    return Sampled(coordinates=names, units=tuple(model.mechanism.joint(name).unit for name in names),
-                   robot=model.mechanism.name, time=time, position=motion.q[:, columns],
-                   velocity=motion.qd[:, columns], acceleration=motion.qdd[:, columns], repeats=trajectory.period)
-
-
 def simulate(*, robot: str, trajectory: str, controller: Literal["pid", "pid+", "feedforward", "ctc"] = "ctc",
-             plant: Literal["gough", "pinocchio", "mujoco"] = "gough", payload: str | None = None, periods: int = 10,
+             plant: Literal["gough", "pinocchio", "mujoco"] = "gough", payload: str | None = None,
+             periods: int | None = None,
              noise: bool = True, seed: int = 0, output: str | None = None, force: bool = False,
              progress: Progress | None = None) -> Simulation:
     """Run the virtual robot along a trajectory and write the log its controller would have saved."""
     free_file(output, force)
     model = Model(load_robot(robot))
     path = load_trajectory(trajectory, robot=model.mechanism.name)
-    simulation = simulate_robot(model, path, controller=controller, plant=plant, payload=payload, periods=periods,
-                                progress=progress)
+    if isinstance(path, Sampled):  # a table for a controller holds the platform and the motors
+        task = model.mechanism.task
+        path = path.only(task if task and set(task) <= set(path.coordinates) else model.mechanism.actuated)
+    simulation = simulate_robot(model, path, controller=controller, plant=plant, payload=payload,
+                                periods=10 if periods is None and path.period else periods, progress=progress)
     if output is not None:
         record(simulation, noise=None if noise else Noise(), seed=seed).save(output)
     return simulation
@@ -122,7 +112,9 @@ def identify(*, robot: str, logs: Sequence[str], loaded: Sequence[str] = (), pay
         processing=Processing(method=method, cutoff=cutoff, decimation=decimation))
     if folder is not None:
         folder.mkdir(parents=True, exist_ok=True)
-        beside = {"robot.toml": robot_text(robot)[0]}
+        text, source = robot_text(robot)
+        kept = f"robot{Path(source).suffix or '.toml'}"
+        beside = {kept: text}
         if _may_write_study(folder / STUDY):
             options = {
                 "logs": _seen_from(folder, logs), "loaded": _seen_from(folder, loaded) or None, "payload": payload,
@@ -130,7 +122,7 @@ def identify(*, robot: str, logs: Sequence[str], loaded: Sequence[str] = (), pay
                 "ratio": ratio, "tie_legs": tie_legs, "structures": structures, "method": method, "cutoff": cutoff,
                 "decimation": decimation, "window": window, "gains": gains, "output": AGAIN,
                 "description": None if description is None else _seen_from(folder, [description])[0]}
-            beside[STUDY] = study_text("robot.toml", [("identify", options)])
+            beside[STUDY] = study_text(kept, [("identify", options)])
         result.save(folder, beside=beside)
     return result
 
@@ -212,10 +204,10 @@ def report(*, folder: str, output: str | None = None, force: bool = False) -> Pa
     return path
 
 
-def export(*, folder: str, to: Literal["c", "json", "toml", "urdf", "mjcf"], output: str | None = None,
+def export(*, folder: str, to: str, output: str | None = None,
            name: str | None = None, force: bool = False) -> list[Path]:
     """Write a result for a controller or another tool; into its folder by default."""
-    from gough.export.export import export as export_model
+    from gough.export import export as export_model
 
     model, result = load_result(folder)
     return export_model(model, result, Path(folder if output is None else output), to=to, name=name, force=force)
@@ -224,7 +216,8 @@ def export(*, folder: str, to: Literal["c", "json", "toml", "urdf", "mjcf"], out
 def load_result(folder: str) -> tuple[Model, Identification]:
     """Return the robot and the result stored in a folder."""
     result = load_identification(folder)
-    return Model(load_robot(Path(folder) / "robot.toml")), result
+    stored = sorted(Path(folder).glob("robot.*"))
+    return Model(load_robot(stored[0] if stored else Path(folder) / "robot.toml")), result
 
 
 def read_logs(paths: Sequence[str], description: str | None, model: Model) -> list[Recording]:

@@ -1,10 +1,10 @@
 """The virtual robot: closed-loop experiments and model-based control for any robot file."""
 
 from gough.virtual.actuators import Actuator, IdealDrive, SecondOrderDrive
+from gough.virtual.closed_loop import CONTROLLERS, PLANTS, experiment, simulate
 from gough.virtual.controllers import PID, ComputedTorque, Controller, InverseModel, RobotModel
 from gough.virtual.plant import GoughPlant, Plant, PlantSettings
 from gough.virtual.sensors import Feedback, effort_covariance
-from gough.virtual.simulate import CONTROLLERS, PLANTS, experiment, simulate
 from gough.virtual.simulation import Simulation, record
 
 __all__ = [

@@ -7,38 +7,119 @@ far they open.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+from xml.etree.ElementTree import SubElement
+
 import mujoco
 import numpy as np
 
 from gough.core.arrays import FloatArray
-from gough.virtual.mujoco_tree import build_mujoco
-from gough.virtual.plant import PlantSettings, Sample, check_terms
+from gough.core.errors import InvalidInput
+from gough.core.parameters import INERTIAL
+from gough.engine.model import Model
+from gough.mechanism.closures import CLOSURES
+from gough.mechanism.types import BASE, Closure, Frame, Joint
+from gough.virtual.joint_efforts import JointEfforts
+from gough.virtual.mjcf import Scene, links_of, text
+from gough.virtual.plant import PlantSettings, Sample
 
 MujocoState = tuple[FloatArray, FloatArray]  # qpos and qvel, each (k, number of MuJoCo's joints)
+
+
+def build_mujoco(model: Model, values: FloatArray, load: FloatArray, timestep: float) -> Any:
+    """Return a robot as MjModel; actuator k drives motor k with gear 1, joints have the coordinates' names.
+
+    A leg without inertia (base, two or three pivots in one point, slider, two ends that coincide) becomes a force
+    between its two ends.
+
+    Args:
+        model: The robot.
+        values: Standard parameters, (p,).
+        load: Inertial parameters of a payload on the load body, (10,).
+        timestep: Of the integrator. [s]
+
+    Raises:
+        InvalidInput: Other massless bodies, bodies that cannot exist, closures without a form in MuJoCo.
+    """
+    mechanism = model.mechanism
+    table = dict(zip(mechanism.standard.names, values.tolist()))
+    inertia = {body.name: np.array([table.get(f"{body.name}.{p}", 0.0) for p in INERTIAL])
+               + (load if body.name == model.load_body else 0.0) for body in mechanism.bodies}
+    every = range(len(mechanism.joints))
+    rotor = dict(zip(mechanism.coordinates, JointEfforts(mechanism, table, every, np.ones(len(every))).rotor.tolist()))
+    legs = _massless_legs(model, inertia, rotor)
+    massive = {name for name, parameters in inertia.items() if parameters.any()}
+    links = links_of(model, massive, {joint.child for leg in legs.values() for joint in leg})
+    for link in links:
+        if link.body not in massive:
+            raise InvalidInput(f"body '{link.body}' has no mass; MuJoCo needs some in every body: use the pinocchio or "
+                               "gough plant", body=link.body)
+    scene = Scene(model, links, timestep=timestep, tolerance=1e-14)
+    scene.add_links(inertia, {name: {"armature": repr(value)} for name, value in rotor.items() if value})
+    tendon = {}
+    for closure in mechanism.closures:
+        if (leg := legs.get(closure.name)) is not None:
+            ends = (Frame(body=BASE, placement=leg[0].placement), closure.frames[1])
+            sites = [scene.add_site(frame, f"{closure.name}.{end}") for end, frame in zip("ab", ends)]
+            tendon[leg[-1].name] = scene.add_rod(closure.name, sites)
+        else:
+            scene.add_closure(closure)
+    for name in mechanism.actuated:
+        where = {"tendon": tendon[name]} if name in tendon else {"joint": text(name)}
+        SubElement(scene.actuator, "motor", {"name": text(name)} | where)
+    try:
+        return mujoco.MjModel.from_xml_string(scene.xml())
+    except ValueError as error:
+        raise InvalidInput(f"MuJoCo cannot simulate '{mechanism.name}': {error}; use the pinocchio or gough plant"
+                           ) from error
+
+
+def _massless_legs(model: Model, inertia: Mapping[str, FloatArray], rotor: Mapping[str, float],
+                   ) -> dict[str, tuple[Joint, ...]]:
+    """Return the joints of each massless leg, slider last, by the closure at its tip."""
+    by_child = {joint.child: joint for joint in model.mechanism.joints}
+
+    def chain(closure: Closure) -> tuple[Joint, ...]:
+        joints: list[Joint] = []
+        body = closure.frames[0].body
+        while body != BASE:
+            joints.insert(0, by_child[body])
+            body = by_child[body].parent
+        return tuple(joints)
+
+    def is_leg(closure: Closure, joints: tuple[Joint, ...]) -> bool:
+        inner = [closure.frames[0].placement, *(joint.placement for joint in joints[1:])]
+        return (bool(joints) and joints[-1].actuated and joints[-1].kind == "prismatic"
+                and all(joint.kind == "revolute" and not joint.terms for joint in joints[:-1])
+                and not any(inertia[joint.child].any() for joint in joints) and not rotor[joints[-1].name]
+                and not any(placement.translation.any() for placement in inner))
+
+    tips = {c.name: (c, chain(c)) for c in model.mechanism.closures if CLOSURES[c.kind].mjcf == ("connect",)}
+    return {name: joints for name, (closure, joints) in tips.items() if is_leg(closure, joints)}
 
 
 class MujocoPlant:
     """Trials one after the other: MuJoCo's accelerations, integrated by the classical Runge-Kutta method.
 
     Not by `mj_step`, which would hold friction and efforts over its step. All joints are scalar, so qpos integrates
-    qvel. Friction acts as applied force; Coulomb friction is linear inside the dead band, as in the other plants.
+    qvel. Joint terms act as applied force; Coulomb friction is linear inside the dead band, as in the other plants.
     """
 
     def __init__(self, settings: PlantSettings) -> None:
         model, mechanism = settings.model, settings.model.mechanism
-        check_terms(mechanism, "mujoco")
         self._settings = settings
-        names = mechanism.standard.names
         step = settings.period / settings.substeps
-        self._robots = [
-            build_mujoco(mechanism, dict(zip(names, values.tolist())), load, model.load_body, step)
-            for values, load in zip(settings.values, settings.load)]
-        self._data = [mujoco.MjData(robot.model) for robot in self._robots]
-        self._own = list(self._robots[0].coordinates)
+        self._robots = [build_mujoco(model, *trial, step) for trial in zip(settings.values, settings.load)]
+        self._data = [mujoco.MjData(robot) for robot in self._robots]
+        index = {text(name): i for i, name in enumerate(mechanism.coordinates)}
+        self._own = [index[self._robots[0].joint(j).name] for j in range(self._robots[0].njnt)]
         self._motors, self._rows = list(model.actuated), list(model.independent)
         self._whole = len(self._own) == len(mechanism.joints)
-        self._terms = [_terms(settings, values, self._own) for values in settings.values]
-        self._leg_terms = [_terms(settings, values, self._motors) for values in settings.values]
+        tables = [dict(zip(mechanism.standard.names, values.tolist())) for values in settings.values]
+        self._friction, self._leg_friction = (
+            [JointEfforts(mechanism, table, coordinates, settings.dead_band) for table in tables]
+            for coordinates in (self._own, self._motors))
         self._free = np.array([i not in self._own for i in self._motors], dtype=float)
         self._q = np.repeat(model.home[None], settings.trials, axis=0)
 
@@ -50,10 +131,8 @@ class MujocoPlant:
     def read(self, state: MujocoState) -> tuple[FloatArray, FloatArray]:
         """Return position and velocity of the motors."""
         position, velocity = np.empty((2, len(self._robots), len(self._motors)))
-        for k, (robot, data) in enumerate(zip(self._robots, self._data)):
-            data.qpos[:], data.qvel[:] = state[0][k], state[1][k]
-            mujoco.mj_fwdPosition(robot.model, data)
-            mujoco.mj_fwdVelocity(robot.model, data)
+        for k, data in enumerate(self._data):
+            self._set(k, state[0][k], state[1][k])
             position[k], velocity[k] = data.actuator_length, data.actuator_velocity
         return position, velocity
 
@@ -80,19 +159,19 @@ class MujocoPlant:
             next_q[k], next_v[k] = q, v
         return self._sample(state, position, acceleration), (next_q, next_v)
 
-    def _acceleration(self, k: int, q: FloatArray, v: FloatArray, effort: FloatArray) -> FloatArray:
-        """Return MuJoCo's qacc under motor efforts less the friction of joints and massless legs."""
-        data, model = self._data[k], self._robots[k].model
+    def _set(self, k: int, q: FloatArray, v: FloatArray) -> None:
+        model, data = self._robots[k], self._data[k]
         data.qpos[:], data.qvel[:] = q, v
         mujoco.mj_fwdPosition(model, data)
         mujoco.mj_fwdVelocity(model, data)
-        viscous, coulomb, offset, spring, band = self._terms[k]
-        sign = np.clip(data.qvel / band, -1.0, 1.0)
-        data.qfrc_applied[:] = -(viscous * data.qvel + coulomb * sign + offset + spring * data.qpos)
-        viscous, coulomb, offset, spring, band = self._leg_terms[k]
-        length, rate = data.actuator_length, data.actuator_velocity
-        friction = viscous * rate + coulomb * np.clip(rate / band, -1.0, 1.0) + offset + spring * length
-        data.ctrl[:] = effort - self._free * friction
+
+    def _acceleration(self, k: int, q: FloatArray, v: FloatArray, effort: FloatArray) -> FloatArray:
+        """Return MuJoCo's qacc under motor efforts less the joint terms, also those of massless legs."""
+        model, data = self._robots[k], self._data[k]
+        self._set(k, q, v)
+        data.qfrc_applied[:] = -self._friction[k](q, v)
+        legs = self._leg_friction[k](np.array(data.actuator_length), np.array(data.actuator_velocity))
+        data.ctrl[:] = effort - self._free * legs
         mujoco.mj_fwdActuation(model, data)
         mujoco.mj_fwdAcceleration(model, data)
         mujoco.mj_fwdConstraint(model, data)
@@ -114,12 +193,3 @@ class MujocoPlant:
         order = [self._own.index(i) for i in self._rows]
         check = np.where(np.isfinite(q).all(axis=1), 0.0, np.inf)  # open loops show in Simulation.loop_error
         return Sample(q, velocity[:, order], rates[:, order], check)
-
-
-def _terms(settings: PlantSettings, values: FloatArray, coordinates: list[int]) -> tuple[FloatArray, ...]:
-    """Return viscous, Coulomb, offset and spring coefficients and the dead band of some coordinates."""
-    mechanism = settings.model.mechanism
-    table = dict(zip(mechanism.standard.names, values.tolist()))
-    names = [mechanism.coordinates[i] for i in coordinates]
-    found = [np.array([table.get(f"{name}.{term}", 0.0) for name in names]) for term in ("fv", "fs", "off", "k")]
-    return (*found, np.maximum(settings.dead_band[coordinates], 1e-300))

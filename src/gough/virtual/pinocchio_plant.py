@@ -13,8 +13,9 @@ from scipy.linalg.lapack import dposv, dsysv
 
 from gough.core.arrays import FloatArray
 from gough.mechanism.types import Mechanism
+from gough.virtual.joint_efforts import JointEfforts
 from gough.virtual.pinocchio_tree import Closures, build_tree, independent_rows
-from gough.virtual.plant import OWN_TERMS, PlantSettings, Sample, check_terms
+from gough.virtual.plant import PlantSettings, Sample
 
 TreeState = tuple[FloatArray, FloatArray]  # q and qd of all coordinates, each (k, n)
 
@@ -40,14 +41,10 @@ class ConstrainedTree:
     def __init__(self, mechanism: Mechanism, values: FloatArray, load: FloatArray, load_body: str,
                  dead_band: FloatArray, home: FloatArray) -> None:
         table = dict(zip(mechanism.standard.names, values.tolist()))
-        check_terms(mechanism, "pinocchio")
         self._model, self.order, carried = build_tree(mechanism, table, load, load_body)
         self._data = self._model.createData()
         self._closures = Closures(mechanism, self._model, self.order, carried)
-        names = [mechanism.coordinates[i] for i in self.order]
-        self._rotor, self._viscous, self._coulomb, self._offset, self._spring = (
-            np.array([table.get(f"{name}.{term}", 0.0) for name in names]) for term in OWN_TERMS)
-        self._band = np.maximum(dead_band[self.order], 1e-300)
+        self._terms = JointEfforts(mechanism, table, self.order, dead_band)
         n = self._model.nv
         pin.computeJointJacobiansTimeVariation(self._model, self._data, home[self.order], np.zeros(n))
         K = self._closures.jacobian(self._data, np.zeros(n))[0]
@@ -66,13 +63,11 @@ class ConstrainedTree:
         K, drift = self._closures.jacobian(data, v)
         if self._some:
             K, drift = K[self._rows], drift[self._rows]
-        sign = np.minimum(np.maximum(v / self._band, -1.0), 1.0)
-        friction = self._viscous * v + self._coulomb * sign + self._offset + self._spring * q
         system, right = self._system, self._right
         system[:n, :n] = mass
-        system[self._diagonal, self._diagonal] += self._rotor
+        system[self._diagonal, self._diagonal] += self._terms.rotor
         system[:n, n:] = K.T
-        right[:n], right[n:] = tau - bias - friction, -drift
+        right[:n], right[n:] = tau - bias - self._terms(q, v), -drift
         _, _, solution, info = dsysv(system, right)
         return np.asarray(solution[:n]) if info == 0 else np.full(n, np.nan)
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -120,6 +121,12 @@ class Sampled(Trajectory):
         """As given by `repeats`. [s]"""
         return self.repeats
 
+    def only(self, coordinates: Sequence[str]) -> Sampled:
+        """Return the curve of some coordinates."""
+        keep = self.columns(coordinates)
+        parts = {name: getattr(self, name)[:, keep] for name in self.arrays[1:] if getattr(self, name) is not None}
+        return replace(self, coordinates=tuple(coordinates), units=tuple(self.units[i] for i in keep), **parts)
+
     def at(self, time: ArrayLike) -> PositionVelocityAcceleration:
         """Return position, velocity and acceleration, each (t, c).
 
@@ -184,7 +191,7 @@ class Eased(Trajectory):
 
     @property
     def steady(self) -> tuple[float, float]:
-        """From when to when the base is run at full speed. [s]"""
+        """Start and end of the stretch in which the base runs at full speed. [s]"""
         return self.ramp, self.base.duration
 
     def at(self, time: ArrayLike) -> PositionVelocityAcceleration:

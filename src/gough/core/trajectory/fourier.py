@@ -21,7 +21,7 @@ class Fourier(Trajectory):
     x_i(t) = x0_i + sum_k (mu_ki sin(k w t) - nu_ki cos(k w t)) / (k w),  w = 2 pi frequency.
 
     Args:
-        frequency: Of the fundamental. [Hz]
+        frequency: Fundamental frequency. [Hz]
         offset: x0, (c,). [m or rad]
         mu: Cosine coefficients of the velocity, (harmonics, c). [m/s or rad/s]
         nu: Sine coefficients of the velocity, (harmonics, c). [m/s or rad/s]

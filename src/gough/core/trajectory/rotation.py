@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from gough.core.arrays import FloatArray, check_shape
 from gough.core.errors import InvalidInput, nearest
+from gough.core.names import last_word
 
 ORDERS = tuple("".join(axes) for axes in permutations("xyz"))
 
@@ -86,7 +87,7 @@ def platform_twist(coordinates: Sequence[str], q: FloatArray, qd: FloatArray, qd
             the order of the rotations; axes left out do not move.
         q, qd, qdd: Their positions, rates and accelerations, each (t, c). [m or rad, per s, per s2]
     """
-    short = [name.rpartition(".")[2] for name in coordinates]
+    short = [last_word(name) for name in coordinates]
     turns = [name[1] for name in short if name[0] == "r"]
     order = "".join(turns + [axis for axis in "xyz" if axis not in turns])
     full = np.zeros((3, len(q), 6))

@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from gough.core.arrays import FloatArray, IntArray, check_finite, check_shape, frozen
 from gough.core.errors import InvalidInput, nearest
+from gough.core.names import Parameter, parameters
 from gough.core.regression import Regression
 from gough.estimators.bounds.intervals import Interval
 
@@ -78,15 +79,16 @@ class BoundedProblem:
     prior_upper: FloatArray
     rows: tuple[str, ...]
     row_units: tuple[str, ...]
-    parameters: tuple[str, ...]
+    parameters: tuple[Parameter, ...]
     units: tuple[str, ...]
     used: NDArray[np.bool_] | None = None
 
     def __post_init__(self) -> None:
         put = object.__setattr__
         same = self.regressor_lower is self.regressor_upper
-        for name in ("rows", "row_units", "parameters", "units"):
+        for name in ("rows", "row_units", "units"):
             put(self, name, tuple(getattr(self, name)))
+        put(self, "parameters", parameters(self.parameters, self.units))
         for name in ("regressor_lower", "effort", "prior_lower", "prior_upper"):
             put(self, name, frozen(getattr(self, name)))
         put(self, "regressor_upper", self.regressor_lower if same else frozen(self.regressor_upper))
@@ -94,7 +96,7 @@ class BoundedProblem:
             raise InvalidInput(f"effort has shape {self.effort.shape}, expected (samples, rows), at least one of each")
         t, r = self.effort.shape
         p = len(self.parameters)
-        for name, length in (("rows", r), ("row_units", r), ("units", p)):
+        for name, length in (("rows", r), ("row_units", r)):
             if len(getattr(self, name)) != length:
                 raise InvalidInput(f"{name} has {len(getattr(self, name))} entries, expected {length}")
         put(self, "error_bound", _per_entry(self.error_bound, (t, r)))

@@ -97,10 +97,10 @@ def orthants(problem: BoundedProblem, box: Interval) -> Iterator[Interval]:
     uncertain = (regressor.lower < regressor.upper).any(axis=0) & (box.lower < 0) & (box.upper > 0)
     open_signs = np.flatnonzero(uncertain)
     if 2 ** len(open_signs) > _MOST_ORTHANTS:
-        names = ", ".join(problem.parameters[i] for i in open_signs)
+        names = tuple(problem.parameters[i] for i in open_signs)
         raise InvalidInput(f"the regressor is uncertain and the prior leaves the sign of {len(open_signs)} parameters "
-                           f"open ({names}); an exact box needs {2 ** len(open_signs)} cases, at most {_MOST_ORTHANTS} "
-                           "are tried: give priors that fix signs", parameters=tuple(names.split(", ")))
+                           f"open ({', '.join(names)}); an exact box needs {2 ** len(open_signs)} cases, at most "
+                           f"{_MOST_ORTHANTS} are tried: give priors that fix signs", parameters=names)
     for signs in combinations((False, True), repeat=len(open_signs)):
         low, high = box.lower.copy(), box.upper.copy()
         for i, positive in zip(open_signs, signs):

@@ -9,6 +9,7 @@ import numpy as np
 
 from gough.core.arrays import FloatArray, check_finite
 from gough.core.errors import InvalidInput, NotIdentifiable
+from gough.core.names import parameters as named
 from gough.core.regression import Condensed, Regression, condense
 
 Problem = Regression | Condensed
@@ -142,7 +143,7 @@ def transform(problem: Problem, matrix: FloatArray, parameters: Sequence[str], u
         parameters, units: Of the q new columns.
     """
     p, r = len(problem.parameters), len(problem.rows)
-    names, new_units = tuple(parameters), tuple(units)
+    names, new_units = named(parameters, units), tuple(units)
     if isinstance(problem, Regression):
         shift, gain = problem.regressor @ matrix[:p, -1], matrix[p, -1]
         return replace(

@@ -23,6 +23,7 @@ from scipy import sparse, stats
 
 from gough.core.arrays import FloatArray, frozen
 from gough.core.errors import InvalidInput, NotConverged, nearest
+from gough.core.names import Parameter
 from gough.core.parameters import BaseParameters, ParameterTable
 from gough.core.regression import Condensed
 from gough.estimators.estimate import Estimate, text_table
@@ -212,7 +213,8 @@ class _Space:
     Ten for each body (an orthonormal basis of symmetric matrices), then one for every other parameter.
     """
 
-    def __init__(self, names: tuple[str, ...], values: FloatArray, prior: ParameterTable, settings: Feasible) -> None:
+    def __init__(self, names: tuple[Parameter, ...], values: FloatArray, prior: ParameterTable,
+                 settings: Feasible) -> None:
         self.bodies: tuple[Body, ...] = group_bodies(names)
         self.values = values.copy()
         self.priors, self.notes = [], []
@@ -227,11 +229,11 @@ class _Space:
         self.basis = symmetric_basis()
         inertial = {i for body in self.bodies for i in body.standard}
         others = [i for i in range(len(names)) if i not in inertial]
-        ending = [name.rpartition(".")[2] for name in names]
-        self.nonnegative = [i for i in others if ending[i] in settings.nonnegative]
+        kinds = [name.kind for name in names]
+        self.nonnegative = [i for i in others if kinds[i] in settings.nonnegative]
         self.scale = np.ones(len(names))
         for i in others:
-            like = [abs(values[k]) for k in others if ending[k] == ending[i] and values[k] != 0]
+            like = [abs(values[k]) for k in others if kinds[k] == kinds[i] and values[k] != 0]
             self.scale[i] = abs(values[i]) or (float(np.median(like)) if like else 1.0)
         self.size = 10 * len(self.bodies) + len(others)
         self.map = np.zeros((len(names), self.size))

@@ -1,16 +1,14 @@
-"""Kalman filters against batch solutions: one code path predicts, the other solves everything at once."""
+"""Parameters found sample by sample, against batch solutions."""
 
 from dataclasses import replace
 
 import numpy as np
 import pytest
-from scipy import stats
 from scipy.signal import lfilter
 
-from gough.core.errors import GoughError, InvalidInput, NotConverged
+from gough.core.errors import GoughError, InvalidInput
 from gough.core.regression import Regression
 from gough.estimators.linear.least_squares import GaussMarkov
-from gough.estimators.load.kalman import Belief, ExtendedKalman
 from gough.estimators.load.recursive import RecursiveLeastSquares, prior_belief
 
 NAMES = tuple(f"payload.{n}" for n in "abcd")
@@ -42,31 +40,6 @@ def batch(regression, prior_mean, prior_std):
     information = np.einsum("tip,tij,tjq->pq", W, inverse, W) + np.diag(1 / np.asarray(prior_std) ** 2)
     right = np.einsum("tip,tij,tj->p", W, inverse, y) + np.asarray(prior_mean) / np.asarray(prior_std) ** 2
     return np.linalg.solve(information, right), np.linalg.inv(information)
-
-
-class Constant:
-    """Parameters that do not move; the control carries the regressor."""
-
-    def predict(self, state, control, dt):
-        return state, np.eye(len(state))
-
-    def measure(self, state, control):
-        W = control.reshape(-1, len(state))
-        return W @ state, W
-
-
-class Oscillator:
-    """A damped mass on a spring, driven by the control; position is measured."""
-
-    def __init__(self, dt):
-        self.F = np.array([[1.0, dt], [-4.0 * dt, 1.0 - 0.3 * dt]])
-        self.G = np.array([0.0, dt])
-
-    def predict(self, state, control, dt):
-        return self.F @ state + self.G * control[0], self.F
-
-    def measure(self, state, control):
-        return state[:1], np.array([[1.0, 0.0]])
 
 
 def test_recursive_least_squares_equals_the_batch_solution_after_every_sample():
@@ -111,108 +84,6 @@ def test_the_order_of_samples_does_not_matter():
     np.testing.assert_allclose(one.values, other.values, rtol=1e-10)
     np.testing.assert_allclose(one.std, other.std, rtol=1e-10)
     np.testing.assert_allclose(one.misfit, other.misfit, rtol=1e-10)
-
-
-def test_the_extended_filter_of_constant_parameters_is_recursive_least_squares():
-    regression = make_regression()
-    std = np.array([50.0, 20.0, 10.0, 10.0])
-    kalman = ExtendedKalman(process_noise=np.zeros((4, 4)), measurement_noise=NOISE)
-    history = kalman.run(Constant(), Belief.of(np.zeros(4), np.diag(std**2)),
-                         regression.regressor.reshape(60, -1), regression.effort, dt=0.001)
-    expected = RecursiveLeastSquares().run(make_prior(std), regression)
-    np.testing.assert_allclose(history.mean, expected.values, rtol=1e-7, atol=1e-9)
-    np.testing.assert_allclose(history.std, expected.std, rtol=1e-7)
-    # Sum of surprises = weighted squares left by data and prior: an identity between the two forms.
-    np.testing.assert_allclose(history.surprise.sum(), expected.belief.misfit, rtol=1e-8)
-
-
-def test_a_driven_state_equals_the_batch_solution_over_all_states():
-    """The filter's last state is that of one large least-squares problem over the whole path."""
-    rng = np.random.default_rng(1)
-    t, dt = 25, 0.1
-    model = Oscillator(dt)
-    Q, R = np.diag([1e-4, 4e-4]), np.array([[0.01]])
-    P0, x0 = np.diag([1.0, 2.0]), np.array([0.5, -0.2])
-    controls, measured = rng.normal(size=(t, 1)), rng.normal(size=(t, 1))
-    history = ExtendedKalman(process_noise=Q, measurement_noise=R).run(
-        model, Belief.of(x0, P0), controls, measured, dt)
-    rows, right = [], []
-
-    def add(blocks, value, covariance):
-        root = np.linalg.inv(np.linalg.cholesky(covariance))
-        row = np.zeros((len(covariance), 2 * t))
-        for k, block in blocks.items():
-            row[:, 2 * k:2 * k + 2] = block
-        rows.append(root @ row)
-        right.append(root @ value)
-
-    add({0: np.eye(2)}, x0, P0)
-    for k in range(t):
-        add({k: np.array([[1.0, 0.0]])}, measured[k], R)
-        if k:
-            add({k: np.eye(2), k - 1: -model.F}, model.G * controls[k - 1, 0], Q)
-    A, b = np.concatenate(rows), np.concatenate(right)
-    path = np.linalg.lstsq(A, b, rcond=None)[0]
-    np.testing.assert_allclose(history.mean[-1], path[-2:], rtol=1e-9)
-    np.testing.assert_allclose(history.belief.covariance, np.linalg.inv(A.T @ A)[-2:, -2:], rtol=1e-8)
-
-
-def test_single_steps_equal_the_run():
-    rng = np.random.default_rng(2)
-    controls, measured = rng.normal(size=(10, 1)), rng.normal(size=(10, 1))
-    model = Oscillator(0.1)
-    kalman = ExtendedKalman(process_noise=1e-3 * np.eye(2), measurement_noise=0.01 * np.eye(1))
-    belief = Belief.of(np.zeros(2), np.eye(2))
-    history = kalman.run(model, belief, controls, measured, 0.1)
-    for k in range(10):
-        if k:
-            belief = kalman.predict(model, belief, controls[k - 1], 0.1)
-        belief, innovation = kalman.update(model, belief, controls[k], measured[k])
-        np.testing.assert_array_equal(belief.mean, history.mean[k])
-        np.testing.assert_array_equal(belief.std, history.std[k])
-        np.testing.assert_allclose(innovation.surprise, history.surprise[k], rtol=1e-12)
-
-
-def test_surprises_are_chi_square_when_model_and_noise_are_right():
-    rng = np.random.default_rng(3)
-    t, model = 4000, Oscillator(0.05)
-    Q, R = np.diag([1e-4, 1e-3]), np.array([[0.02]])
-    state, measured, controls = np.zeros(2), np.zeros((t, 1)), rng.normal(size=(t, 1))
-    for k in range(t):
-        if k:
-            state = model.F @ state + model.G * controls[k - 1] + np.sqrt(np.diag(Q)) * rng.normal(size=2)
-        measured[k] = state[0] + np.sqrt(R[0, 0]) * rng.normal()
-    history = ExtendedKalman(process_noise=Q, measurement_noise=R).run(
-        model, Belief.of(np.zeros(2), 1e-6 * np.eye(2)), controls, measured, 0.05)
-    assert stats.kstest(history.surprise, stats.chi2(1).cdf).pvalue > 0.01
-
-
-def test_covariance_stays_positive_where_the_textbook_forms_fail():
-    """Precise, nearly parallel measurements of a very uncertain state."""
-    noise, identity = 1e-10, np.eye(3)
-    kalman = ExtendedKalman(process_noise=np.zeros((3, 3)), measurement_noise=noise * np.eye(1))
-    belief = Belief.of(np.zeros(3), 1e8 * identity)
-    short, joseph = belief.covariance, belief.covariance
-    worst = {"short": 0.0, "joseph": 0.0}
-    information = 1e-8 * identity
-    rng = np.random.default_rng(4)
-    for _ in range(100):
-        H = np.ones((1, 3)) + 1e-3 * rng.normal(size=(1, 3))
-        information = information + H.T @ H / noise
-        belief, _ = kalman.update(Constant(), belief, H.ravel(), np.array([1.0]))
-        gain = short @ H.T / (H @ short @ H.T + noise)
-        short = (identity - gain @ H) @ short
-        gain = joseph @ H.T / (H @ joseph @ H.T + noise)
-        joseph = (identity - gain @ H) @ joseph @ (identity - gain @ H).T + noise * gain @ gain.T
-        for name, matrix in (("short", short), ("joseph", joseph)):
-            own = np.linalg.eigvalsh((matrix + matrix.T) / 2)
-            worst[name] = min(worst[name], own[0] / np.abs(own).max())
-        own = np.linalg.eigvalsh(belief.covariance)
-        assert own[0] > -1e-15 * own[-1]
-    assert worst["short"] < -0.1
-    assert worst["joseph"] < -0.1
-    exact = np.linalg.inv(information)
-    np.testing.assert_allclose(belief.covariance, exact, atol=1e-3 * np.abs(exact).max())
 
 
 def test_unseen_parameters_and_combinations_are_named():
@@ -316,14 +187,6 @@ def test_forgetting_is_least_squares_with_fading_weights():
     np.testing.assert_allclose(belief.covariance, covariance, rtol=1e-8, atol=1e-12)
 
 
-class Exploding:
-    def predict(self, state, control, dt):
-        return state * np.inf, np.eye(1)
-
-    def measure(self, state, control):
-        return state, np.eye(1)
-
-
 @pytest.mark.parametrize(("build", "error"), [
     (lambda: make_prior(std=(1.0, 0.0, 1.0, 1.0)), InvalidInput),
     (lambda: make_prior(std=(1.0, np.inf, 1.0, 1.0)), InvalidInput),
@@ -335,19 +198,6 @@ class Exploding:
     (lambda: RecursiveLeastSquares().update(make_prior(), np.full((3, 4), np.nan), np.ones(3), NOISE), InvalidInput),
     (lambda: RecursiveLeastSquares().update(make_prior(), np.ones((3, 4)), np.ones(3), -NOISE), InvalidInput),
     (lambda: RecursiveLeastSquares().run(make_prior(), make_regression().select(NAMES[:2])), InvalidInput),
-    (lambda: ExtendedKalman(process_noise=-np.eye(2), measurement_noise=np.eye(1)), InvalidInput),
-    (lambda: ExtendedKalman(process_noise=np.eye(2), measurement_noise=np.zeros((1, 1))), InvalidInput),
-    (lambda: ExtendedKalman(process_noise=np.eye(2), measurement_noise=np.array([[1.0, 0.5], [0.0, 1.0]])),
-     InvalidInput),
-    (lambda: ExtendedKalman(process_noise=np.eye(1), measurement_noise=np.eye(1)).run(
-        Exploding(), Belief.of(np.ones(1), np.eye(1)), np.ones((3, 1)), np.ones((3, 1)), 0.1),
-     NotConverged),
-    (lambda: ExtendedKalman(process_noise=np.eye(1), measurement_noise=np.eye(1)).run(
-        Constant(), Belief.of(np.ones(1), np.eye(1)), np.ones((3, 1)), np.full((3, 1), np.nan), 0.1),
-     InvalidInput),
-    (lambda: ExtendedKalman(process_noise=np.eye(1), measurement_noise=np.eye(1)).run(
-        Constant(), Belief.of(np.ones(1), np.eye(1)), np.ones((3, 1)), np.ones((3, 1)), 0.0),
-     InvalidInput),
 ])
 def test_bad_input_is_a_clear_error(build, error):
     with pytest.raises(error) as caught:
