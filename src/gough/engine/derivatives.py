@@ -32,7 +32,6 @@ import numpy as np
 
 from gough.core.arrays import FloatArray
 from gough.core.errors import InvalidInput, nearest
-from gough.core.parameters import INERTIAL
 from gough.engine.elimination import cholesky_solve, choose_pivots, determinant, solve
 from gough.engine.loops import By, Closure, closure_expressions
 from gough.engine.model import Model
@@ -240,7 +239,7 @@ def gravity_regressor(model: Model, names: tuple[str, ...]) -> Kernel:
         n = len(model.mechanism.joints)
         q, rest = ca.SX.sym("q", n), ca.SX(n, 1)
         closure = closure_expressions(model.loops, model.loops.dynamic, q)
-        falling = [k for k, name in enumerate(names) if model.resolve(name)[0].rpartition(".")[2] in INERTIAL]
+        falling = [k for k, name in enumerate(names) if model.resolve(name)[0].inertial]
         parts = []
         for unit in np.eye(3):
             tree = TreeEfforts(replace(model.mechanism, gravity=tuple(unit)), q, rest, rest, ca.SX.ones(n, 1))

@@ -15,7 +15,7 @@ from gough.engine import Model, base_parameters
 from gough.estimators.estimate import text_table
 from gough.estimators.linear.least_squares import GaussMarkov
 from gough.estimators.selection.scores import PROBABLE
-from gough.identification.directions import Suspicion, describe, tilt_axes
+from gough.identification.directions import Suspicion, describe, suspicions_of, tilt_axes
 from gough.identification.evidence import Evidence, Track, View, evidence_of
 from gough.identification.experiment import Experiment, prepare
 from gough.identification.hypotheses import BETTER, Bench, Hypothesis, hypotheses
@@ -26,6 +26,7 @@ from gough.processing import Processing
 
 POWER = 1.64  # sigmas above the threshold that a mistake needs to be found in 95 of 100 cases
 FADED = 0.01  # change of an effort over a log that is worth a word
+UNLIMITED = ("unmentioned load", "fading effort")  # found by comparing logs and periods, not by a size within one
 HELD_OUT, LEFT_OUT = "held-out logs", "stretches left out"
 
 
@@ -244,7 +245,7 @@ def _discrete(hypothesis: Hypothesis, **common: Any) -> Mistake:
              "gravity along another axis": "gravity points along another axis"}
     text = f"{hypothesis.place}: {names.get(hypothesis.name) or hypothesis.name}"
     size = () if hypothesis.factor is None else (float(hypothesis.factor),)
-    return Mistake(name=hypothesis.name, place=hypothesis.place, size=size, sigma=(0.0,) * len(size),
+    return Mistake(name=hypothesis.name, place=hypothesis.place, size=size, sigma=(hypothesis.sigma,) * len(size),
                    unit="1" if size else "", text=text, advice=hypothesis.advice, **common)
 
 
@@ -263,6 +264,8 @@ def limits_of(standing: Standing) -> tuple[Limit, ...]:
     view = standing.evidence.views[0]
     threshold = float(norm.isf(PROBABLE / (2 * max(standing.trials, 1)))) + POWER
     for suspicion in standing.suspicions:
+        if suspicion.direction.name in UNLIMITED:
+            continue
         columns = standing.seen(suspicion)
         unit = suspicion.direction.unit(view, suspicion.place)
         size, instead = float("inf"), ()
@@ -299,11 +302,29 @@ def diagnose_evidence(evidence: Evidence, recordings: Sequence[Recording] = (), 
     """
     judged_on = HELD_OUT if evidence.held_out else LEFT_OUT
     first, steps = search(evidence, most=most)
-    mistakes = [*found, *(_mistake_of(step, evidence, judged_on) for step in steps), *_fading(evidence, recordings)]
-    last = steps[-1].standing if steps else first
-    standing = first if not steps else Standing(last.evidence)
+    standing = first if not steps else Standing(steps[-1].standing.evidence)
+    mistakes = [*found, *(_mistake_of(step, evidence, judged_on) for step in steps),
+                *_differing(standing.evidence), *_fading(evidence, recordings)]
     return Diagnosis(robot=evidence.model.mechanism.name, mistakes=tuple(mistakes), limits=limits_of(standing),
                      error=first.error, notes=tuple(notes))
+
+
+def _differing(evidence: Evidence) -> list[Mistake]:
+    """Return loads that some logs carried and did not say, held-out logs among them."""
+    together = evidence.together
+    if len(together.logs) < 2:
+        return []
+    standing = Standing(together, only=suspicions_of(together, "unmentioned load"))
+    found = []
+    for suspicion, fitted in standing.ranked():
+        size, sigma = float(fitted.size[0]), float(fitted.sigma[0])
+        if size < 0:  # the others carried it
+            continue
+        found.append(Mistake(
+            name=suspicion.direction.name, place=suspicion.place, size=(size,), sigma=(sigma,), unit="kg",
+            text=words(suspicion, fitted.size, fitted.sigma, together), share=fitted.share,
+            advice=suspicion.direction.advice(standing.evidence.views[0], suspicion.place, fitted.size)))
+    return found[:1]
 
 
 def _fading(evidence: Evidence, recordings: Sequence[Recording]) -> list[Mistake]:

@@ -18,14 +18,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 from scipy.signal import lfilter
 
 from gough.core.arrays import FloatArray
-from gough.core.parameters import INERTIAL
+from gough.core.names import LOAD
 from gough.identification.evidence import Evidence, Track, View
-from gough.mechanism.terms import TERMS
+from gough.mechanism.terms import TERMS, JointState
 
 ALL = "all motors"
 STRIBECK = (0.02, 0.06, 0.2)  # speeds of the decay tried, as parts of a joint's top speed
@@ -169,8 +170,9 @@ def _undo_compliance(track: Track, view: View, place: str, size: FloatArray) -> 
 
 
 def tilt_axes(view: View) -> FloatArray:
-    """Return two unit axes about which the base may be tilted: the base axes nearest to level, made level, (2, 3)."""
-    g = view.track.gravity / max(float(np.linalg.norm(view.track.gravity)), 1e-300)
+    """Return two level unit axes about which the base may be tilted, level by the robot file's gravity, (2, 3)."""
+    g = np.array(view.model.mechanism.gravity)
+    g = g / max(float(np.linalg.norm(g)), 1e-300)
     first = np.argsort(np.abs(g), kind="stable")[0]
     one = np.eye(3)[first] - g[first] * g
     one /= np.linalg.norm(one)
@@ -205,16 +207,23 @@ def _heavy(evidence: Evidence) -> tuple[str, ...]:
 
 def _load_places(evidence: Evidence) -> tuple[str, ...]:
     """A load carried by all logs is part of the platform; one carried by some of them is seen."""
-    names = [source.name for source in (*evidence.logs, *evidence.held_out) if source.payload is None]
-    return tuple(dict.fromkeys(names)) if len(evidence.logs) + len(evidence.held_out) > 1 else ()
+    return tuple(label for label, source in zip(evidence.labels, (*evidence.logs, *evidence.held_out))
+                 if source.payload is None)
 
 
 def _load(view: View, place: str) -> FloatArray:
-    shape = (len(view.source.motion), len(view.model.rows), len(INERTIAL))
-    if view.source.name != place:
-        return np.zeros(shape)
-    names = tuple(f"payload.load.{p}" for p in INERTIAL)
-    return view.model.regressor(view.source.motion, names, dead_band=view.source.dead_band)
+    if view.label != place:
+        return np.zeros((len(view.source.motion), len(view.model.rows), len(LOAD)))
+    return view.model.regressor(view.source.motion, LOAD, dead_band=view.source.dead_band)
+
+
+def _faded(view: View, place: str) -> FloatArray:
+    """The effort of a motor growing along one log that is not averaged over periods, by the whole of its length."""
+    if view.source.periodic:
+        return np.zeros((len(view.source.motion), len(view.model.rows)))
+    time = view.track.time
+    part = (time - time.mean()) / max(float(time[-1] - time[0]), 1e-300)
+    return _effect(view, _only(view, place, view.prediction * part[:, None]))
 
 
 def joint_column(view: View, joint: str, values: FloatArray | float) -> FloatArray:
@@ -245,7 +254,7 @@ def _lacking(term: str) -> Callable[[Evidence], tuple[str, ...]]:
 
 def _term(term: str) -> Columns:
     def columns(view: View, place: str) -> FloatArray:
-        return joint_column(view, place, TERMS[term].expression(*_state(view, place)))
+        return joint_column(view, place, TERMS[term].expression(JointState(*_state(view, place), np)))
 
     return columns
 
@@ -310,7 +319,7 @@ def _unit_of_effort(view: View, place: str) -> str:
 
 def _term_unit(term: str) -> Callable[[View, str], str]:
     def unit(view: View, place: str) -> str:
-        return TERMS[term].units[0 if view.model.mechanism.joint(place).kind == "prismatic" else 1]
+        return TERMS[term].unit(view.model.mechanism.joint(place).kind)
 
     return unit
 
@@ -373,10 +382,9 @@ def _build() -> Iterator[Direction]:
     yield Direction(
         name="unmentioned load", says="{place}: a load was carried, {size}", unit=_plain("kg"), places=_load_places, columns=_load,
         advice=lambda view, place, size: f'say in the description of {place} which payload was carried: payload = "..."')
-    for term in TERMS:
-        yield Direction(name=f"missing {TERMS[term].label}",
-                        says="{place}: there is " + TERMS[term].label + " of {size}", unit=_term_unit(term), places=_lacking(term),
-                        columns=_term(term), advice=_add_term(term))
+    yield Direction(
+        name="fading effort", says="{place}: effort grows along the log by {size}", unit=_plain("1"), places=_motors,
+        columns=_faded, advice=lambda view, place, size: "friction or magnets warm up: record after a warm-up")
     yield Direction(name="viscous friction that differs by direction", says="{place}: there is viscous friction that differs by direction of {size}",
                         unit=_term_unit("fv"), places=_joints,
                     columns=_uneven, advice=_lacks("viscous friction that differs by direction"))
@@ -427,6 +435,20 @@ for _entry in _build():
     register_direction(_entry)
 
 
+@lru_cache
+def _lacking_term(term: str) -> Direction:
+    label = TERMS[term].label
+    return Direction(name=f"missing {label}", says="{place}: there is " + label + " of {size}", unit=_term_unit(term),
+                     places=_lacking(term), columns=_term(term), advice=_add_term(term))
+
+
+def directions() -> Iterator[Direction]:
+    """Yield all directions: the registered ones, then every joint term there is where a robot file lacks it."""
+    for shapes in DIRECTIONS.values():
+        yield from shapes
+    yield from (_lacking_term(term) for term in TERMS)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Suspicion:
     """One direction at one place, with the columns it has in a stack of all.
@@ -452,8 +474,7 @@ def stack_directions(evidence: Evidence, views: Sequence[View],
         only: Some suspicions of an earlier stack; all by default.
     """
     wanted = [(s.direction, s.place) for s in only] if only is not None else [
-        (direction, place) for shapes in DIRECTIONS.values() for direction in shapes
-        for place in direction.places(evidence)]
+        (direction, place) for direction in directions() for place in direction.places(evidence)]
     suspicions: list[Suspicion] = []
     stacked: list[list[FloatArray]] = [[np.zeros((len(v.source.motion), len(v.model.rows), 0))] for v in views]
     first = 0
@@ -466,6 +487,12 @@ def stack_directions(evidence: Evidence, views: Sequence[View],
         for log, x in zip(stacked, own):
             log.append(x)
     return suspicions, [np.concatenate(log, axis=2) for log in stacked]
+
+
+def suspicions_of(evidence: Evidence, name: str) -> list[Suspicion]:
+    """Return one kind of mistake at every place, without columns."""
+    return [Suspicion(direction=direction, place=place, columns=())
+            for direction in directions() if direction.name == name for place in direction.places(evidence)]
 
 
 def describe(size: float, unit: str) -> tuple[float, str]:

@@ -18,11 +18,12 @@ from scipy.linalg import block_diag
 from gough.core.arrays import FloatArray, IntArray, frozen
 from gough.core.errors import GoughError, InvalidInput
 from gough.core.motion import Motion
-from gough.core.parameters import INERTIAL, BaseParameters
+from gough.core.names import INERTIAL, LOAD, Parameter
+from gough.core.parameters import BaseParameters
 from gough.core.regression import Regression
 from gough.engine import Model, standard_from_base
 from gough.engine.derivatives import gravity_regressor, response
-from gough.estimators.estimate import GAIN, Estimate
+from gough.estimators.estimate import Estimate
 from gough.estimators.selection.scores import ScoreProblem, cut_stretches
 from gough.processing.decimation import decimate_period, decimate_regression
 from gough.processing.prepare import Processed, without_absent_payloads
@@ -203,6 +204,47 @@ class Evidence:
     known: Mapping[str, float] = field(default_factory=dict)
 
     @cached_property
+    def labels(self) -> tuple[str, ...]:
+        """A name for each log, held-out ones last; logs of one name are counted."""
+        names = [source.name for source in (*self.logs, *self.held_out)]
+        return tuple(name if names.count(name) == 1 else f"{name} ({names[:k].count(name) + 1})"
+                     for k, name in enumerate(names))
+
+    @cached_property
+    def unseen(self) -> FloatArray:
+        """Standard parameters that make no effort under the robot file's gravity, as the file gives them, (p,).
+
+        Under another gravity they do (a first moment about a vertical axis in a tilted robot), and the data cannot
+        say them: what the file says beyond its own base parameters.
+        """
+        file = self.model.mechanism.standard.values
+        own = [name for name in self.base.names if name.payload is None]
+        base = self.base.select(own)
+        standard = dict(zip(self.model.mechanism.standard.names, file.tolist()))
+        values = base.values(np.array([0.0 if name.payload is not None else
+                                       float(np.mean([standard[m] for m in self.model.resolve(name)]))
+                                       for name in base.standard]))
+        return np.asarray(file - standard_from_base(self.model, base, values)[0])
+
+    def falling(self, q: FloatArray, turned: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return what a change of gravity (3,) adds to the regressor (t, r, b), and to the efforts by `unseen`, (t, r)."""
+        model, names = self.model, self.model.mechanism.standard.names
+        columns = tuple(self.base.standard[i] for i in self.base.independent)
+        shape = (len(q), 3, len(model.rows), -1)
+        own = gravity_regressor(model, columns)(q)[0].reshape(shape)
+        hidden = tuple(names[k] for k in np.flatnonzero(self.unseen) if names[k].inertial)
+        rest = np.zeros(shape[:1] + shape[2:3])
+        if hidden:
+            values = np.array([self.unseen[names.index(name)] for name in hidden])
+            rest = np.einsum("k,tkrp,p->tr", turned, gravity_regressor(model, hidden)(q)[0].reshape(shape), values)
+        return np.einsum("k,tkrp->trp", turned, own), np.asarray(rest)
+
+    @cached_property
+    def together(self) -> Evidence:
+        """The same with held-out logs among the others: what differs between logs shows there."""
+        return replace(self, logs=(*self.logs, *self.held_out), held_out=())
+
+    @cached_property
     def views(self) -> tuple[View, ...]:
         """Each log seen through the model."""
         return tuple(View(evidence=self, source=source) for source in self.logs)
@@ -219,6 +261,8 @@ def evidence_of(model: Model, base: BaseParameters, estimate: Estimate, processe
                 most: int = MOST_SAMPLES) -> Evidence:
     """Return the evidence behind an estimate of base parameters; drive gains are taken as they are.
 
+    Parameters that were eliminated stay in the model: what they explain is no mistake of the logs.
+
     Args:
         model: The robot.
         base: Base parameters of the experiment.
@@ -228,9 +272,10 @@ def evidence_of(model: Model, base: BaseParameters, estimate: Estimate, processe
         known: Payload parameters that were known and taken out of the efforts, by name.
         most: Longer logs are shortened to so many samples in all.
     """
-    names = [name for name in estimate.parameters if not name.endswith(GAIN)]
+    own = dict(zip(estimate.parameters, estimate.values.tolist()))
+    names = [name for name in base.names if name in parts[0].parameters]
     return Evidence(
-        model=model, base=base.select(names), values=np.array([estimate[name] for name in names]),
+        model=model, base=base.select(names), values=np.array([own.get(name, 0.0) for name in names]),
         logs=tuple(source_of(*pair).shortened(most // len(parts)) for pair in zip(processed, parts)),
         held_out=tuple(source_of(*pair).shortened(most // len(held_out))
                        for pair in zip(held_out, held_out_parts)), known=dict(known or {}))
@@ -248,17 +293,24 @@ class View:
         """The robot."""
         return self.evidence.model
 
+    @property
+    def label(self) -> str:
+        """What the log is called among the others."""
+        sources = (*self.evidence.logs, *self.evidence.held_out)
+        return next(name for name, source in zip(self.evidence.labels, sources) if source is self.source)
+
     @cached_property
     def _parameters(self) -> tuple[FloatArray, FloatArray]:
         """Standard parameters (p,) and the load (10,) of this log."""
         evidence, payload = self.evidence, self.source.payload
         own = [k for k, name in enumerate(evidence.base.names)
-               if not name.startswith("payload.") or name.split(".")[1] == payload]
+               if name.payload is None or name.payload == payload]
         chi, load = standard_from_base(self.model, evidence.base.select([evidence.base.names[k] for k in own]),
                                        evidence.values[own])
+        chi = chi + evidence.unseen
         for name, value in evidence.known.items():
-            if payload is not None and name.startswith(f"payload.{payload}."):
-                load[INERTIAL.index(name.rpartition(".")[2])] += value
+            if payload is not None and Parameter(name).payload == payload:
+                load[INERTIAL.index(Parameter(name).kind)] += value
         return chi, load
 
     @cached_property
@@ -319,7 +371,7 @@ class View:
         down = np.array(model.mechanism.gravity)
         along = float(self._turned @ down / max(float(down @ down), 1e-300))
         if along:
-            falls = np.array([name.rpartition(".")[2] in INERTIAL for name in model.mechanism.standard.names])
+            falls = np.array([name.inertial for name in model.mechanism.standard.names])
             rest = np.zeros_like(v)
             found[:, :, 0] += along * kernel(motion.q, rest, rest, self.band, chi * falls, load)[1].reshape(shape)[:, :, 0]
         full = np.zeros((3, len(motion), len(model.rows), len(model.actuated)))
@@ -330,7 +382,7 @@ class View:
     def gravity(self) -> FloatArray:
         """Derivative of the rows' efforts by the components of gravity, (t, 3, r). [N or N m, per m/s2]"""
         chi, load = self._parameters
-        names = (*self.model.mechanism.standard.names, *(f"payload.load.{p}" for p in INERTIAL))
+        names = (*self.model.mechanism.standard.names, *LOAD)
         values = np.concatenate([chi, load])
         used = np.flatnonzero(values)
         if not used.size:
@@ -389,9 +441,8 @@ class View:
         whole = model.regression(motion, track.effort, base, dead_band=source.dead_band)
         turned = track.gravity - np.array(model.mechanism.gravity)
         if turned.any():
-            names = tuple(base.standard[i] for i in base.independent)
-            falling = gravity_regressor(model, names)(motion.q)[0].reshape(len(motion), 3, len(model.rows), -1)
-            whole = replace(whole, regressor=whole.regressor + np.einsum("k,tkrp->trp", turned, falling))
+            more, rest = self.evidence.falling(motion.q, turned)
+            whole = replace(whole, regressor=whole.regressor + more, effort=whole.effort - rest)
         whole = without_absent_payloads(whole, source.payload)
         effort = whole.effort - self._known_part(motion)  # what was taken out of the recorded efforts stays out
         noise = [model.collect(motion.q, d)[:, :, None] for d in track.deviations]
@@ -406,7 +457,7 @@ class View:
 
     def _known_part(self, motion: Motion) -> FloatArray:
         own = {name: value for name, value in self.evidence.known.items()
-               if self.source.payload is not None and name.startswith(f"payload.{self.source.payload}.")}
+               if self.source.payload is not None and Parameter(name).payload == self.source.payload}
         if not own:
             return np.zeros((len(motion), len(self.model.rows)))
         return np.asarray(self.model.regressor(motion, tuple(own)) @ np.array(list(own.values())))

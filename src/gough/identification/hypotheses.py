@@ -16,9 +16,8 @@ import numpy as np
 from gough.core.arrays import FloatArray, IntArray
 from gough.core.errors import GoughError
 from gough.core.motion import Motion
-from gough.engine.derivatives import gravity_regressor
 from gough.identification.evidence import Evidence, Track, View
-from gough.identification.verdict import UNITS, Prior, common_factor, prior_of, ratios, unit_of
+from gough.identification.verdict import UNITS, Prior, common_factor, file_scatter, prior_of, ratios, unit_of
 from gough.processing.prepare import without_absent_payloads
 
 SAMPLES = 300  # of all logs together that hypotheses are compared on
@@ -39,6 +38,7 @@ class Hypothesis:
         undo: The track without it.
         advice: What to change in which file.
         factor: What a channel has to be divided by, if it is a factor.
+        sigma: Of the factor, where it was found and not taken from a list.
         moves: Positions or velocities change: the motion has to be found again.
     """
 
@@ -47,6 +47,7 @@ class Hypothesis:
     undo: Callable[[Track], Track]
     advice: str
     factor: float | None = None
+    sigma: float = 0.0
     moves: bool = False
 
     @property
@@ -178,34 +179,29 @@ class Bench:
         views = evidence.views
         least = max(SAMPLES, 6 * len(evidence.base) // max(len(evidence.model.rows), 1))
         self._pieces = [_piece(view, least // len(views) + 1) for view in views]
-        self._as_is = [self._regressor(view, motion, track) for view, motion, track in self._pieces]
+        self._as_is = [self._regressor(view, motion) for view, motion, _ in self._pieces]
 
-    def _regressor(self, view: View, motion: Motion, track: Track) -> FloatArray:
-        """Return the regressor of some samples under the track's gravity, (s, r, b)."""
-        model, base = view.model, view.evidence.base
-        W = model.regressor(motion, base, dead_band=view.source.dead_band)
-        turned = track.gravity - np.array(model.mechanism.gravity)
-        if turned.any():
-            names = tuple(base.standard[i] for i in base.independent)
-            falling = gravity_regressor(model, names)(motion.q)[0].reshape(len(motion), 3, len(model.rows), -1)
-            W = W + np.einsum("k,tkrp->trp", turned, falling)
-        return W
+    def _regressor(self, view: View, motion: Motion) -> FloatArray:
+        """Return the regressor of some samples, (s, r, b)."""
+        return view.model.regressor(motion, view.evidence.base, dead_band=view.source.dead_band)
 
     def try_out(self, hypothesis: Hypothesis | None) -> Tried | None:
         """Undo a mistake on the samples and fit again; None if the robot's loops do not close then."""
         W, y = [], []
         for (view, motion, track), known in zip(self._pieces, self._as_is):
             undone = track if hypothesis is None else hypothesis.undo(track)
-            now, regressor = motion, known
-            if hypothesis is not None and (hypothesis.moves or (undone.gravity != track.gravity).any()):
-                if hypothesis.moves and not within_limits(view, undone, track):
-                    return None
-                found = _moved(view, undone, motion) if hypothesis.moves else motion
+            now, regressor, rest = motion, known, np.zeros(1)
+            if hypothesis is not None and hypothesis.moves:
+                found = _moved(view, undone, motion) if within_limits(view, undone, track) else None
                 if found is None:
                     return None
-                now, regressor = found, self._regressor(view, found, undone)
+                now, regressor = found, self._regressor(view, found)
+            turned = undone.gravity - np.array(view.model.mechanism.gravity)
+            if turned.any():
+                more, rest = self._evidence.falling(now.q, turned)
+                regressor = regressor + more
             W.append(_absent(view, regressor))
-            y.append(view.model.collect(now.q, undone.effort))
+            y.append(view.model.collect(now.q, undone.effort) - rest)
         values, sigma, error = fit_rows(np.concatenate(W), np.concatenate(y))
         return Tried(hypothesis=hypothesis, error=error, distance=distance_to_file(values, sigma, self._prior))
 
@@ -215,13 +211,13 @@ class Bench:
         W = np.concatenate([_absent(view, known) for (view, _, _), known in zip(self._pieces, self._as_is)])
         y = np.concatenate([view.model.collect(motion.q, track.effort) for view, motion, track in self._pieces])
         values, sigma, _ = fit_rows(W, y)
-        factor = common_factor(ratios(self._evidence.base.names, values, sigma, self._prior))
-        if factor is not None and abs(np.log(abs(factor))) > 1e-3:
+        found = ratios(self._evidence.base.names, values, sigma, self._prior)
+        factor, every = common_factor(found), list(range(len(self._evidence.model.actuated)))
+        if factor is not None and abs(np.log(max(-factor, 1e-300))) > np.log(2):  # about -1 is a sign
             unit = unit_of(factor)
-            place = "all motors"
-            every = list(range(len(self._evidence.model.actuated)))
-            yield Hypothesis(name="effort unit", place=place, undo=_scaled_effort(every, factor), factor=factor,
-                             advice=f"divide all efforts by {factor:.6g}"
+            spread = abs(factor) * file_scatter(found)[1] * 1.25 / np.sqrt(len(found.names))  # of a median
+            yield Hypothesis(name="effort unit", place="all motors", undo=_scaled_effort(every, factor), factor=factor,
+                             sigma=spread, advice=f"divide all efforts by {factor:.6g}"
                                     + (f", that is {unit}" if unit else "") + ": correct their unit, gear or gain")
 
 
@@ -275,7 +271,7 @@ def _moved(view: View, track: Track, near: Motion) -> Motion | None:
 def _absent(view: View, regressor: FloatArray) -> FloatArray:
     """Return the regressor without the columns of payloads that the log does not carry."""
     part, base = view.source.part, view.evidence.base
-    if not any(name.startswith("payload.") for name in base.names):
+    if not any(name.payload is not None for name in base.names):
         return regressor
     whole = replace(part, regressor=regressor, effort=np.zeros(regressor.shape[:2]), parameters=base.names,
                     units=base.units, time=None, mask=None, replicates=None, group=None, sample=None, recording=None,

@@ -26,7 +26,7 @@ CLOSE = 9.0  # difference in the squares left, in units of noise, below which tw
 NEAR = 0.3  # of what the best explains: others this near before refinement may be better after it
 NEIGHBOURS = 3  # of them tried
 NEARLY = 0.02  # distances to the robot file that differ by less are the same
-SMALL = 0.2  # sigmas: a Gauss-Newton step below this ends the refinement
+SMALL = 0.1  # sigmas: a Gauss-Newton step below this ends the refinement
 ROUNDS = 6  # of it
 
 

@@ -27,7 +27,8 @@ import numpy as np
 from scipy import stats
 
 from gough.core.arrays import BoolArray, FloatArray, frozen
-from gough.core.parameters import INERTIAL, BaseParameters
+from gough.core.names import Parameter
+from gough.core.parameters import BaseParameters
 from gough.core.regression import Regression
 from gough.engine import Model
 from gough.estimators.estimate import Estimate
@@ -278,10 +279,11 @@ def judge_misfit(found: Sequence[Misfit], rows: Sequence[str]) -> tuple[Remark, 
 # -- physics and prior ------------------------------------------------------------------------------------------------
 
 
-def cannot_be_negative(standard: str) -> bool:
+def cannot_be_negative(standard: Parameter) -> bool:
     """Tell whether a standard parameter of a physical robot cannot be negative: masses, inertias, friction."""
-    kind = standard.rpartition(".")[2]
-    return kind in ("m", "Ixx", "Iyy", "Izz") if kind in INERTIAL else kind in TERMS and TERMS[kind].nonnegative
+    if standard.inertial:
+        return standard.kind in ("m", "Ixx", "Iyy", "Izz")
+    return standard.kind in TERMS and TERMS[standard.kind].nonnegative
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -301,16 +303,14 @@ class Prior:
     lowest: FloatArray
 
 
-def given_by_file(model: Model, standard: str) -> bool:
+def given_by_file(model: Model, standard: Parameter) -> bool:
     """Tell whether the robot file gives a value for a standard (or tied, or payload) parameter."""
     mechanism = model.mechanism
-    if standard.startswith("payload."):
-        _, payload, kind = standard.split(".", 2)
-        return any(p.name == payload and kind in p.values for p in mechanism.payloads)
+    if standard.payload is not None:
+        return any(p.name == standard.payload and standard.kind in p.values for p in mechanism.payloads)
     bodies, joints = ({item.name: item.values for item in items} for items in (mechanism.bodies, mechanism.joints))
     for member in model.resolve(standard):
-        owner, _, kind = member.rpartition(".")
-        if kind not in (bodies if kind in INERTIAL else joints).get(owner, {}):
+        if member.kind not in (bodies if member.inertial else joints).get(member.owner, {}):
             return False
     return True
 

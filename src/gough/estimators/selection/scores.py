@@ -195,13 +195,11 @@ class Scores:
         share = weight / np.maximum(weight.sum(axis=0), 1e-300)
         pieces = np.clip(1 / np.maximum((share**2).sum(axis=0), 1e-300), 1.0, g)[:k].min()  # that really tell
         white = np.linalg.pinv(total[np.ix_(use, use)], rcond=1e-9, hermitian=True)
-        if k > 1:  # twenty stretches give a size to a covariance of several columns, not a shape
-            spread = white * np.mean(np.diag(spread) / np.maximum(np.diag(white), 1e-300))
+        spread = _shaped(spread, white)
         chance = _chance(sizes[:k], spread[:k, :k], pieces - 1)
         if self._noise is not None:
             known = white @ (self._noise[:, use].T @ self._noise[:, use]) @ white / self._scale[-1] ** 2
-            if k > 1:
-                known = white * np.mean(np.diag(known) / np.maximum(np.diag(white), 1e-300))
+            known = _shaped(known, white)
             chance = _chance(sizes[:k], known[:k, :k], (self.repetitions - 1) * pieces)
             factor = np.sqrt(np.maximum(np.diag(known) / np.maximum(np.diag(spread), 1e-300), 1.0))
             spread = spread * np.outer(factor, factor)
@@ -281,6 +279,12 @@ class Scores:
         chance = np.where(shown, stats.f.sf(square, 1, np.maximum(freedom, 1.0)), 1.0)
         explained = np.where(shown, size**2 * power / max(swept[-1, -1], 1e-300), 0.0)
         return np.asarray(chance), np.asarray(explained)
+
+
+def _shaped(covariance: FloatArray, white: FloatArray) -> FloatArray:
+    """Return a covariance with its own variances and white noise's correlations: twenty stretches give no more."""
+    ratio = np.sqrt(np.maximum(np.diag(covariance), 0.0) / np.maximum(np.diag(white), 1e-300))
+    return np.asarray(white * np.outer(ratio, ratio))
 
 
 def _sweep(S: FloatArray, given: list[int]) -> FloatArray:
