@@ -75,21 +75,25 @@ class Mistake:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the documented JSON form."""
-        def number(value: float) -> float | None:
-            return float(value) if np.isfinite(value) else None
-
-        return {"name": self.name, "place": self.place, "size": list(self.size), "sigma": list(self.sigma),
-                "unit": self.unit, "text": self.text, "advice": self.advice, "share": number(self.share),
-                "before": number(self.before), "after": number(self.after), "judged_on": self.judged_on,
-                "alike": list(self.alike)}
+        return {"what": self.name, "where": self.place, "size": float(np.linalg.norm(self.size)) if len(self.size) > 1
+                else float(self.size[0]) if self.size else 1.0, "std": float(max(self.sigma, default=0.0)),
+                "unit": self.unit, "components": list(self.size), "stds": list(self.sigma), "text": self.text,
+                "change": self.advice, "share": _or_none(self.share), "before": _or_none(self.before),
+                "after": _or_none(self.after), "judged_on": self.judged_on, "alike": list(self.alike)}
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> Mistake:
         """Undo `to_dict`."""
-        known = {key: content[key] for key in ("name", "place", "unit", "text", "advice", "judged_on")}
-        return cls(**known, size=tuple(content["size"]), sigma=tuple(content["sigma"]), alike=tuple(content["alike"]),
+        return cls(name=content["what"], place=content["where"], size=tuple(content["components"]),
+                   sigma=tuple(content["stds"]), unit=content["unit"], text=content["text"], advice=content["change"],
+                   judged_on=content["judged_on"], alike=tuple(content["alike"]),
                    **{key: float("nan") if content[key] is None else content[key]
                       for key in ("share", "before", "after")})
+
+
+def _or_none(value: float) -> float | None:
+    """Return what JSON can hold."""
+    return float(value) if np.isfinite(value) else None
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -111,7 +115,7 @@ class Limit:
     def to_dict(self) -> dict[str, Any]:
         """Return the documented JSON form."""
         return {"name": self.name, "place": self.place, "unit": self.unit,
-                "size": float(self.size) if np.isfinite(self.size) else None, "instead": list(self.instead)}
+                "size": _or_none(self.size), "instead": list(self.instead)}
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> Limit:
@@ -146,14 +150,14 @@ class Diagnosis:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the documented JSON form."""
-        return {"robot": self.robot, "error": float(self.error) if np.isfinite(self.error) else None,
-                "mistakes": [m.to_dict() for m in self.mistakes], "limits": [limit.to_dict() for limit in self.limits],
+        return {"robot": self.robot, "error": _or_none(self.error),
+                "findings": [m.to_dict() for m in self.mistakes], "limits": [limit.to_dict() for limit in self.limits],
                 "notes": list(self.notes)}
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> Diagnosis:
         """Undo `to_dict`."""
-        return cls(robot=content["robot"], mistakes=tuple(Mistake.from_dict(m) for m in content["mistakes"]),
+        return cls(robot=content["robot"], mistakes=tuple(Mistake.from_dict(m) for m in content["findings"]),
                    limits=tuple(Limit.from_dict(limit) for limit in content["limits"]), notes=tuple(content["notes"]),
                    error=float("nan") if content["error"] is None else content["error"])
 
@@ -304,7 +308,7 @@ def diagnose_evidence(evidence: Evidence, recordings: Sequence[Recording] = (), 
     first, steps = search(evidence, most=most)
     standing = first if not steps else Standing(steps[-1].standing.evidence)
     mistakes = [*found, *(_mistake_of(step, evidence, judged_on) for step in steps),
-                *_differing(standing.evidence), *_fading(evidence, recordings)]
+                *_differing(standing.evidence), *fading_efforts(evidence, recordings)]
     return Diagnosis(robot=evidence.model.mechanism.name, mistakes=tuple(mistakes), limits=limits_of(standing),
                      error=first.error, notes=tuple(notes))
 
@@ -327,17 +331,15 @@ def _differing(evidence: Evidence) -> list[Mistake]:
     return found[:1]
 
 
-def _fading(evidence: Evidence, recordings: Sequence[Recording]) -> list[Mistake]:
-    """Return efforts that fade or grow from period to period."""
+def fading_efforts(evidence: Evidence, recordings: Sequence[Recording]) -> list[Mistake]:
+    """Return efforts that fade or grow from period to period by more than 1 %, beyond chance."""
     found = []
     for view, recording in zip(evidence.views, recordings):
-        if not view.source.periodic or recording.period_samples != len(view.track.time):
+        if not view.source.periodic or not recording.period_samples:
             continue
-        scale = np.ones(view.prediction.shape[1])
-        if recording.effort is None and recording.current is not None:
-            mean = recording.whole_periods().periods("current").mean(axis=0)
-            scale = (view.track.effort * mean).sum(axis=0) / np.maximum((mean**2).sum(axis=0), 1e-300)
-        for fade in find_fading(recording, view.prediction / np.where(scale == 0, 1.0, scale)):
+        kind = "effort" if recording.effort is not None else "current"
+        mean = recording.whole_periods().periods(kind).mean(axis=0)
+        for fade in find_fading(recording, mean):
             if fade.chance * len(recording.joints) < PROBABLE and abs(fade.change) > FADED:
                 word = "fades" if fade.change < 0 else "grows"
                 found.append(Mistake(
@@ -372,7 +374,8 @@ def diagnose(model: Model, recordings: Sequence[Recording], *, held_out: Sequenc
     if not recordings:
         raise InvalidInput("there is no recording to diagnose")
     logs, others = list(recordings), list(held_out)
-    found, logs, others = _undo_jumps(logs, others)
+    found = mistakes_of_jumps([*logs, *others])
+    logs, others = ([without_jumps(log, find_jumps(log)) for log in group] for group in (logs, others))
     options: dict[str, Any] = {"processing": processing, "gains": gains, "window": window, "tie_legs": tie_legs}
     try:
         evidence = _evidence(model, logs, others, **options)
@@ -399,33 +402,24 @@ def _evidence(model: Model, logs: Sequence[Recording], others: Sequence[Recordin
                        unseen.processed if unseen else (), unseen.parts if unseen else ())
 
 
-def _undo_jumps(logs: list[Recording], others: list[Recording]) -> tuple[list[Mistake], list[Recording], list[Recording]]:
-    """Return mistakes for wrapped and lost counts, and the logs without them."""
-    found: list[Mistake] = []
-    cleaned: list[list[Recording]] = []
-    for group in (logs, others):
-        done = []
-        for log in group:
-            jumps = find_jumps(log)
-            done.append(without_jumps(log, jumps))
-            for joint in dict.fromkeys(jump.joint for jump in jumps):
-                own = [jump for jump in jumps if jump.joint == joint]
-                wrap = all(jump.wrap for jump in own)
-                unit = log.position_units[log.joints.index(joint)]
-                size, name = describe(own[0].size, unit)
-                std = describe(own[0].sigma, unit)[0]
-                text = (f"{joint}: the position of {log.source} jumps {len(own)} time(s), first by {size:.4g} +- "
-                        f"{std:.1g} {name} at {own[0].time:.3f} s")
-                found.append(Mistake(
-                    name="wrapped counts" if wrap else "lost counts", place=joint, size=(own[0].size,),
-                    sigma=(own[0].sigma,), unit=unit, text=text,
-                    advice="put unwrap = true in the [position] table of the description" if wrap
-                    else f"the encoder of {joint} lost counts: home it and record again, or cut the log there"))
-        cleaned.append(done)
+def mistakes_of_jumps(recordings: Sequence[Recording]) -> list[Mistake]:
+    """Return wrapped and lost counts of encoders, each motor once."""
     kept: dict[tuple[str, str], Mistake] = {}
-    for mistake in found:
-        kept.setdefault((mistake.name, mistake.place), mistake)
-    return list(kept.values()), cleaned[0], cleaned[1]
+    for log in recordings:
+        jumps = find_jumps(log)
+        for joint in dict.fromkeys(jump.joint for jump in jumps):
+            own = [jump for jump in jumps if jump.joint == joint]
+            wrap, unit = all(jump.wrap for jump in own), log.position_units[log.joints.index(joint)]
+            size, name = describe(own[0].size, unit)
+            mistake = Mistake(
+                name="wrapped counts" if wrap else "lost counts", place=joint, size=(own[0].size,),
+                sigma=(own[0].sigma,), unit=unit,
+                text=f"{joint}: the position of {log.source} jumps {len(own)} time(s), first by {size:.4g} +- "
+                     f"{describe(own[0].sigma, unit)[0]:.1g} {name} at {own[0].time:.3f} s",
+                advice="put unwrap = true in the [position] table of the description" if wrap
+                else f"the encoder of {joint} lost counts: home it and record again, or cut the log there")
+            kept.setdefault((mistake.name, mistake.place), mistake)
+    return list(kept.values())
 
 
 def undone_on_recording(recording: Recording, hypothesis: Hypothesis) -> Recording:

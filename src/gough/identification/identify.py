@@ -24,6 +24,7 @@ from gough.estimators.physical.feasible import Feasible, FeasibleEstimate
 from gough.estimators.selection.selection import Elimination, Estimator, essential_parameters
 from gough.identification.currents import currents_problem, known_payload
 from gough.identification.experiment import Experiment, assemble, prepare
+from gough.identification.judge import judged
 from gough.identification.likelihood import averaged_period, cutoff_likelihood, full_likelihood
 from gough.identification.physical import physical_parameters
 from gough.identification.result import Fit, Identification
@@ -101,7 +102,7 @@ def identify(model: Model, recordings: Sequence[Recording], *, loaded: Sequence[
     return _result(model, estimator, result, base, tie_legs, estimates, experiment, validation, history, notes + moved,
                    settings=_settings(recordings, loaded, held_out, estimator, essential, tie_legs, known, name,
                                       processing, experiment.window),
-                   possible=possible, choice=choice)
+                   possible=possible, choice=choice, logs=([*recordings, *loaded], held_out))
 
 
 def _payload_name(model: Model, loaded: Sequence[Recording], payload: str | None) -> str | None:
@@ -234,7 +235,7 @@ def _with_gains(model: Model, recordings: Sequence[Recording], loaded: Sequence[
     return _result(model, chosen, result, base, tie_legs, estimates, experiment, validation, history, notes,
                    settings=_settings(recordings, loaded, held_out, estimator, essential, tie_legs, known, name,
                                       processing, experiment.window),
-                   known=given, possible=possible, choice=choice)
+                   known=given, possible=possible, choice=choice, logs=([*recordings, *loaded], held_out))
 
 
 def _held_out(model: Model, recordings: Sequence[Recording], base: BaseParameters, processing: Processing | None,
@@ -282,16 +283,17 @@ def _result(model: Model, estimator: str, estimate: Estimate, base: BaseParamete
             estimates: Mapping[str, Estimate], experiment: Experiment,
             held_out: Experiment | None, history: tuple[str, ...], notes: tuple[str, ...],
             settings: Mapping[str, Any], known: Mapping[str, float] | None = None,
-            possible: FeasibleEstimate | None = None, choice: ModelChoice | None = None) -> Identification:
+            possible: FeasibleEstimate | None = None, choice: ModelChoice | None = None,
+            logs: tuple[Sequence[Recording], Sequence[Recording]] = ((), ())) -> Identification:
     known = known or {}
-    fits, judged, processed = [], [], [*experiment.processed]
+    fits, unseen, processed = [], [], [*experiment.processed]
     for source in (experiment, held_out):
         if source is None:
             continue
         for log, whole, part in zip(source.processed, source.whole, source.parts):
             fits.append(_fit(log, whole, part, estimate, known, held_out=source is held_out))
             if source is held_out:
-                judged.append(replace(part, effort=part.effort - _known_part(part, known)))
+                unseen.append(_without_known(part, known))
     if held_out is not None:
         processed += held_out.processed
     quality = {}
@@ -303,14 +305,28 @@ def _result(model: Model, estimator: str, estimate: Estimate, base: BaseParamete
         again = sum(other.source == log.source for other in processed[:k])  # logs of one name keep their own figures
         quality[f"{log.source} ({again + 1})" if again else log.source] = figures
     findings = tuple(line for log in processed for line in finding_notes(log.findings, log.source))
+    validation = validate(estimate, unseen,
+                          source=", ".join(log.source for log in processed[len(experiment.processed):]))
+    verdict, diagnosis = judged(
+        model, base, estimate, validation, processed=experiment.processed,
+        parts=[_without_known(part, known) for part in experiment.parts],
+        totals=[len(whole) for whole in experiment.whole], held_out_parts=unseen,
+        held_out_processed=() if held_out is None else held_out.processed, recordings=logs[0], held_out=logs[1],
+        gains=experiment.gains, known=known)
     bodies, terms = ({}, {}) if possible is None else physical_parameters(model, possible)
     return Identification(
         robot=model.mechanism.name, estimator=estimator, estimate=estimate, base=base,
-        tied=tied, estimates=estimates, validation=validate(
-            estimate, judged, source=", ".join(log.source for log in processed[len(experiment.processed):])),
+        tied=tied, estimates=estimates, validation=validation, verdict=verdict, diagnosis=diagnosis,
         nominal_gains=experiment.gains, bodies=bodies, joint_terms=terms, fits=tuple(fits), quality=quality,
         history=history, notes=notes + findings, settings=settings,
         structures=choice)
+
+
+def _without_known(part: Regression, known: Mapping[str, float]) -> Regression:
+    """Return a regression whose efforts lack those of known payload parameters."""
+    gone = _known_part(part, known)
+    return part if not gone.any() else replace(
+        part, effort=part.effort - gone, replicates=None if part.replicates is None else part.replicates - gone)
 
 
 def _known_part(part: Regression, known: Mapping[str, float]) -> FloatArray:

@@ -12,7 +12,8 @@ from gough.core.parameters import BaseParameters
 from gough.core.regression import Regression
 from gough.engine import Model
 from gough.estimators.estimate import Estimate
-from gough.identification.diagnose import words
+from gough.identification.diagnose import Diagnosis, diagnose_evidence, fading_efforts, mistakes_of_jumps, words
+from gough.identification.evidence import Evidence, evidence_of
 from gough.identification.search import Standing
 from gough.identification.validation import Validation
 from gough.identification.verdict import (
@@ -32,6 +33,7 @@ from gough.identification.verdict import (
     prior_of,
 )
 from gough.logs.recording import Recording
+from gough.processing import Processed
 
 MATTERS = 1.0  # sigmas that a mistake has to move some parameter by: intervals then hold visibly less than they say
 VISIBLE = 0.01  # of the effort that it has to change, if it moves no parameter
@@ -70,12 +72,23 @@ def judge(model: Model, base: BaseParameters, estimate: Estimate, validation: Va
     prior = prior_of(model, base)
     misfits = [found for found in (misfit(part, estimate) for part in parts) if found is not None]
     counts = sum(part.counts for part in parts)
-    return Verdict(remarks=(
+    return Verdict(sentence=validation.verdict, remarks=(
         *judge_numerics(estimate), *judge_fit(estimate, noise), *judge_prediction(validation, unseen),
         *judge_transfer(validation, estimate, unseen), *judge_misfit(misfits, estimate.rows),
         *judge_physics(estimate, base, prior), *judge_prior(estimate, base, prior, gains),
         *judge_sameness(recordings, held_out), *judge_share(estimate.rows, np.asarray(counts), sum(totals)),
-        *judge_data((*recordings, *held_out)), *(() if standing is None else judge_directions(standing, estimate))))
+        *judge_data((*recordings, *held_out)),
+        *(() if standing is None else judge_drift(standing.evidence, recordings)),
+        *(() if standing is None else judge_directions(standing, estimate))))
+
+
+def judge_drift(evidence: Evidence, recordings: Sequence[Recording]) -> tuple[Remark, ...]:
+    """Speak if an effort fades or grows from period to period: the mean of all periods is then no single machine."""
+    found = fading_efforts(evidence, recordings)
+    if not found:
+        return ()
+    worst = max(found, key=lambda mistake: abs(mistake.size[0]))
+    return (Remark(rule="drift", level="look", numbers={"change": worst.size[0]}, message=worst.text),)
 
 
 def judge_directions(standing: Standing, estimate: Estimate) -> tuple[Remark, ...]:
@@ -99,11 +112,35 @@ def judge_directions(standing: Standing, estimate: Estimate) -> tuple[Remark, ..
     return ()
 
 
-def standing_of(*args: object, **options: object) -> Standing | None:
-    """Return usual mistakes scored on the logs, or None where they cannot be (too few samples, no derivative)."""
-    from gough.identification.evidence import evidence_of
+def judged(model: Model, base: BaseParameters, estimate: Estimate, validation: Validation, *,
+           processed: Sequence[Processed], parts: Sequence[Regression], totals: Sequence[int],
+           held_out_processed: Sequence[Processed] = (), held_out_parts: Sequence[Regression] = (),
+           recordings: Sequence[Recording] = (), held_out: Sequence[Recording] = (),
+           gains: Mapping[str, float] | None = None,
+           known: Mapping[str, float] | None = None) -> tuple[Verdict, Diagnosis | None]:
+    """Return the verdict of an identification and, if it is not good, the diagnosis behind it.
 
+    A diagnosis is not made where only the held-out log is missing, and not where the logs are too short to score
+    mistakes on.
+
+    Args:
+        model, base, estimate, validation, parts, totals, held_out_parts, recordings, held_out, gains: As in `judge`.
+        processed, held_out_processed: The logs behind the regressions.
+        known: Payload parameters that were known and taken out of the efforts, by name.
+    """
+    evidence: Evidence | None = None
+    standing: Standing | None = None
     try:
-        return Standing(evidence_of(*args, **options))  # type: ignore[arg-type]
+        evidence = evidence_of(model, base, estimate, processed, parts, held_out_processed, held_out_parts, known)
+        standing = Standing(evidence)
     except GoughError:
-        return None
+        evidence = None
+    verdict = judge(model, base, estimate, validation, parts=parts, totals=totals, held_out_parts=held_out_parts,
+                    recordings=recordings, held_out=held_out, gains=gains, standing=standing)
+    spoken = [r for r in verdict.remarks if not (r.rule == "prediction" and validation.predicts == "not tested")]
+    if not spoken or evidence is None:
+        return verdict, None
+    try:
+        return verdict, diagnose_evidence(evidence, recordings, found=mistakes_of_jumps(recordings))
+    except GoughError as error:
+        return verdict, Diagnosis(robot=model.mechanism.name, notes=(f"no diagnosis: {error}",))

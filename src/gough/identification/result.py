@@ -19,8 +19,10 @@ from gough.core.names import Parameter
 from gough.core.parameters import BaseParameters
 from gough.engine import Model, standard_from_base
 from gough.estimators.estimate import Enclosure, Estimate
+from gough.identification.diagnose import Diagnosis
 from gough.identification.structures import ModelChoice
 from gough.identification.validation import Validation
+from gough.identification.verdict import Verdict
 
 FORMAT = 1
 FIT_ARRAYS = ("time", "measured", "predicted", "q", "used")
@@ -68,7 +70,9 @@ class Identification:
         tied: Legs were tied.
         estimates: All estimates by name, the result among them.
         enclosures: Guaranteed boxes by name.
-        validation: Verdict, with held-out data if there were any.
+        validation: Prediction of held-out data if there were any.
+        verdict: What the rules say of the result; good if none speaks.
+        diagnosis: Mistakes that explain what is left, made where the verdict is not good; else None.
         nominal_gains: Drive gains used to turn currents into efforts, by joint; empty if efforts were recorded.
         bodies: Ten inertial parameters by body of the physically consistent estimate; empty if it was not made.
             [kg, kg m, kg m2]
@@ -89,6 +93,8 @@ class Identification:
     estimates: Mapping[str, Estimate] = field(default_factory=dict)
     enclosures: Mapping[str, Enclosure] = field(default_factory=dict)
     validation: Validation
+    verdict: Verdict = field(default_factory=Verdict)
+    diagnosis: Diagnosis | None = None
     nominal_gains: Mapping[str, float] = field(default_factory=dict)
     bodies: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     joint_terms: Mapping[str, float] = field(default_factory=dict)
@@ -114,11 +120,6 @@ class Identification:
         return {name: {"value": float(v), "std": float(s)} for name, v, s in
                 zip(self.estimate.parameters, self.estimate.values, self.estimate.std) if name.payload is not None}
 
-    @property
-    def verdict(self) -> str:
-        """The verdict in one sentence."""
-        return self.validation.verdict
-
     def standard(self, model: Model) -> FloatArray:
         """Return standard parameters (p,) with the same efforts as the estimate: base values on their own columns.
 
@@ -138,7 +139,8 @@ class Identification:
             "drive_gains": self.drive_gains, "payload": self.payload,
             "residual": {row: {"rms": float(a), "relative": float(b)}
                          for row, a, b in zip(e.rows, e.residual_rms, e.residual_relative)},
-            "validation": self.validation.to_dict(), "verdict": self.verdict,
+            "validation": self.validation.to_dict(), "verdict": self.verdict.to_dict(),
+            "diagnosis": None if self.diagnosis is None else self.diagnosis.to_dict(),
             "notes": [*e.notes, *self.notes], "tied": self.tied,
             "quality": {k: dict(v) for k, v in self.quality.items()}, "history": list(self.history),
             "regrouping": self.base.regrouping(), "settings": dict(self.settings),
@@ -147,7 +149,10 @@ class Identification:
 
     def summary(self) -> str:
         """Return the result as plain text, verdict first."""
-        parts = [f"{self.robot}: {self.verdict}", "", self.estimate.summary()]
+        parts = [f"{self.robot}: {self.verdict.summary()}"]
+        if self.diagnosis is not None:
+            parts += ["", self.diagnosis.summary()]
+        parts += ["", self.estimate.summary()]
         if self.notes:
             parts += ["", "Data and processing", *(f"  {note}" for note in self.notes)]
         if self.validation.predicts != "not tested":
@@ -233,6 +238,8 @@ def _from_dict(content: dict[str, Any], folder: Path) -> Identification:
                             singular_values=np.array(base["singular_values"]), tolerance=base["tolerance"]),
         tied=content["tied"], estimates={k: Estimate.from_dict(e) for k, e in content["estimates"].items()},
         enclosures={k: Enclosure.from_dict(e) for k, e in content["enclosures"].items()}, validation=validation,
+        verdict=Verdict.from_dict(content["verdict"]),
+        diagnosis=None if content.get("diagnosis") is None else Diagnosis.from_dict(content["diagnosis"]),
         nominal_gains=content["nominal_gains"], bodies={k: tuple(v) for k, v in content.get("bodies", {}).items()},
         joint_terms=content.get("joint_terms", {}), fits=tuple(fits), quality=content["quality"],
         history=tuple(content["history"]), notes=tuple(content["notes"][len(content["result"]["notes"]):]),

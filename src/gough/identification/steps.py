@@ -11,6 +11,7 @@ from gough.core.arrays import FloatArray
 from gough.logs.recording import Recording
 
 STEEP = 12.0  # times the usual second difference beyond which a step is no motion; 1e4 samples of noise stay below 5
+ALONE = 4.0  # times what the steps before and after differ by
 WRAPS = 0.02  # relative: jumps of the same size to this are wraps of one counter
 TURN = 2 * np.pi
 
@@ -56,7 +57,9 @@ def find_jumps(recording: Recording) -> tuple[Jump, ...]:
         usual = max(usual, fine if np.isfinite(fine) and usual == 0 else 0.0)
         if usual <= 0:
             continue
-        high = np.flatnonzero(np.abs(own) > STEEP * usual)
+        # The steps before and after a jump are alike; where a motion starts or stops they are not.
+        alone = np.abs(own) > ALONE * np.abs(steps[:-2, j] - steps[2:, j])
+        high = np.flatnonzero((np.abs(own) > STEEP * usual) & alone)
         peaks = [k for k in high if np.abs(own[max(k - 1, 0):k + 2]).max() == np.abs(own[k])]
         sizes = np.abs(own[peaks])
         for k, size in zip(peaks, own[peaks]):
@@ -94,14 +97,15 @@ class Fading:
     chance: float
 
 
-def find_fading(recording: Recording, predicted: FloatArray) -> tuple[Fading, ...]:
-    """Return the change of each motor's effort over the periods of a recording, by the size of its own mean.
+def find_fading(recording: Recording, period: FloatArray) -> tuple[Fading, ...]:
+    """Return the change of each motor's effort over the periods of a recording.
 
-    g_k = tau_k . tau / tau . tau of period k with the predicted period tau, a line through g_1 ... g_n.
+    g_k = tau_k . tau / tau . tau of period k with the mean period tau, a line through g_1 ... g_n. The mean's own noise
+    is the same in all g_k and moves only their level.
 
     Args:
-        recording: Whole periods, at least four.
-        predicted: Efforts (or currents) of one period as the model predicts them, (N, a).
+        recording: At least four periods.
+        period: Efforts (or currents) of the mean period, (N, a).
     """
     kind = "effort" if recording.effort is not None else "current"
     if recording.period_count < 4:
@@ -110,7 +114,7 @@ def find_fading(recording: Recording, predicted: FloatArray) -> tuple[Fading, ..
     k = np.arange(len(periods)) - (len(periods) - 1) / 2
     found = []
     for j, name in enumerate(recording.joints):
-        tau = predicted[:, j]
+        tau = period[:, j]
         power = float(tau @ tau)
         if power <= 0 or len(tau) != periods.shape[1]:
             continue

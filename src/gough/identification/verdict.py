@@ -14,6 +14,7 @@ and still be wrong, because that log has the same mistake.
 | sameness | a held-out log is a log it was identified from |
 | share | less than half of the samples of a row count |
 | data | a channel is dead, clipped or a copy of another |
+| drift | an effort fades or grows from period to period |
 | direction | a usual mistake explains part of what is left beyond chance (see `diagnose`) |
 """
 
@@ -94,28 +95,35 @@ class Verdict:
 
     Args:
         remarks: What the rules say; empty if all is well.
+        sentence: Numerics and prediction in one sentence.
     """
 
     remarks: tuple[Remark, ...] = ()
+    sentence: str = ""
 
     @property
     def headline(self) -> Headline:
         """`wrong` if any remark says so, `look` if there is any, `good` if there is none."""
         return worst_of(remark.level for remark in self.remarks)
 
+    def __str__(self) -> str:
+        return f"{self.headline}: {self.sentence}" if self.sentence else self.headline
+
     def to_dict(self) -> dict[str, Any]:
         """Return the documented JSON form."""
-        return {"headline": self.headline, "remarks": [remark.to_dict() for remark in self.remarks]}
+        return {"headline": self.headline, "sentence": self.sentence,
+                "remarks": [remark.to_dict() for remark in self.remarks]}
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> Verdict:
         """Undo `to_dict`."""
-        return cls(remarks=tuple(Remark.from_dict(remark) for remark in content["remarks"]))
+        return cls(remarks=tuple(Remark.from_dict(remark) for remark in content["remarks"]),
+                   sentence=content["sentence"])
 
     def summary(self) -> str:
         """Return the verdict as plain text: headline, then one line for each remark, the worst first."""
         order = sorted(self.remarks, key=lambda remark: remark.level != "wrong")
-        return "\n".join([f"Verdict: {self.headline}", *(f"  {r.level}, {r.rule}: {r.message}" for r in order)])
+        return "\n".join([str(self), *(f"  {r.level}, {r.rule}: {r.message}" for r in order)])
 
 
 def worst_of(levels: Iterable[Level]) -> Headline:
