@@ -42,8 +42,9 @@ from gough.core.arrays import FloatArray
 from gough.core.names import Parameter
 from gough.core.parameters import BaseParameters
 from gough.estimators.estimate import Estimate, text_table
+from gough.estimators.gains.current_model import current_maps
 from gough.estimators.gains.gain_problem import GainProblem
-from gough.estimators.gains.maximum_likelihood import MaximumLikelihoodGains, cramer_rao
+from gough.estimators.gains.maximum_likelihood import MaximumLikelihoodGains
 from gough.estimators.gains.total_least_squares import TotalLeastSquares
 from gough.estimators.selection.selection import Elimination, essential_parameters
 from gough.excitation.design import Run
@@ -124,8 +125,10 @@ class Study:
         problem = self.problem(0, Processing(cutoff=CUTOFF, dead_band=band))  # averaged over PERIODS, not decimated
         values = self.truth(problem)
         where = [problem.parameters.index(name) for name in self.gains]
-        covariance = cramer_rao(problem, values, NOISE / values[where] / np.sqrt(PERIODS))
-        return np.sqrt(np.diag(covariance)[where])
+        noise = NOISE / values[where] / np.sqrt(PERIODS)
+        maps, _ = current_maps(problem, values)  # derivative of the model's currents: free of noise
+        slopes = np.concatenate(problem.condensed().factors @ maps / noise[:, None, None])
+        return np.sqrt(np.diag(np.linalg.inv(slopes.T @ slopes))[where])
 
 
 def experiments(plant: str = "pinocchio", names: Sequence[str] = RUNS) -> Study:
@@ -155,7 +158,7 @@ def scatter(study: Study, seeds: int) -> dict[str, FloatArray]:
     """Return gains over noise seeds by estimator, (seeds, 3)."""
     found: dict[str, list[FloatArray]] = {name: [] for name in estimators()}
     for seed in range(1, seeds + 1):
-        problem = study.problem(seed).condense()
+        problem = study.problem(seed).in_factors()
         for name, settings in estimators(resamples=2).items():
             estimate = settings.fit(problem)
             found[name].append(np.array([estimate[gain] for gain in study.gains]))
@@ -164,8 +167,8 @@ def scatter(study: Study, seeds: int) -> dict[str, FloatArray]:
 
 def essential(study: Study, seed: int = 1) -> Elimination:
     """Return the way to the essential parameters with BG13's ratio of 10, and the error on another trajectory."""
-    unseen = study.problem(seed + 1, loaded="other").condense()
-    return essential_parameters(study.problem(seed).condense(), MaximumLikelihoodGains(), 10.0, held_out=unseen)
+    unseen = study.problem(seed + 1, loaded="other").in_factors()
+    return essential_parameters(study.problem(seed).in_factors(), MaximumLikelihoodGains(), 10.0, held_out=unseen)
 
 
 def second_payload(study: Study, gains: Mapping[str, float], seed: int = 1) -> tuple[float, float]:

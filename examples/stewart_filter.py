@@ -16,7 +16,7 @@ from scipy.signal import lfilter
 
 from gough.core.arrays import FloatArray, check_finite, check_shape, frozen
 from gough.core.errors import InvalidInput, NotConverged
-from gough.estimators.estimate import Estimate
+from gough.estimators.estimate import Estimate, Source
 from gough.estimators.load.recursive import OBSERVED
 
 INCONSISTENT = 4.0  # mean normalised innovation squared per measurement above which a filter is not believed
@@ -480,4 +480,5 @@ def _report(history: FilterHistory, velocities: FloatArray, total: FloatArray, s
         residual_relative=np.divide(rms, size, out=np.full(3, np.inf), where=size > 0),
         residual_mean=history.innovation.mean(axis=0), samples=len(history), degrees_of_freedom=np.asarray(np.inf),
         condition_number=float(np.sqrt(np.linalg.cond(correlation))), method="extended Kalman filter of S20",
-        uncertainty="filter", white_std=history.belief.std[3:], notes=tuple(notes))
+        uncertainty="filter", notes=tuple(notes),
+        sources=(Source(kind="white", std=history.belief.std[3:], degrees_of_freedom=np.asarray(np.inf)),))

@@ -52,16 +52,6 @@ def heavy(seed: int, noise: float) -> Regression:
     return replace(problem, effort=problem.effort + bad * 30 * rng.normal(size=problem.effort.shape))
 
 
-def errors_everywhere(seed: int, noise: float) -> Regression:
-    """Errors in all columns, in proportion to their length: what equilibrated total least squares assumes."""
-    clean = linear(seed, 0.0, t=400)
-    rng = np.random.default_rng(seed)
-    size = 0.02 * noise
-    regressor = clean.regressor + size * rng.normal(size=(400, 2, 3)) * np.sqrt((clean.regressor**2).mean(axis=(0, 1)))
-    effort = clean.effort + size * rng.normal(size=(400, 2)) * np.sqrt((clean.effort**2).mean())
-    return replace(clean, regressor=regressor, effort=effort)
-
-
 def currents(seed: int, noise: float, t: int = 240) -> GainProblem:
     """Two motors; an inertia both move, friction of their own, and in the second half a payload of 2 kg."""
     rng = np.random.default_rng([11, 7])  # a stream the noise never uses
@@ -98,7 +88,6 @@ CASES = {
     "Gauss-Markov, known": Case(GaussMarkov(covariance=SIGMA, uncertainty="white"), linear, TRUTH, row_units=False),
     "Huber": Case(Robust(), heavy, TRUTH, samples=True),
     "Tukey": Case(Robust(loss="tukey", uncertainty="white"), heavy, TRUTH, samples=True),
-    "total least squares": Case(TotalLeastSquares(scaling="equilibrated", resamples=100), errors_everywhere, TRUTH),
     "total least squares of gains": Case(TotalLeastSquares(resamples=100), currents, GAIN_TRUTH),
     "likelihood of currents": Case(MaximumLikelihoodGains(), currents, GAIN_TRUTH),
 }

@@ -12,7 +12,8 @@ from gough.core.motion import Motion
 from gough.engine.base import base_parameters, random_motion
 from gough.engine.model import Model
 from gough.mechanism import bundled_robots, load_robot
-from gough.mechanism.types import Joint, Mechanism, Placement
+from gough.mechanism.placement import Placement
+from gough.mechanism.types import Joint, Mechanism
 
 ROBOTS = [name for name, _ in bundled_robots()]
 

@@ -56,7 +56,7 @@ def test_factors_of_blocks_have_the_gram_matrix_of_all_samples() -> None:
     for j in range(2):
         data = np.column_stack([whole.regressor[:, j], whole.effort[:, j]])
         np.testing.assert_allclose(found.factors[j].T @ found.factors[j], data.T @ data, atol=1e-9)
-    flat = np.column_stack([whole.regressor.reshape(3000, 6), whole.effort])
-    assert found.joint is not None
-    np.testing.assert_allclose(found.joint.T @ found.joint, flat.T @ flat, atol=1e-9)
-    assert found.samples == 3000
+    flat = whole.stacked().reshape(3000, -1)
+    (joint,) = found.patterns
+    np.testing.assert_allclose(joint.data.reshape(-1, 8).T @ joint.data.reshape(-1, 8), flat.T @ flat, atol=1e-9)
+    assert found.samples == joint.samples == 3000

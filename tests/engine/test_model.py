@@ -10,7 +10,8 @@ import pytest
 from gough.core.errors import InvalidInput, InvalidMechanism, LoopNotClosed, SingularConfiguration
 from gough.engine import Model, base_parameters, check, random_motion
 from gough.mechanism import load_robot
-from gough.mechanism.types import Body, Closure, Frame, Joint, Mechanism, Placement
+from gough.mechanism.placement import Placement
+from gough.mechanism.types import Body, Closure, Frame, Joint, Mechanism
 
 
 @pytest.fixture(scope="module")

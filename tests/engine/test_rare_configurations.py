@@ -14,7 +14,8 @@ from gough.core.errors import InvalidInput, InvalidMechanism, LoopNotClosed, Sin
 from gough.engine import Model, base_parameters, random_motion
 from gough.mechanism import load_robot, parse_robot
 from gough.mechanism.files import robot_text
-from gough.mechanism.types import Body, Closure, Frame, Joint, Mechanism, Payload, Placement
+from gough.mechanism.placement import Placement
+from gough.mechanism.types import Body, Closure, Frame, Joint, Mechanism, Payload
 
 INERTIA = {"m": 1.0, "mx": 0.1, "my": 0.02, "Izz": 0.03}
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ from scipy import stats
 
 from gough.core.errors import InvalidInput, OutputError
 from gough.core.regression import Regression
-from gough.estimators.estimate import Enclosure, Estimate
+from gough.estimators.estimate import Enclosure, Estimate, Source
 
 
 def make_estimate(**changes):
@@ -18,7 +19,7 @@ def make_estimate(**changes):
         "values": np.array([1 / 3, -2.0, 1e-3]),
         "covariance": np.array([[0.01, 0.0, 0.0], [0.0, 0.04, 0.0399e-3], [0.0, 0.0399e-3, 4e-8]]),
         "rows": ("x", "y"), "row_units": ("N", "N"), "residual_rms": np.array([0.1, 0.2]),
-        "residual_relative": np.array([0.01, np.inf]), "residual_mean": None, "samples": 50,
+        "residual_relative": np.array([0.01, np.inf]), "samples": 50,
         "degrees_of_freedom": 97.0, "condition_number": 12.0, "method": "least squares", "uncertainty": "white",
     }
     return Estimate(**(content | changes))
@@ -57,14 +58,20 @@ def test_summary_says_what_is_doubtful():
     assert "condition number 12" in text
 
 
+def white(*std):
+    return Source(kind="white", std=np.array(std), degrees_of_freedom=np.inf)
+
+
 def test_summary_shows_white_standard_deviations_beside_others():
-    text = make_estimate(uncertainty="hac", white_std=np.array([0.0123, 1.0, 2.0])).summary()
+    sources = (white(0.0123, 1.0, 2.0), replace(white(0.2, 0.2, 0.2), kind="hac"))
+    text = make_estimate(uncertainty="hac", sources=sources).summary()
     assert "white std" in text
+    assert "hac std" not in text
     assert "0.0123" in text
 
 
 def test_saved_estimate_comes_back_to_the_last_bit(tmp_path):
-    estimate = make_estimate(notes=("n",), white_std=np.array([0.1, 0.1, np.pi]), degrees_of_freedom=np.inf)
+    estimate = make_estimate(notes=("n",), sources=(white(0.1, 0.1, np.pi),), degrees_of_freedom=np.inf)
     estimate.save(tmp_path / "result.json")
     back = Estimate.load(tmp_path / "result.json")
     for name in ("values", "covariance", "residual_rms", "residual_relative", "white_std"):
@@ -72,7 +79,9 @@ def test_saved_estimate_comes_back_to_the_last_bit(tmp_path):
     assert np.array_equal(back.degrees_of_freedom, [np.inf] * 3)
     assert back.parameters == estimate.parameters
     assert back.notes == ("n",)
-    assert back.residual_mean is None
+    assert np.isnan(back.residual_mean).all()
+    assert back.sources[0].kind == "white"
+    assert np.array_equal(back.sources[0].degrees_of_freedom, [np.inf] * 3)
     json.loads((tmp_path / "result.json").read_text(), parse_constant=pytest.fail)  # strict JSON
     assert os.listdir(tmp_path) == ["result.json"]
 

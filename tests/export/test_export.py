@@ -68,7 +68,8 @@ def test_c_code_has_the_efforts_of_the_estimate(five_bar: Model, result: Identif
     subprocess.run(["gcc", "-std=c99", "-O2", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-o", "arm.so",
                     "my_arm.c", "-lm"], check=True, capture_output=True, cwd=tmp_path)
     library = ctypes.CDLL(str(tmp_path / "arm.so"))
-    state, out = (ctypes.c_double * 6)(), (ctypes.c_double * 2)()
+    n = len(five_bar.home)  # the struct of the header: two configurations and a counter
+    state, out = (ctypes.c_double * (2 * n + 1))(), (ctypes.c_double * 2)()
     library.my_arm_reset(state)
     motion = random_motion(five_bar, 1, seed=2, reach=0.2)
     expected = five_bar.regressor(motion, result.base)[0] @ result.estimate.values

@@ -239,7 +239,7 @@ BAD = {  # name: (old text, new text, pattern in the message) applied to ARM or 
         LEGS,
         "[tie]",
         '[[payload]]\nname = "a"\n[[payload]]\nname = "b"\nbody = "left.rod"\n[tie]',
-        r"\[\[payload\]\] 'b', key 'body': is fixed to 'left\.rod', but 'a' to 'platform'",
+        r"\[\[payload\]\] 'b', key 'body': payload 'b' is fixed to 'left\.rod', but 'a' to 'platform'",
     ),
     "two selections": (
         ARM,

@@ -6,7 +6,8 @@ import numpy as np
 import pinocchio as pin
 
 from gough.core.parameters import INERTIAL
-from gough.mechanism.types import Joint, Mechanism, Placement
+from gough.mechanism.placement import Placement
+from gough.mechanism.types import Joint, Mechanism
 
 
 def placed(placement: Placement) -> pin.SE3:

@@ -110,7 +110,7 @@ def test_blocks_equal_the_whole_log_to_rounding(five_bar: Model, five_bar_log: R
     np.testing.assert_allclose(got, whole.regressor, atol=1e-7 * np.abs(whole.regressor).max())
     np.testing.assert_array_equal(np.concatenate([p.effort for p in parts]), whole.effort)
     condensed = condense_log(five_bar, [five_bar_log], base, settings)
-    direct = whole.condense()
+    direct = whole.condensed()
     for a, b in zip(condensed.factors, direct.factors):
         np.testing.assert_allclose(a.T @ a, b.T @ b, atol=1e-8 * np.abs(b.T @ b).max())
 

@@ -459,14 +459,20 @@ def test_a_verdict_without_remarks_is_good(monkeypatch: pytest.MonkeyPatch) -> N
     assert [a for tag, a in page.elements if tag == "article" and "good" in str(a.get("class"))]
 
 
-def test_findings_of_the_diagnosis_are_told_with_size_and_cure(monkeypatch: pytest.MonkeyPatch) -> None:
-    finding = {"what": "effort delay", "where": "left.motor", "size": 1.9e-3, "std": 1e-4, "unit": "s", "share": 0.81,
-               "before": 0.061, "after": 0.023, "change": 'offset = "-1.9 ms"'}
-    page = Page(judged(monkeypatch, diagnosis={"findings": [finding], "notes": ["a tilt cannot be seen"]}))
-    rows = [row for table in page.tables for _, row in table if row and row[0] == "effort delay"]
-    assert rows[0][1:8] == ["left.motor", "0.00190", "0.00010", "s", "81.0\u00a0%", "6.1\u00a0%", "2.3\u00a0%"]
-    assert 'offset = "-1.9 ms"' in rows[0]
-    assert "a tilt cannot be seen" in page.text
+def test_mistakes_are_told_with_size_and_cure(monkeypatch: pytest.MonkeyPatch) -> None:
+    mistake = {"name": "effort delay", "place": "left.motor", "size": [1.9e-3], "sigma": [1e-4], "unit": "s",
+               "text": "left.motor: effort lags by 1.90 +- 0.10 ms", "advice": 'put offset = "-1.9 ms"', "share": 0.81,
+               "before": 0.061, "after": 0.023, "judged_on": "held-out logs", "alike": ["a clock"]}
+    limits = [{"name": "tilt", "place": "base", "unit": "rad", "size": None, "instead": []},
+              {"name": "effort delay", "place": "left.motor", "unit": "s", "size": 2.5e-4, "instead": []}]
+    page = Page(judged(monkeypatch, diagnosis={"mistakes": [mistake], "limits": limits, "notes": ["one log only"]}))
+    rows = [row for table in page.tables for _, row in table if row and row[0] in ("effort delay", "tilt")]
+    assert rows[0][2:5] == ["81.0\u00a0%", "6.1\u00a0%", "2.3\u00a0%"]
+    assert rows[0][1].startswith("left.motor: effort lags by 1.90 +- 0.10 ms")
+    assert "or a clock: these cannot be told apart" in rows[0][1]
+    assert rows[0][-1] == 'put offset = "-1.9 ms"'
+    assert [row[2] for row in rows[1:]] == ["cannot be seen", "2.5·10⁻⁴"]
+    assert "one log only" in page.text
 
 
 def test_the_curve_of_cutoffs_marks_the_chosen_one(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,6 @@ from gough.core.trajectory import PointToPoint, sines
 from gough.engine import Model
 from gough.mechanism.types import Noise
 from gough.virtual import PID, ComputedTorque, Feedback, RobotModel, SecondOrderDrive, record, simulate
-from gough.virtual.closed_loop import experiment
 from gough.virtual.reference import build_reference
 
 
@@ -159,7 +158,7 @@ def test_a_point_to_point_move_starts_and_ends_at_rest(five_bar: Model) -> None:
     home = five_bar.home[[mechanism.coordinates.index(name) for name in mechanism.task]]
     move = PointToPoint(coordinates=mechanism.task, units=["m", "m"], waypoints=np.stack([home, home + 0.05]),
                         moves=[0.3], dwells=[0.0, 0.2])
-    recording = experiment(five_bar, move, controller="pid", rate=500, seed=3)
+    recording = record(simulate(five_bar, move, controller="pid", rate=500), seed=3)
     assert recording.period_samples is None
     assert len(recording) == 251
 

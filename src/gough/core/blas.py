@@ -6,14 +6,21 @@ busy machine they wait for each other: the triangular factors of a log then took
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
-from functools import wraps
+from functools import lru_cache, wraps
 from typing import ParamSpec, TypeVar
 
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 P = ParamSpec("P")
 T = TypeVar("T")
+
+
+@lru_cache
+def _libraries(scipy: bool) -> ThreadpoolController:
+    """Return the BLAS libraries loaded so far; SciPy brings its own. Looking for them takes milliseconds."""
+    return ThreadpoolController()
 
 
 def one_blas_thread(function: Callable[P, T]) -> Callable[P, T]:
@@ -21,7 +28,7 @@ def one_blas_thread(function: Callable[P, T]) -> Callable[P, T]:
 
     @wraps(function)
     def run(*args: P.args, **kwargs: P.kwargs) -> T:
-        with threadpool_limits(limits=1, user_api="blas"):
+        with _libraries("scipy.linalg" in sys.modules).limit(limits=1, user_api="blas"):
             return function(*args, **kwargs)
 
     return run

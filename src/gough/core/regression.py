@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from gough.core.arrays import BoolArray, FloatArray, IntArray, check_finite, check_shape, frozen
-from gough.core.blas import one_blas_thread
-from gough.core.errors import InvalidInput, nearest
+from gough.core.condensed import Condensed, Residual, check_alike, columns_of, condense, whiten
+from gough.core.errors import InvalidInput
 from gough.core.names import Parameter
 from gough.core.names import parameters as named
+
+__all__ = ["Condensed", "Regression", "concatenate", "condense"]
 
 LABELS = ("time", "group", "sample", "recording", "mask")  # what travels with the samples, where it is known
 
@@ -33,9 +35,10 @@ class Regression:
         units: Units of the parameters, (p,).
         covariance: Effort noise: (r, r) the same for all samples, or (t, r, r), or None if unknown.
         time: Sample times, (t,), or None. [s]
-        group: Which independent stretch (period, recording) a sample belongs to, (t,), or None. Scatter between
+        group: Which repetition of the same motion (a period) a sample belongs to, (t,), or None. Scatter between
             groups gives standard deviations that hold under coloured noise.
-        replicates: Effort of each repetition of the same motion, (k, t, r), or None; their mean is `effort`.
+        replicates: Effort of each repetition of the same motion, (k, t, r), or None; their mean is `effort`. Of
+            recordings with fewer repetitions than others the mean itself fills the places.
         sample: Which sample of its recording each one comes from, (t,), or None. After decimation the middle one.
         recording: Which recording of the experiment each sample belongs to, (t,), or None.
         mask: Which equations count, (t, r), or None if all do. The others (a motor that has just reversed, a joint
@@ -113,185 +116,135 @@ class Regression:
             self, **each, covariance=cov[samples] if cov is not None and cov.ndim == 3 else cov,
             replicates=None if self.replicates is None else self.replicates[:, samples])
 
+    def in_order(self) -> Regression:
+        """Return the samples recording by recording, group by group, in the order of time."""
+        clock = self.sample if self.time is None else self.time
+        keys = [key for key in (clock, self.group, self.recording) if key is not None]
+        if not keys or clock is None:
+            return self
+        order = np.lexsort(keys)
+        return self if (np.diff(order) == 1).all() else self.take(order)
+
+    def stacked(self) -> FloatArray:
+        """Return [W y] with equations that do not count as zeros, (t, r, p + 1)."""
+        data = np.concatenate([self.regressor, self.effort[:, :, None]], axis=2)
+        if self.mask is not None:
+            data[~self.mask] = 0.0
+        return data
+
+    def left(self, values: FloatArray) -> FloatArray:
+        """Return effort minus prediction, zero where an equation does not count, (t, r). [row unit]"""
+        left = self.effort - self.regressor @ values
+        return left if self.mask is None else np.where(self.mask, left, 0.0)
+
     def select(self, parameters: Sequence[str]) -> Regression:
         """Keep some parameters, in the given order; the others are taken as zero."""
-        columns = []
-        for name in parameters:
-            if name not in self.parameters:
-                raise InvalidInput(f"no parameter '{name}'{nearest(name, self.parameters)}", name=name)
-            columns.append(self.parameters.index(name))
+        columns = columns_of(self.parameters, parameters)
         return replace(self, regressor=self.regressor[:, :, columns],
                        parameters=tuple(self.parameters[i] for i in columns),
                        units=tuple(self.units[i] for i in columns))
 
-    def condense(self) -> Condensed:
-        """Return the triangular factors of each row: all that linear estimators with row weights need."""
-        return condense(self.blocks())
+    def transform(self, matrix: FloatArray, parameters: Sequence[str], units: Sequence[str]) -> Regression:
+        """Return the problem with [W y] @ matrix in the place of [W y]: columns added up or moved to the effort.
 
+        Args:
+            matrix: (p + 1, q + 1), its last column the new effort.
+            parameters, units: Of the q new columns.
+        """
+        shift, gain = self.regressor @ matrix[:-1, -1], matrix[-1, -1]
+        return replace(
+            self, regressor=self.regressor @ matrix[:-1, :-1] + self.effort[:, :, None] * matrix[-1, :-1],
+            effort=gain * self.effort + shift, parameters=named(parameters, units), units=tuple(units),
+            replicates=None if self.replicates is None else gain * self.replicates + shift)
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Condensed:
-    """Triangular factors of a regression: sufficient for least squares, row weights, total least squares, pruning.
+    def whitened(self, covariance: FloatArray | None = None) -> Regression:
+        """Return the problem with rows whose noise is independent and of variance 1: Sigma_s = C C^T, rows C^-1 [W y].
 
-    Args:
-        factors: R of [W_j y_j] for each row j, (r, p + 1, p + 1).
-        joint: R of the rows side by side [W_1 ... W_r y_1 ... y_r], (r (p + 1), r (p + 1)), or None.
-            Gauss-Markov with an estimated full covariance needs it.
-        samples: Samples condensed.
-        counts: Samples of each row that count, (r,); all of them by default.
-        group_moments: W_j^T W_j and W_j^T y_j of each group, (g, r, p + 1, p + 1) as [W y]^T [W y], or None.
-        rows, row_units, parameters, units: As in `Regression`.
-    """
+        Where equations of a sample do not count, C is that of the covariance of those that do. Block by block and
+        condensed, this is Gauss-Markov of a long log with a known covariance.
 
-    factors: FloatArray
-    samples: int
-    rows: tuple[str, ...]
-    row_units: tuple[str, ...]
-    parameters: tuple[Parameter, ...]
-    units: tuple[str, ...]
-    joint: FloatArray | None = None
-    group_moments: FloatArray | None = None
-    counts: IntArray = field(default_factory=lambda: np.empty(0, np.int64))
+        Args:
+            covariance: (r, r) or (t, r, r); None takes the problem's own.
 
-    def __post_init__(self) -> None:
-        put = object.__setattr__
-        put(self, "parameters", named(self.parameters, self.units))
-        put(self, "factors", frozen(self.factors))
-        counts = self.counts if len(self.counts) else np.full(len(self.rows), self.samples)
-        put(self, "counts", frozen(counts, np.int64))
-        check_shape(self.factors, (len(self.rows), len(self.parameters) + 1, len(self.parameters) + 1), "factors")
-        for name in ("joint", "group_moments"):
-            if getattr(self, name) is not None:
-                put(self, name, frozen(getattr(self, name)))
+        Raises:
+            InvalidInput: No covariance, or one that is not positive definite.
+        """
+        covariance = self.covariance if covariance is None else covariance
+        if covariance is None:
+            raise InvalidInput("whitening needs the covariance of the rows; the regression has none")
+        t, r = self.effort.shape
+        check_shape(covariance, (r, r) if covariance.ndim == 2 else (t, r, r), "covariance of the rows")
+        columns, p = [self.stacked()], len(self.parameters)
+        if self.replicates is not None:
+            columns.append(self.replicates.transpose(1, 2, 0))
+        data = whiten(np.concatenate(columns, axis=2), covariance, self.mask, self.rows)
+        return replace(self, regressor=data[:, :, :p], effort=data[:, :, p], row_units=("1",) * r, covariance=np.eye(r),
+                       replicates=None if self.replicates is None else data[:, :, p + 1:].transpose(2, 0, 1))
 
-    def select(self, parameters: Sequence[str]) -> Condensed:
-        """Keep some parameters; the others are taken as zero."""
-        columns = []
-        for name in parameters:
-            if name not in self.parameters:
-                raise InvalidInput(f"no parameter '{name}'{nearest(name, self.parameters)}", name=name)
-            columns.append(self.parameters.index(name))
-        p, r, keep = len(self.parameters), len(self.rows), [*columns, len(self.parameters)]
-        factors = np.stack([_triangle(factor[:, keep]) for factor in self.factors])
-        joint = None
-        if self.joint is not None:
-            wide = [j * p + c for j in range(r) for c in columns] + list(range(r * p, r * p + r))
-            joint = _triangle(self.joint[:, wide])
-        moments = None if self.group_moments is None else self.group_moments[:, :, keep][:, :, :, keep]
-        return replace(self, factors=factors, joint=joint, group_moments=moments,
-                       parameters=tuple(self.parameters[i] for i in columns),
-                       units=tuple(self.units[i] for i in columns))
+    def residual(self, values: FloatArray) -> Residual:
+        """Return what values (p,) leave of the equations that count."""
+        left, effort = self.left(values), self.left(np.zeros(len(values)))
+        return Residual.of(np.linalg.norm(left, axis=0), np.linalg.norm(effort, axis=0), left.sum(axis=0), len(self),
+                           self.counts)
 
+    def sampled(self) -> Regression | None:
+        """Return the problem sample by sample: itself."""
+        return self
 
-def _triangle(matrix: FloatArray) -> FloatArray:
-    """Return the square upper triangular factor of a tall matrix, padded with zero rows if it is short.
-
-    Tall matrices are reduced in pieces that stay in cache and the pieces' factors again: R of stacked R's is R of all.
-    """
-    width = matrix.shape[1]
-    piece = max(128, 4 * width)
-    while len(matrix) > 2 * piece:
-        count = len(matrix) // piece
-        factors = np.asarray(np.linalg.qr(matrix[: count * piece].reshape(count, piece, width), mode="r"))
-        matrix = np.vstack([factors.reshape(-1, width), matrix[count * piece:]])
-    if matrix.shape[0] < width:
-        matrix = np.vstack([matrix, np.zeros((width - matrix.shape[0], width))])
-    return np.asarray(np.linalg.qr(matrix, mode="r"))
-
-
-@one_blas_thread
-def condense(blocks: Iterable[Regression], *, joint: bool = False) -> Condensed:
-    """Reduce a stream of regressions to triangular factors, in memory that does not grow with the stream.
-
-    R of stacked blocks is R of the stacked R's, so the factors add up over blocks, logs and machines.
-
-    Args:
-        blocks: Pieces of one problem: same rows and parameters.
-        joint: Also keep the side-by-side factor (Gauss-Markov with an estimated full covariance).
-
-    Raises:
-        InvalidInput: No block, or blocks of different problems.
-    """
-    first: Regression | None = None
-    factors: FloatArray | None = None
-    wide: FloatArray | None = None
-    moments: dict[int, FloatArray] = {}
-    samples, counts = 0, np.zeros(0, np.int64)
-    for block in blocks:
-        first = block if first is None else first
-        _check_alike(first, block)
-        t, r, p = block.regressor.shape
-        samples += t
-        counts = block.counts + (counts if len(counts) else 0)
-        stacked = np.concatenate([block.regressor, block.effort[:, :, None]], axis=2)  # (t, r, p + 1)
-        if block.mask is not None:
-            stacked *= block.mask[:, :, None]
-        per_row = np.ascontiguousarray(stacked.transpose(1, 0, 2))
-        factors = np.stack([
-            _triangle(per_row[j] if factors is None else np.vstack([factors[j], per_row[j]])) for j in range(r)
-        ])
-        if joint:
-            flat = np.concatenate([stacked[:, :, :p].reshape(t, r * p), stacked[:, :, p]], axis=1)
-            wide = _triangle(flat if wide is None else np.vstack([wide, flat]))
-        if block.group is not None:
-            for label in np.unique(block.group):
-                part = per_row[:, block.group == label]
-                moments[int(label)] = moments.get(int(label), 0.0) + part.transpose(0, 2, 1) @ part
-    if first is None or factors is None:
-        raise InvalidInput("there is no block to condense; the recording is empty")
-    return Condensed(
-        factors=factors, samples=samples, rows=first.rows, row_units=first.row_units, parameters=first.parameters,
-        units=first.units, joint=wide, counts=counts,
-        group_moments=np.stack([moments[k] for k in sorted(moments)]) if moments else None,
-    )
-
-
-def _check_alike(first: Regression, other: Regression) -> None:
-    """Raise `InvalidInput` unless rows, parameters and the units of both are the same."""
-    for name, what in (("rows", "rows"), ("parameters", "parameters"), ("row_units", "units of the rows"),
-                       ("units", "units of the parameters")):
-        one, two = getattr(first, name), getattr(other, name)
-        if one != two:
-            differ = sorted(set(one) ^ set(two))
-            raise InvalidInput(f"recordings of different robots or parameter sets cannot be joined: the {what} differ"
-                               + (f" ({', '.join(differ[:4])}{', ...' if len(differ) > 4 else ''})" if differ else ""))
+    def condensed(self, *, joint: bool = False) -> Condensed:
+        """Return the triangular factors: all that linear estimators need."""
+        return condense(replace(self, replicates=None).in_order().blocks(), joint=joint)
 
 
 def concatenate(parts: Sequence[Regression]) -> Regression:
-    """Join regressions of the same rows and parameters, e.g. several recordings, each a group of its own.
+    """Join regressions of the same rows and parameters, e.g. several recordings.
 
-    A covariance is kept only where all parts have one.
+    A covariance and repetitions are kept only where all parts have them. Where some parts have groups, each of the
+    others is one.
     """
     if not parts:
         raise InvalidInput("nothing to join")
     first = parts[0]
     for part in parts[1:]:
-        _check_alike(first, part)
-    groups, offset = [], 0
-    for part in parts:
-        labels = np.zeros(len(part), np.int64) if part.group is None else np.unique(part.group, return_inverse=True)[1]
-        groups.append(labels + offset)
-        offset += int(labels.max(initial=-1)) + 1
-    covariances = [part.covariance for part in parts]
-    covariance = None
-    if all(c is not None for c in covariances):
-        covariance = np.concatenate([
-            np.broadcast_to(c, (len(part), *c.shape[-2:])) for c, part in zip(covariances, parts) if c is not None
-        ])
-        head = covariances[0]
-        if head is not None and all(c is not None and c.ndim == 2 and np.array_equal(c, head) for c in covariances):
-            covariance = head
-    known: dict[str, Any] = {"group": np.concatenate(groups)}
+        check_alike(first, part)
+    known: dict[str, Any] = {"recording": _numbered([part.recording for part in parts], parts)}
     for name in ("time", "sample"):
         own = [getattr(part, name) for part in parts]
         known[name] = None if any(values is None for values in own) else np.concatenate(own)
-    known["recording"] = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
+    if any(part.group is not None for part in parts):
+        known["group"] = _numbered([part.group for part in parts], parts)
     if any(part.mask is not None for part in parts):
         known["mask"] = np.concatenate([np.ones(part.effort.shape, bool) if part.mask is None else part.mask
                                          for part in parts])
+    repeats = [part.replicates for part in parts if part.replicates is not None]
+    if len(repeats) == len(parts):
+        most = max(len(own) for own in repeats)
+        known["replicates"] = np.concatenate([
+            np.concatenate([own, np.broadcast_to(part.effort, (most - len(own), *part.effort.shape))])
+            for own, part in zip(repeats, parts)], axis=1)
     return Regression(
         regressor=np.concatenate([part.regressor for part in parts]),
         effort=np.concatenate([part.effort for part in parts]),
         rows=first.rows, row_units=first.row_units, parameters=first.parameters, units=first.units,
-        covariance=covariance, **known,
+        covariance=_common_covariance(parts), **known,
     )
+
+
+def _numbered(labels: Sequence[IntArray | None], parts: Sequence[Regression]) -> IntArray:
+    """Return labels numbered from zero and different in each part, one for a part without labels, (t,)."""
+    found, offset = [], 0
+    for own, part in zip(labels, parts):
+        number = np.unique(np.zeros(len(part)) if own is None else own, return_inverse=True)[1]
+        found.append(number + offset)
+        offset += int(number.max(initial=-1)) + 1
+    return np.concatenate(found)
+
+
+def _common_covariance(parts: Sequence[Regression]) -> FloatArray | None:
+    """Return the covariance of all parts, (r, r) if it is one and the same, else (t, r, r); None if any lacks it."""
+    known = [part.covariance for part in parts if part.covariance is not None]
+    if len(known) < len(parts):
+        return None
+    if all(c.ndim == 2 and np.array_equal(c, known[0]) for c in known):
+        return known[0]
+    return np.concatenate([np.broadcast_to(c, (len(part), *c.shape[-2:])) for c, part in zip(known, parts)])

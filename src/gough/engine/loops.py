@@ -319,10 +319,18 @@ def _partition(loops: Loops, candidates: list[int], by: By) -> Partition:
 
 
 def _best_columns(matrix: FloatArray, count: int) -> list[int]:
-    """Return the columns that pivoted QR takes first."""
-    from scipy.linalg import qr  # here, because it takes as long to import as most robots, which need no choice
+    """Return columns far from dependent: again and again the longest once those before are projected out.
 
-    return [int(column) for column in qr(matrix, pivoting=True, mode="economic")[2][:count]]
+    Of equally long ones (equal legs) the first, whatever the rounding on this machine.
+    """
+    rest, chosen = np.array(matrix), []
+    for _ in range(count):
+        lengths = np.linalg.norm(rest, axis=0)
+        column = int(np.argmax(lengths >= (1 - 1e-9) * lengths.max()))
+        chosen.append(column)
+        direction = rest[:, column] / lengths[column]
+        rest -= np.outer(direction, direction @ rest)
+    return chosen
 
 
 @dataclass(frozen=True, eq=False)

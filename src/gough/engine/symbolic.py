@@ -15,8 +15,9 @@ import numpy as np
 from gough.core.arrays import FloatArray
 from gough.core.names import INERTIAL, Parameter, parameters
 from gough.mechanism.closures import CLOSURES, Configuration
+from gough.mechanism.placement import Placement
 from gough.mechanism.terms import JointState
-from gough.mechanism.types import BASE, Mechanism, Placement
+from gough.mechanism.types import BASE, Mechanism
 
 
 @dataclass(frozen=True)

@@ -8,25 +8,69 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from textwrap import shorten
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import stats
 
-from gough.core.arrays import FloatArray, check_finite, check_shape, frozen
+from gough.core.arrays import FloatArray, IntArray, check_finite, check_shape, frozen
 from gough.core.errors import InvalidInput, nearest
 from gough.core.names import Parameter
 from gough.core.names import parameters as named
 from gough.core.parameters import ParameterTable
 from gough.core.regression import Regression
-from gough.estimators.storage import plain, read_json, write_json
+from gough.core.statistics import student_quantile
+from gough.core.storage import plain, read_json, stored, unstored, write_json
 
-FORMAT = 1
+if TYPE_CHECKING:
+    from gough.estimators.problem import Problem
+
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Source:
+    """What one source of uncertainty says.
+
+    Args:
+        kind: 'white' (noise without memory), 'period' (scatter of repetitions), 'hac' (noise with memory),
+            'stretches' (leaving stretches of the motion out), 'recordings' (leaving whole recordings out), ...
+        std: Standard deviations, (p,).
+        degrees_of_freedom: Behind each, (p,).
+        count: How many repetitions, stretches or recordings; 0 where that means nothing.
+    """
+
+    kind: str
+    std: FloatArray
+    degrees_of_freedom: FloatArray
+    count: int = 0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "std", frozen(self.std))
+        freedom = np.broadcast_to(np.asarray(self.degrees_of_freedom, dtype=float), self.std.shape)
+        object.__setattr__(self, "degrees_of_freedom", frozen(freedom))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Spread:
+    """Covariance of the estimation error, (p, p), degrees of freedom behind each variance, (p,), and where from.
+
+    Args:
+        covariance: (p, p). [product of the units]
+        degrees_of_freedom: (p,).
+        kind: Which source decides.
+        sources: All that were asked.
+        notes: What deserves mention.
+    """
+
+    covariance: FloatArray
+    degrees_of_freedom: FloatArray
+    kind: str
+    sources: tuple[Source, ...]
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -42,14 +86,15 @@ class Estimate:
         row_units: Their units, (r,).
         residual_rms: Per row, (r,). [row unit]
         residual_relative: rms residual / rms effort per row, (r,). [1]
-        residual_mean: Per row, (r,), or None when the samples were condensed away. [row unit]
+        residual_mean: Per row, (r,); not a number where it was condensed away. [row unit]
         samples: Samples behind the estimate.
+        counts: How many of them count in each row, (r,); all by default.
         degrees_of_freedom: Behind each standard deviation, (p,) or one number for all; sets the quantile of `interval`.
             Infinite means Gaussian.
         condition_number: Of the whitened regressor with columns of unit length. [1]
         method: Which estimator, e.g. 'weighted least squares'.
-        uncertainty: Where the covariance comes from: 'white', 'period', 'hac', 'bootstrap', 'sandwich', ...
-        white_std: Standard deviations under white noise, for comparison, (p,), or None.
+        uncertainty: Which source decides the covariance, e.g. 'period'.
+        sources: What each source says, the one that decides among them.
         noise_covariance: Of the rows, (r, r), or None. [product of the row units]
         notes: Remarks of the estimator.
     """
@@ -62,25 +107,30 @@ class Estimate:
     row_units: tuple[str, ...]
     residual_rms: FloatArray
     residual_relative: FloatArray
-    residual_mean: FloatArray | None = None
+    residual_mean: FloatArray = field(default_factory=lambda: np.empty(0))
     samples: int
+    counts: IntArray = field(default_factory=lambda: np.empty(0, np.int64))
     degrees_of_freedom: FloatArray
     condition_number: float
     method: str
     uncertainty: str
-    white_std: FloatArray | None = None
+    sources: tuple[Source, ...] = ()
     noise_covariance: FloatArray | None = None
     notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "degrees_of_freedom", np.broadcast_to(
             np.asarray(self.degrees_of_freedom, dtype=float), (len(tuple(self.parameters)),)).copy())
-        _settle(self, ("parameters", "units", "rows", "row_units", "notes"),
+        _settle(self, ("parameters", "units", "rows", "row_units", "notes", "sources"),
                 ("degrees_of_freedom", "values", "covariance", "residual_rms", "residual_relative", "residual_mean",
-                 "white_std", "noise_covariance"))
+                 "noise_covariance"))
         p, r = len(self.parameters), len(self.rows)
+        counts = self.counts if len(self.counts) else np.full(r, self.samples)
+        object.__setattr__(self, "counts", frozen(counts, np.int64))
+        if not len(self.residual_mean):
+            object.__setattr__(self, "residual_mean", frozen(np.full(r, np.nan)))
         for name, shape in (("values", (p,)), ("covariance", (p, p)), ("residual_rms", (r,)),
-                            ("residual_relative", (r,)), ("residual_mean", (r,)), ("white_std", (p,)),
+                            ("residual_relative", (r,)), ("residual_mean", (r,)), ("counts", (r,)),
                             ("noise_covariance", (r, r))):
             array = getattr(self, name)
             if array is not None:
@@ -103,11 +153,30 @@ class Estimate:
         """Standard deviations, (p,)."""
         return frozen(np.sqrt(np.diag(self.covariance)))
 
+    @property
+    def white_std(self) -> FloatArray | None:
+        """Standard deviations under noise without memory, for comparison, (p,), or None."""
+        return next((source.std for source in self.sources if source.kind == "white"), None)
+
+    @property
+    def noise_std(self) -> FloatArray:
+        """Standard deviations that noise alone gives, errors of the model left aside, (p,)."""
+        noise = [source.std for source in self.sources if source.kind not in ("stretches", "recordings")]
+        return noise[-1] if noise else self.std
+
     @cached_property
     def relative_std(self) -> FloatArray:
         """std / |value|, (p,); infinite where the value is exactly zero. [1]"""
+        return self._relative(self.std)
+
+    @cached_property
+    def relative_noise_std(self) -> FloatArray:
+        """noise_std / |value|, (p,): by this BG13 choose what a model needs. [1]"""
+        return self._relative(self.noise_std)
+
+    def _relative(self, std: FloatArray) -> FloatArray:
         size = np.abs(self.values)
-        return frozen(np.divide(self.std, size, out=np.full_like(size, np.inf), where=size > 0))
+        return frozen(np.divide(std, size, out=np.full_like(size, np.inf), where=size > 0))
 
     @cached_property
     def correlation(self) -> FloatArray:
@@ -145,7 +214,7 @@ class Estimate:
         """Return confidence intervals [lower, upper], (p, 2), from Student's t with `degrees_of_freedom`."""
         if not 0 < level < 1:
             raise InvalidInput(f"confidence level is {level}, expected between 0 and 1, e.g. 0.95", level=level)
-        reach = stats.t.ppf(0.5 + level / 2, self.degrees_of_freedom) * self.std
+        reach = student_quantile(0.5 + level / 2, self.degrees_of_freedom) * self.std
         return np.stack([self.values - reach, self.values + reach], axis=1)
 
     def select(self, parameters: Sequence[str]) -> Estimate:
@@ -155,7 +224,9 @@ class Estimate:
                        units=tuple(self.units[i] for i in keep),
                        degrees_of_freedom=self.degrees_of_freedom[keep],
                        values=self.values[keep], covariance=self.covariance[np.ix_(keep, keep)],
-                       white_std=None if self.white_std is None else self.white_std[keep])
+                       sources=tuple(replace(source, std=source.std[keep],
+                                             degrees_of_freedom=source.degrees_of_freedom[keep])
+                                     for source in self.sources))
 
     def predict(self, regression: Regression) -> FloatArray:
         """Return the effort the estimate predicts, (t, r). [row unit]
@@ -172,23 +243,22 @@ class Estimate:
 
     def summary(self) -> str:
         """Return the result as plain text: parameters, residual per row, condition number, notes."""
-        white = self.white_std if self.uncertainty != "white" else None
-        header = ["parameter", "value", "std", "std/|value|", "unit"] + (["white std"] if white is not None else [])
-        lines = [[name, f"{value:.6g}", f"{std:.3g}", f"{100 * ratio:.3g} %", unit]
-                 for name, value, std, ratio, unit in
-                 zip(self.parameters, self.values, self.std, self.relative_std, self.units)]
-        if white is not None:
-            lines = [[*line, f"{w:.3g}"] for line, w in zip(lines, white)]
-        mean = self.residual_mean
-        residual = [[row, f"{rms:.4g}", f"{100 * ratio:.3g} %", "-" if mean is None else f"{mean[j]:.3g}", unit]
-                    for j, (row, rms, ratio, unit) in
-                    enumerate(zip(self.rows, self.residual_rms, self.residual_relative, self.row_units))]
+        others = [source for source in self.sources if source.kind != self.uncertainty]
+        header = ["parameter", "value", "std", "std/|value|", "unit", *(f"{source.kind} std" for source in others)]
+        lines = [[name, f"{value:.6g}", f"{std:.3g}", f"{100 * ratio:.3g} %", unit,
+                  *(f"{source.std[k]:.3g}" for source in others)]
+                 for k, (name, value, std, ratio, unit) in
+                 enumerate(zip(self.parameters, self.values, self.std, self.relative_std, self.units))]
+        residual = [[row, f"{rms:.4g}", f"{100 * ratio:.3g} %", f"{mean:.3g}", unit, f"{count}"]
+                    for row, rms, ratio, mean, unit, count in
+                    zip(self.rows, self.residual_rms, self.residual_relative, self.residual_mean, self.row_units,
+                        self.counts)]
         text = [
             f"{self.method}: {len(self)} parameters from {self.samples} samples of {len(self.rows)} rows",
             f"standard deviations: {self.uncertainty}, {_range(self.degrees_of_freedom)} degrees of freedom",
             f"condition number {self.condition_number:.4g}, of the correlation matrix {self.correlation_condition:.4g}",
             "", text_table(header, lines),
-            "", text_table(["row", "rms residual", "of effort", "mean", "unit"], residual),
+            "", text_table(["row", "rms residual", "of effort", "mean", "unit", "samples"], residual),
         ]
         return "\n".join([*text, *_notes((*self.notes, *self.doubts))])
 
@@ -201,12 +271,12 @@ class Estimate:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain lists, numbers and strings; nothing is rounded."""
-        return _to_dict(self, "estimate")
+        return stored(self, "estimate")
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> Estimate:
         """Undo `to_dict`."""
-        return cls(**_from_dict(cls, content, "estimate"))
+        return unstored(cls, content, "estimate")
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write JSON, whole or not at all."""
@@ -216,6 +286,18 @@ class Estimate:
     def load(cls, path: str | os.PathLike[str]) -> Estimate:
         """Read what `save` wrote."""
         return cls.from_dict(read_json(path, "estimate"))
+
+
+def assemble(problem: Problem, values: FloatArray, spread: Spread, *, method: str, condition_number: float,
+             noise_covariance: FloatArray | None = None, notes: Iterable[str] = ()) -> Estimate:
+    """Return the estimate of a problem: the one way results come together."""
+    left = problem.residual(values)
+    return Estimate(
+        parameters=problem.parameters, units=problem.units, values=values, covariance=spread.covariance,
+        rows=problem.rows, row_units=problem.row_units, residual_rms=left.rms, residual_relative=left.relative,
+        residual_mean=left.mean, samples=left.samples, counts=left.counts, degrees_of_freedom=spread.degrees_of_freedom,
+        condition_number=condition_number, method=method, uncertainty=spread.kind, sources=spread.sources,
+        noise_covariance=noise_covariance, notes=(*notes, *spread.notes))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -288,12 +370,12 @@ class Enclosure:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain lists, numbers and strings; nothing is rounded."""
-        return _to_dict(self, "enclosure")
+        return stored(self, "enclosure")
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> Enclosure:
         """Undo `to_dict`."""
-        return cls(**_from_dict(cls, content, "enclosure"))
+        return unstored(cls, content, "enclosure")
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write JSON, whole or not at all."""
@@ -350,24 +432,3 @@ def _settle(result: Estimate | Enclosure, tuples: Iterable[str], arrays: Iterabl
             object.__setattr__(result, name, frozen(getattr(result, name)))
 
 
-def _to_dict(result: Estimate | Enclosure, kind: str) -> dict[str, Any]:
-    content = {f.name: plain(getattr(result, f.name)) for f in fields(result)}
-    return {"kind": kind, "format": FORMAT, **content}
-
-
-def _from_dict(cls: type, content: Mapping[str, Any], kind: str) -> dict[str, Any]:
-    if content.get("kind") != kind or content.get("format") != FORMAT:
-        raise InvalidInput(f"content is {content.get('kind')!r} in format {content.get('format')!r}, expected {kind!r} "
-                           f"in format {FORMAT}")
-    known = {f.name for f in fields(cls)}
-    missing = known - set(content)
-    if missing:
-        raise InvalidInput(f"stored {kind} lacks {', '.join(sorted(missing))}", missing=sorted(missing))
-    values = {key: value for key, value in content.items() if key in known}
-    if "condition_number" in values:
-        values["condition_number"] = float(values["condition_number"])  # 'inf' is stored as text
-    for name in ("degrees_of_freedom", "lower", "upper", "residual_rms", "residual_relative", "residual_mean",
-                 "white_std", "noise_covariance"):
-        if values.get(name) is not None:
-            values[name] = np.array(values[name], dtype=object).astype(float)
-    return values

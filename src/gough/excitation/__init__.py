@@ -1,6 +1,6 @@
 """Optimal excitation: trajectories that tell most about a robot, inside its limits."""
 
-from gough.excitation.constraints import Limit, collect_limits
+from gough.engine.limits import Limit, collect_limits
 from gough.excitation.criteria import CRITERIA, Criterion, criterion_gradient, criterion_value
 from gough.excitation.design import Design, Run, design, effort_covariance, first_frequency, information_factor
 

@@ -16,9 +16,9 @@ from gough.core.errors import InvalidInput
 from gough.core.parameters import BaseParameters
 from gough.core.trajectory import Fourier
 from gough.engine.base import base_parameters
+from gough.engine.limits import SINGULARITY, Limit, collect_limits
 from gough.engine.loops import By
 from gough.engine.model import Model, column_names
-from gough.excitation.constraints import SINGULARITY, Limit, collect_limits
 from gough.excitation.criteria import CRITERIA, Criterion, criterion_value
 from gough.excitation.frequency import informative_frequency
 from gough.excitation.problem import Part, Problem

@@ -11,12 +11,12 @@ from scipy.linalg import block_diag
 
 from gough.core.arrays import FloatArray
 from gough.core.parameters import BaseParameters
-from gough.core.trajectory import Fourier, rest_basis
+from gough.core.trajectory import Fourier, fourier_basis, rest_basis
 from gough.engine.derivatives import close, regressor_adjoint, response, smooth_regressor
 from gough.engine.kinematics import CHECK
+from gough.engine.limits import Limit
 from gough.engine.loops import CLOSED, By
 from gough.engine.model import Model, column_names
-from gough.excitation.constraints import Limit, normalised
 from gough.excitation.criteria import Criterion, criterion_gradient
 from gough.kernels.kernel import Kernel
 
@@ -59,11 +59,7 @@ class Part:
 
         AH09 (12), (14), (15) with time in units of 1 / w.
         """
-        k = np.arange(1.0, self.harmonics + 1)
-        angle = 2 * np.pi * phase[:, None] * k
-        c, s = np.cos(angle), np.sin(angle)
-        one, none = np.ones((len(phase), 1)), np.zeros((len(phase), 1))
-        return np.hstack([one, s / k, -c / k]), np.hstack([none, c, s]), np.hstack([none, -s * k, c * k])
+        return fourier_basis(2 * np.pi * phase, 1 / (2 * np.pi), self.harmonics)
 
 
 @dataclass(eq=False)
@@ -327,3 +323,21 @@ class Linearisation:
         shapes = [D.shape[:2] for D in self._point.derivatives]
         cuts = np.cumsum([t * o for t, o in shapes])[:-1]
         return [part.reshape(shape) for part, shape in zip(np.split(weights, cuts), shapes)]
+
+
+def normalised(limits: Sequence[Limit], values: FloatArray, redundant: bool) -> tuple[FloatArray, FloatArray]:
+    """Map outputs of `derivatives.response` to [-1, 1] inside the limits.
+
+    Returns:
+        (values - centre) / half, (t, o), the regularity by its logarithm, NaN beyond the singularity; and its
+        derivative by the output, (t, o).
+    """
+    result, slope = np.array(values), np.ones_like(values)
+    for i, limit in enumerate(limits):
+        if limit.quantity == "regularity":
+            power = 0.5 if redundant else 1.0  # the determinant of a redundant robot is a squared one
+            positive = np.where(values[:, i] > 0, values[:, i], np.nan)
+            result[:, i] = power * np.log(positive)
+            slope[:, i] = power / positive
+    half = np.array([limit.half for limit in limits])
+    return (result - [limit.centre for limit in limits]) / half, slope / half

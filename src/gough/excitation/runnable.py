@@ -8,9 +8,9 @@ import numpy as np
 
 from gough.core.errors import InfeasibleDesign
 from gough.core.trajectory import Fourier, Sampled, ease
+from gough.engine.limits import collect_limits, measure
 from gough.engine.loops import By
 from gough.engine.model import Model
-from gough.excitation.constraints import collect_limits, measure
 
 SETTLING = 1  # periods at full pace before those worth recording
 LONGEST = 16.0  # longest ramp tried [periods]

@@ -21,7 +21,8 @@ from gough.estimators.gains.total_least_squares import TotalLeastSquares
 from gough.estimators.linear.least_squares import GaussMarkov, LeastSquares, WeightedLeastSquares
 from gough.estimators.linear.robust import Robust
 from gough.estimators.physical.feasible import Feasible, FeasibleEstimate
-from gough.estimators.selection.selection import Elimination, Estimator, essential_parameters
+from gough.estimators.problem import Estimator
+from gough.estimators.selection.selection import Elimination, essential_parameters
 from gough.identification.currents import currents_problem, known_payload
 from gough.identification.experiment import Experiment, assemble, prepare
 from gough.identification.judge import judged
@@ -185,7 +186,7 @@ def _with_gains(model: Model, recordings: Sequence[Recording], loaded: Sequence[
     problem, done, window = currents_problem(model, recordings, loaded, name, known, base, processing=processing,
                                              window=window)
     if problem.effort_map is None:
-        problem = problem.condense()  # all that follows is a matter of milliseconds on triangular factors
+        problem = problem.in_factors()  # all that follows is a matter of milliseconds on triangular factors
     tell(0.5)
     guess = {n: v for n, v in ((j, (nominal or {}).get(j, model.mechanism.joint(j).gain))
                                for j in model.mechanism.actuated) if v is not None}

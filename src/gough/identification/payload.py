@@ -16,7 +16,6 @@ from gough.core.names import LOAD
 from gough.core.regression import Regression, concatenate
 from gough.engine import Model
 from gough.estimators.estimate import Estimate
-from gough.estimators.linear.least_squares import whiten
 from gough.estimators.linear.solve import solve
 from gough.estimators.load.load_filter import LoadFilter, LoadHistory
 from gough.estimators.load.recursive import Observability
@@ -115,8 +114,7 @@ def _heaviest(model: Model, problem: Regression, reach: float) -> float:
     gravity = float(np.linalg.norm(model.mechanism.gravity)) or 1.0
     most = max(10 * float(np.abs(problem.effort).sum(axis=1).max()) / gravity, 1e-3)
     start = LoadFilter(mass=most, reach=reach).start(problem.parameters)
-    white = whiten(problem)
-    rows = np.concatenate([white.regressor, white.effort[:, :, None]], axis=2).reshape(-1, len(problem.parameters) + 1)
+    rows = problem.whitened().stacked().reshape(-1, len(problem.parameters) + 1)
     first = solve(np.concatenate([start.factor[:-1], rows]), problem.parameters)
     mass = problem.parameters.index(LOAD[0])
     return float(np.clip(abs(first.values[mass]) + 3 * np.linalg.norm(first.root[mass]), 1e-3, most))

@@ -14,8 +14,8 @@ from gough.core.parameters import BaseParameters
 from gough.core.regression import Regression
 from gough.engine import Model
 from gough.estimators.estimate import text_table
+from gough.estimators.problem import Estimator
 from gough.estimators.selection.selection import (
-    Estimator,
     Structure,
     compare_structures,
     tie_test,

@@ -2,6 +2,7 @@
 
 from gough.mechanism.closures import CLOSURES, ClosureKind, register_closure
 from gough.mechanism.files import ROBOT_FORMATS, bundled_robots, load_robot, register_robot_format, robot_text
+from gough.mechanism.placement import Placement
 from gough.mechanism.reader import parse_robot
 from gough.mechanism.terms import TERMS, JointState, JointTerm, register_term
 from gough.mechanism.types import (
@@ -14,7 +15,6 @@ from gough.mechanism.types import (
     Mechanism,
     Noise,
     Payload,
-    Placement,
 )
 
 __all__ = [

@@ -9,12 +9,14 @@ from typing import Literal, cast
 import numpy as np
 
 from gough.core.errors import nearest
+from gough.core.inertia import PLACES, parallel_axes
 from gough.core.names import INERTIAL, inside_leg
 from gough.core.units import dimension_of, is_unit
 from gough.mechanism.closures import CLOSURES
+from gough.mechanism.placement import Placement
 from gough.mechanism.terms import TERMS
 from gough.mechanism.toml_table import Table
-from gough.mechanism.types import BASE, Body, Closure, Frame, Joint, Limits, Noise, Payload, Placement
+from gough.mechanism.types import BASE, Body, Closure, Frame, Joint, Limits, Noise, Payload
 
 Kind = Literal["revolute", "prismatic"]
 Axis = Literal["x", "y", "z"]
@@ -134,11 +136,8 @@ def _about_frame(table: Table, values: dict[str, float]) -> dict[str, float]:
     mass = values.get("m", 0.0)
     if mass == 0.0:
         raise table.error("inertia about the centre of mass needs a mass 'm' above zero", "about")
-    c = np.array([values.get(key, 0.0) for key in ("mx", "my", "mz")]) / mass
-    shift = mass * (c @ c * np.eye(3) - np.outer(c, c))
-    axes = {"x": 0, "y": 1, "z": 2}
-    moved = {name: values.get(name, 0.0) + float(shift[axes[name[1]], axes[name[2]]])
-             for name in INERTIAL if name.startswith("I")}
+    shift = parallel_axes(mass, np.array([values.get(key, 0.0) for key in ("mx", "my", "mz")]) / mass)
+    moved = {name: values.get(name, 0.0) + float(shift[place]) for name, place in zip(INERTIAL[4:], PLACES)}
     return {name: value for name, value in moved.items() if name in values or value != 0.0}
 
 

@@ -7,7 +7,6 @@ import hashlib
 import os
 from collections.abc import Sequence
 from importlib import resources
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from gough import __version__
 from gough.core.errors import InvalidInput
 from gough.core.files import write_text
 from gough.core.names import words
@@ -65,7 +65,7 @@ def render(model: Model, identification: Identification, *,
     content = _content(model, identification)
     content |= _experiment(design, trajectory)
     return environment.get_template("report.html").render(
-        content, style=Markup(style), script=Markup(script), digest=digest, version=version("gough"))
+        content, style=Markup(style), script=Markup(script), digest=digest, version=__version__)
 
 
 def dotted(name: str) -> Markup:

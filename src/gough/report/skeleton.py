@@ -11,7 +11,8 @@ from scipy.interpolate import Akima1DInterpolator
 
 from gough.core.arrays import FloatArray
 from gough.engine import Model
-from gough.mechanism.types import BASE, Mechanism, Placement
+from gough.mechanism.placement import Placement
+from gough.mechanism.types import BASE, Mechanism
 
 SAME = 1e-6  # points nearer than this, relative to the robot's size, are one
 STRIDE = 0.04  # largest move of a point between two frames, relative to the robot's size

@@ -166,21 +166,25 @@ def judgement(identification: Identification) -> dict[str, Any]:
 
 
 def diagnosis(identification: Identification) -> dict[str, Any]:
-    """Return the mistakes that explain the residual, as text; empty if no diagnosis was made.
+    """Return the mistakes that explain the residual and what the logs would show, as text; empty without a diagnosis.
 
-    A diagnosis is a table (or gives one as `to_dict`) of `findings`, each with `what`, `where`, `size`, `std`, `unit`,
-    `share` (of the residual), `before` and `after` (error on held-out data, relative) and `change`, and of `notes`.
+    A diagnosis is a table (or gives one as `to_dict`) of `mistakes`, each with `name`, `text`, `advice`, `share` (of
+    the residual), `before` and `after` (error of the prediction, relative), `judged_on` and `alike`; of `limits`, each
+    with `name`, `place`, `size` (None: cannot be seen) and `unit`; and of `notes`.
     """
     found = _plain(getattr(identification, "diagnosis", None))
-    rows = []
-    for finding in found.get("findings", ()):
-        size, std = with_std(float(finding["size"]), float(finding["std"]))
-        shown = {key: "–" if finding.get(key) is None else percent(float(finding[key]))
-                 for key in ("share", "before", "after")}
-        rows.append({"what": finding["what"], "where": finding["where"], "size": size, "std": std,
-                     "unit": unit(finding["unit"]), "change": finding.get("change", ""),
-                     "bar": change_bar(finding.get("before"), finding.get("after")), **shown})
-    return {"findings": rows, "notes": list(found.get("notes", ()))} if found else {}
+    mistakes = [{"name": m["name"], "text": m["text"], "advice": m["advice"], "alike": list(m.get("alike", ())),
+                 "judged_on": m.get("judged_on", ""), "bar": change_bar(m.get("before"), m.get("after")),
+                 **{key: _share(m.get(key)) for key in ("share", "before", "after")}}
+                for m in found.get("mistakes", ())]
+    limits = [{"name": x["name"], "place": x["place"], "unit": unit(x["unit"]),
+               "size": "cannot be seen" if x["size"] is None else number(float(x["size"]), 2)}
+              for x in found.get("limits", ())]
+    return {"mistakes": mistakes, "limits": limits, "notes": list(found.get("notes", ()))} if found else {}
+
+
+def _share(value: float | None) -> str:
+    return "–" if value is None else percent(float(value))
 
 
 def shares(identification: Identification) -> dict[str, str]:

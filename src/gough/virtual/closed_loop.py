@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -13,7 +12,6 @@ from gough.core.blas import one_blas_thread
 from gough.core.errors import InvalidInput, SimulationFailed, nearest
 from gough.core.trajectory import Trajectory
 from gough.engine.model import Model
-from gough.logs.recording import Recording
 from gough.mechanism.types import Mechanism
 from gough.virtual.actuators import Actuator, IdealDrive
 from gough.virtual.controllers import PID, ComputedTorque, Controller, ControlSetup, RobotModel, for_motors
@@ -28,8 +26,8 @@ from gough.virtual.plant import (
     friction_rate,
 )
 from gough.virtual.reference import Reference, build_reference
-from gough.virtual.sensors import Feedback, FeedbackLoop
-from gough.virtual.simulation import Simulation, record
+from gough.virtual.sensors import Feedback
+from gough.virtual.simulation import Simulation
 
 CONTROLLERS = ("pid", "pid+", "feedforward", "ctc")
 PLANTS = ("gough", "pinocchio", "mujoco")
@@ -108,11 +106,6 @@ def simulate(model: Model | Mechanism, trajectory: Trajectory, *, controller: Co
         **log)
 
 
-def experiment(model: Model | Mechanism, trajectory: Trajectory, *, seed: int = 0, **options: Any) -> Recording:
-    """Return the recording of one simulated experiment: `record(simulate(..., **options), seed=seed)`."""
-    return record(simulate(model, trajectory, **options), seed=seed)
-
-
 def _run(settings: PlantSettings, reference: Reference, plant: Plant, law: Controller, actuator: Actuator,
          ratio: FloatArray, feedback: Feedback | None, every: int, progress: Callable[[float], None] | None,
          ) -> dict[str, FloatArray]:
@@ -130,15 +123,15 @@ def _run(settings: PlantSettings, reference: Reference, plant: Plant, law: Contr
     holding = _holding(settings, motion.q[0])
     loop = law.start(ControlSetup(model=model, reference=motion, period=settings.period, holding=holding / ratio,
                                   dead_band=settings.dead_band, load=settings.load[0]))
-    sensors = None if feedback is None else FeedbackLoop(feedback, *plant.read(state), settings.period)
+    measure = None if feedback is None else feedback.start(*plant.read(state), settings.period)
     drive = actuator.start(holding)
     before, free = holding, np.ones_like(holding)
     for k in range(total):
         position, velocity = plant.read(state)
         watch.follow(k, position)
-        if sensors is not None:
-            position, velocity = sensors.measure(position)
-        wanted = loop.command(k, position, velocity, free) * ratio
+        if measure is not None:
+            position, velocity = measure(position)
+        wanted = loop(k, position, velocity, free) * ratio
         command = np.clip(wanted, -limit, limit)
         free = (command == wanted).astype(float)
         watch.drives(k, command, free)
@@ -292,10 +285,10 @@ def _plant_factory(name: str) -> PlantFactory:
         return GoughPlant
     try:
         if name == "pinocchio":
-            from gough.virtual.pinocchio_plant import PinocchioPlant
-            return PinocchioPlant
-        from gough.virtual.mujoco_plant import MujocoPlant
-        return MujocoPlant
+            from gough.virtual.pinocchio_plant import pinocchio_plant
+            return pinocchio_plant
+        from gough.virtual.mujoco_plant import mujoco_plant
+        return mujoco_plant
     except ImportError as error:
         raise InvalidInput(f"the plant '{name}' needs another package ({error.name} is missing); install it with "
                            "pip install 'gough[plant]'", name=name) from error

@@ -22,9 +22,8 @@ from gough.mechanism.closures import CLOSURES
 from gough.mechanism.types import BASE, Closure, Frame, Joint
 from gough.virtual.joint_efforts import JointEfforts
 from gough.virtual.mjcf import Scene, links_of, text
-from gough.virtual.plant import PlantSettings, Sample
-
-MujocoState = tuple[FloatArray, FloatArray]  # qpos and qvel, each (k, number of MuJoCo's joints)
+from gough.virtual.plant import PlantSettings
+from gough.virtual.tree_plant import TreePlant, runge_kutta
 
 
 def build_mujoco(model: Model, values: FloatArray, load: FloatArray, timestep: float) -> Any:
@@ -99,97 +98,53 @@ def _massless_legs(model: Model, inertia: Mapping[str, FloatArray], rotor: Mappi
     return {name: joints for name, (closure, joints) in tips.items() if is_leg(closure, joints)}
 
 
-class MujocoPlant:
-    """Trials one after the other: MuJoCo's accelerations, integrated by the classical Runge-Kutta method.
+class MujocoTree:
+    """One robot of MuJoCo. All its joints are scalar, so qpos integrates qvel; joint terms act as applied force.
 
-    Not by `mj_step`, which would hold friction and efforts over its step. All joints are scalar, so qpos integrates
-    qvel. Joint terms act as applied force; Coulomb friction is linear inside the dead band, as in the other plants.
+    Args:
+        settings: What it is built from.
+        trial: Which trial of these.
     """
 
-    def __init__(self, settings: PlantSettings) -> None:
+    def __init__(self, settings: PlantSettings, trial: int) -> None:
         model, mechanism = settings.model, settings.model.mechanism
-        self._settings = settings
-        step = settings.period / settings.substeps
-        self._robots = [build_mujoco(model, *trial, step) for trial in zip(settings.values, settings.load)]
-        self._data = [mujoco.MjData(robot) for robot in self._robots]
+        values = settings.values[trial]
+        self._model = build_mujoco(model, values, settings.load[trial], settings.period / settings.substeps)
+        self._data = mujoco.MjData(self._model)
         index = {text(name): i for i, name in enumerate(mechanism.coordinates)}
-        self._own = [index[self._robots[0].joint(j).name] for j in range(self._robots[0].njnt)]
-        self._motors, self._rows = list(model.actuated), list(model.independent)
-        self._whole = len(self._own) == len(mechanism.joints)
-        tables = [dict(zip(mechanism.standard.names, values.tolist())) for values in settings.values]
-        self._friction, self._leg_friction = (
-            [JointEfforts(mechanism, table, coordinates, settings.dead_band) for table in tables]
-            for coordinates in (self._own, self._motors))
-        self._free = np.array([i not in self._own for i in self._motors], dtype=float)
-        self._q = np.repeat(model.home[None], settings.trials, axis=0)
+        self.coordinates = [index[self._model.joint(j).name] for j in range(self._model.njnt)]
+        table = dict(zip(mechanism.standard.names, values.tolist()))
+        self._terms, self._leg_terms = (JointEfforts(mechanism, table, coordinates, settings.dead_band)
+                                        for coordinates in (self.coordinates, model.actuated))
+        self._on_leg = np.array([i not in self.coordinates for i in model.actuated], dtype=float)
 
-    def start(self, q: FloatArray, qd: FloatArray) -> MujocoState:
-        """Return the state."""
-        self._q = np.array(q)
-        return np.array(q[:, self._own]), np.array(qd[:, self._own])
-
-    def read(self, state: MujocoState) -> tuple[FloatArray, FloatArray]:
+    def motors(self, q: FloatArray, v: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return position and velocity of the motors."""
-        position, velocity = np.empty((2, len(self._robots), len(self._motors)))
-        for k, data in enumerate(self._data):
-            self._set(k, state[0][k], state[1][k])
-            position[k], velocity[k] = data.actuator_length, data.actuator_velocity
-        return position, velocity
-
-    def step(self, state: MujocoState, effort: FloatArray) -> tuple[Sample, MujocoState]:
-        """Advance by one controller period."""
-        position, _ = self.read(state)
-        h = self._settings.period / self._settings.substeps
-        acceleration = np.empty_like(state[0])
-        next_q, next_v = np.empty_like(state[0]), np.empty_like(state[1])
-        for k in range(len(self._robots)):
-            q, v = state[0][k], state[1][k]
-            for i in range(self._settings.substeps):
-                tau = effort[2 * i:2 * i + 3, k]
-                a1 = self._acceleration(k, q, v, tau[0])
-                v2 = v + h / 2 * a1
-                a2 = self._acceleration(k, q + h / 2 * v, v2, tau[1])
-                v3 = v + h / 2 * a2
-                a3 = self._acceleration(k, q + h / 2 * v2, v3, tau[1])
-                v4 = v + h * a3
-                a4 = self._acceleration(k, q + h * v3, v4, tau[2])
-                if i == 0:
-                    acceleration[k] = a1
-                q, v = q + h / 6 * (v + 2 * v2 + 2 * v3 + v4), v + h / 6 * (a1 + 2 * a2 + 2 * a3 + a4)
-            next_q[k], next_v[k] = q, v
-        return self._sample(state, position, acceleration), (next_q, next_v)
-
-    def _set(self, k: int, q: FloatArray, v: FloatArray) -> None:
-        model, data = self._robots[k], self._data[k]
+        data = self._data
         data.qpos[:], data.qvel[:] = q, v
-        mujoco.mj_fwdPosition(model, data)
-        mujoco.mj_fwdVelocity(model, data)
+        mujoco.mj_fwdPosition(self._model, data)
+        mujoco.mj_fwdVelocity(self._model, data)
+        return np.array(data.actuator_length), np.array(data.actuator_velocity)
 
-    def _acceleration(self, k: int, q: FloatArray, v: FloatArray, effort: FloatArray) -> FloatArray:
+    def acceleration(self, q: FloatArray, v: FloatArray, effort: FloatArray) -> FloatArray:
         """Return MuJoCo's qacc under motor efforts less the joint terms, also those of massless legs."""
-        model, data = self._robots[k], self._data[k]
-        self._set(k, q, v)
-        data.qfrc_applied[:] = -self._friction[k](q, v)
-        legs = self._leg_friction[k](np.array(data.actuator_length), np.array(data.actuator_velocity))
-        data.ctrl[:] = effort - self._free * legs
-        mujoco.mj_fwdActuation(model, data)
-        mujoco.mj_fwdAcceleration(model, data)
-        mujoco.mj_fwdConstraint(model, data)
+        data = self._data
+        position, velocity = self.motors(q, v)
+        data.qfrc_applied[:] = -self._terms(q, v)
+        data.ctrl[:] = effort - self._on_leg * self._leg_terms(position, velocity)
+        mujoco.mj_fwdActuation(self._model, data)
+        mujoco.mj_fwdAcceleration(self._model, data)
+        mujoco.mj_fwdConstraint(self._model, data)
         return np.array(data.qacc)
 
-    def _sample(self, state: MujocoState, position: FloatArray, acceleration: FloatArray) -> Sample:
-        """Return all coordinates; those of massless legs follow from the platform's."""
-        model, q = self._settings.model, self._q.copy()
-        q[:, self._own] = state[0]
-        velocity, rates = state[1], acceleration
-        if not self._whole:
-            q, error = model.kinematics._newton(q, "task")
-            self._q = q.copy()
-            task = list(model.loops.partitions["task"].independent)
-            order = [self._own.index(i) for i in task]
-            qd, qdd = model.kinematics.rates(q, velocity[:, order], rates[:, order], "task")
-            q[:, self._motors] = position
-            return Sample(q, qd[:, self._rows], qdd[:, self._rows], error)
-        order = [self._own.index(i) for i in self._rows]
-        check = np.where(np.isfinite(q).all(axis=1), 0.0, np.inf)  # open loops show in Simulation.loop_error
-        return Sample(q, velocity[:, order], rates[:, order], check)
+    def settle(self, q: FloatArray, v: FloatArray) -> tuple[FloatArray, FloatArray, float]:
+        """Return both as they are: MuJoCo pulls its loops closed itself, and `Simulation.loop_error` shows how well."""
+        return q, v, 0.0 if np.isfinite(q).all() else np.inf
+
+
+def mujoco_plant(settings: PlantSettings) -> TreePlant:
+    """Return MuJoCo's plant: its accelerations, integrated by the classical Runge-Kutta method.
+
+    Not by `mj_step`, which would hold friction and efforts over its step.
+    """
+    return TreePlant(settings, [MujocoTree(settings, k) for k in range(settings.trials)], runge_kutta)

@@ -1,0 +1,1 @@
+"""Drive gains from currents and a payload that was weighed."""

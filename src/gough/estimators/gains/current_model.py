@@ -10,10 +10,10 @@ import numpy as np
 from gough.core.arrays import FloatArray
 from gough.core.errors import InconsistentData, InvalidInput, NotIdentifiable, nearest
 from gough.core.names import Parameter, parameters
-from gough.core.regression import Regression
 from gough.estimators.estimate import Estimate
 from gough.estimators.gains.gain_problem import GainProblem
-from gough.estimators.linear.solve import condensed_form, solve
+from gough.estimators.linear.solve import solve
+from gough.estimators.problem import factors_of
 
 LOOSE = 0.5  # relative standard deviation beyond which a gain counts as not determined
 
@@ -49,12 +49,12 @@ def rough_solution(problem: GainProblem) -> FloatArray:
     """
     gains = np.zeros(0)
     if problem.gains:
-        whole = solve(np.concatenate(condensed_form(problem.reduced).factors), problem.parameters).values
+        whole = solve(factors_of(problem).factors, problem.parameters).values
         gains = np.array([whole[problem.parameters.index(name)] for name in problem.gains])
         top = np.abs(gains).max()
         gains = np.where(np.abs(gains) < 1e-6 * top, top, gains)
     given = problem.fix(dict(zip(problem.gains, gains)))
-    others = solve(np.concatenate(condensed_form(given.reduced).factors), given.parameters).values
+    others = solve(given.condensed().factors, given.parameters).values
     table = dict(zip(given.parameters, others)) | dict(zip(problem.gains, gains))
     return np.array([table[name] for name in problem.parameters])
 
@@ -71,7 +71,7 @@ def silent_gains(problem: GainProblem) -> list[str]:
     """
     if problem.effort_map is not None:
         return []  # currents of such robots are not functions of the parameters; the standard deviations tell
-    condensed = condensed_form(problem.reduced)
+    condensed = factors_of(problem)
     maps, _ = current_maps(problem, rough_solution(problem))
     slopes = condensed.factors @ maps
     size = np.linalg.norm(slopes, axis=(1, 2), keepdims=True)
@@ -91,20 +91,6 @@ def open_gains(problem: GainProblem, error: NotIdentifiable) -> list[str]:
     return [str(name) for name in dependent]
 
 
-def effort_statistics(problem: GainProblem, values: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray | None]:
-    """Return rms of V g - (model) per row, the same relative to the rms of V g, and the mean, (r,)."""
-    condensed = condensed_form(problem.problem)
-    table = dict(zip(problem.parameters, values)) | dict(problem.fixed)
-    every = np.array([table[name] for name in condensed.parameters])
-    gains = np.where([name in problem.all_gains for name in condensed.parameters], every, 0.0)
-    rms = np.linalg.norm(condensed.factors @ np.append(every, -1.0), axis=1) / np.sqrt(condensed.samples)
-    effort = np.linalg.norm(condensed.factors[:, :, :-1] @ gains, axis=1) / np.sqrt(condensed.samples)
-    mean = None
-    if isinstance(problem.problem, Regression):
-        mean = (problem.problem.regressor @ every - problem.problem.effort).mean(axis=0)
-    return rms, np.divide(rms, effort, out=np.full_like(rms, np.inf), where=effort > 0), mean
-
-
 def determine_gains(
     problem: GainProblem, nominal: Mapping[str, float], fit: Callable[[GainProblem], Estimate | Sequence[str]]
 ) -> Estimate:
@@ -119,6 +105,8 @@ def determine_gains(
         NotIdentifiable: A gain is open and has no nominal value; `gains` names them.
         InconsistentData: All gains come out negative.
     """
+    if not isinstance(problem, GainProblem):
+        raise InvalidInput(f"drive gains need a GainProblem, not {type(problem).__name__}")
     notes: list[str] = []
     for motor, gain in nominal.items():
         if motor not in problem.motors:
@@ -129,7 +117,8 @@ def determine_gains(
         loose: dict[Parameter, str] = {}
         estimate = fit(problem)
         if isinstance(estimate, Estimate):
-            spread = dict(zip(estimate.parameters, estimate.relative_std))
+            loose = {}
+            spread = dict(zip(estimate.parameters, estimate.relative_noise_std))
             worst = max(problem.gains, key=lambda name: spread[name], default=None)
             if worst is not None and spread[worst] > LOOSE:
                 loose = {name: f"relative standard deviation {100 * spread[name]:.0f} %" for name in problem.gains

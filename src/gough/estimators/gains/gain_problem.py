@@ -11,10 +11,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gough.core.arrays import FloatArray, check_shape, frozen
+from gough.core.condensed import Condensed, Residual
 from gough.core.errors import InvalidInput, nearest
 from gough.core.names import Parameter
-from gough.core.regression import Condensed, Regression, concatenate
-from gough.estimators.linear.solve import Problem, fix_parameters
+from gough.core.regression import Regression, concatenate
+from gough.estimators.problem import LinearProblem, fix_parameters
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -31,7 +32,7 @@ class GainProblem:
         fixed: Gains taken as known, by parameter name.
     """
 
-    problem: Problem
+    problem: LinearProblem
     motors: tuple[str, ...]
     effort_map: FloatArray | None = None
     fixed: Mapping[str, float] = field(default_factory=dict)
@@ -44,9 +45,10 @@ class GainProblem:
                 raise InvalidInput(f"the problem has no column '{name}'{nearest(name, self.problem.parameters)}")
         if self.effort_map is not None:
             object.__setattr__(self, "effort_map", frozen(self.effort_map))
-            if not isinstance(self.problem, Regression):
+            sampled = self.problem.sampled()
+            if sampled is None:
                 raise InvalidInput("an effort map differs from sample to sample: give a regression, not its factors")
-            check_shape(self.effort_map, (*self.problem.effort.shape, len(self.motors)), "effort map")
+            check_shape(self.effort_map, (*sampled.effort.shape, len(self.motors)), "effort map")
         elif len(self.motors) != len(self.problem.rows):
             raise InvalidInput(f"{len(self.motors)} motors but {len(self.problem.rows)} rows; robots with more motors "
                                "than rows need the effort map")
@@ -62,7 +64,7 @@ class GainProblem:
         return tuple(name for name in self.all_gains if name not in self.fixed)
 
     @cached_property
-    def reduced(self) -> Problem:
+    def reduced(self) -> LinearProblem:
         """The problem with fixed gains moved to the effort."""
         return fix_parameters(self.problem, self.fixed) if self.fixed else self.problem
 
@@ -70,6 +72,21 @@ class GainProblem:
     def parameters(self) -> tuple[Parameter, ...]:
         """All unknowns: base parameters, gains, payload."""
         return self.reduced.parameters
+
+    @property
+    def units(self) -> tuple[str, ...]:
+        """Of the parameters."""
+        return self.reduced.units
+
+    @property
+    def rows(self) -> tuple[str, ...]:
+        """Names of the equation rows."""
+        return self.problem.rows
+
+    @property
+    def row_units(self) -> tuple[str, ...]:
+        """Of the rows: efforts."""
+        return self.problem.row_units
 
     def gain_values(self, values: FloatArray) -> FloatArray:
         """Return all gains, unknown and fixed, motor by motor, (a,), given the unknowns, (p,)."""
@@ -84,9 +101,29 @@ class GainProblem:
         wanted = {*parameters, *self.all_gains}
         return replace(self, problem=self.problem.select([n for n in self.problem.parameters if n in wanted]))
 
-    def condense(self) -> GainProblem:
+    def condensed(self, *, joint: bool = False) -> Condensed:
+        """Return factors of the equation, fixed gains moved to the effort."""
+        return self.reduced.condensed(joint=joint)
+
+    def sampled(self) -> Regression | None:
+        """Return the equation sample by sample, fixed gains moved to the effort; None where it was condensed."""
+        return self.reduced.sampled()
+
+    def residual(self, values: FloatArray) -> Residual:
+        """Return what unknowns (p,) leave of the efforts V g."""
+        condensed = self.problem.condensed()
+        table = dict(zip(self.parameters, values)) | dict(self.fixed)
+        every = np.array([table[name] for name in condensed.parameters])
+        gains = np.where([name in self.all_gains for name in condensed.parameters], every, 0.0)
+        n = np.append(every, -1.0)
+        sums = np.full(len(self.rows), np.nan) if condensed.sums is None else condensed.sums @ n
+        return Residual.of(np.linalg.norm(condensed.factors @ n, axis=1),
+                           np.linalg.norm(condensed.factors[:, :, :-1] @ gains, axis=1), sums, condensed.samples,
+                           condensed.counts)
+
+    def in_factors(self) -> GainProblem:
         """Return the problem as triangular factors: all its estimators need where each row is a motor."""
-        return self if isinstance(self.problem, Condensed) else replace(self, problem=self.problem.condense())
+        return replace(self, problem=self.problem.condensed())
 
     def fix(self, gains: Mapping[str, float]) -> GainProblem:
         """Take some gains as known."""

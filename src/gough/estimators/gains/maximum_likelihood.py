@@ -6,24 +6,23 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from gough.core.arrays import FloatArray, check_shape
+from gough.core.arrays import FloatArray
+from gough.core.condensed import Condensed, whiten
 from gough.core.errors import InvalidInput, NotConverged, NotIdentifiable
-from gough.core.regression import Condensed, Regression
-from gough.estimators.estimate import Estimate
+from gough.estimators.estimate import Estimate, assemble
 from gough.estimators.gains.current_model import (
     current_maps,
     determine_gains,
-    effort_statistics,
     open_gains,
     rough_solution,
     silent_gains,
 )
 from gough.estimators.gains.gain_problem import GainProblem
-from gough.estimators.linear.least_squares import inverse_root
-from gough.estimators.linear.solve import Solution, condensed_form, solve
-from gough.estimators.uncertainty import Influence, Uncertainty, linear_influence, pooled_freedom, spread
+from gough.estimators.linear.noise import SETTLED, pooled_freedom
+from gough.estimators.linear.solve import Solution, solve
+from gough.estimators.problem import dead_rows, factors_of, samples_of
+from gough.estimators.uncertainty import Influence, Uncertainty, linear_influence, spread, useful_samples
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,30 +59,23 @@ class MaximumLikelihoodGains:
             InconsistentData: All gains negative: recordings swapped.
             NotConverged: Gauss-Newton did not settle.
         """
-        if not isinstance(problem, GainProblem):
-            raise InvalidInput(f"drive gains need a GainProblem, not {type(problem).__name__}")
         return determine_gains(problem, self.nominal, self._fit)
 
     def _fit(self, problem: GainProblem) -> Estimate | Sequence[str]:
         silent = silent_gains(problem)
         if silent:
             return silent
-        levels, condensed = self._levels(problem), condensed_form(problem.reduced)
+        levels, condensed = self._levels(problem), factors_of(problem)
         try:
             values, step, noise, freedom = self._gauss_newton(problem, condensed, rough_solution(problem), levels)
         except NotIdentifiable as error:  # a gain ran away until its column hung on the others
             return open_gains(problem, error)
-        found = spread(_influence(problem, values, noise, step.root, levels), white=step.root @ step.root.T,
-                       white_freedom=freedom, mode=self.uncertainty)
-        rms, relative, mean = effort_statistics(problem, values)
-        return Estimate(
-            parameters=problem.parameters, units=problem.reduced.units, values=values, covariance=found.covariance,
-            rows=condensed.rows, row_units=condensed.row_units, residual_rms=rms, residual_relative=relative,
-            residual_mean=mean, samples=condensed.samples, degrees_of_freedom=found.degrees_of_freedom,
-            condition_number=step.condition_number, method="maximum likelihood of currents", uncertainty=found.kind,
-            white_std=np.linalg.norm(step.root, axis=1), notes=found.notes,
-            noise_covariance=None if problem.effort_map is not None
-            else np.diag((noise * problem.gain_values(values)) ** 2))
+        found = spread(self._influence(problem, condensed, values, noise, step.root, levels),
+                       white=step.root @ step.root.T, white_freedom=freedom, mode=self.uncertainty)
+        return assemble(problem, values, found, method="maximum likelihood of currents",
+                        condition_number=step.condition_number, notes=dead_rows(condensed),
+                        noise_covariance=None if problem.effort_map is not None
+                        else np.diag((noise * problem.gain_values(values)) ** 2))
 
     def _levels(self, problem: GainProblem) -> FloatArray:
         std = np.array([self.current_std.get(motor, 1.0) for motor in problem.motors])
@@ -97,25 +89,46 @@ class MaximumLikelihoodGains:
         degrees of freedom behind each variance.
         """
         view = _linearised(problem, condensed, values, levels)
-        samples = condensed.samples * len(condensed.rows) / len(view)
-        left = np.linalg.norm(view[:, :, -1], axis=1)
-        size = np.linalg.norm(view[:, :, :-1] * values, axis=1).max(axis=1)
-        noise = np.maximum(left, 1e-12 * size) / np.sqrt(samples)
+        counts = condensed.equations if problem.effort_map is None else condensed.equations.sum(keepdims=True)
+        many = np.maximum(counts, 1)
+
+        def rounding() -> FloatArray:
+            size = np.linalg.norm(view[:, :, :-1] * values, axis=1).max(axis=1) / np.sqrt(many)
+            return np.where(size > 0, 1e-12 * size, 1.0)
+
+        noise = np.maximum(np.linalg.norm(view[:, :, -1], axis=1) / np.sqrt(many), rounding())
         for _ in range(self.iterations):
-            step = solve(np.concatenate(view / noise[:, None, None]), problem.parameters)
+            step = solve(view / noise[:, None, None], problem.parameters)
+            start = values
             values, view, shift = _shorten(problem, condensed, values, step.values, view, noise, levels)
-            size = np.linalg.norm(view[:, :, :-1] * values, axis=1).max(axis=1) / np.sqrt(samples)
             share = np.linalg.norm(view[:, :, :-1] @ step.root, axis=(1, 2)) ** 2 / noise**2
-            free = np.maximum(samples - share, 0.5)
+            free = np.maximum(many - share, 0.5)
             left = np.linalg.norm(view[:, :, -1], axis=1) / np.sqrt(free)
-            before, noise = noise, np.maximum(left, 1e-12 * size)
+            before, noise = noise, np.maximum(left, rounding())
             settled = np.abs(np.log(noise / before)).max() < self.tolerance
-            if settled and (shift / np.sqrt(samples) <= self.tolerance * noise + 1e-12 * size).all():
-                step = solve(np.concatenate(view / noise[:, None, None]), problem.parameters)
-                shares = np.linalg.norm(view[:, :, :-1] @ step.root @ step.root.T, axis=1) ** 2 / noise[:, None] ** 2
-                return values, step, noise, pooled_freedom(shares, free)
-        raise NotConverged(f"drive gains still change after {self.iterations} steps; is the payload hardly visible in "
-                           "the currents, or one current constant?", iterations=self.iterations)
+            if settled and (shift / np.sqrt(many) <= self.tolerance * noise + rounding()).all():
+                break
+        else:
+            moved = (np.abs(values - start) / np.linalg.norm(step.root, axis=1)).max()
+            if moved > SETTLED:
+                raise NotConverged(f"drive gains still change by {moved:.2g} standard deviations after "
+                                   f"{self.iterations} steps; is the payload hardly visible in the currents, or one "
+                                   "current constant?", iterations=self.iterations)
+        step = solve(view / noise[:, None, None], problem.parameters)
+        shares = np.linalg.norm(view[:, :, :-1] @ step.root @ step.root.T, axis=1) ** 2 / noise[:, None] ** 2
+        return values, step, noise, pooled_freedom(shares, free)
+
+    def _influence(self, problem: GainProblem, condensed: Condensed, values: FloatArray, noise: FloatArray,
+                   root: FloatArray, levels: FloatArray) -> Influence:
+        """Return what the scatter of the estimate follows from; see `uncertainty`."""
+        if problem.effort_map is None:
+            maps, residual = current_maps(problem, values)
+            return Influence(condensed=condensed, sampled=useful_samples(problem, self.uncertainty), root=root,
+                             jacobian=maps / noise[:, None, None], residual=residual / noise[:, None])
+        slopes, white = _corrected(problem, values, levels)
+        data = replace(samples_of(problem, "motors share rows"), regressor=slopes / noise, effort=white / noise,
+                       covariance=None)
+        return linear_influence(data.condensed(), useful_samples(data, self.uncertainty), root)
 
 
 def _linearised(problem: GainProblem, condensed: Condensed, values: FloatArray, levels: FloatArray) -> FloatArray:
@@ -135,21 +148,21 @@ def _corrected(problem: GainProblem, values: FloatArray, levels: FloatArray) -> 
     the corrected current v_a - g_a levels_a^2 map_a^T C^-1 z, so the gain column is map_a (corrected current).
     """
     assert problem.effort_map is not None
-    data = problem.reduced
-    assert isinstance(data, Regression)
-    gains = problem.gain_values(values)
-    z = data.regressor @ values - data.effort
+    data, gains = samples_of(problem, "motors share rows"), problem.gain_values(values)
     scaled = problem.effort_map * (gains * levels)
     covariance = scaled @ scaled.transpose(0, 2, 1)
-    root = inverse_root(covariance, data.rows)
-    white = (root @ z[:, :, None])[:, :, 0]
-    pull = np.einsum("tra,tir,ti->ta", problem.effort_map, root, white)  # map^T C^-1 z
+
+    def whitened(columns: FloatArray) -> FloatArray:
+        return whiten(columns, covariance, data.mask, data.rows)
+
+    white = whitened(-data.left(values)[:, :, None])[:, :, 0]
+    pull = np.einsum("tra,tr->ta", whitened(problem.effort_map), white)  # map^T C^-1 z
     slopes = data.regressor.copy()
     for a, name in enumerate(problem.all_gains):
         if name in problem.gains:
             shift = problem.effort_map[:, :, a] * (gains[a] * levels[a] ** 2 * pull[:, a])[:, None]
             slopes[:, :, problem.parameters.index(name)] -= shift
-    return root @ slopes, white
+    return whitened(slopes), white
 
 
 def _shorten(problem: GainProblem, condensed: Condensed, values: FloatArray, step: FloatArray, view: FloatArray,
@@ -165,41 +178,3 @@ def _shorten(problem: GainProblem, condensed: Condensed, values: FloatArray, ste
                 return trial, new, np.linalg.norm(view[:, :, :-1] @ step, axis=1)
         step = step / 2
     return values, view, np.zeros(len(view))
-
-
-def _influence(problem: GainProblem, values: FloatArray, noise: FloatArray, root: FloatArray, levels: FloatArray
-               ) -> Influence:
-    """Return what the scatter of the estimate follows from; see `uncertainty`."""
-    if problem.effort_map is None:
-        maps, residual = current_maps(problem, values)
-        return Influence(problem=problem.reduced, jacobian=maps / noise[:, None, None],
-                         residual=residual / noise[:, None], root=root)
-    data, (slopes, white) = problem.reduced, _corrected(problem, values, levels)
-    assert isinstance(data, Regression)
-    return linear_influence(replace(data, regressor=slopes / noise, effort=white / noise, covariance=None), root)
-
-
-def cramer_rao(problem: GainProblem, values: ArrayLike, current_std: ArrayLike) -> FloatArray:
-    """Return the smallest covariance any unbiased estimate of gains and parameters can have, (p, p).
-
-    (sum_j J_j^T J_j / sigma_j^2)^-1 with J_j the derivative of the current of motor j by all unknowns; the currents of
-    the model enter, not the measured ones. For robots where each row is a motor.
-
-    Args:
-        problem: Its regressor and known payload count, its currents do not.
-        values: The unknowns in the order of `problem.parameters`, (p,).
-        current_std: White noise of each current, (a,). [current unit]
-
-    Raises:
-        NotIdentifiable: No unbiased estimate exists.
-    """
-    if problem.effort_map is not None:
-        raise InvalidInput("the bound is for robots where each row is a motor")
-    at, noise = np.asarray(values, dtype=float), np.asarray(current_std, dtype=float)
-    check_shape(at, (len(problem.parameters),), "values")
-    check_shape(noise, (len(problem.motors),), "current noise")
-    if not (noise > 0).all():
-        raise InvalidInput("current noise must be positive", current_std=noise)
-    view = _linearised(problem, condensed_form(problem.reduced), at, noise)
-    root = solve(np.concatenate(view / noise[:, None, None]), problem.parameters).root
-    return np.asarray(root @ root.T)

@@ -7,19 +7,16 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
-from gough.core.arrays import FloatArray
-from gough.core.errors import InvalidInput, NotConverged, NotIdentifiable
-from gough.core.regression import Condensed, Regression
-from gough.estimators.estimate import Estimate
-from gough.estimators.gains.current_model import determine_gains, effort_statistics, rough_solution, silent_gains
+from gough.core.arrays import BoolArray, FloatArray, IntArray
+from gough.core.condensed import Condensed
+from gough.core.errors import InvalidInput, NotIdentifiable
+from gough.estimators.estimate import Estimate, Source, Spread, assemble
+from gough.estimators.gains.current_model import determine_gains, rough_solution, silent_gains
 from gough.estimators.gains.gain_problem import GainProblem
-from gough.estimators.linear.solve import Problem, condensed_form, residual_statistics, solve
-from gough.estimators.uncertainty import ENOUGH_GROUPS, group_moments
-
-BoolArray = NDArray[np.bool_]
-BLOCKS = 20  # contiguous stretches a recording without periods is cut into for resampling
+from gough.estimators.linear.noise import PATIENCE
+from gough.estimators.problem import factors_of
+from gough.estimators.uncertainty import ENOUGH_GROUPS, STRETCHES
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,11 +30,9 @@ class TotalLeastSquares:
     be. BG13 take the columns as they are, in SI units, although payload columns are exactly zero in unloaded samples
     and the regressor has other errors than the currents. Here one chooses:
 
-    - 'noise' (default, needs a `GainProblem`): only the columns of the gains have errors, of the size of the current
-      noise, residual / gain. Generalised TLS: QR of the exact columns, then the smallest singular vector of what is
-      left of the gain columns, each times its gain, iterated. Free of units; consistent where each row is a motor.
-    - 'equilibrated': errors in all columns, in proportion to their length. Free of units, but biased where that
-      proportion does not hold: in trials by 2 % of the gains, several standard deviations.
+    - 'noise' (default): only the columns of the gains have errors, of the size of the current noise, residual / gain.
+      Generalised TLS: QR of the exact columns, then the smallest singular vector of what is left of the gain columns,
+      each times its gain, iterated. Free of units; consistent where each row is a motor.
     - 'none': the paper. Good as long as gains are much larger numbers than the other parameters. Row weights are not
       iterated then: a larger residual would mean a smaller weight, hence a larger gain and residual, and so on.
 
@@ -45,56 +40,48 @@ class TotalLeastSquares:
     unloaded and loaded apart; (39) of the paper, which assumes independent equal errors in all entries, is `white_std`.
 
     Args:
-        scaling: 'noise', 'equilibrated' or 'none'.
-        gain_weight: Factor on the gain columns of the latter two; above 1 trusts currents more than the regressor.
+        scaling: 'noise' or 'none'.
         nominal: Gains by motor, used only for those the data cannot determine.
         iterations, tolerance: Of the row weights, except with scaling 'none'.
         resamples: Bootstrap draws.
         seed: Of the draws.
     """
 
-    scaling: Literal["noise", "equilibrated", "none"] = "noise"
-    gain_weight: float = 1.0
+    scaling: Literal["noise", "none"] = "noise"
     nominal: Mapping[str, float] = field(default_factory=dict)
     iterations: int = 500
     tolerance: float = 1e-8
     resamples: int = 300
     seed: int = 0
 
-    def fit(self, problem: GainProblem | Problem) -> Estimate:
-        """Return gains, base and payload parameters; or the errors-in-variables solution of a plain regression.
+    def fit(self, problem: GainProblem) -> Estimate:
+        """Return gains, base and payload parameters.
 
         Raises:
             NotIdentifiable: Dependent columns, or gains the data cannot determine and that have no nominal value.
             InconsistentData: All gains negative: recordings swapped.
-            NotConverged: Row weights still change.
         """
-        if self.scaling not in ("noise", "equilibrated", "none"):
-            raise InvalidInput(f"scaling '{self.scaling}' is not known; choose noise, equilibrated or none")
-        if not self.gain_weight > 0:
-            raise InvalidInput(f"gain_weight is {self.gain_weight}, expected a positive number")
+        if self.scaling not in ("noise", "none"):
+            raise InvalidInput(f"scaling '{self.scaling}' is not known; choose noise or none")
         if self.resamples < 2:
             raise InvalidInput(f"resamples is {self.resamples}; standard deviations need two or more, better hundreds")
-        if isinstance(problem, GainProblem):
-            return determine_gains(problem, self.nominal, self._fit_gains)
-        if self.scaling == "noise":
-            raise InvalidInput("scaling='noise' needs a GainProblem: a plain regression has no columns of currents; "
-                               "choose 'equilibrated' or 'none'")
-        condensed = condensed_form(problem)
-        start = solve(np.concatenate(condensed.factors), condensed.parameters).values
-        solution = self._solve(condensed, start)
-        return self._report(problem, condensed, solution, residual_statistics(problem, condensed, solution.values))
+        return determine_gains(problem, self.nominal, self._fit)
 
-    def _fit_gains(self, problem: GainProblem) -> Estimate | Sequence[str]:
+    def _fit(self, problem: GainProblem) -> Estimate | Sequence[str]:
         silent = silent_gains(problem)
         if silent:
             return silent
-        condensed = condensed_form(problem.reduced)
-        solution = self._solve(condensed, rough_solution(problem), problem.gains, len(problem.fixed))
-        return self._report(problem.reduced, condensed, solution, effort_statistics(problem, solution.values))
+        condensed = factors_of(problem)
+        solution, notes = self._solve(condensed, rough_solution(problem), problem.gains, len(problem.fixed))
+        return assemble(
+            problem, solution.values, self._spread(condensed, solution), notes=notes,
+            method=f"total least squares, scaling {self.scaling}",
+            condition_number=float(np.linalg.cond(solution.factor[:, :-1])),
+            noise_covariance=np.diag(problem.residual(solution.values).rms ** 2))
 
-    def _solve(self, condensed: Condensed, values: FloatArray, gains: Sequence[str] = (), fixed: int = 0) -> NullVector:
-        """Return the solution with converged row weights.
+    def _solve(self, condensed: Condensed, values: FloatArray, gains: Sequence[str], fixed: int,
+               ) -> tuple[NullVector, tuple[str, ...]]:
+        """Return the solution with converged row weights, and a note if they did not converge.
 
         Args:
             condensed: The problem.
@@ -104,15 +91,14 @@ class TotalLeastSquares:
         """
         is_gain = np.array([name in gains for name in condensed.parameters] + [False])
         noisy = np.append(is_gain[:-1], fixed > 0) if self.scaling == "noise" else np.ones_like(is_gain)
-        weight = np.where(is_gain, self.gain_weight, 1.0)
         sigma = _row_residual(condensed, values)
         if not condensed.factors[:, :, -1].any():
             raise InvalidInput("the effort, or that of the known payload, is zero everywhere")
-        for _ in range(self.iterations):
+        for k in range(self.iterations):
             stacked = np.concatenate(condensed.factors / sigma[:, None, None])
-            length = np.linalg.norm(stacked, axis=0)
-            scale = weight if self.scaling == "none" else weight / length
+            scale = np.ones(len(is_gain))
             if self.scaling == "noise":
+                length = np.linalg.norm(stacked, axis=0)
                 last = 1 / np.sqrt(fixed) if fixed else 1 / length[-1]  # the effort then carries noise of these rows
                 scale = np.append(np.where(is_gain[:-1], np.abs(values), 1 / length[:-1]), last)
             factor = np.asarray(np.linalg.qr(stacked * scale, mode="r"))
@@ -123,31 +109,33 @@ class TotalLeastSquares:
             n = -vector / vector[-1] * scale / scale[-1]
             change = np.abs(n[:-1] - values).max(where=is_gain[:-1], initial=0.0)
             before, sigma, values = sigma, _row_residual(condensed, n[:-1]), n[:-1]
-            small = change <= self.tolerance * np.abs(values).max(where=is_gain[:-1], initial=0.0)
-            if self.scaling == "none" or (small and np.abs(np.log(sigma / before)).max() < self.tolerance):
-                return NullVector(values=values, sigma=before, scale=scale, noisy=noisy, factor=factor)
-        raise NotConverged(f"row weights of total least squares still change after {self.iterations} passes; is the "
-                           "payload hardly visible in the currents?", iterations=self.iterations)
+            found = NullVector(values=values, sigma=before, scale=scale, noisy=noisy, factor=factor)
+            change /= np.abs(values).max(where=is_gain[:-1], initial=np.finfo(float).tiny)
+            if self.scaling == "none" or (change <= self.tolerance
+                                          and np.abs(np.log(sigma / before)).max() < self.tolerance):
+                return found, ()
+            if k >= PATIENCE:
+                sigma = np.sqrt(sigma * before)
+        return found, () if change < 1e-4 else (
+            f"row weights still change the gains by {100 * change:.2g} % after {self.iterations} passes; is the "
+            "payload hardly visible in the currents?",)
 
-    def _report(self, problem: Problem, condensed: Condensed, solution: NullVector,
-                statistics: tuple[FloatArray, FloatArray, FloatArray | None]) -> Estimate:
-        c = len(condensed.parameters) + 1
-        free = float(condensed.samples * len(condensed.rows) - c)
+    def _spread(self, condensed: Condensed, solution: NullVector) -> Spread:
+        """Return the covariance over resampled stretches, or the paper's where there are none."""
+        free = float(condensed.equations.sum() - len(condensed.parameters) - 1)
         paper = _paper_covariance(solution, free)
-        covariance, freedom, kind = paper, free, "BG13 (39)"
-        note = "standard deviations by BG13 (39), which assumes independent errors: no groups, no samples to resample"
-        moments = _resampling_moments(problem)
-        if moments is not None:
-            covariance, freedom = _bootstrap(moments, solution, self.resamples, self.seed)
-            kind, note = "bootstrap", f"standard deviations from {self.resamples} resamples of {len(moments)} stretches"
-        rms, relative, mean = statistics
-        return Estimate(
-            parameters=condensed.parameters, units=condensed.units, values=solution.values, covariance=covariance,
-            rows=condensed.rows, row_units=condensed.row_units, residual_rms=rms, residual_relative=relative,
-            residual_mean=mean, samples=condensed.samples, degrees_of_freedom=np.full(c - 1, freedom),
-            condition_number=float(np.linalg.cond(solution.factor[:, :-1])), uncertainty=kind,
-            method=f"total least squares, scaling {self.scaling}", white_std=np.sqrt(np.diag(paper)),
-            noise_covariance=np.diag(rms**2), notes=(note,))
+        white = Source(kind="white", std=np.sqrt(np.diag(paper)), degrees_of_freedom=np.asarray(free))
+        moments = _resampling_moments(condensed)
+        if moments is None:
+            note = "standard deviations by BG13 (39), which assumes independent errors: too few stretches to resample"
+            return Spread(covariance=paper, degrees_of_freedom=white.degrees_of_freedom, kind="white", sources=(white,),
+                          notes=(note,))
+        covariance, freedom = _bootstrap(moments, solution, self.resamples, self.seed)
+        drawn = Source(kind="bootstrap", std=np.sqrt(np.diag(covariance)), degrees_of_freedom=np.asarray(freedom),
+                       count=len(moments))
+        return Spread(covariance=covariance, degrees_of_freedom=drawn.degrees_of_freedom, kind="bootstrap",
+                      sources=(white, drawn), notes=(
+                          f"standard deviations from {self.resamples} resamples of {len(moments)} stretches",))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -172,8 +160,9 @@ class NullVector:
 def _row_residual(condensed: Condensed, values: FloatArray) -> FloatArray:
     """Return the rms residual of each row, not below rounding, (r,)."""
     n = np.append(values, -1.0)
-    left = np.linalg.norm(condensed.factors @ n, axis=1) / np.sqrt(condensed.samples)
-    size = np.linalg.norm(condensed.factors * n, axis=1).max(axis=1) / np.sqrt(condensed.samples)
+    many = np.sqrt(np.maximum(condensed.counts, 1))
+    left = np.linalg.norm(condensed.factors @ n, axis=1) / many
+    size = np.linalg.norm(condensed.factors * n, axis=1).max(axis=1) / many
     return np.asarray(np.maximum(left, np.where(size > 0, 1e-12 * size, 1.0)))
 
 
@@ -202,24 +191,19 @@ def _paper_covariance(solution: NullVector, free: float) -> FloatArray:
     return np.asarray(half @ half.T * (residual @ residual / free))
 
 
-def _resampling_moments(problem: Problem) -> FloatArray | None:
-    """Return [X y]^T [X y] of stretches to resample, (g, r, c, c): groups if there are enough, else blocks."""
-    moments = group_moments(problem)
-    if moments is not None and len(moments) >= ENOUGH_GROUPS and min(len(part) for part in _strata(moments)) > 1:
-        return moments
-    if not isinstance(problem, Regression):
+def _resampling_moments(condensed: Condensed) -> FloatArray | None:
+    """Return [X y]^T [X y] of stretches to resample, (g, r, c, c): groups if there are enough, else stretches."""
+    if condensed.pieces is None:
         return None
-    labels = np.zeros(len(problem), np.int64) if problem.group is None else problem.group
-    block = np.zeros(len(problem), np.int64)
-    for label in np.unique(labels):
-        mine = np.flatnonzero(labels == label)
-        block[mine] = label * BLOCKS + np.arange(len(mine)) * BLOCKS // len(mine)
-    data = np.concatenate([problem.regressor, problem.effort[:, :, None]], axis=2).transpose(1, 0, 2)
-    parts = (data[:, block == label] for label in np.unique(block))
-    return np.stack([part.transpose(0, 2, 1) @ part for part in parts])
+    moments = condensed.pieces.transpose(0, 1, 3, 2) @ condensed.pieces
+    if not condensed.repeats:
+        labels = condensed.stretches(STRETCHES)
+        moments = np.stack([moments[labels == label].sum(axis=0) for label in np.unique(labels)])
+    enough = len(moments) >= ENOUGH_GROUPS and min(len(part) for part in _strata(moments)) > 1
+    return moments if enough else None
 
 
-def _strata(moments: FloatArray) -> list[NDArray[np.intp]]:
+def _strata(moments: FloatArray) -> list[IntArray]:
     """Return the stretches without and with payload (zero and non-zero right-hand side), those that exist."""
     loaded = moments[:, :, -1, -1].sum(axis=1) > 0
     return [part for part in (np.flatnonzero(~loaded), np.flatnonzero(loaded)) if len(part)]

@@ -8,13 +8,14 @@ from typing import Literal, Protocol
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gough.core.arrays import FloatArray, check_finite, check_shape, frozen
+from gough.core.arrays import BoolArray, FloatArray, check_finite, check_shape, frozen
+from gough.core.condensed import inverse_root, whiten
 from gough.core.errors import GoughError, InvalidInput, NotConverged, NotIdentifiable
 from gough.core.regression import Regression
-from gough.estimators.estimate import Estimate
-from gough.estimators.linear.least_squares import GaussMarkov, inverse_root, whiten
+from gough.estimators.estimate import Estimate, assemble
+from gough.estimators.linear.least_squares import GaussMarkov
 from gough.estimators.linear.solve import RANK_TOLERANCE, Solution, solve
-from gough.estimators.uncertainty import Uncertainty, linear_influence, spread
+from gough.estimators.uncertainty import Uncertainty, linear_influence, spread, useful_samples
 
 
 class RegressionFamily(Protocol):
@@ -132,10 +133,8 @@ class CutoffLikelihood:
         for i, cutoff in enumerate(tried):
             z = np.array([cutoff])
             regression = family.regression(z)
-            white = whiten(regression)
             delta = family.position_residual(z) @ _position_root(family).T
-            solution = solve(np.concatenate(np.concatenate([white.regressor, white.effort[:, :, None]], axis=2)),
-                             regression.parameters)
+            solution = solve(regression.whitened().stacked(), regression.parameters)
             terms[:, i] = (delta**2).sum() / 2, solution.residual_norm**2 / 2
             values.append(solution.values)
         fitted = terms[0] if fitted_term is None else np.asarray(fitted_term, dtype=float)
@@ -263,28 +262,22 @@ class FullLikelihood:
         # The last block of R is the information of its columns once the others are free.
         root = np.linalg.inv(triangle[k:, k:])
         other = np.linalg.inv(_triangle(point.regressor, jacobian)[p:, p:])
-        white, freedom = root @ root.T, len(point.residual) - k - p
+        white, freedom = root @ root.T, point.measurements - k - p
         consistency = 2 * point.cost / freedom
         scores = _scores(point, basis[:, k:] @ triangle[k:, k:], np.sqrt((freedom + k) / freedom),
                          _replicates(family, z, point, periods))
-        found = spread(linear_influence(scores, root), white=white, white_freedom=np.inf, mode=self.uncertainty)
-        regression = point.regression
-        left = regression.effort - regression.regressor @ point.solution.values
-        rms, size = np.sqrt((left**2).mean(axis=0)), np.sqrt((regression.effort**2).mean(axis=0))
-        noise = regression.covariance
+        found = spread(linear_influence(scores.condensed(), useful_samples(scores, self.uncertainty), root),
+                       white=white, white_freedom=np.inf, mode=self.uncertainty)
+        noise = point.regression.covariance
         assert noise is not None
         notes = [f"{k} nonlinear parameters estimated along in {iterations} steps"]
         if abs(consistency - 1) > 5 * np.sqrt(2 / freedom) + 0.1:
             notes.append(f"weighted residuals are {np.sqrt(consistency):.2g} times those of the stated covariances: "
                          "noise or model differ from what was stated, and white standard deviations with them")
-        estimate = Estimate(
-            parameters=regression.parameters, units=regression.units, values=point.solution.values,
-            covariance=found.covariance, rows=regression.rows, row_units=regression.row_units, residual_rms=rms,
-            residual_relative=np.divide(rms, size, out=np.full_like(rms, np.inf), where=size > 0),
-            residual_mean=left.mean(axis=0), samples=len(regression), degrees_of_freedom=found.degrees_of_freedom,
-            condition_number=point.solution.condition_number, method="full maximum likelihood",
-            uncertainty=found.kind, white_std=np.sqrt(np.diag(white)),
-            noise_covariance=noise.mean(axis=0) if noise.ndim == 3 else noise, notes=(*notes, *found.notes))
+        estimate = assemble(
+            point.regression, point.solution.values, found, method="full maximum likelihood", notes=notes,
+            condition_number=point.solution.condition_number,
+            noise_covariance=noise.mean(axis=0) if noise.ndim == 3 else noise)
         return LikelihoodResult(estimate=estimate, nonlinear=z, nonlinear_covariance=other @ other.T, cost=point.cost,
                                 consistency=consistency, iterations=iterations)
 
@@ -298,11 +291,24 @@ def profile(family: SmoothFamily, z: ArrayLike, *, cross_covariance: FloatArray 
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
+class _Errors:
+    """Errors of positions and efforts together."""
+
+    covariance: FloatArray  # (a + r, a + r) or (t, a + r, a + r)
+    mask: BoolArray | None  # which of them count, (t, a + r)
+    rows: tuple[str, ...]
+
+    def whitened(self, columns: FloatArray) -> FloatArray:
+        """Return columns (t, a + r, c) with errors that are independent and of variance 1."""
+        return whiten(columns, self.covariance, self.mask, self.rows)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
 class _Point:
     """All that is needed at one z: whitened rows of positions and efforts, stacked sample by sample."""
 
     regression: Regression
-    root: FloatArray  # (a + r, a + r) or (t, a + r, a + r)
+    errors: _Errors
     regressor: FloatArray  # (t (a + r), p)
     residual: FloatArray  # (t (a + r),)
     solution: Solution
@@ -311,6 +317,10 @@ class _Point:
     def cost(self) -> float:
         return float(self.residual @ self.residual) / 2
 
+    @property
+    def measurements(self) -> int:
+        return len(self.residual) if self.errors.mask is None else int(self.errors.mask.sum())
+
 
 def _evaluate(family: RegressionFamily, z: FloatArray, cross: FloatArray | None) -> _Point:
     regression, delta = family.regression(z), family.position_residual(z)
@@ -318,13 +328,14 @@ def _evaluate(family: RegressionFamily, z: FloatArray, cross: FloatArray | None)
     check_shape(delta, (t, None), "position residual")
     a = delta.shape[1]
     rows = np.zeros((t, a + r, p + 1))
-    rows[:, :a, p] = delta
-    rows[:, a:, :p], rows[:, a:, p] = regression.regressor, regression.effort
-    root = inverse_root(_joint_covariance(family, regression, a, cross),
-                        tuple(f"position {i + 1}" for i in range(a)) + regression.rows)
-    stacked = np.concatenate(root @ rows)
+    rows[:, :a, p], rows[:, a:] = delta, regression.stacked()
+    errors = _Errors(
+        covariance=_joint_covariance(family, regression, a, cross),
+        mask=None if regression.mask is None else np.concatenate([np.ones((t, a), bool), regression.mask], axis=1),
+        rows=tuple(f"position {i + 1}" for i in range(a)) + regression.rows)
+    stacked = errors.whitened(rows).reshape(-1, p + 1)
     solution = solve(stacked, regression.parameters)
-    return _Point(regression=regression, root=root, regressor=stacked[:, :p], solution=solution,
+    return _Point(regression=regression, errors=errors, regressor=stacked[:, :p], solution=solution,
                   residual=stacked[:, p] - stacked[:, :p] @ solution.values)
 
 
@@ -353,15 +364,15 @@ def _whitened_jacobian(family: SmoothFamily, z: FloatArray, point: _Point) -> Fl
     t, r = point.regression.effort.shape
     check_shape(position, (t, None, len(z)), "position Jacobian")
     check_shape(effort, (t, r, len(z)), "effort Jacobian")
-    return np.asarray(np.concatenate(point.root @ -np.concatenate([position, effort], axis=1)))
+    return -point.errors.whitened(np.concatenate([position, effort], axis=1)).reshape(-1, len(z))
 
 
 def _linearise(family: SmoothFamily, z: FloatArray, point: _Point) -> tuple[FloatArray, FloatArray]:
     """Return R and b such that |R dz - b|^2 is the linearised problem with p eliminated; |b|^2 what a step can gain."""
     p = point.regressor.shape[1]
-    if len(point.residual) <= p + len(z):
-        raise NotIdentifiable(f"{len(point.residual)} measurements for {p} linear and {len(z)} nonlinear parameters; "
-                              "record longer or leave out parameters", measurements=len(point.residual))
+    if point.measurements <= p + len(z):
+        raise NotIdentifiable(f"{point.measurements} measurements for {p} linear and {len(z)} nonlinear parameters; "
+                              "record longer or leave out parameters", measurements=point.measurements)
     jacobian = _whitened_jacobian(family, z, point)
     factor = _triangle(point.regressor, jacobian, -point.residual)
     triangle, target = factor[p:-1, p:-1], factor[p:-1, -1]
@@ -388,14 +399,15 @@ def _replicates(family: RegressionFamily, z: FloatArray, point: _Point, periods:
     check_shape(measured, (len(efforts), *residual.shape), "positions of the repetitions")
     implied = point.regression.regressor @ point.solution.values
     both = np.concatenate([measured - measured.mean(axis=0) + residual, efforts - implied], axis=2)
-    return np.asarray((point.root @ both[:, :, :, None])[:, :, :, 0])
+    return point.errors.whitened(both.transpose(1, 2, 0)).transpose(2, 0, 1)
 
 
 def _scores(point: _Point, columns: FloatArray, growth: float, replicates: FloatArray | None) -> Regression:
     """Return the linear problem that the errors of p solve: whitened rows, z projected out of the columns (M, p)."""
-    regression, width = point.regression, point.root.shape[-1]
+    regression, width = point.regression, len(point.errors.rows)
     t, p = len(regression), columns.shape[1]
     return Regression(
         regressor=columns.reshape(t, width, p), effort=growth * point.residual.reshape(t, width),
         rows=tuple(f"row {i + 1}" for i in range(width)), row_units=("1",) * width, parameters=regression.parameters,
-        units=regression.units, time=regression.time, group=regression.group, replicates=replicates)
+        units=regression.units, time=regression.time, group=regression.group, recording=regression.recording,
+        mask=point.errors.mask, replicates=replicates)

@@ -6,17 +6,19 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
-from scipy import stats
 
 from gough.core.arrays import FloatArray
-from gough.core.errors import InvalidInput, NotConverged, NotIdentifiable
+from gough.core.errors import InvalidInput, NotIdentifiable
 from gough.core.regression import Regression
-from gough.estimators.estimate import Estimate
-from gough.estimators.linear.solve import condensed_form, residual_statistics, solve
-from gough.estimators.uncertainty import Uncertainty, linear_influence, pooled_freedom, spread
+from gough.core.statistics import normal_quantile
+from gough.estimators.estimate import Estimate, assemble
+from gough.estimators.linear.noise import SETTLED, pooled_freedom
+from gough.estimators.linear.solve import solve
+from gough.estimators.problem import Problem, dead_rows, factors_of, samples_of
+from gough.estimators.uncertainty import Uncertainty, linear_influence, spread, useful_samples
 
 TUNING = {"huber": 1.345, "tukey": 4.685}  # 95 % efficiency under Gaussian noise
-MAD = float(stats.norm.ppf(0.75))  # median |e| of unit Gaussian noise
+MAD = normal_quantile(0.75)  # median |e| of unit Gaussian noise
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,85 +44,80 @@ class Robust:
     tolerance: float = 1e-6
     uncertainty: Uncertainty = "auto"
 
-    def fit(self, problem: Regression) -> Estimate:
+    def fit(self, problem: Problem) -> Estimate:
         """Return the estimate of a regression; weights per sample need the samples.
 
         Raises:
             InvalidInput: A condensed problem, or settings that make no sense.
             NotIdentifiable: Dependent parameters, or a row half of whose samples are fitted exactly.
-            NotConverged: The values still change after `iterations` passes.
         """
         if self.loss not in TUNING:
             raise InvalidInput(f"loss '{self.loss}' is not known; choose huber or tukey", loss=self.loss)
-        if not isinstance(problem, Regression):
-            raise InvalidInput("robust weights differ from sample to sample: fit the regression, not its condensed "
-                               "form")
         tuning = TUNING[self.loss] if self.tuning is None else self.tuning
         if not tuning > 0 or self.iterations < 1:
             raise InvalidInput(f"tuning is {tuning} and iterations {self.iterations}, expected positive numbers",
                                tuning=tuning)
-        condensed = condensed_form(problem)
-        values = solve(np.concatenate(condensed.factors), problem.parameters).values
+        samples = samples_of(problem, "robust weights differ from sample to sample")
+        values = solve(factors_of(samples).factors, samples.parameters).values
+        notes: tuple[str, ...] = ()
         if self.loss == "tukey":
-            values = self._iterate(problem, values, "huber", TUNING["huber"])
-        values = self._iterate(problem, values, self.loss, tuning)
-        return self._report(problem, values, tuning)
+            values, notes = self._iterate(samples, values, "huber", TUNING["huber"])
+        values, last = self._iterate(samples, values, self.loss, tuning)
+        return self._report(samples, values, tuning, (*notes, *last))
 
-    def _iterate(self, problem: Regression, values: FloatArray, loss: str, tuning: float) -> FloatArray:
+    def _iterate(self, problem: Regression, values: FloatArray, loss: str, tuning: float,
+                 ) -> tuple[FloatArray, tuple[str, ...]]:
+        """Return the values, and a note if they still move by more than `SETTLED` standard deviations."""
+        data = problem.stacked()
         for _ in range(self.iterations):
             scale = row_scale(problem, values)
-            u = (problem.effort - problem.regressor @ values) / scale
-            rows = np.sqrt(weight(u, loss, tuning)) / scale
-            stacked = np.concatenate([problem.regressor, problem.effort[:, :, None]], axis=2) * rows[:, :, None]
-            solution = solve(stacked.reshape(-1, len(values) + 1), problem.parameters)
-            change = (np.abs(problem.regressor @ (solution.values - values)) / scale).max()
-            values = solution.values
+            rows = np.sqrt(weight(problem.left(values) / scale, loss, tuning)) / scale
+            solution = solve(data * rows[:, :, None], problem.parameters)
+            step, values = solution.values - values, solution.values
+            change = (np.abs(data[:, :, :-1] @ step) / scale).max()
             if change < self.tolerance:
-                return values
-        raise NotConverged(f"the robust fit still changes by {change:.2g} scales after {self.iterations} passes; "
-                           "try loss='huber', a larger tuning, or look for samples of two kinds",
-                           change=float(change))
+                return values, ()
+        moved = float((np.abs(step) / np.linalg.norm(solution.root, axis=1)).max())
+        return values, () if moved < SETTLED else (
+            f"the {loss} fit still moves parameters by up to {moved:.2g} standard deviations after {self.iterations} "
+            "passes; try loss='huber', a larger tuning, or look for samples of two kinds",)
 
-    def _report(self, problem: Regression, values: FloatArray, tuning: float) -> Estimate:
+    def _report(self, problem: Regression, values: FloatArray, tuning: float, notes: tuple[str, ...]) -> Estimate:
         """Covariance from pseudo residuals psi(u) / sqrt(slope), rows sqrt(slope) / scale: their scores are the same.
 
         slope_j = mean of psi'(u) over row j. For independent errors the variance of a pseudo residual is Huber's
-        k^2 mean(psi^2) t / (t - h_j) / slope_j with k = 1 + (h_j / t) var(psi') / slope_j^2.
+        k^2 mean(psi^2) n / (n - h_j) / slope_j with k = 1 + (h_j / n) var(psi') / slope_j^2.
         """
-        t = len(problem)
-        scale = row_scale(problem, values)
-        u = (problem.effort - problem.regressor @ values) / scale
-        psi, derivative = u * weight(u, self.loss, tuning), slope(u, self.loss, tuning)
-        mean = derivative.mean(axis=0)
+        count, mask = np.maximum(problem.counts, 1), problem.mask
+        scale, left = row_scale(problem, values), problem.left(values)
+        u = left / scale
+        derivative = slope(u, self.loss, tuning) if mask is None else np.where(mask, slope(u, self.loss, tuning), 0.0)
+        mean = np.where(problem.counts > 0, derivative.sum(axis=0) / count, 1.0)
         if not (mean > 0).all():
             bad = problem.rows[int(np.argmin(mean))]
             raise NotIdentifiable(f"almost all samples of row '{bad}' are beyond {tuning:g} scales; raise the tuning",
                                   row=bad)
         rows = np.sqrt(mean) / scale
-        regressor = problem.regressor * rows[:, None]
-        pseudo = psi / np.sqrt(mean)
+        regressor, pseudo = problem.regressor * rows[:, None], u * weight(u, self.loss, tuning) / np.sqrt(mean)
         moved = replace(problem, regressor=regressor, effort=regressor @ values + pseudo, covariance=None,
                         replicates=None)
-        solution = solve(np.concatenate(condensed_form(moved).factors), problem.parameters)
-        share = (np.linalg.norm(regressor @ solution.root, axis=2) ** 2).sum(axis=0)  # h_j
-        k = 1 + share / t * derivative.var(axis=0) / mean**2
-        variance = k**2 * (pseudo**2).sum(axis=0) / np.maximum(t - share, 0.5)
-        half = (regressor * np.sqrt(variance)[:, None]) @ solution.root @ solution.root.T
-        white = np.einsum("trp,trq->pq", half, half)
-        freedom = pooled_freedom((half**2).sum(axis=0), np.maximum(t - share, 0.5))
-        found = spread(linear_influence(moved, solution.root, values), white=white, white_freedom=freedom,
-                       mode=self.uncertainty)
-        rms, relative, average = residual_statistics(problem, condensed_form(problem), values)
-        down = (np.abs(u) > tuning).mean(axis=0)
+        condensed = moved.condensed()
+        solution = solve(condensed.factors, problem.parameters)
+        share = np.linalg.norm(condensed.factors[:, :, :-1] @ solution.root, axis=(1, 2)) ** 2  # h_j
+        varying = (derivative**2).sum(axis=0) / count - mean**2
+        k = 1 + share / count * np.maximum(varying, 0.0) / mean**2
+        free = np.maximum(condensed.equations - share, 0.5)
+        variance = k**2 * (pseudo**2).sum(axis=0) / free
+        half = np.sqrt(variance)[:, None, None] * (condensed.factors[:, :, :-1] @ solution.root @ solution.root.T)
+        white = np.einsum("rkp,rkq->pq", half, half)
+        found = spread(linear_influence(condensed, useful_samples(moved, self.uncertainty), solution.root, values),
+                       white=white, white_freedom=pooled_freedom((half**2).sum(axis=1), free), mode=self.uncertainty)
+        down = (np.abs(u) > tuning).sum(axis=0) / count
         word = "weighed down" if self.loss == "huber" else "removed"
-        notes = tuple(f"{100 * part:.1f} % of row {row} beyond {tuning:g} x {size:.3g} {unit} {word}"
-                      for row, part, size, unit in zip(problem.rows, down, scale, problem.row_units) if part > 0)
-        return Estimate(
-            parameters=problem.parameters, units=problem.units, values=values, covariance=found.covariance,
-            rows=problem.rows, row_units=problem.row_units, residual_rms=rms, residual_relative=relative,
-            residual_mean=average, samples=t, degrees_of_freedom=found.degrees_of_freedom,
-            condition_number=solution.condition_number, method=f"robust ({self.loss})", uncertainty=found.kind,
-            white_std=np.sqrt(np.diag(white)), noise_covariance=np.diag(scale**2), notes=(*notes, *found.notes))
+        beyond = (f"{100 * part:.1f} % of row {row} beyond {tuning:g} x {size:.3g} {unit} {word}"
+                  for row, part, size, unit in zip(problem.rows, down, scale, problem.row_units) if part > 0)
+        return assemble(problem, values, found, method=f"robust ({self.loss})", noise_covariance=np.diag(scale**2),
+                        condition_number=solution.condition_number, notes=(*notes, *beyond, *dead_rows(condensed)))
 
 
 def weight(u: FloatArray, loss: str, tuning: float) -> FloatArray:
@@ -141,7 +138,8 @@ def slope(u: FloatArray, loss: str, tuning: float) -> FloatArray:
 
 def row_scale(problem: Regression, values: FloatArray) -> FloatArray:
     """Return the noise scale of each row, median |residual| / 0.6745, not below 1e-8 of its largest effort, (r,)."""
-    left = np.abs(problem.effort - problem.regressor @ values)
-    size = np.abs(problem.effort).max(axis=0, initial=0.0)
-    size = np.maximum(size, np.abs(problem.regressor * values).max(axis=(0, 2), initial=0.0))
-    return np.asarray(np.maximum(np.median(left, axis=0) / MAD, np.where(size > 0, 1e-8 * size, 1.0)))
+    data, left = np.abs(problem.stacked()), np.abs(problem.left(values))
+    size = (data * np.append(np.abs(values), 1.0)).max(axis=(0, 2), initial=0.0)
+    middle = np.median(left, axis=0) if problem.mask is None else np.array([
+        np.median(row[mask]) if mask.any() else 0.0 for row, mask in zip(left.T, problem.mask.T)])
+    return np.asarray(np.maximum(middle / MAD, np.where(size > 0, 1e-8 * size, 1.0)))

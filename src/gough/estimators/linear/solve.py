@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
-from gough.core.arrays import FloatArray, check_finite
-from gough.core.errors import InvalidInput, NotIdentifiable
-from gough.core.names import parameters as named
-from gough.core.regression import Condensed, Regression, condense
+from gough.core.arrays import FloatArray
+from gough.core.errors import NotIdentifiable
 
-Problem = Regression | Condensed
 RANK_TOLERANCE = 1e-10  # smallest / largest singular value of the regressor with columns of unit length
 
 
@@ -44,13 +40,14 @@ def solve(stacked: FloatArray, parameters: tuple[str, ...]) -> Solution:
     With W D^-1 = Q R and R = U S V^T:  chi = D^-1 V S^-1 U^T Q^T y,  (W^T W)^-1 = (D^-1 V S^-1)(D^-1 V S^-1)^T.
 
     Args:
-        stacked: [W y] of all rows, or any factor with the same Gram matrix, (k, p + 1).
+        stacked: [W y] of all rows, or any factors with the same Gram matrix, (..., p + 1).
         parameters: Names, (p,).
 
     Raises:
         NotIdentifiable: Columns are zero or dependent; names them, `dependent` and `combinations` carry the numbers.
     """
     p = len(parameters)
+    stacked = stacked.reshape(-1, p + 1)
     scale = np.linalg.norm(stacked[:, :p], axis=0)
     size = np.where(scale > 0, scale, 1.0)
     triangle = np.zeros((p + 1, p + 1))
@@ -107,104 +104,3 @@ def not_identifiable(columns: FloatArray, scale: FloatArray, parameters: tuple[s
 def _factor(value: float) -> str:
     text = f"{value:.4g}"
     return "" if text == "1" else text + " "
-
-
-def condensed_form(problem: Problem, *, joint: bool = False) -> Condensed:
-    """Return the triangular factors of a problem and check that it holds more equations than parameters.
-
-    Raises:
-        InvalidInput: Not a problem, empty, or condensed without the `joint` factor asked for.
-        NotIdentifiable: Fewer equations than parameters.
-    """
-    if isinstance(problem, Condensed):
-        if joint and problem.joint is None:
-            raise InvalidInput("a full covariance between rows needs the factor of all rows side by side; condense "
-                               "with joint=True, or fit the regression itself")
-        result = problem
-    elif isinstance(problem, Regression):
-        result = condense(replace(problem, group=None, replicates=None).blocks(), joint=joint)
-    else:
-        raise InvalidInput(f"an estimator takes a Regression or its condensed form, not {type(problem).__name__}")
-    check_finite(result.factors, "condensed problem")
-    equations = result.samples * len(result.rows)
-    if equations <= len(result.parameters):
-        raise NotIdentifiable(f"{equations} equations for {len(result.parameters)} parameters; "
-                              "expected more equations than parameters: record longer or leave out parameters",
-                              equations=equations, parameters=len(result.parameters))
-    return result
-
-
-def transform(problem: Problem, matrix: FloatArray, parameters: Sequence[str], units: Sequence[str]) -> Problem:
-    """Return the problem with [W y] @ matrix in the place of [W y]: columns left out, added up or moved to the effort.
-
-    Args:
-        problem: With p parameters.
-        matrix: (p + 1, q + 1), its last column the new effort.
-        parameters, units: Of the q new columns.
-    """
-    p, r = len(problem.parameters), len(problem.rows)
-    names, new_units = named(parameters, units), tuple(units)
-    if isinstance(problem, Regression):
-        shift, gain = problem.regressor @ matrix[:p, -1], matrix[p, -1]
-        return replace(
-            problem, regressor=problem.regressor @ matrix[:p, :-1] + problem.effort[:, :, None] * matrix[p, :-1],
-            effort=gain * problem.effort + shift, parameters=names, units=new_units,
-            replicates=None if problem.replicates is None else gain * problem.replicates + shift)
-    factors = np.stack([np.linalg.qr(factor @ matrix, mode="r") for factor in problem.factors])
-    moments, joint = problem.group_moments, problem.joint
-    if joint is not None:
-        wide = np.concatenate([joint[:, : r * p].reshape(-1, r, p), joint[:, r * p :, None]], axis=2) @ matrix
-        flat = np.concatenate([wide[:, :, :-1].reshape(len(wide), -1), wide[:, :, -1]], axis=1)
-        joint = np.asarray(np.linalg.qr(flat, mode="r"))
-    return replace(problem, factors=factors, parameters=names, units=new_units, joint=joint,
-                   group_moments=None if moments is None else matrix.T @ moments @ matrix)
-
-
-def fix_parameters(problem: Problem, known: Mapping[str, float]) -> Problem:
-    """Take some parameters as known: their effect moves to the effort, y - W_known chi_known."""
-    for name in known:
-        if name not in problem.parameters:
-            raise InvalidInput(f"cannot fix '{name}': the problem has no such parameter", name=name)
-    p = len(problem.parameters)
-    keep = [i for i, name in enumerate(problem.parameters) if name not in known]
-    matrix = np.eye(p + 1)[:, [*keep, p]]
-    matrix[:p, -1] = [-known.get(name, 0.0) for name in problem.parameters]
-    return transform(problem, matrix, [problem.parameters[i] for i in keep], [problem.units[i] for i in keep])
-
-
-def tie_parameters(problem: Problem, groups: Mapping[str, Sequence[str]]) -> Problem:
-    """Make the members of each group one parameter of the given name, e.g. {'leg*.fv': ('leg1.fv', 'leg2.fv')}.
-
-    The tied parameter stands where its first member stood.
-    """
-    place: dict[str, str] = {}
-    for label, members in groups.items():
-        for name in members:
-            if name not in problem.parameters:
-                raise InvalidInput(f"cannot tie '{name}': the problem has no such parameter", name=name)
-            if name in place:
-                raise InvalidInput(f"cannot tie '{name}' twice", name=name)
-            place[name] = label
-        if len({problem.units[problem.parameters.index(name)] for name in members}) != 1:
-            raise InvalidInput(f"parameters of different units cannot be tied as '{label}'", name=label)
-    labels = [place.get(name, name) for name in problem.parameters]
-    names = list(dict.fromkeys(labels))
-    matrix = np.zeros((len(labels) + 1, len(names) + 1))
-    for i, label in enumerate(labels):
-        matrix[i, names.index(label)] = 1.0
-    matrix[-1, -1] = 1.0
-    return transform(problem, matrix, names, [problem.units[labels.index(name)] for name in names])
-
-
-def residual_statistics(
-    problem: Problem, condensed: Condensed, values: FloatArray
-) -> tuple[FloatArray, FloatArray, FloatArray | None]:
-    """Return rms, rms residual / rms effort, and mean of the residual per row, (r,); no mean without samples."""
-    left = condensed.factors @ np.append(values, -1.0)
-    rms = np.linalg.norm(left, axis=1) / np.sqrt(condensed.samples)
-    effort = np.linalg.norm(condensed.factors[:, :, -1], axis=1) / np.sqrt(condensed.samples)
-    mean = None
-    if isinstance(problem, Regression):
-        mean = (problem.effort - problem.regressor @ values).mean(axis=0)
-    relative = np.divide(rms, effort, out=np.full_like(rms, np.inf), where=effort > 0)
-    return rms, relative, mean

@@ -1,0 +1,1 @@
+"""The load a robot carries, sample by sample."""

@@ -109,9 +109,12 @@ class LoadFilter:
             ahead = belief
             recursive = RecursiveLeastSquares(forgetting=self.forgetting)
             for k in range(t):
-                W, y = regression.regressor[k], regression.effort[k]
-                grown[k] = self._inflate(ahead, W, y, nominal[k], None if sensitivity is None else sensitivity[k])
-                ahead = recursive.update(ahead, W, y, grown[k])
+                here = np.arange(r) if regression.mask is None else np.flatnonzero(regression.mask[k])
+                W, y, own = regression.regressor[k][here], regression.effort[k][here], np.ix_(here, here)
+                slopes = None if sensitivity is None else sensitivity[k][:, here]
+                grown[k] = nominal[k]
+                grown[k][own] = self._inflate(ahead, W, y, nominal[k][own], slopes)
+                ahead = recursive.update(ahead, W, y, grown[k][own])
             regression = replace(regression, covariance=grown)
         history = RecursiveLeastSquares(forgetting=self.forgetting).run(belief, regression)
         if self.forgetting < 1 and regression.covariance is not None:  # a faded sample counts as a noisier one

@@ -15,9 +15,8 @@ from gough.core.errors import InvalidInput
 from gough.core.names import Parameter
 from gough.core.names import parameters as named
 from gough.core.regression import Regression
-from gough.estimators.estimate import Estimate
-from gough.estimators.linear.least_squares import whiten
-from gough.estimators.uncertainty import Uncertainty, linear_influence, spread
+from gough.estimators.estimate import Estimate, Source, assemble
+from gough.estimators.uncertainty import Uncertainty, linear_influence, spread, useful_samples
 
 OBSERVED = 0.5  # a direction counts as observed once its standard deviation fell below this share of the prior's
 
@@ -124,10 +123,11 @@ class ParameterBelief:
             uncertainty: As in `LeastSquares`.
         """
         _check_problem(self, regression)
-        white, p = whiten(regression), len(self.parameters)
-        left = white.effort - white.regressor @ self.values
-        excess = max(1.0, float((left**2).sum()) / max(left.size - p, 1))
-        columns = white.regressor.reshape(left.size, -1)
+        white = regression.whitened()
+        left, condensed = white.left(self.values), white.condensed()
+        equations = int(condensed.counts.sum())
+        excess = max(1.0, float((left**2).sum()) / max(equations - len(self.parameters), 1))
+        columns = condensed.factors[:, :, :-1].reshape(-1, len(self.parameters))
         length = np.linalg.norm(columns, axis=0)
         seen = self.observability()
         notes = [f"{name} is not observable on this motion: standard deviation {100 * ratio:.0f} % of the prior's"
@@ -138,22 +138,16 @@ class ParameterBelief:
         root = dtrtri(self.factor[:-1, :-1])[0]
         half = columns @ self.covariance
         noise = half.T @ half  # P H P
-        found = spread(linear_influence(white, root, self.values), white=excess * noise, white_freedom=np.inf,
-                       mode=uncertainty)
+        influence = linear_influence(condensed, useful_samples(white, uncertainty), root, self.values)
+        found = spread(influence, white=excess * noise, white_freedom=np.inf, mode=uncertainty)
         covariance = found.covariance + self.covariance - noise
         # Residuals say nothing about what only the prior holds: its standard deviation is the most that is claimed.
         shrink = np.minimum(self.prior_std / np.sqrt(np.diag(covariance)), 1.0)
-        residual = regression.effort - regression.regressor @ self.values
-        rms, size = np.sqrt((residual**2).mean(axis=0)), np.sqrt((regression.effort**2).mean(axis=0))
-        return Estimate(
-            parameters=self.parameters, units=self.units, values=self.values,
-            covariance=covariance * np.outer(shrink, shrink), rows=regression.rows,
-            row_units=regression.row_units, residual_rms=rms, residual_mean=residual.mean(axis=0),
-            residual_relative=np.divide(rms, size, out=np.full_like(rms, np.inf), where=size > 0),
-            samples=len(regression), degrees_of_freedom=found.degrees_of_freedom, method=method,
-            uncertainty=found.kind, white_std=self.std, noise_covariance=_mean_covariance(regression),
-            condition_number=float(np.linalg.cond(columns / length)) if length.all() else float("inf"),
-            notes=(*notes, *found.notes))
+        own = Source(kind="white", std=self.std, degrees_of_freedom=np.asarray(np.inf))
+        found = replace(found, covariance=covariance * np.outer(shrink, shrink), sources=(own, *found.sources[1:]))
+        return assemble(regression, self.values, found, method=method, noise_covariance=_mean_covariance(regression),
+                        condition_number=float(np.linalg.cond(columns / length)) if length.all() else float("inf"),
+                        notes=notes)
 
 
 def prior_belief(*, parameters: tuple[str, ...], units: tuple[str, ...], std: ArrayLike,
@@ -234,14 +228,14 @@ class RecursiveLeastSquares:
     def run(self, belief: ParameterBelief, regression: Regression) -> RecursiveHistory:
         """Absorb a whole regression sample by sample, with the values after each."""
         _check_problem(belief, regression)
-        noise = regression.covariance
-        assert noise is not None  # checked above
-        t, p = len(regression), len(belief.parameters)
-        rows = np.concatenate([regression.regressor, regression.effort[:, :, None]], axis=2)
+        assert regression.covariance is not None  # checked above
+        t, p, r = len(regression), len(belief.parameters), len(regression.rows)
+        rows, noise = regression.stacked(), np.broadcast_to(regression.covariance, (t, r, r))
         values, std = np.empty((t, p)), np.empty((t, p))
         factor = belief.factor
         for k in range(t):
-            factor = _absorb(factor, _whiten_rows(rows[k], noise if noise.ndim == 2 else noise[k]), self.forgetting)
+            here = np.arange(r) if regression.mask is None else np.flatnonzero(regression.mask[k])
+            factor = _absorb(factor, _whiten_rows(rows[k][here], noise[k][np.ix_(here, here)]), self.forgetting)
             values[k], std[k] = _solve(factor), _std(factor)
         return RecursiveHistory(values=values, std=std,
                                 belief=replace(belief, factor=factor, samples=belief.samples + t))
@@ -272,6 +266,8 @@ def _std(factor: FloatArray) -> FloatArray:
 
 def _whiten_rows(rows: FloatArray, covariance: FloatArray) -> FloatArray:
     """Return L^-1 rows with covariance = L L^T."""
+    if not len(rows):
+        return rows
     lower, info = dpotrf(covariance, lower=1)
     if info != 0:
         raise InvalidInput("covariance of the effort noise is not positive definite")

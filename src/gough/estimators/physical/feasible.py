@@ -19,15 +19,15 @@ from typing import Any
 
 import clarabel
 import numpy as np
-from scipy import sparse, stats
+from scipy import sparse
 
 from gough.core.arrays import FloatArray, frozen
 from gough.core.errors import InvalidInput, NotConverged, nearest
 from gough.core.names import Parameter
 from gough.core.parameters import BaseParameters, ParameterTable
 from gough.core.regression import Condensed
+from gough.core.statistics import chi2_quantile
 from gough.estimators.estimate import Estimate, text_table
-from gough.estimators.linear.solve import Problem, condensed_form, residual_statistics
 from gough.estimators.physical.pseudo_inertia import (
     Body,
     group_bodies,
@@ -39,6 +39,7 @@ from gough.estimators.physical.pseudo_inertia import (
     relative_to,
     symmetric_basis,
 )
+from gough.estimators.problem import LinearProblem, factors_of
 
 _EXACT = 1e-6  # relative noise below which data count as having this much: keeps noise-free problems solvable
 _GAP = 1e-4  # relative duality gap of an answer that is accepted
@@ -114,7 +115,7 @@ class Feasible:
             raise InvalidInput(f"margin is {self.margin} and loss {self.loss}, expected a margin from 0 to below 1 and "
                                "a positive loss")
 
-    def fit(self, problem: Problem, base: Estimate, *, model: BaseParameters, prior: ParameterTable,
+    def fit(self, problem: LinearProblem, base: Estimate, *, model: BaseParameters, prior: ParameterTable,
             ) -> FeasibleEstimate:
         """Return the consistent parameters nearest to the prior.
 
@@ -132,7 +133,7 @@ class Feasible:
         values = _in_order(prior, model.standard)
         rows = [_row(model, name) for name in base.parameters]
         seen = problem.select(base.parameters)
-        condensed = condensed_form(seen)
+        condensed = factors_of(seen)
         R = _whitened_factor(condensed, base)
         space = _Space(model.standard, values, prior, self)
         values = space.values
@@ -154,10 +155,11 @@ class Feasible:
                                "prior far from the data (units, swapped legs)?", misfit=misfit, allowed=allowed)
         boundary = (*(name for name, margin in margins.items() if margin < self.margin + 1e-5),
                     *(model.standard[i] for i in space.nonnegative if standard[i] <= 1e-6 * space.scale[i]))
-        freedom = max(condensed.samples * len(condensed.rows) - len(rows), 1)
+        freedom = max(int(condensed.equations.sum()) - len(rows), 1)
         found = model.matrix[rows] @ standard
-        rms, relative, mean = residual_statistics(seen, condensed, found)
-        estimate = replace(base, values=found, residual_rms=rms, residual_relative=relative, residual_mean=mean,
+        left = seen.residual(found)
+        estimate = replace(base, values=found, residual_rms=left.rms, residual_relative=left.relative,
+                           residual_mean=left.mean,
                            method=f"physically consistent, from {base.method}",
                            notes=(*base.notes, *_notes(base, model, least, boundary), *space.notes))
         return FeasibleEstimate(
@@ -184,7 +186,7 @@ def _row(model: BaseParameters, name: str) -> int:
 def _whitened_factor(condensed: Condensed, base: Estimate) -> FloatArray:
     """Return the triangular factor of the rows divided by their noise, (b, b)."""
     noise = base.residual_rms if base.noise_covariance is None else np.sqrt(np.diag(base.noise_covariance))
-    effort = np.linalg.norm(condensed.factors[:, :, -1], axis=1) / np.sqrt(condensed.samples)
+    effort = np.linalg.norm(condensed.factors[:, :, -1], axis=1) / np.sqrt(np.maximum(condensed.counts, 1))
     sigma = np.maximum(noise, _EXACT * effort)
     whitened = condensed.factors[:, :, :-1] / np.where(sigma > 0, sigma, 1.0)[:, None, None]
     return np.asarray(np.linalg.qr(np.concatenate(whitened), mode="r"))
@@ -192,7 +194,7 @@ def _whitened_factor(condensed: Condensed, base: Estimate) -> FloatArray:
 
 def _notes(base: Estimate, model: BaseParameters, least: float, boundary: tuple[str, ...]) -> list[str]:
     notes = ["standard parameters beyond the base combinations come from the prior, not from the data"]
-    limit = float(stats.chi2.ppf(0.99, max(len(base.parameters), 1)))
+    limit = chi2_quantile(0.99, max(len(base.parameters), 1))
     if least > limit:
         notes.append(f"no possible robot fits: the nearest is {least:.4g} noise variances away, {limit:.4g} would be "
                      "chance; doubt the model, the noise or the drive gains")

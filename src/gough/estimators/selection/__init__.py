@@ -1,0 +1,1 @@
+"""Which parameters, which friction, which legs alike: the choice of the model."""

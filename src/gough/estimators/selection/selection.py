@@ -4,28 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
 
 import numpy as np
-from scipy import stats
 
 from gough.core.arrays import FloatArray, frozen
 from gough.core.blas import one_blas_thread
 from gough.core.errors import InvalidInput, NotIdentifiable, nearest
 from gough.core.names import tied_name
-from gough.core.regression import Regression
+from gough.core.statistics import f_tail
 from gough.estimators.estimate import Estimate, text_table
-from gough.estimators.gains.current_model import effort_statistics
-from gough.estimators.gains.gain_problem import GainProblem
 from gough.estimators.linear.least_squares import WeightedLeastSquares
-from gough.estimators.linear.solve import Problem, tie_parameters
-
-
-class Estimator(Protocol):
-    """Settings that turn a problem of the kind they are for into an estimate."""
-
-    def fit(self, problem: Any, /) -> Estimate:
-        """Return the estimate."""
+from gough.estimators.problem import Estimator, LinearProblem, Problem, tie_parameters
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -98,8 +87,8 @@ class Elimination:
 
 @one_blas_thread
 def essential_parameters(
-    problem: Problem | GainProblem, estimator: Estimator, ratio: float = 10.0, *,
-    held_out: Problem | GainProblem | None = None, keep: Sequence[str] = ()
+    problem: Problem, estimator: Estimator, ratio: float = 10.0, *, held_out: Problem | None = None,
+    keep: Sequence[str] = ()
 ) -> Elimination:
     """Remove the parameter of largest relative standard deviation and estimate again, until max / min < ratio (BG13).
 
@@ -122,7 +111,7 @@ def essential_parameters(
     names = list(problem.parameters)
     while True:
         estimate = estimator.fit(problem.select(names))
-        spread = estimate.relative_std
+        spread = estimate.relative_noise_std
         step = EliminationStep(removed=removed, estimate=estimate, ratio=float(spread.max() / spread.min()),
                                held_out=None if held_out is None else held_out_error(estimate, held_out))
         steps.append(step)
@@ -136,25 +125,17 @@ def essential_parameters(
         names.remove(removed)
 
 
-def held_out_error(estimate: Estimate, held_out: Problem | GainProblem) -> FloatArray:
+def held_out_error(estimate: Estimate, held_out: Problem) -> FloatArray:
     """Return rms of the prediction error over rms of the effort, per row, on data not used, (r,).
 
     For a `GainProblem` the estimate's own gains turn currents into efforts.
     """
-    if isinstance(held_out, GainProblem):
-        table = dict(zip(estimate.parameters, estimate.values))
-        gains = held_out.select([name for name in table if name not in held_out.all_gains])
-        missing = [name for name in gains.gains if name not in table]
-        if missing:
-            raise InvalidInput(f"the estimate has no {missing[0]}; fix it in the held-out problem: held_out.fix(...)")
-        return effort_statistics(gains, np.array([table[name] for name in gains.parameters]))[1]
+    table = dict(zip(estimate.parameters, estimate.values))
     part = held_out.select(estimate.parameters)
-    if isinstance(part, Regression):
-        left, effort = part.regressor @ estimate.values - part.effort, part.effort
-    else:
-        left, effort = (part.factors @ np.append(estimate.values, -1.0)).T, part.factors[:, :, -1].T
-    rms, size = np.linalg.norm(left, axis=0), np.linalg.norm(effort, axis=0)
-    return np.asarray(np.divide(rms, size, out=np.full_like(rms, np.inf), where=size > 0))
+    missing = [name for name in part.parameters if name not in table]
+    if missing:
+        raise InvalidInput(f"the estimate has no {missing[0]}; fix it in the held-out problem: held_out.fix(...)")
+    return part.residual(np.array([table[name] for name in part.parameters])).relative
 
 
 Structure = Sequence[str | Sequence[str]]
@@ -199,7 +180,8 @@ class StructureComparison:
 
 
 def compare_structures(
-    problem: Problem, structures: Mapping[str, Structure], estimator: Estimator, *, held_out: Problem | None = None
+    problem: LinearProblem, structures: Mapping[str, Structure], estimator: Estimator, *,
+    held_out: LinearProblem | None = None
 ) -> StructureComparison:
     """Estimate each structure and compare by the condition of the correlation matrix (AH09 (11)) and held-out error.
 
@@ -257,13 +239,12 @@ class WeakDirections:
         return text_table(["singular value", "relative", "direction (parameters in units of their column)"], lines)
 
 
-def weak_directions(problem: Problem | GainProblem) -> WeakDirections:
+def weak_directions(problem: Problem) -> WeakDirections:
     """Return the directions in parameter space ordered by how little they act on the efforts; works at rank loss too.
 
     Rows are divided by their rms effort and columns by their length, so the answer does not depend on units.
     """
-    source = problem.reduced if isinstance(problem, GainProblem) else problem
-    condensed = source.condense() if isinstance(source, Regression) else source
+    condensed = problem.condensed()
     effort = np.linalg.norm(condensed.factors[:, :, -1], axis=1)
     stacked = np.concatenate(condensed.factors[:, :, :-1] / np.where(effort > 0, effort, 1.0)[:, None, None])
     scale = np.linalg.norm(stacked, axis=0)
@@ -301,7 +282,7 @@ class TieTest:
         return text_table(["group", "F", "degrees of freedom", "p", f"at level {level:g}"], lines)
 
 
-def tie_test(problem: Problem, groups: Sequence[Sequence[str]], estimator: Estimator | None = None) -> TieTest:
+def tie_test(problem: LinearProblem, groups: Sequence[Sequence[str]], estimator: Estimator | None = None) -> TieTest:
     """Test whether parameters of each group (e.g. one friction over all legs) are equal.
 
     With C the differences to the first member, T = (C chi)^T (C P C^T)^-1 (C chi), k constraints and d degrees of
@@ -348,4 +329,4 @@ def _f_test(estimate: Estimate, rows: FloatArray) -> tuple[float, float, float, 
         f, d = total * (d - k + 1) / (k * d), d - k + 1
     if not d >= 1:
         raise InvalidInput(f"{k} constraints but {d:.3g} degrees of freedom; test fewer at once or use more periods")
-    return f, float(stats.f.sf(f, k, d)), float(k), d
+    return f, f_tail(f, k, d), float(k), d

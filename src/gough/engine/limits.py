@@ -112,32 +112,22 @@ def _limits(name: str, units: Mapping[Quantity, str], usual: Limits, change: Lim
     return found
 
 
-def normalised(limits: Sequence[Limit], values: FloatArray, redundant: bool) -> tuple[FloatArray, FloatArray]:
-    """Map outputs of `derivatives.response` to [-1, 1] inside the limits.
-
-    Returns:
-        (values - centre) / half, (t, o), the regularity by its logarithm, NaN beyond the singularity; and its
-        derivative by the output, (t, o).
-    """
-    result, slope = np.array(values), np.ones_like(values)
-    for i, limit in enumerate(limits):
-        if limit.quantity == "regularity":
-            power = 0.5 if redundant else 1.0  # the determinant of a redundant robot is a squared one
-            positive = np.where(values[:, i] > 0, values[:, i], np.nan)
-            result[:, i] = power * np.log(positive)
-            slope[:, i] = power / positive
-    half = np.array([limit.half for limit in limits])
-    return (result - [limit.centre for limit in limits]) / half, slope / half
-
-
-def measure(model: Model, limits: Sequence[Limit], motion: Motion, *, values: FloatArray,
-            load: FloatArray) -> FloatArray:
+def measure(model: Model, limits: Sequence[Limit], motion: Motion, *, values: FloatArray | None = None,
+            load: FloatArray | None = None) -> FloatArray:
     """Return each limited quantity along a motion, normalised so that [-1, 1] is allowed, (t, o).
 
     Efforts have the exact sign of the velocity. This shares no code with the kernels of the optimisation.
+
+    Args:
+        model: The robot.
+        limits: What is limited.
+        motion: Of all coordinates.
+        values, load: Parameters of the efforts, as in `Model.inverse_dynamics`.
     """
-    effort = model.inverse_dynamics(motion, values, load=load)
+    wanted = {limit.quantity for limit in limits}
     source = {"position": motion.q, "velocity": motion.qd, "acceleration": motion.qdd}
+    if "effort" in wanted:
+        effort = model.inverse_dynamics(motion, values, load=load)
     task = [motion.column(name) for name in model.mechanism.task]
     twists = dict(zip(("velocity", "acceleration"), platform_twist(
         model.mechanism.task, motion.q[:, task], motion.qd[:, task], motion.qdd[:, task])))
@@ -153,7 +143,7 @@ def measure(model: Model, limits: Sequence[Limit], motion: Motion, *, values: Fl
         else:
             column = source[limit.quantity][:, motion.column(limit.name)]
         columns.append((column - limit.centre) / limit.half)
-    return np.stack(columns, axis=1)
+    return np.stack(columns, axis=1) if columns else np.zeros((len(motion), 0))
 
 
 def _regularity(model: Model, q: FloatArray) -> FloatArray:

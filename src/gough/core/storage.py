@@ -1,0 +1,109 @@
+"""Values as JSON: every float to its last bit, read back by the types of a dataclass's fields."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
+
+import numpy as np
+
+from gough.core.documents import parse_json
+from gough.core.errors import InvalidInput
+from gough.core.files import write_text
+
+FORMAT = 1
+T = TypeVar("T")
+
+
+def plain(value: Any) -> Any:
+    """Turn dataclasses, arrays, tuples and mappings into what JSON knows; infinity and NaN become text."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return {field.name: plain(getattr(value, field.name)) for field in fields(value)}
+    if isinstance(value, np.ndarray | np.generic):
+        return plain(value.tolist())
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    return value
+
+
+def restored(kind: Any, value: Any) -> Any:
+    """Undo `plain` for a type: a dataclass, array, tuple, mapping, number, or one of these or None.
+
+    Raises:
+        InvalidInput: A field without default is missing.
+    """
+    origin, inner = get_origin(kind), get_args(kind)
+    if origin in (Union, UnionType):
+        if value is None and NoneType in inner:
+            return None
+        chosen = [item for item in inner if item is not NoneType]
+        return restored(chosen[0], value) if len(chosen) == 1 else value
+    if is_dataclass(kind) and isinstance(kind, type):
+        hints = get_type_hints(kind)
+        missing = sorted(field.name for field in fields(kind) if field.name not in value)
+        if missing:
+            raise InvalidInput(f"stored {kind.__name__} lacks {', '.join(missing)}", missing=missing)
+        return kind(**{field.name: restored(hints[field.name], value[field.name]) for field in fields(kind)})
+    if origin is np.ndarray:
+        return np.array(value, dtype=object).astype(get_args(inner[1])[0])
+    if origin is tuple:
+        return tuple(restored(inner[0], item) for item in value)
+    if origin is not None and issubclass(origin, Mapping):
+        return {key: restored(inner[1], item) for key, item in value.items()}
+    return float(value) if kind is float else value
+
+
+def stored(value: Any, kind: str) -> dict[str, Any]:
+    """Return a dataclass as plain lists, numbers and strings, with its kind; nothing is rounded."""
+    return {"kind": kind, "format": FORMAT, **plain(value)}
+
+
+def unstored(cls: type[T], content: Mapping[str, Any], kind: str) -> T:
+    """Undo `stored`.
+
+    Raises:
+        InvalidInput: Another kind or format, or something is missing.
+    """
+    if content.get("kind") != kind or content.get("format") != FORMAT:
+        raise InvalidInput(f"content is {content.get('kind')!r} in format {content.get('format')!r}, expected {kind!r} "
+                           f"in format {FORMAT}", kind=content.get("kind"))
+    found: T = restored(cls, content)
+    return found
+
+
+def json_text(content: Any) -> str:
+    """Return strict JSON."""
+    return json.dumps(plain(content), indent=1, allow_nan=False) + "\n"
+
+
+def write_json(path: str | os.PathLike[str], content: Any) -> None:
+    """Write strict JSON, whole or not at all."""
+    write_text(path, json_text(content))
+
+
+def read_json(path: str | os.PathLike[str], kind: str) -> dict[str, Any]:
+    """Read a stored result and check that it is of the kind asked for.
+
+    Raises:
+        InvalidInput: No such file, not JSON, or another kind of result.
+    """
+    try:
+        content = parse_json(Path(path).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InvalidInput(f"cannot read '{path}': {error.strerror}", path=path) from error
+    except (UnicodeDecodeError, InvalidInput) as error:
+        raise InvalidInput(f"'{path}' is not JSON: {error}", path=path) from error
+    found = content.get("kind") if isinstance(content, dict) else None
+    if found != kind:
+        raise InvalidInput(f"'{path}' holds {found!r}, expected a stored {kind!r}", path=path, kind=found)
+    return dict(content)
