@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from scipy import stats
 
 from gough.core.arrays import FloatArray
 from gough.core.blas import one_blas_thread
@@ -20,7 +21,7 @@ from gough.identification.evidence import Evidence, Track, View, evidence_of
 from gough.identification.experiment import Experiment, prepare
 from gough.identification.hypotheses import BETTER, Bench, Hypothesis, hypotheses
 from gough.identification.search import Standing, Step, Undone, search
-from gough.identification.steps import find_fading, find_jumps, without_jumps
+from gough.identification.steps import find_fading, find_frozen, find_jumps, without_jumps
 from gough.logs.recording import Recording
 from gough.processing import Processing
 
@@ -176,14 +177,15 @@ class Diagnosis:
                       for name, places in hidden.items()]
         return "\n".join(lines)
 
-    def limits_table(self) -> str:
-        """Return the smallest mistakes that would be noticed as a table."""
-        rows = []
-        for limit in self.limits:
-            size, unit = describe(limit.size, limit.unit)
-            rows.append([limit.name, limit.place, f"{size:.3g} {unit}" if np.isfinite(size) else "cannot be seen",
-                         ", ".join(limit.instead[:3])])
-        return text_table(["mistake", "where", "noticed from", "taken in by"], rows)
+
+def limits_table(limits: Sequence[Limit]) -> str:
+    """Return the smallest mistakes that would be noticed as a table."""
+    rows = []
+    for limit in limits:
+        size, unit = describe(limit.size, limit.unit)
+        rows.append([limit.name, limit.place, f"{size:.3g} {unit}" if np.isfinite(size) else "cannot be seen",
+                     ", ".join(limit.instead[:3])])
+    return text_table(["mistake", "where", "noticed from", "taken in by"], rows)
 
 
 # -- words ------------------------------------------------------------------------------------------------------------
@@ -232,7 +234,7 @@ def words(suspicion: Suspicion, size: FloatArray, sigma: FloatArray, evidence: E
 
 
 def _tilt_text(size: FloatArray, sigma: FloatArray, view: View) -> str:
-    turn = size @ tilt_axes(view)
+    turn = size @ tilt_axes(np.array(view.model.mechanism.gravity))
     axis = turn / max(float(np.linalg.norm(turn)), 1e-300)
     angle, unit = describe(float(np.linalg.norm(size)), "rad")
     std = describe(float(np.max(sigma)), "rad")[0]
@@ -256,17 +258,19 @@ def _discrete(hypothesis: Hypothesis, **common: Any) -> Mistake:
 # -- limits -----------------------------------------------------------------------------------------------------------
 
 
-def limits_of(standing: Standing) -> tuple[Limit, ...]:
+def limits_of(standing: Standing, *, white: bool = False) -> tuple[Limit, ...]:
     """Return the smallest size of every direction that these logs would show in 95 of 100 cases.
 
     (z + 1.64) sigma with z the threshold for all tests together; of a direction with several columns that of its most
     visible one. What cannot be seen names the parameters that mimic it.
-    """
-    from scipy.stats import norm
 
+    Args:
+        standing: Every direction scored.
+        white: Take the rows' noise as white and known, instead of what repetitions or residuals show.
+    """
     found: dict[tuple[str, str], Limit] = {}
     view = standing.evidence.views[0]
-    threshold = float(norm.isf(PROBABLE / (2 * max(standing.trials, 1)))) + POWER
+    threshold = float(stats.norm.isf(PROBABLE / (2 * max(standing.trials, 1)))) + POWER
     for suspicion in standing.suspicions:
         if suspicion.direction.name in UNLIMITED:
             continue
@@ -274,7 +278,7 @@ def limits_of(standing: Standing) -> tuple[Limit, ...]:
         unit = suspicion.direction.unit(view, suspicion.place)
         size, instead = float("inf"), ()
         if columns:
-            size = min(threshold * float(standing.scores.sigma(c)) for c in columns)
+            size = min(threshold * standing.scores.sigma(c, white=white) for c in columns)
         else:
             instead = _mimics(standing, suspicion)
         key = (suspicion.direction.name, suspicion.place)
@@ -403,7 +407,7 @@ def _evidence(model: Model, logs: Sequence[Recording], others: Sequence[Recordin
 
 
 def mistakes_of_jumps(recordings: Sequence[Recording]) -> list[Mistake]:
-    """Return wrapped and lost counts of encoders, each motor once."""
+    """Return wrapped and lost counts and frozen values of encoders, each motor once."""
     kept: dict[tuple[str, str], Mistake] = {}
     for log in recordings:
         jumps = find_jumps(log)
@@ -419,6 +423,12 @@ def mistakes_of_jumps(recordings: Sequence[Recording]) -> list[Mistake]:
                 advice="put unwrap = true in the [position] table of the description" if wrap
                 else f"the encoder of {joint} lost counts: home it and record again, or cut the log there")
             kept.setdefault((mistake.name, mistake.place), mistake)
+        for frozen in find_frozen(log):
+            kept.setdefault(("frozen encoder", frozen.joint), Mistake(
+                name="frozen encoder", place=frozen.joint, size=(float(frozen.samples),), sigma=(0.0,), unit="samples",
+                text=f"{frozen.joint}: the position of {log.source} stands still from {frozen.time:.3f} s on for "
+                     f"{frozen.samples} samples, having moved at full speed before",
+                advice="cut that part of the log out; is the encoder's cable sound?"))
     return list(kept.values())
 
 

@@ -169,23 +169,27 @@ def _undo_compliance(track: Track, view: View, place: str, size: FloatArray) -> 
 # -- gravity ----------------------------------------------------------------------------------------------------------
 
 
-def tilt_axes(view: View) -> FloatArray:
-    """Return two level unit axes about which the base may be tilted, level by the robot file's gravity, (2, 3)."""
-    g = np.array(view.model.mechanism.gravity)
-    g = g / max(float(np.linalg.norm(g)), 1e-300)
+def tilt_axes(gravity: FloatArray) -> FloatArray:
+    """Return two level unit axes about which a base may be tilted, (2, 3)."""
+    g = gravity / max(float(np.linalg.norm(gravity)), 1e-300)
     first = np.argsort(np.abs(g), kind="stable")[0]
     one = np.eye(3)[first] - g[first] * g
     one /= np.linalg.norm(one)
     return np.stack([one, np.cross(g, one)])
 
 
+def _axes(view: View) -> FloatArray:
+    """Axes that stay the same while gravity is corrected: those of the robot file."""
+    return tilt_axes(np.array(view.model.mechanism.gravity))
+
+
 def _tilt(view: View, place: str) -> FloatArray:
-    turned = np.cross(tilt_axes(view), view.track.gravity)  # d g / d angle about each axis
+    turned = np.cross(_axes(view), view.track.gravity)  # d g / d angle about each axis
     return np.einsum("kc,tcr->trk", turned, view.gravity)
 
 
 def _undo_tilt(track: Track, view: View, place: str, size: FloatArray) -> Track:
-    return replace(track, gravity=rotated(track.gravity, size @ tilt_axes(view)))
+    return replace(track, gravity=rotated(track.gravity, size @ _axes(view)))
 
 
 def rotated(vector: FloatArray, turn: FloatArray) -> FloatArray:
@@ -341,15 +345,15 @@ def _lacks(what: str) -> Callable[[View, str, FloatArray], str]:
 
 
 def _gravity_advice(view: View, place: str, size: FloatArray) -> str:
-    turned = rotated(view.track.gravity, size @ tilt_axes(view))
+    turned = rotated(view.track.gravity, size @ _axes(view))
     return f"put gravity = [{', '.join(f'{g:.4g}' for g in turned)}] in the robot file, or level the base"
 
 
 def _build() -> Iterator[Direction]:
     yield Direction(
         name="effort delay", says="{place}: effort lags position by {size}", unit=_plain("s"), places=_motors_and_all, columns=_delay, undo=_undo_delay,
-        advice=lambda view, place, size: f'put offset = "{-1e3 * size[0]:.3g} ms" in the [effort.time] table of the '
-                                         f"description{'' if place == ALL else f' for {place}'}")
+        advice=lambda view, place, size: f'put delay = "{1e3 * size[0]:.3g} ms" in the [effort] table of the '
+                                         f"description{'' if place == ALL else f', for {place} only'}")
     yield Direction(
         name="effort offset", says="{place}: effort is off by {size}", unit=_unit_of_effort, places=_motors, undo=_undo_effort_offset,
         columns=lambda view, place: view.on_motor(_which(view, place)[0], 1.0),
@@ -362,8 +366,8 @@ def _build() -> Iterator[Direction]:
                                          "gain in the robot file or its scale in the description")
     yield Direction(
         name="encoder offset", says="{place}: position is off by {size}", unit=_unit_of_position, places=_motors, columns=_offset, undo=_undo_offset,
-        advice=lambda view, place, size: f"home {place} again, or subtract {size[0]:.4g} {_unit_of_position(view, place)} "
-                                         "from its position")
+        advice=lambda view, place, size: f"home {place} again, or put offset = {-size[0]:.4g} "
+                                         f"[{_unit_of_position(view, place)}] for its position in the description")
     yield Direction(
         name="encoder scale", says="{place}: position is too large by {size}", unit=_plain("1"), places=_motors_and_all, columns=_scale, undo=_undo_scale,
         advice=lambda view, place, size: f"put scale = {1 / (1 + size[0]):.6g} for the position{_signal(view, place)} in "

@@ -77,9 +77,15 @@ def judge(model: Model, base: BaseParameters, estimate: Estimate, validation: Va
         *judge_transfer(validation, estimate, unseen), *judge_misfit(misfits, estimate.rows),
         *judge_physics(estimate, base, prior), *judge_prior(estimate, base, prior, gains),
         *judge_sameness(recordings, held_out), *judge_share(estimate.rows, np.asarray(counts), sum(totals)),
-        *judge_data((*recordings, *held_out)),
+        *judge_data((*recordings, *held_out)), *judge_encoders((*recordings, *held_out)),
         *(() if standing is None else judge_drift(standing.evidence, recordings)),
         *(() if standing is None else judge_directions(standing, estimate))))
+
+
+def judge_encoders(recordings: Sequence[Recording]) -> tuple[Remark, ...]:
+    """Speak if a position jumps or stands still as no motor does: counts wrapped or lost, a channel that froze."""
+    return tuple(Remark(rule="data", level="look", message=f"{mistake.text}; {mistake.advice}")
+                 for mistake in mistakes_of_jumps(recordings))[:1]
 
 
 def judge_drift(evidence: Evidence, recordings: Sequence[Recording]) -> tuple[Remark, ...]:

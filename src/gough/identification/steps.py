@@ -12,6 +12,7 @@ from gough.logs.recording import Recording
 
 STEEP = 12.0  # times the usual second difference beyond which a step is no motion; 1e4 samples of noise stay below 5
 ALONE = 4.0  # times what the steps before and after differ by
+STILL = 20  # samples at one value that a frozen channel keeps at least
 WRAPS = 0.02  # relative: jumps of the same size to this are wraps of one counter
 TURN = 2 * np.pi
 
@@ -81,12 +82,49 @@ def without_jumps(recording: Recording, jumps: tuple[Jump, ...]) -> Recording:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
+class Frozen:
+    """A position that stops within one sample and stays.
+
+    Args:
+        joint: Which motor.
+        sample: The first sample of the stretch.
+        time: Its time. [s]
+        samples: How long it stays.
+    """
+
+    joint: str
+    sample: int
+    time: float
+    samples: int
+
+
+def find_frozen(recording: Recording) -> tuple[Frozen, ...]:
+    """Return positions that keep their value for 20 samples or more after moving at full speed the sample before.
+
+    A motor needs time to stop: the step before the stretch is 12 times the usual change of a step.
+    """
+    found = []
+    steps = np.diff(recording.position, axis=0)
+    if len(steps) < 2 * STILL:
+        return ()
+    for j, name in enumerate(recording.joints):
+        own = steps[:, j]
+        usual = 1.4826 * float(np.median(np.abs(np.diff(own))))
+        edges = np.flatnonzero(np.diff(np.concatenate([[0], (own == 0).astype(np.int8), [0]])))
+        for first, end in zip(edges[::2], edges[1::2]):
+            if end - first >= STILL and first > 0 and abs(own[first - 1]) > STEEP * usual > 0:
+                found.append(Frozen(joint=name, sample=int(first), time=float(recording.time[first]),
+                                    samples=int(end - first)))
+    return tuple(found)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Fading:
     """An effort that changes from period to period.
 
     Args:
         joint: Which motor.
-        change: Over the whole recording, relative. [1]
+        change: From the beginning to the end of the recording, relative to its beginning. [1]
         sigma: Of it.
         chance: That noise alone does this, for this motor.
     """
@@ -122,8 +160,7 @@ def find_fading(recording: Recording, period: FloatArray) -> tuple[Fading, ...]:
         slope = float(k @ g / (k @ k))
         left = g - g.mean() - slope * k
         sigma = float(np.sqrt(left @ left / (len(g) - 2) / (k @ k)))
-        span = len(g) - 1
+        start = float(g.mean()) - slope * len(g) / 2  # where the first period begins
         chance = float(2 * stats.t.sf(abs(slope) / max(sigma, 1e-300), len(g) - 2))
-        found.append(Fading(joint=name, change=slope * span / float(g.mean()), sigma=sigma * span / float(g.mean()),
-                            chance=chance))
+        found.append(Fading(joint=name, change=slope * len(g) / start, sigma=sigma * len(g) / start, chance=chance))
     return tuple(found)

@@ -214,9 +214,16 @@ class Scores:
                       inflation=max(1.0, float(np.mean(np.diag(spread)[:k] / np.maximum(np.diag(white)[:k], 1e-300)))
                                     * self._scale[-1] ** 2))
 
-    def sigma(self, column: int) -> float:
-        """Return the standard deviation of a column's size by noise: what repetitions show, else what is left, white."""
+    def sigma(self, column: int, *, white: bool = False) -> float:
+        """Return the standard deviation of a column's size by noise.
+
+        Args:
+            column: Which.
+            white: Whitened rows have noise 1; else it is what repetitions show, or what the fit leaves.
+        """
         free = self._scale[column]
+        if white:
+            return float(1 / free)
         if self._noise is not None:
             return float(np.sqrt((self._noise[:, column] ** 2).sum()) / free)
         return float(self._scale[-1] / np.sqrt(max(self._equations - self._spanned.shape[1], 1)) / free)
