@@ -11,6 +11,7 @@ import typer
 from rich.markup import escape
 
 from gough.cli.common import err, stop_on_terminate
+from gough.cli.diagnosis import diagnose_verb
 from gough.cli.experiments import design_verb, simulate_verb
 from gough.cli.results import bounds_verb, export_verb, identify_verb, payload_verb, report_verb, validate_verb
 from gough.cli.robots import check_verb, robots_verb
@@ -25,7 +26,7 @@ app = typer.Typer(
     help="Find the dynamic model of a parallel robot from actuated positions and motor currents.")
 VERBS: dict[str, Callable[..., None]] = {
     "robots": robots_verb, "check": check_verb, "design": design_verb, "simulate": simulate_verb,
-    "identify": identify_verb, "payload": payload_verb, "bounds": bounds_verb, "validate": validate_verb,
+    "identify": identify_verb, "diagnose": diagnose_verb, "payload": payload_verb, "bounds": bounds_verb, "validate": validate_verb,
     "report": report_verb, "export": export_verb, "run": run_verb, "demo": demo_verb,
 }
 for name, verb in VERBS.items():

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
+import typer
+
 from gough.cli.common import Json, Robot, TieLegs, print_json, progress, say, table
-from gough.mechanism import bundled_robots, load_robot
+from gough.mechanism import bundled_robots
 
 
 def robots_verb(as_json: Json = False) -> None:
@@ -18,19 +22,36 @@ def robots_verb(as_json: Json = False) -> None:
     table("", ["robot", "what it is"], [[name, title] for name, title in found])
 
 
-def check_verb(robot: Robot, tie_legs: TieLegs = False, as_json: Json = False) -> None:
+def check_verb(
+    robot: Robot,
+    trajectory: Annotated[str | None, typer.Option(help="Trajectory file: what will this motion tell?")] = None,
+    log: Annotated[str | None, typer.Option(help="The same for the motion of a log.")] = None,
+    description: Annotated[str | None, typer.Option(help="TOML that says which column of the log is which.")] = None,
+    periods: Annotated[int, typer.Option(help="Repetitions of the motion to reckon with.")] = 10,
+    tie_legs: TieLegs = False,
+    as_json: Json = False,
+) -> None:
     """Assemble a robot and say what can be identified: mobility, closure, singularities, base parameters.
+
+    With a trajectory or a log also what that motion will tell: sigma of every parameter, weak directions, and how large
+    a mistake (delay, offset, tilt, ...) has to be to be noticed.
 
     Example:  gough check five_bar
     """
-    from gough.engine import Model, check
+    from gough.study import verbs
 
     with progress(f"checking {robot}", quiet=as_json) as update:
-        model = Model(load_robot(robot))
+        result = verbs.check(robot=robot, tie_legs=tie_legs)
         update(0.3)
-        result = check(model, tie_legs=tie_legs)
+        ahead = None
+        if trajectory is not None or log is not None:
+            ahead = verbs.foresee(robot=robot, trajectory=trajectory, log=log, description=description,
+                                  periods=periods, tie_legs=tie_legs)
     if as_json:
-        print_json(result.to_dict())
+        print_json(result.to_dict() | ({} if ahead is None else {"experiment": ahead.to_dict()}))
+        return
+    if ahead is not None:
+        say(ahead.summary())
         return
     say(f"{result.robot}: {result.title}" if result.title else result.robot)
     say(f"  degrees of freedom    {result.degrees_of_freedom}")

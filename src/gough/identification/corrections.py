@@ -14,22 +14,12 @@ from gough.engine import Model
 from gough.identification.diagnose import Diagnosis, Mistake
 from gough.identification.directions import rotated, tilt_axes
 from gough.identification.evidence import Track
-from gough.logs.description import FORMAT, Description, Group, TimeBase
-from gough.logs.recording import JOINT_KINDS, Recording
+from gough.logs.description import FORMAT, Description, Group
+from gough.logs.recording import JOINT_KINDS
 from gough.mechanism.terms import TERMS
 
 EVERY = ("all motors", "all motors in m", "all motors in rad")
 TIME_UNITS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
-
-
-def describe_recording(recording: Recording) -> Description:
-    """Return the description of a file Gough wrote itself: NPZ arrays by kind, or CSV headers."""
-    stamps = TimeBase(columns=("time",), factors=(1.0,))
-    groups = tuple(Group(kind=kind, names=channels.names, units=channels.units, time=stamps,
-                         columns=tuple(f"{kind}[{j + 1}]" for j in range(len(channels.names))),
-                         factors=(1.0,) * len(channels.names)) for kind, channels in recording.groups())
-    return Description(joints=recording.joints, groups=groups, payload=recording.payload,
-                       period_samples=recording.period_samples)
 
 
 def corrected_description(description: Description, mistakes: Sequence[Mistake],

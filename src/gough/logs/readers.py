@@ -122,6 +122,31 @@ def open_recording(path: str | Path, description: str | Path | Description | Non
         description=described)
 
 
+def describe_log(path: str | Path) -> Description:
+    """Return how a file that describes itself is read: its headers, or the arrays of an NPZ that Gough wrote.
+
+    Raises:
+        InvalidRecording: The file needs a description.
+    """
+    path = Path(path)
+    if _is_npz(path) and (native := _native(path)) is not None:
+        return described_as_arrays(native.recording(slice(0, 1)))
+    table = next(table_blocks(path, 16, None))
+    found = describe_headers(_headers(table), table.source)
+    first = _on_one_clock(table, None)
+    return replace(found, payload=first.payload, period_samples=first.period_samples, ignored=())
+
+
+def described_as_arrays(recording: Recording) -> Description:
+    """Return the description of an NPZ file that Gough wrote: a matrix for each kind of column."""
+    stamps = TimeBase(columns=("time",), factors=(1.0,))
+    groups = tuple(Group(kind=kind, names=channels.names, units=channels.units, time=stamps,
+                         columns=tuple(f"{kind}[{j + 1}]" for j in range(len(channels.names))),
+                         factors=(1.0,) * len(channels.names)) for kind, channels in recording.groups())
+    return Description(joints=recording.joints, groups=groups, payload=recording.payload,
+                       period_samples=recording.period_samples)
+
+
 def _blocks(path: Path, description: Description | None, size: int) -> Iterator[Recording]:
     if _is_npz(path) and description is None and (native := _native(path)) is not None:
         count = len(native.arrays["time"])

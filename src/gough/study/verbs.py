@@ -16,6 +16,7 @@ from typing import Literal
 import numpy as np
 
 from gough.core.errors import InvalidInput, InvalidRecording, OutputError
+from gough.core.files import write_together
 from gough.core.trajectory import Sampled, load_trajectory
 from gough.engine import Check, Model
 from gough.engine import check as check_model
@@ -26,13 +27,19 @@ from gough.excitation.runnable import runnable
 from gough.identification import Identification, load_identification
 from gough.identification import identify as identify_model
 from gough.identification.bounding import bounds as bound_parameters
+from gough.identification.corrections import corrected_description, corrected_robot, description_text
+from gough.identification.diagnose import Diagnosis
+from gough.identification.diagnose import diagnose as diagnose_logs
 from gough.identification.experiment import prepare
+from gough.identification.foresee import Foresight
+from gough.identification.foresee import foresee as foresee_motion
 from gough.identification.identify import EstimatorName
 from gough.identification.payload import PayloadResult
 from gough.identification.payload import payload as find_payload
 from gough.identification.validation import Validation
 from gough.identification.validation import validate as validate_estimate
-from gough.logs.readers import read_recording
+from gough.logs.description import load_description
+from gough.logs.readers import describe_log, read_recording
 from gough.logs.recording import Recording
 from gough.mechanism import Noise, load_robot, robot_text
 from gough.processing import Processing
@@ -155,6 +162,49 @@ def validate(*, folder: str, logs: Sequence[str], description: str | None = None
     experiment = prepare(model, recordings, result.base, processing=processing, gains=gains or None,
                          window=asked.get("window"))
     return validate_estimate(result.estimate, experiment.parts, source=", ".join(r.source for r in recordings))
+
+
+def foresee(*, robot: str, trajectory: str | None = None, log: str | None = None, description: str | None = None,
+            periods: int = 10, tie_legs: bool = False) -> Foresight:
+    """Say what an experiment along a trajectory, or a log's motion, will tell."""
+    if (trajectory is None) == (log is None):
+        raise InvalidInput("give a trajectory or a log to look at, one of the two")
+    model = Model(load_robot(robot))
+    if log is not None:
+        return foresee_motion(model, read_logs([log], description, model)[0], periods=periods, tie_legs=tie_legs)
+    assert trajectory is not None
+    path = load_trajectory(trajectory, robot=model.mechanism.name)
+    return foresee_motion(model, path, periods=periods, tie_legs=tie_legs)
+
+
+def diagnose(*, robot: str, logs: Sequence[str], validate: Sequence[str] = (), tie_legs: bool = False,
+             description: str | None = None, apply: bool = False, force: bool = False) -> tuple[Diagnosis, list[Path]]:
+    """Find the usual mistakes; with `apply` write corrected files beside the old ones and return their paths."""
+    model = Model(load_robot(robot))
+    recordings = read_logs(logs, description, model)
+    found = diagnose_logs(model, recordings, held_out=read_logs(validate, description, model), tie_legs=tie_legs)
+    if not apply:
+        return found, []
+    texts: dict[Path, str] = {}
+    changed, done = corrected_robot(robot_text(robot)[0], model, found.mistakes)
+    if done:
+        texts[_beside(Path(robot))] = changed
+    gains = {joint.name: joint.gain for joint in model.mechanism.joints if joint.gain is not None}
+    log, _, own = logs[0].partition("@")
+    given = own or description
+    known = load_description(given) if given else describe_log(log)
+    fresh, mended = corrected_description(known, found.mistakes, gains)
+    if mended:
+        texts[_beside(Path(given) if given else Path(log))] = description_text(fresh)
+    for path in texts:
+        free_file(str(path), force)
+    write_together({path: text.encode("utf-8") for path, text in texts.items()})
+    return found, list(texts)
+
+
+def _beside(path: Path) -> Path:
+    """Return where a corrected file goes: `robot.toml` -> `robot.corrected.toml`, whatever the suffix was."""
+    return path.with_name(f"{path.name.partition('.')[0]}.corrected.toml")
 
 
 def bounds(*, robot: str, logs: Sequence[str], error_bound: float,
