@@ -26,8 +26,9 @@ from gough.engine import Model, base_parameters
 from gough.engine.derivatives import gravity_regressor
 from gough.excitation import design
 from gough.identification import Identification, identify
-from gough.identification.diagnose import Diagnosis, diagnose
-from gough.identification.directions import rotated
+from gough.identification.diagnosis.columns import rotated
+from gough.identification.diagnosis.diagnose import diagnose
+from gough.identification.diagnosis.mistakes import Diagnosis
 from gough.identification.experiment import prepare
 from gough.identification.validation import validate
 from gough.logs.recording import Recording
@@ -37,7 +38,7 @@ from gough.virtual import Simulation, record, simulate
 PERIODS = 6
 NOISES = 3  # for the intervals
 SAMPLING = {"serial6": 250.0}  # its motion takes 22 s [Hz]
-TIED = ("palida", "orthoglide")
+TIED = ("delta", "palida", "orthoglide")
 ROBOTS = ("five_bar", "delta", "orthoglide", "palida", "serial6")
 HARMFUL_ERROR, HARMFUL_HOLD = 0.05, 0.8
 
@@ -218,8 +219,7 @@ def corruptions(stage: Stage) -> Iterator[Corruption]:
     big = np.deg2rad(5.0) if turns else 1e-2
     g = np.array(model.mechanism.gravity)
     level = np.eye(3)[2] if stage.name == "five_bar" else np.eye(3)[np.argsort(np.abs(g), kind="stable")[0]]
-    has_offset, has_gravity = "off" in joint.terms, True
-    no_offset = f"the robot file has an offset at {one}: it takes the whole of it" if has_offset else ""
+    no_offset = f"the robot file has an offset at {one}: it takes the whole of it" if "off" in joint.terms else ""
     yield Corruption(name="effort sign, one", spoil=_efforts(np.negative, 0), expected=(f"effort sign: {one}",))
     yield Corruption(name="effort sign, all", spoil=_efforts(np.negative), expected=("effort sign: all motors",))
     yield Corruption(name="position sign, one", spoil=_positions(np.negative, 0), expected=(f"position sign: {one}",))
@@ -272,19 +272,19 @@ def corruptions(stage: Stage) -> Iterator[Corruption]:
     yield Corruption(name="gravity along another axis", spoil=lambda log: log.under(across),
                      expected=("gravity along another axis: base",))
     mass = 0.5 if stage.name != "palida" else 3.0
-    yield Corruption(name="load, all logs", spoil=lambda log: log.loaded(mass), expected=("unmentioned load",), size=mass,
-                     invisible="a load that all logs carry is part of the platform; only the robot file could tell")
+    yield Corruption(name="load, all logs", spoil=lambda log: log.loaded(mass), expected=("unmentioned load",),
+                     size=mass, invisible="a load that all logs carry is part of the platform; only the file tells")
     yield Corruption(name="load, identification only", spoil=lambda log: log.loaded(mass), other=lambda log: log,
                      expected=(f"unmentioned load: {stage.name} 0",), size=mass)
     yield Corruption(name="load, held-out only", spoil=lambda log: log, other=lambda log: log.loaded(mass),
                      expected=(f"unmentioned load: {stage.name} 1",), size=mass)
     lost = 0.02 if turns else 2e-3
-    yield Corruption(name="lost counts", size=lost, expected=(f"lost counts: {one}",), spoil=lambda log: log.with_position(
-        _column(log.recording.position, 0, lambda q: q + lost * (np.arange(len(q)) > 0.4 * len(q)))))
+    yield Corruption(name="lost counts", size=lost, expected=(f"lost counts: {one}",), spoil=_positions(
+        lambda q: q + lost * (np.arange(len(q)) > 0.4 * len(q)), 0))
     around = 2 * np.pi if turns else 0.5 * float(np.ptp(stage.runs[0].position[0, :, 0]))
     middle = float(np.median(stage.runs[0].position[0, :, 0]))
-    yield Corruption(name="wrapped encoder", expected=(f"wrapped counts: {one}",), spoil=lambda log: log.with_position(
-        _column(log.recording.position, 0, lambda q: np.where(q > middle, q - around, q))))
+    yield Corruption(name="wrapped encoder", expected=(f"wrapped counts: {one}",), spoil=_positions(
+        lambda q: np.where(q > middle, q - around, q), 0))
     yield from _physical(stage, one)
     yield from _broken(stage, one)
 
@@ -522,8 +522,8 @@ def summary(outcomes: list[Outcome]) -> list[str]:
     sized = [o for o in named if np.isfinite(o.sigmas) or o.sigmas == np.inf]
     hidden = [o for o in outcomes if o.corruption.invisible and o.missed]
     lines = [f"{len(outcomes)} corruptions, {len(seen)} of them visible: {len(missed)} harmful ones called good",
-             f"right name first: {len(named)} of {len(seen)} ({100 * len(named) / max(len(seen), 1):.0f} %), among those "
-             f"that cannot be told apart: {len(alike)} more",
+             f"right name first: {len(named)} of {len(seen)} ({100 * len(named) / max(len(seen), 1):.0f} %), among "
+             f"those that cannot be told apart: {len(alike)} more",
              f"size within three sigmas: {sum(o.sigmas <= 3 for o in sized)} of {len(sized)} that have one"]
     return lines + [f"invisible, called good: {o.robot}, {o.corruption.name}: {o.corruption.invisible}" for o in hidden]
 

@@ -17,8 +17,12 @@ if TYPE_CHECKING:
     from gough.export.controller import controller_code
     from gough.identification import Identification, identify, load_identification
     from gough.identification.bounding import bounds
+    from gough.identification.diagnosis.diagnose import diagnose
+    from gough.identification.diagnosis.foresee import Foresight, foresee
+    from gough.identification.diagnosis.mistakes import Diagnosis
     from gough.identification.payload import PayloadResult, payload
     from gough.identification.validation import Validation, validate
+    from gough.identification.verdict import Verdict
     from gough.logs.readers import open_recording, read_recording
     from gough.logs.recording import Recording
     from gough.mechanism import Mechanism, bundled_robots, load_robot
@@ -29,9 +33,9 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
-    "Check", "Design", "Enclosure", "Estimate", "GoughError", "Identification", "Mechanism", "Model", "PayloadResult",
-    "Processing", "Recording", "Simulation", "Validation", "base_parameters", "bounds", "bundled_robots", "check",
-    "condense_log", "controller_code", "design", "identify", "load_identification", "load_robot", "load_trajectory",
+    "Check", "Design", "Diagnosis", "Enclosure", "Estimate", "Foresight", "GoughError", "Identification", "Mechanism",
+    "Model", "PayloadResult", "Processing", "Recording", "Simulation", "Validation", "Verdict", "base_parameters",
+    "bounds", "bundled_robots", "check", "condense_log", "controller_code", "design", "diagnose", "foresee", "identify", "load_identification", "load_robot", "load_trajectory",
     "open_recording", "payload", "process", "read_recording", "record", "run_study", "simulate",
     "validate",
 ]
@@ -44,6 +48,10 @@ _HOMES = {
     "gough.export.controller": ("controller_code",),
     "gough.identification": ("Identification", "identify", "load_identification",),
     "gough.identification.bounding": ("bounds",),
+    "gough.identification.diagnosis.diagnose": ("diagnose",),
+    "gough.identification.diagnosis.foresee": ("Foresight", "foresee",),
+    "gough.identification.diagnosis.mistakes": ("Diagnosis",),
+    "gough.identification.verdict": ("Verdict",),
     "gough.identification.payload": ("PayloadResult", "payload",),
     "gough.mechanism": ("Mechanism", "bundled_robots", "load_robot",),
     "gough.processing": ("Processing", "condense_log", "process",),

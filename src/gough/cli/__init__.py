@@ -26,7 +26,8 @@ app = typer.Typer(
     help="Find the dynamic model of a parallel robot from actuated positions and motor currents.")
 VERBS: dict[str, Callable[..., None]] = {
     "robots": robots_verb, "check": check_verb, "design": design_verb, "simulate": simulate_verb,
-    "identify": identify_verb, "diagnose": diagnose_verb, "payload": payload_verb, "bounds": bounds_verb, "validate": validate_verb,
+    "identify": identify_verb, "diagnose": diagnose_verb, "payload": payload_verb, "bounds": bounds_verb,
+    "validate": validate_verb,
     "report": report_verb, "export": export_verb, "run": run_verb, "demo": demo_verb,
 }
 for name, verb in VERBS.items():

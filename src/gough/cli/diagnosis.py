@@ -13,7 +13,7 @@ from gough.cli.results import Description, Logs
 def diagnose_verb(
     robot: Robot,
     logs: Logs,
-    validate: Annotated[list[str] | None, typer.Option(help="Logs to judge corrections on, not used otherwise.")] = None,
+    validate: Annotated[list[str] | None, typer.Option(help="Logs to judge corrections on.")] = None,
     tie_legs: TieLegs = False,
     description: Description = None,
     limits: Annotated[bool, typer.Option("--limits", help="Also list how large each mistake must be to show.")] = False,
@@ -26,7 +26,7 @@ def diagnose_verb(
 
     Example:  gough diagnose five_bar log.csv --validate other.csv
     """
-    from gough.identification.diagnose import limits_table
+    from gough.identification.diagnosis.mistakes import limits_table
     from gough.study import verbs
 
     with progress(f"diagnosing {robot}", quiet=as_json) as update:

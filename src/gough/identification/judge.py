@@ -12,9 +12,11 @@ from gough.core.parameters import BaseParameters
 from gough.core.regression import Regression
 from gough.engine import Model
 from gough.estimators.estimate import Estimate
-from gough.identification.diagnose import Diagnosis, diagnose_evidence, fading_efforts, mistakes_of_jumps, words
-from gough.identification.evidence import Evidence, evidence_of
-from gough.identification.search import Standing
+from gough.identification.diagnosis.diagnose import diagnose_evidence, fading_efforts, mistakes_of_jumps, words
+from gough.identification.diagnosis.evidence import Evidence, evidence_of
+from gough.identification.diagnosis.mistakes import Diagnosis
+from gough.identification.diagnosis.search import Standing
+from gough.identification.prior import judge_physics, judge_prior, prior_of
 from gough.identification.validation import Validation
 from gough.identification.verdict import (
     Remark,
@@ -23,14 +25,11 @@ from gough.identification.verdict import (
     judge_fit,
     judge_misfit,
     judge_numerics,
-    judge_physics,
     judge_prediction,
-    judge_prior,
     judge_sameness,
     judge_share,
     judge_transfer,
     misfit,
-    prior_of,
 )
 from gough.logs.recording import Recording
 from gough.processing import Processed

@@ -19,7 +19,7 @@ from gough.core.names import Parameter
 from gough.core.parameters import BaseParameters
 from gough.engine import Model, standard_from_base
 from gough.estimators.estimate import Enclosure, Estimate
-from gough.identification.diagnose import Diagnosis
+from gough.identification.diagnosis.mistakes import Diagnosis
 from gough.identification.structures import ModelChoice
 from gough.identification.validation import Validation
 from gough.identification.verdict import Verdict

@@ -268,8 +268,8 @@ def _on_one_clock(table: Table, described: Description | None, origin: float | N
                                source=table.source)
     time = _stamps(table, position.time, _origin(table, described) if origin is None else origin)
     if origin is not None and any(any(g.delays) for g in description.groups):
-        raise InvalidRecording(f"{table.source}: a delay of some columns cannot be undone in blocks; read the log whole "
-                               "with read_recording", source=table.source)
+        raise InvalidRecording(f"{table.source}: a delay of some columns cannot be undone in blocks; read the log "
+                               "whole with read_recording", source=table.source)
     values = {g.kind: _in_time(_values(table, g, len(time)), g, time) for g in description.groups}
     return _made(description, time, values, table.source, table.findings, table.facts)
 

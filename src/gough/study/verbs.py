@@ -27,12 +27,12 @@ from gough.excitation.runnable import runnable
 from gough.identification import Identification, load_identification
 from gough.identification import identify as identify_model
 from gough.identification.bounding import bounds as bound_parameters
-from gough.identification.corrections import corrected_description, corrected_robot, description_text
-from gough.identification.diagnose import Diagnosis
-from gough.identification.diagnose import diagnose as diagnose_logs
+from gough.identification.diagnosis.corrections import corrected_description, corrected_robot, description_text
+from gough.identification.diagnosis.diagnose import diagnose as diagnose_logs
+from gough.identification.diagnosis.foresee import Foresight
+from gough.identification.diagnosis.foresee import foresee as foresee_motion
+from gough.identification.diagnosis.mistakes import Diagnosis
 from gough.identification.experiment import prepare
-from gough.identification.foresee import Foresight
-from gough.identification.foresee import foresee as foresee_motion
 from gough.identification.identify import EstimatorName
 from gough.identification.payload import PayloadResult
 from gough.identification.payload import payload as find_payload

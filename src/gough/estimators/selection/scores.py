@@ -38,8 +38,8 @@ class ScoreProblem:
         target: Effort, (n,), likewise.
         columns: What may be missing, (n, k), likewise.
         stretch: Which contiguous piece an equation belongs to, 0 ... g - 1, (n,).
-        deviations: Noise of the target as repetitions show it, (m, n): the squares of the m rows add up to its variance.
-            None without repetitions.
+        deviations: Noise of the target as repetitions show it, (m, n): the squares of the m rows add up to its
+            variance. None without repetitions.
     """
 
     regressor: FloatArray
@@ -167,7 +167,7 @@ class Scores:
     @property
     def count(self) -> int:
         """How many columns."""
-        return self._within.shape[1] - 1
+        return len(self.seen)
 
     def visible(self, columns: Sequence[int]) -> bool:
         """Tell whether the regressor cannot mimic these columns."""
@@ -242,7 +242,7 @@ class Scores:
         return float((total[-1, -1] - self._solve(total, use) @ total[use, -1]) * self._scale[-1] ** 2)
 
     def left_out_error(self, given: Sequence[int] = ()) -> float:
-        """Return the error of predicting each stretch from the others over the target, with columns in the model. [1]"""
+        """Return the error of predicting each stretch from the others over the target, columns in the model. [1]"""
         return float(np.sqrt(self._predicted(list(given)).sum()) * self._scale[-1] / self._target)
 
     @staticmethod

@@ -14,10 +14,10 @@ from itertools import combinations
 import numpy as np
 
 from gough.core.arrays import FloatArray, IntArray
-from gough.core.errors import GoughError
 from gough.core.motion import Motion
-from gough.identification.evidence import Evidence, Track, View
-from gough.identification.verdict import UNITS, Prior, common_factor, file_scatter, prior_of, ratios, unit_of
+from gough.identification.diagnosis.evidence import Evidence, View, assembled
+from gough.identification.diagnosis.track import Track
+from gough.identification.prior import UNITS, Prior, common_factor, file_scatter, prior_of, ratios, unit_of
 from gough.processing.prepare import without_absent_payloads
 
 SAMPLES = 300  # of all logs together that hypotheses are compared on
@@ -131,7 +131,8 @@ def hypotheses(evidence: Evidence) -> Iterator[Hypothesis]:
                                  moves=True, advice=f"divide the position of {where} by {factor:.6g}: correct its unit")
         for one, two in combinations(which, 2):
             pair = f"{motors[one]} and {motors[two]}"
-            for position, effort, what in ((False, True, "efforts"), (True, False, "positions"), (True, True, "channels")):
+            for position, effort, what in ((False, True, "efforts"), (True, False, "positions"),
+                                           (True, True, "channels")):
                 yield Hypothesis(name=f"swapped {what}", place=pair, undo=_swapped(one, two, position, effort),
                                  moves=position, advice=f"exchange the {what} of {pair} in the description")
     yield Hypothesis(name="reversed time", place="clock", undo=_clocked(-1.0), moves=True,
@@ -207,7 +208,7 @@ class Bench:
 
 
     def common_factors(self) -> Iterator[Hypothesis]:
-        """Yield the factor that all efforts would have to be divided by to give the robot file's values, if there is one."""
+        """Yield the factor that all efforts have to be divided by to give the robot file's values, if there is one."""
         W = np.concatenate([_absent(view, known) for (view, _, _), known in zip(self._pieces, self._as_is)])
         y = np.concatenate([view.model.collect(motion.q, track.effort) for view, motion, track in self._pieces])
         values, sigma, _ = fit_rows(W, y)
@@ -260,12 +261,7 @@ def _moved(view: View, track: Track, near: Motion) -> Motion | None:
     model = view.model
     part = [model.actuated.index(i) for i in model.loops.partitions["actuated"].independent]
     columns = [np.ascontiguousarray(x[:, part]) for x in (track.position, track.velocity, track.acceleration)]
-    for start in (near.q, None):
-        try:
-            return model.kinematics.motion(track.time, *columns, "actuated", start=start)
-        except GoughError:
-            continue
-    return None
+    return assembled(model, track.time, columns, near.q)
 
 
 def _absent(view: View, regressor: FloatArray) -> FloatArray:

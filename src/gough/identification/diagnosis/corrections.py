@@ -11,9 +11,9 @@ import numpy as np
 
 from gough.core.arrays import FloatArray
 from gough.engine import Model
-from gough.identification.diagnose import Diagnosis, Mistake
-from gough.identification.directions import rotated, tilt_axes
-from gough.identification.evidence import Track
+from gough.identification.diagnosis.columns import rotated, tilt_axes
+from gough.identification.diagnosis.mistakes import Diagnosis, Mistake
+from gough.identification.diagnosis.track import Track
 from gough.logs.description import FORMAT, Description, Group
 from gough.logs.recording import JOINT_KINDS
 from gough.mechanism.terms import TERMS
@@ -38,7 +38,8 @@ def corrected_description(description: Description, mistakes: Sequence[Mistake],
             continue
         fresh = change(description, mistake, gains or {})
         if fresh is not None:
-            description, _ = fresh, done.append(mistake)
+            description = fresh
+            done.append(mistake)
     return description, tuple(done)
 
 
@@ -254,7 +255,8 @@ def corrected_robot(text: str, model: Model, mistakes: Sequence[Mistake]) -> tup
         elif mistake.name in labels:
             fresh = _with_term(text, model, mistake.place, labels[mistake.name])
         if fresh is not None:
-            text, _ = fresh, done.append(mistake)
+            text = fresh
+            done.append(mistake)
     return text, tuple(done)
 
 

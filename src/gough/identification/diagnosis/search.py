@@ -16,10 +16,11 @@ import numpy as np
 
 from gough.core.arrays import FloatArray
 from gough.estimators.selection.scores import LEAST_SEEN, PROBABLE, Fitted, Scores
-from gough.identification.directions import Suspicion, stack_directions
-from gough.identification.evidence import Evidence, Source, Track, View, score_problem
-from gough.identification.hypotheses import Hypothesis, best_hypothesis, distance_to_file, fit_rows
-from gough.identification.verdict import prior_of
+from gough.identification.diagnosis.directions import Suspicion, stack_directions
+from gough.identification.diagnosis.evidence import Evidence, View, score_problem
+from gough.identification.diagnosis.hypotheses import Hypothesis, best_hypothesis, distance_to_file, fit_rows
+from gough.identification.diagnosis.track import Source, Track
+from gough.identification.prior import prior_of
 
 TOP = 12  # suspicions fitted in full after a first look at all
 CLOSE = 9.0  # difference in the squares left, in units of noise, below which two suspicions cannot be told apart
@@ -64,8 +65,7 @@ def corrected(evidence: Evidence, undone: Sequence[Undone]) -> Evidence | None:
         groups.append(tuple(sources))
     fresh = replace(evidence, logs=groups[0], held_out=groups[1])
     W, y, counts = stacked(fresh)
-    values, sigma, _ = fit_rows(W * counts[:, :, None], y * counts)
-    return replace(fresh, values=values)
+    return replace(fresh, values=fit_rows(W * counts[:, :, None], y * counts)[0])
 
 
 def stacked(evidence: Evidence) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -115,7 +115,7 @@ class Standing:
         return min(1.0, fitted.probability * self.trials * tried)
 
     def ranked(self, without: Sequence[Suspicion] = ()) -> list[tuple[Suspicion, Fitted]]:
-        """Return suspicions beyond chance and three sigmas, those that lower the error on left-out stretches most first.
+        """Return suspicions beyond chance and three sigmas, those that help most on left-out stretches first.
 
         Args:
             without: Suspicions that have been dealt with.
@@ -239,7 +239,7 @@ def search(evidence: Evidence, *, most: int = 4, hypotheses: bool = True) -> tup
     added: list[Suspicion] = []
     steps: list[Step] = []
     if hypotheses:
-        before, best = best_hypothesis(evidence)
+        _, best = best_hypothesis(evidence)
         if best.hypothesis is not None:
             trial = Undone(hypothesis=best.hypothesis)
             fresh = corrected(evidence, [trial])
@@ -304,7 +304,7 @@ def _take(evidence: Evidence, now: Standing, undone: list[Undone], added: list[S
             step = step / 2
             continue
         least, size = standing.power, size + step
-        own = [c for s in standing.suspicions if (s.direction, s.place) == (suspicion.direction, suspicion.place)
+        own = [c for s in standing.suspicions if s.same(suspicion)
                for c in s.columns]
         further = standing.scores.fit([own[suspicion.columns.index(c)] for c in columns], standing.given)
         best = Step(undone=trial, fitted=replace(fitted, size=size, covariance=further.covariance), before=now.error,

@@ -17,9 +17,11 @@ from gough.engine import Model, base_parameters
 from gough.engine.loops import By
 from gough.estimators.estimate import text_table
 from gough.estimators.selection.selection import WeakDirections, weak_directions
-from gough.identification.diagnose import Limit, limits_of, limits_table
-from gough.identification.evidence import MOST_SAMPLES, Evidence, Source
-from gough.identification.search import Standing
+from gough.identification.diagnosis.diagnose import limits_of
+from gough.identification.diagnosis.evidence import MOST_SAMPLES, Evidence
+from gough.identification.diagnosis.mistakes import Limit, limits_table
+from gough.identification.diagnosis.search import Standing
+from gough.identification.diagnosis.track import Source
 from gough.identification.validation import WEAK_CONDITION
 from gough.logs.recording import Recording
 from gough.processing import process
@@ -88,8 +90,8 @@ class Foresight:
         rows = [[name, f"{value:.4g}", f"{sigma:.2g}", f"{100 * sigma / abs(value):.2g} %" if value else "-", unit]
                 for name, value, sigma, unit in zip(self.parameters, self.values, self.sigma, self.units)]
         doubt = "fine" if self.condition_number < WEAK_CONDITION else "too large: the motion hardly sees some of them"
-        lines = [f"{self.robot} along {self.source}: {self.samples} samples, {self.periods} period(s), condition number "
-                 f"{self.condition_number:.3g} ({doubt})", "",
+        lines = [f"{self.robot} along {self.source}: {self.samples} samples, {self.periods} period(s), condition "
+                 f"number {self.condition_number:.3g} ({doubt})", "",
                  text_table(["parameter", "robot file", "sigma", "sigma/|value|", "unit"], rows), "",
                  "Weakest directions:", *(f"  {self.weak.describe(k)}" for k in range(min(WEAKEST, len(rows)))), "",
                  "Mistakes that would be noticed in 95 of 100 experiments:", limits_table(self.limits)]
@@ -164,7 +166,7 @@ def _sigmas(problem: Regression) -> tuple[FloatArray, float]:
     W = np.linalg.solve(np.broadcast_to(root, (len(problem), *root.shape[-2:])), problem.regressor)
     stacked = W.reshape(-1, W.shape[2])
     length = np.linalg.norm(stacked, axis=0)
-    u, s, vt = np.linalg.svd(stacked / np.where(length > 0, length, 1.0), full_matrices=False)
+    _, s, vt = np.linalg.svd(stacked / np.where(length > 0, length, 1.0), full_matrices=False)
     seen = s > 1e-10 * s[0]
     spread = ((vt[seen] / s[seen, None]) ** 2).sum(axis=0)
     hidden = (vt[~seen] ** 2).sum(axis=0) > 1e-12

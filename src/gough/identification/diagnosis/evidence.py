@@ -7,16 +7,15 @@ closed loops, gravity's part. Columns made at the motion's samples are filtered 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
-from scipy.interpolate import CubicSpline
 from scipy.linalg import block_diag
 
-from gough.core.arrays import FloatArray, IntArray, frozen
-from gough.core.errors import GoughError, InvalidInput
+from gough.core.arrays import FloatArray
+from gough.core.errors import GoughError
 from gough.core.motion import Motion
 from gough.core.names import INERTIAL, LOAD, Parameter
 from gough.core.parameters import BaseParameters
@@ -25,7 +24,7 @@ from gough.engine import Model, standard_from_base
 from gough.engine.derivatives import gravity_regressor, response
 from gough.estimators.estimate import Estimate
 from gough.estimators.selection.scores import ScoreProblem, cut_stretches
-from gough.processing.decimation import decimate_period, decimate_regression
+from gough.identification.diagnosis.track import Source, Track, source_of
 from gough.processing.prepare import Processed, without_absent_payloads
 
 MOST_SAMPLES = 8000  # of all logs together in score tests: seconds for a hexapod with two hundred directions
@@ -33,154 +32,6 @@ WAVE_SAMPLES = 3000  # of a log in the search for ripples
 MOST_WAVES = 150  # ripples in the range of a joint that are searched for
 FEWEST_WAVES = 1.5  # below this a ripple cannot be told from gravity
 SLOWEST = 1e-3  # of a joint's top speed: the least dead band in derivatives, where the true sign has none
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Track:
-    """Motion and effort of the motors at the samples of a motion, and the gravity they fell under.
-
-    Args:
-        time: (t,). [s]
-        position, velocity, acceleration: Of the motors, (t, a).
-        effort: Of the motors, (t, a). [N or N m]
-        gravity: In the base frame, (3,). [m/s2]
-        periodic: The samples are one whole period.
-        deviations: Effort of each repetition minus their mean, (k, t, a); none without repetitions.
-    """
-
-    time: FloatArray
-    position: FloatArray
-    velocity: FloatArray
-    acceleration: FloatArray
-    effort: FloatArray
-    gravity: FloatArray
-    periodic: bool
-    deviations: FloatArray
-
-    def __post_init__(self) -> None:
-        for name in ("time", "position", "velocity", "acceleration", "effort", "gravity", "deviations"):
-            object.__setattr__(self, name, frozen(getattr(self, name)))
-
-    def with_effort(self, change: Callable[[FloatArray], FloatArray]) -> Track:
-        """Return the track with an affine change of the efforts (t, a), made to their noise too."""
-        nothing = change(np.zeros(self.effort.shape))
-        return replace(self, effort=change(self.effort),
-                       deviations=np.array([change(d) - nothing for d in self.deviations]).reshape(
-                           self.deviations.shape))
-
-    @property
-    def step(self) -> float:
-        """Time between samples. [s]"""
-        return float((self.time[-1] - self.time[0]) / (len(self.time) - 1))
-
-    def slope(self, values: FloatArray) -> FloatArray:
-        """Return the derivative by time of (t, ...) from the samples before and after."""
-        if self.periodic:
-            return np.asarray((np.roll(values, -1, axis=0) - np.roll(values, 1, axis=0)) / (2 * self.step))
-        return np.asarray(np.gradient(values, self.step, axis=0))
-
-    def shifted(self, values: FloatArray, by: float) -> FloatArray:
-        """Return values(t + by), (t, a) -> (t, a): by the DFT over a period, else a cubic spline held at the ends. [s]"""
-        if self.periodic:
-            spectrum = np.fft.rfft(values, axis=0)
-            turn = np.exp(2j * np.pi * np.fft.rfftfreq(len(values), self.step) * by)
-            return np.asarray(np.fft.irfft(spectrum * turn[:, None], len(values), axis=0))
-        at = np.clip(self.time + by, self.time[0], self.time[-1])
-        return np.asarray(CubicSpline(self.time, values)(at))
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Source:
-    """One log as processed, and the equations that count.
-
-    Args:
-        motion: Motion of all coordinates, (t, n).
-        effort: Of the motors, (t, a). [N or N m]
-        dead_band: Of the velocity's sign, (n,). [m/s or rad/s]
-        part: Its regression: same samples, or fewer after decimation, found again by their times.
-        deviations: Effort of each repetition minus their mean, (k, t, a), or None without repetitions.
-        decimation: One of so many samples was kept, regressor and effort low-passed in parallel.
-        periodic: The samples are one averaged period.
-        payload: Name of the payload carried, or None.
-        gravity: That the robot is taken to have been under, (3,); the robot file's by default. [m/s2]
-        name: Where the samples come from.
-    """
-
-    motion: Motion
-    effort: FloatArray
-    dead_band: FloatArray
-    part: Regression
-    deviations: FloatArray | None = None
-    decimation: int = 1
-    periodic: bool = False
-    payload: str | None = None
-    gravity: FloatArray | None = None
-    name: str = ""
-
-    def shaped(self, columns: FloatArray) -> FloatArray:
-        """Return columns (t, r, k) at the motion's samples as the regression has them, (s, r, k)."""
-        part, names = self.part, tuple(f"c{k}" for k in range(columns.shape[2]))
-        whole = Regression(regressor=columns, effort=np.zeros(columns.shape[:2]), rows=part.rows,
-                           row_units=part.row_units, parameters=names, units=("1",) * len(names), time=self.motion.time)
-        if self.decimation > 1:
-            whole = (decimate_period if self.periodic else decimate_regression)(whole, self.decimation)
-        assert whole.time is not None
-        assert part.time is not None
-        kept = np.isin(whole.time, part.time)
-        if int(kept.sum()) != len(part):
-            raise InvalidInput(f"{self.name}: {int(kept.sum())} of {len(part)} samples of the regression are found "
-                               "again in the motion; are they of the same log?")
-        return np.asarray(whole.regressor[kept])
-
-
-    def shortened(self, most: int) -> Source:
-        """Return the log with neighbouring samples averaged to at most `most`; decimated logs are short enough.
-
-        Efforts are means over blocks, motion and regressor those of the blocks' middles: what is slow stays, and white
-        noise stays white. A block counts where all of its samples do.
-        """
-        size = -(-len(self.motion) // most) // 2 * 2 + 1  # odd: a block's mean then stands at its middle sample
-        if size < 2 or self.decimation > 1:
-            return self
-        count = len(self.motion) // size
-        part, middle = self.part, np.arange(count) * size + size // 2
-        assert part.time is not None
-        place = np.searchsorted(self.motion.time, part.time)
-        whole = np.zeros((count * size, len(part.rows)), bool)
-        inside = place < count * size
-        whole[place[inside]] = True if part.mask is None else part.mask[inside]
-        counts = whole.reshape(count, size, -1).all(axis=1)
-
-        def blocks(values: FloatArray, axis: int = 0) -> FloatArray:
-            """Return means over blocks of samples along an axis; samples the regression lacks are zero."""
-            values = np.moveaxis(values, axis, 0)
-            full = np.zeros((count * size, *values.shape[1:]))
-            full[place[inside]] = values[inside]
-            return np.moveaxis(full.reshape(count, size, *values.shape[1:]).mean(axis=1), 0, axis)
-
-        middles = np.zeros((count, *part.regressor.shape[1:]))
-        there = np.isin(middle, place)
-        middles[there] = part.regressor[np.searchsorted(place, middle[there])]
-        short = replace(part, regressor=middles, effort=blocks(part.effort), mask=counts,
-                        time=self.motion.time[middle], group=None, sample=None, recording=None,
-                        replicates=None if part.replicates is None else blocks(part.replicates, 1),
-                        covariance=None if part.covariance is None or part.covariance.ndim == 3
-                        else part.covariance / size)
-        keep = slice(0, count * size)
-        deviations = self.deviations
-        if deviations is not None:
-            deviations = deviations[:, keep].reshape(len(deviations), count, size, -1).mean(axis=2)
-        return replace(self, motion=self.motion.take(middle), part=short, deviations=deviations,
-                       effort=self.effort[keep].reshape(count, size, -1).mean(axis=1))
-
-
-def source_of(processed: Processed, part: Regression) -> Source:
-    """Return a log with its regression from what processing made of it."""
-    each = processed.replicates
-    return Source(motion=processed.motion, effort=processed.effort, dead_band=processed.dead_band, part=part,
-                  deviations=None if each is None or len(each) < 2 else each - each.mean(axis=0),
-                  decimation=processed.decimation, periodic=processed.average is not None, payload=processed.payload,
-                  name=processed.source)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -227,7 +78,7 @@ class Evidence:
         return np.asarray(file - standard_from_base(self.model, base, values)[0])
 
     def falling(self, q: FloatArray, turned: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return what a change of gravity (3,) adds to the regressor (t, r, b), and to the efforts by `unseen`, (t, r)."""
+        """Return what a change of gravity (3,) adds to regressor (t, r, b), and by `unseen` to the efforts, (t, r)."""
         model, names = self.model, self.model.mechanism.standard.names
         columns = tuple(self.base.standard[i] for i in self.base.independent)
         shape = (len(q), 3, len(model.rows), -1)
@@ -373,7 +224,8 @@ class View:
         if along:
             falls = np.array([name.inertial for name in model.mechanism.standard.names])
             rest = np.zeros_like(v)
-            found[:, :, 0] += along * kernel(motion.q, rest, rest, self.band, chi * falls, load)[1].reshape(shape)[:, :, 0]
+            weight = kernel(motion.q, rest, rest, self.band, chi * falls, load)[1].reshape(shape)
+            found[:, :, 0] += along * weight[:, :, 0]
         full = np.zeros((3, len(motion), len(model.rows), len(model.actuated)))
         full[..., [model.actuated.index(i) for i in part]] = found.transpose(2, 0, 1, 3)
         return full[0], full[1], full[2]
@@ -434,7 +286,7 @@ class View:
         model, source = self.model, self.source
         part = [model.actuated.index(i) for i in model.loops.partitions["actuated"].independent]
         columns = [np.ascontiguousarray(x[:, part]) for x in (track.position, track.velocity, track.acceleration)]
-        motion = _assembled(model, track.time, columns, source.motion.q)
+        motion = assembled(model, track.time, columns, source.motion.q)
         if motion is None:
             return None
         base = self.evidence.base
@@ -451,9 +303,9 @@ class View:
         p = len(base)
         both = moved.shaped(np.concatenate([whole.regressor, effort[:, :, None], *noise], axis=2))
         again = both[:, :, p + 1:].transpose(2, 0, 1) + both[:, :, p] if noise else None
-        part = replace(source.part, regressor=both[:, :, :p], effort=both[:, :, p], parameters=base.names,
-                       units=base.units, replicates=again)
-        return View(evidence=self.evidence, source=replace(moved, part=part))
+        fresh = replace(source.part, regressor=both[:, :, :p], effort=both[:, :, p], parameters=base.names,
+                        units=base.units, replicates=again)
+        return View(evidence=self.evidence, source=replace(moved, part=fresh))
 
     def _known_part(self, motion: Motion) -> FloatArray:
         own = {name: value for name, value in self.evidence.known.items()
@@ -463,11 +315,18 @@ class View:
         return np.asarray(self.model.regressor(motion, tuple(own)) @ np.array(list(own.values())))
 
 
-def _assembled(model: Model, time: FloatArray, columns: Sequence[FloatArray], near: FloatArray) -> Motion | None:
-    """Return the motion of all coordinates, on the branch of a known one or of the start pose; None if there is none."""
+def assembled(model: Model, time: FloatArray, columns: Sequence[FloatArray], near: FloatArray) -> Motion | None:
+    """Return the motion of all coordinates from that of the motors; None if the loops do not close.
+
+    Args:
+        model: The robot.
+        time: (t,). [s]
+        columns: Position, velocity, acceleration of the independent motors, (t, m) each.
+        near: Coordinates of the branch to stay on, (t, n); else that of the start pose is tried.
+    """
     for start in (near, None):
         try:
-            return model.kinematics.motion(time, *columns, "actuated", start=start)
+            return model.kinematics.motion(time, columns[0], columns[1], columns[2], "actuated", start=start)
         except GoughError:
             continue
     return None
