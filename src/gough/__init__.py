@@ -35,7 +35,8 @@ __version__ = "0.1.0"
 __all__ = [
     "Check", "Design", "Diagnosis", "Enclosure", "Estimate", "Foresight", "GoughError", "Identification", "Mechanism",
     "Model", "PayloadResult", "Processing", "Recording", "Simulation", "Validation", "Verdict", "base_parameters",
-    "bounds", "bundled_robots", "check", "condense_log", "controller_code", "design", "diagnose", "foresee", "identify", "load_identification", "load_robot", "load_trajectory",
+    "bounds", "bundled_robots", "check", "condense_log", "controller_code", "design", "diagnose", "foresee",
+    "identify", "load_identification", "load_robot", "load_trajectory",
     "open_recording", "payload", "process", "read_recording", "record", "run_study", "simulate",
     "validate",
 ]

@@ -13,7 +13,6 @@ from gough.core.arrays import FloatArray
 from gough.core.blas import one_blas_thread
 from gough.core.errors import GoughError, InvalidInput
 from gough.engine import Model, base_parameters
-from gough.estimators.linear.least_squares import GaussMarkov
 from gough.estimators.selection.scores import PROBABLE
 from gough.identification.diagnosis.columns import tilt_axes
 from gough.identification.diagnosis.directions import Suspicion, describe, suspicions_of
@@ -247,8 +246,7 @@ def _evidence(model: Model, logs: Sequence[Recording], others: Sequence[Recordin
     if others:
         unseen = prepare(model, others, base, processing=processing, gains=experiment.gains or None,
                          window=experiment.window)
-    estimate = GaussMarkov().fit(experiment.problem)
-    return evidence_of(model, base, estimate, experiment.processed, experiment.parts,
+    return evidence_of(model, base, None, experiment.processed, experiment.parts,
                        unseen.processed if unseen else (), unseen.parts if unseen else ())
 
 

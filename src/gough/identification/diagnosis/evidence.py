@@ -24,6 +24,7 @@ from gough.engine import Model, standard_from_base
 from gough.engine.derivatives import gravity_regressor, response
 from gough.estimators.estimate import Estimate
 from gough.estimators.selection.scores import ScoreProblem, cut_stretches
+from gough.identification.diagnosis.rows import fit_rows
 from gough.identification.diagnosis.track import Source, Track, source_of
 from gough.processing.prepare import Processed, without_absent_payloads
 
@@ -106,7 +107,7 @@ class Evidence:
         return tuple(View(evidence=self, source=source) for source in self.held_out)
 
 
-def evidence_of(model: Model, base: BaseParameters, estimate: Estimate, processed: Sequence[Processed],
+def evidence_of(model: Model, base: BaseParameters, estimate: Estimate | None, processed: Sequence[Processed],
                 parts: Sequence[Regression], held_out: Sequence[Processed] = (),
                 held_out_parts: Sequence[Regression] = (), known: Mapping[str, float] | None = None,
                 most: int = MOST_SAMPLES) -> Evidence:
@@ -117,19 +118,31 @@ def evidence_of(model: Model, base: BaseParameters, estimate: Estimate, processe
     Args:
         model: The robot.
         base: Base parameters of the experiment.
-        estimate: Of these, or of some of them.
+        estimate: Of these, or of some of them; None to fit them here, whatever the logs determine.
         processed, parts: Each log it was found from, and its regression.
         held_out, held_out_parts: Each log it was not found from.
         known: Payload parameters that were known and taken out of the efforts, by name.
         most: Longer logs are shortened to so many samples in all.
     """
-    own = dict(zip(estimate.parameters, estimate.values.tolist()))
     names = [name for name in base.names if name in parts[0].parameters]
+    if estimate is None:
+        data = [counted(part.select(names)) for part in parts]
+        found = fit_rows(np.concatenate([W for W, _ in data]), np.concatenate([y for _, y in data]))[0]
+        own = dict(zip(names, found.tolist()))
+    else:
+        own = dict(zip(estimate.parameters, estimate.values.tolist()))
     return Evidence(
         model=model, base=base.select(names), values=np.array([own.get(name, 0.0) for name in names]),
         logs=tuple(source_of(*pair).shortened(most // len(parts)) for pair in zip(processed, parts)),
         held_out=tuple(source_of(*pair).shortened(most // len(held_out))
                        for pair in zip(held_out, held_out_parts)), known=dict(known or {}))
+
+
+def counted(part: Regression) -> tuple[FloatArray, FloatArray]:
+    """Return regressor (t, r, p) and effort (t, r) with zeros where equations do not count."""
+    if part.mask is None:
+        return part.regressor, part.effort
+    return part.regressor * part.mask[:, :, None], part.effort * part.mask
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -16,6 +16,7 @@ import numpy as np
 from gough.core.arrays import FloatArray, IntArray
 from gough.core.motion import Motion
 from gough.identification.diagnosis.evidence import Evidence, View, assembled
+from gough.identification.diagnosis.rows import fit_rows
 from gough.identification.diagnosis.track import Track
 from gough.identification.prior import UNITS, Prior, common_factor, file_scatter, prior_of, ratios, unit_of
 from gough.processing.prepare import without_absent_payloads
@@ -273,28 +274,6 @@ def _absent(view: View, regressor: FloatArray) -> FloatArray:
                     units=base.units, time=None, mask=None, replicates=None, group=None, sample=None, recording=None,
                     covariance=None)
     return without_absent_payloads(whole, view.source.payload).regressor
-
-
-def fit_rows(W: FloatArray, y: FloatArray, passes: int = 4) -> tuple[FloatArray, FloatArray, float]:
-    """Return weighted least squares with iterated row weights: values (p,), their white sigmas, relative error.
-
-    The error is the geometric mean over the rows of rms residual over rms effort, (n / (n - p))^(1/2) times: it does
-    not change with the unit of a row, and a row that is hard to predict does not drown the others.
-    """
-    s, r, p = W.shape
-    size = np.sqrt(np.maximum((y**2).mean(axis=0), 1e-300))
-    weight = size.copy()
-    length = np.maximum(np.linalg.norm((W / size[:, None]).reshape(-1, p), axis=0), 1e-300)
-    values, rms = np.zeros(p), size
-    for _ in range(passes):
-        stacked = (W / weight[:, None]).reshape(-1, p) / length
-        values = np.linalg.lstsq(stacked, (y / weight).ravel(), rcond=1e-9)[0] / length
-        rms = np.sqrt(((y - W @ values) ** 2).mean(axis=0) * s * r / max(s * r - p, 1))
-        weight = np.maximum(rms, 1e-6 * size)
-    stacked = (W / weight[:, None]).reshape(-1, p) / length
-    spread = np.linalg.pinv(stacked.T @ stacked, rcond=1e-12, hermitian=True)
-    error = float(np.exp(np.mean(np.log(np.maximum(rms / size, 1e-12)))))
-    return values, np.sqrt(np.maximum(np.diag(spread), 0.0)) / length, error
 
 
 def distance_to_file(values: FloatArray, sigma: FloatArray, prior: Prior) -> float:

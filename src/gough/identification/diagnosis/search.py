@@ -17,8 +17,9 @@ import numpy as np
 from gough.core.arrays import FloatArray
 from gough.estimators.selection.scores import LEAST_SEEN, PROBABLE, Fitted, Scores
 from gough.identification.diagnosis.directions import Suspicion, stack_directions
-from gough.identification.diagnosis.evidence import Evidence, View, score_problem
-from gough.identification.diagnosis.hypotheses import Hypothesis, best_hypothesis, distance_to_file, fit_rows
+from gough.identification.diagnosis.evidence import Evidence, View, counted, score_problem
+from gough.identification.diagnosis.hypotheses import Hypothesis, best_hypothesis, distance_to_file
+from gough.identification.diagnosis.rows import fit_rows
 from gough.identification.diagnosis.track import Source, Track
 from gough.identification.prior import prior_of
 
@@ -64,16 +65,13 @@ def corrected(evidence: Evidence, undone: Sequence[Undone]) -> Evidence | None:
             sources.append(now.source)
         groups.append(tuple(sources))
     fresh = replace(evidence, logs=groups[0], held_out=groups[1])
-    W, y, counts = stacked(fresh)
-    return replace(fresh, values=fit_rows(W * counts[:, :, None], y * counts)[0])
+    return replace(fresh, values=fit_rows(*stacked(fresh))[0])
 
 
-def stacked(evidence: Evidence) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return regressor (t, r, b), effort (t, r) and which equations count (t, r) of all logs of the identification."""
-    parts = [source.part.select(evidence.base.names) for source in evidence.logs]
-    counts = [np.ones(p.effort.shape, bool) if p.mask is None else p.mask for p in parts]
-    return (np.concatenate([p.regressor for p in parts]), np.concatenate([p.effort for p in parts]),
-            np.concatenate(counts))
+def stacked(evidence: Evidence) -> tuple[FloatArray, FloatArray]:
+    """Return regressor (t, r, b) and effort (t, r) of all logs of the identification, zero where they do not count."""
+    parts = [counted(source.part.select(evidence.base.names)) for source in evidence.logs]
+    return np.concatenate([W for W, _ in parts]), np.concatenate([y for _, y in parts])
 
 
 class Standing:
@@ -155,35 +153,29 @@ class Standing:
     def held_out_error(self) -> float:
         """Return the rms over rows of prediction error over effort on the held-out logs. [1]"""
         evidence = self.evidence
-        W, y, counts = stacked(evidence)
-        extra = [self._extra(view, columns) for view, columns in zip(evidence.views, self.columns)]
-        W = np.concatenate([W, np.concatenate(extra)], axis=2)
-        values, _, _ = fit_rows(W * counts[:, :, None], y * counts)
+        W, y = stacked(evidence)
+        extra = np.concatenate([self._added(view) for view in evidence.views])
+        values = fit_rows(np.concatenate([W, extra], axis=2), y)[0]
         square, size = np.zeros(len(self.noise)), np.zeros(len(self.noise))
         for view in evidence.held_out_views:
-            part = view.source.part.select(evidence.base.names)
-            use = np.ones(part.effort.shape, bool) if part.mask is None else part.mask
-            columns = [s.direction.columns(view, s.place) for s in self.added]
-            own = np.concatenate([part.regressor, self._shape(view, columns)], axis=2)
-            square += (((part.effort - own @ values) * use) ** 2).sum(axis=0)
-            size += ((part.effort * use) ** 2).sum(axis=0)
+            regressor, effort = counted(view.source.part.select(evidence.base.names))
+            own = np.concatenate([regressor, self._added(view)], axis=2)
+            square += ((effort - own @ values) ** 2).sum(axis=0)
+            size += (effort**2).sum(axis=0)
         return float(np.sqrt(np.mean(square / np.maximum(size, 1e-300))))
 
-    def _extra(self, view: View, columns: FloatArray) -> FloatArray:
-        given = [c for s in self.added for c in s.columns]
-        return view.source.shaped(columns[:, :, given]) if given else np.zeros((*view.source.part.effort.shape, 0))
-
-    @staticmethod
-    def _shape(view: View, columns: Sequence[FloatArray]) -> FloatArray:
-        if not columns:
-            return np.zeros((*view.source.part.effort.shape, 0))
-        return view.source.shaped(np.concatenate([c[:, :, None] if c.ndim == 2 else c for c in columns], axis=2))
+    def _added(self, view: View) -> FloatArray:
+        """Return the columns that have become part of the model, zero where equations do not count, (s, r, k)."""
+        part = view.source.part
+        if not self.added:
+            return np.zeros((*part.effort.shape, 0))
+        own = view.source.shaped(stack_directions(self.evidence, [view], self.added)[1][0])
+        return own if part.mask is None else own * part.mask[:, :, None]
 
     @property
     def distance(self) -> float:
         """How far the fitted values are from the robot file's (see `distance_to_file`)."""
-        W, y, counts = stacked(self.evidence)
-        values, sigma, _ = fit_rows(W * counts[:, :, None], y * counts)
+        values, sigma, _ = fit_rows(*stacked(self.evidence))
         return distance_to_file(values, sigma, prior_of(self.evidence.model, self.evidence.base))
 
 
