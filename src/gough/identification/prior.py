@@ -195,12 +195,12 @@ def unit_of(factor: float, extra: Mapping[str, float] | None = None, tolerance: 
         extra: Further factors by name, e.g. gears and drive gains of the robot file.
         tolerance: Of the comparison. [1]
     """
-    size = abs(factor)
-    for name, value in {**UNITS, **(extra or {})}.items():
-        for candidate, text in ((value, name), (1 / value, f"1 / {name}")):
-            if abs(np.log(size / candidate)) < np.log(1 + tolerance) < abs(np.log(candidate)):
-                return text
-    return None
+    known = {**UNITS, **(extra or {})}
+    candidates = {**known, **{f"1 / {name}": 1 / value for name, value in known.items()}}
+    apart = {name: abs(np.log(abs(factor) / value)) for name, value in candidates.items()
+             if abs(np.log(value)) > np.log(1 + tolerance)}
+    nearest = min(apart, key=lambda name: apart[name])
+    return nearest if apart[nearest] < np.log(1 + tolerance) else None
 
 
 def judge_prior(estimate: Estimate, base: BaseParameters, prior: Prior,

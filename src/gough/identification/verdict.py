@@ -198,16 +198,16 @@ class Misfit:
 
     Args:
         ratio: Power of the residual of the mean over that of its noise, (r,); 1 if the model is right.
-        sigma: Standard deviation of that ratio by noise alone, autocorrelation allowed for, (r,).
+        chance: That noise alone makes a ratio this large, autocorrelation allowed for, (r,).
         repeats: Part of a single repetition's residual that comes back every time, (r,). [1]
     """
 
     ratio: FloatArray
-    sigma: FloatArray
+    chance: FloatArray
     repeats: FloatArray
 
     def __post_init__(self) -> None:
-        for name in ("ratio", "sigma", "repeats"):
+        for name in ("ratio", "chance", "repeats"):
             object.__setattr__(self, name, frozen(getattr(self, name)))
 
 
@@ -215,8 +215,8 @@ def misfit(part: Regression, estimate: Estimate) -> Misfit | None:
     """Compare the residual of the mean of k repetitions with their scatter; None without repetitions.
 
     ratio = (sum_t e_t^2 / (n - h)) / (sum_kt d_kt^2 / (n k (k - 1))), d the deviation of a repetition from the mean,
-    h the parameters a row pays for, p / r. Under noise with autocorrelation rho both means scatter by
-    sqrt(2 (1 + 2 sum rho^2) / n) and that over (k - 1).
+    h the parameters a row pays for, p / r. For noise it is F-distributed; with autocorrelation rho, n samples tell as
+    much about a mean square as n / (1 + 2 sum rho^2) independent ones.
     """
     if part.replicates is None or len(part.replicates) < 2 or not len(part):
         return None
@@ -230,9 +230,9 @@ def misfit(part: Regression, estimate: Estimate) -> Misfit | None:
     power = (left**2).sum(axis=0) / free
     ratio = power / np.maximum(noise, 1e-300)
     memory = np.array([_squared_memory(deviation[:, :, j]) for j in range(deviation.shape[2])])
-    sigma = np.sqrt(2 * memory / free * (1 + 1 / (k - 1)))
+    chance = stats.f.sf(ratio, np.maximum(free / memory, 1.0), np.maximum(n * (k - 1) / memory, 1.0))
     extra = np.maximum(power - noise, 0.0)
-    return Misfit(ratio=ratio, sigma=sigma, repeats=extra / np.maximum(extra + k * noise, 1e-300))
+    return Misfit(ratio=ratio, chance=chance, repeats=extra / np.maximum(extra + k * noise, 1e-300))
 
 
 def _squared_memory(deviation: FloatArray, lags: int = 200) -> float:
@@ -254,10 +254,9 @@ def judge_misfit(found: Sequence[Misfit], rows: Sequence[str]) -> tuple[Remark, 
     """
     if not found:
         return ()
-    surprise = stats.norm.isf(CHANCE / (len(rows) * len(found)))
     worst, at, where = 0.0, 0, found[0]
     for each in found:
-        sure = each.ratio > 1 + surprise * each.sigma
+        sure = each.chance < CHANCE / (len(rows) * len(found))
         level = np.where(sure, each.ratio, 0.0)
         if level.max(initial=0.0) > worst:
             worst, at, where = float(level.max()), int(level.argmax()), each

@@ -211,8 +211,8 @@ class Scores:
         return Fitted(size=(sizes * unit)[:k], covariance=(spread * np.outer(unit, unit))[:k, :k], probability=chance,
                       share=float(explained / max(power, 1e-300)), gain=float(fall.sum() / max(before.sum(), 1e-300)),
                       gain_sigma=float(fall.std(ddof=1) * np.sqrt(g) / max(before.sum(), 1e-300)),
-                      inflation=max(1.0, float(np.mean(np.diag(spread)[:k] / np.maximum(np.diag(white)[:k], 1e-300)))
-                                    * self._scale[-1] ** 2))
+                      inflation=max(1.0, float(np.mean(np.diag(spread)[:k] / np.maximum(np.diag(white)[:k], 1e-300))
+                                               * self._scale[-1] ** 2)))
 
     def sigma(self, column: int, *, white: bool = False) -> float:
         """Return the standard deviation of a column's size by noise.
