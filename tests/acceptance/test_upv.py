@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import upv_identify as example
 
+from gough.core.names import Parameter
 from gough.engine import Model, base_parameters
 from gough.estimators.linear.least_squares import GaussMarkov
 from gough.estimators.physical.pseudo_inertia import pseudo_inertia
@@ -69,7 +70,7 @@ def test_essential_parameters_agree_with_the_drawings(found: dict[str, Any]) -> 
     values = {e["name"]: e for e in found["essential"]}
     for name, share in (("platform.mR", 0.1), ("platform.mxR", 0.15)):
         assert values[name]["value"] == pytest.approx(values[name]["robot_file"], rel=share)
-    friction = [e["value"] for e in found["essential"] if example.kind(e["name"]) in ("fv", "fs")]
+    friction = [e["value"] for e in found["essential"] if Parameter(e["name"]).kind in ("fv", "fs")]
     assert len(friction) >= 4
     assert min(friction) > 0
     assert all(e["std"] < 0.12 * abs(e["value"]) for e in found["essential"])
