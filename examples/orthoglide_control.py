@@ -28,8 +28,8 @@ from orthoglide_gains import MANUFACTURER, PAYLOAD, Study, experiments
 
 from gough import Model, identify, simulate
 from gough.core.arrays import FloatArray
+from gough.core.text import text_table
 from gough.core.trajectory import PointToPoint, Trajectory, circle, ease
-from gough.estimators.estimate import text_table
 from gough.estimators.gains.maximum_likelihood import MaximumLikelihoodGains
 from gough.virtual import PID, ComputedTorque, Controller, Feedback, RobotModel
 

@@ -14,7 +14,7 @@ from gough.core.trajectory import load_trajectory
 from gough.engine import Model
 from gough.excitation import design
 from gough.excitation.runnable import runnable
-from gough.study import verbs
+from gough.study.run import run_step
 from tests_support import fourier
 
 
@@ -58,7 +58,8 @@ def test_no_limit_is_exceeded_on_the_way_into_the_motion(name: str) -> None:
 def test_the_virtual_robot_runs_the_table_of_the_controller(five_bar: Model, tmp_path: Path) -> None:
     trajectory = fourier(five_bar, 0.4, 0.5)
     runnable(five_bar, trajectory, 2).to_csv(tmp_path / "t.csv", 1000.0)
-    verbs.simulate(robot="five_bar", trajectory=str(tmp_path / "t.csv"), noise=False, output=str(tmp_path / "log.csv"))
+    run_step("simulate", {"robot": "five_bar", "trajectory": "t.csv", "noise": False, "output": "log.csv"},
+             folder=tmp_path)
     log = read_recording(tmp_path / "log.csv")
     wanted = load_trajectory(tmp_path / "t.csv").only(log.joints)
     assert log.position[0] == pytest.approx(wanted.position[0], abs=1e-3)

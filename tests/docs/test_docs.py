@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-import inspect
+import importlib.util
 import re
 import shutil
 import tomllib
@@ -15,12 +15,12 @@ import pytest
 
 import gough
 from command_line import succeed
-from documentation import PAGES, ROOT, blocks, broken_links, tables
+from documentation import PAGES, ROOT, blocks, broken_links
 from gough.export import EXPORTS
 from gough.logs.description import load_description
 from gough.logs.formats import LOG_FORMATS
 from gough.mechanism import CLOSURES, ROBOT_FORMATS, TERMS, load_robot, robot_text
-from gough.study.run import VERBS, read_study
+from gough.study.run import read_study
 from tests_support import registries_restored
 
 WRITTEN = {"sh", "python", "toml", "text"}  # `text` shows output; the others are run or read
@@ -125,15 +125,14 @@ def test_named_functions_exist(page: str) -> None:
             target = getattr(target, part)
 
 
-@pytest.mark.parametrize("verb", VERBS)
-def test_options_of_the_verbs_are_documented(verb: str) -> None:
-    written = {}
-    for option, default, *_ in tables("study")[verb]:
-        value = inspect.Parameter.empty if not default else None if default == "none" else default.strip("`")
-        written[option.strip("`")] = value if not isinstance(value, str) else tomllib.loads(f"x = {value}")["x"]
-    actual = {name: list(p.default) if isinstance(p.default, tuple) else p.default
-              for name, p in inspect.signature(VERBS[verb]).parameters.items() if name != "progress"}
-    assert written == actual
+def test_options_of_the_verbs_are_documented_as_they_are_declared() -> None:
+    spec = importlib.util.spec_from_file_location("docs_options", ROOT / "docs" / "options.py")
+    assert spec is not None
+    assert spec.loader is not None
+    options = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(options)
+    text = PAGES["study"].read_text(encoding="utf-8")
+    assert options.page(text) == text, "run python docs/options.py"
 
 
 def test_every_dependency_is_named_with_its_reason() -> None:

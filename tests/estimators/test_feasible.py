@@ -131,7 +131,7 @@ def test_cvxpy_in_raw_parameters_finds_the_same_misfit_distance_and_base_values(
     reg, model, truth = robot(noise=noise, seed=seed, seen=15 if noise < 1 else 24)
     base = WeightedLeastSquares().fit(reg)
     prior = spoilt(model, truth)
-    found = Feasible(margin=1e-3).fit(reg, base, model=model, prior=prior)
+    found = Feasible(margin=1e-3, nonnegative=("fv", "fs")).fit(reg, base, model=model, prior=prior)
     least, _ = oracle(reg, base, model, prior, 1e-3)
     assert found.least_misfit == pytest.approx(least, abs=1e-3)
     assert found.least_misfit > 0.5 or noise < 1
@@ -196,7 +196,7 @@ def test_a_possible_base_estimate_stays_within_a_standard_deviation_and_the_rest
 def test_every_body_is_possible_and_no_friction_negative_even_from_noise():
     reg, model, truth = robot(bodies=4, seen=40, noise=20.0, seed=5)
     base = WeightedLeastSquares().fit(reg)
-    found = Feasible().fit(reg, base, model=model, prior=spoilt(model, truth))
+    found = Feasible(nonnegative=("fv", "fs")).fit(reg, base, model=model, prior=spoilt(model, truth))
     for name, ten in found.bodies.items():
         assert np.linalg.eigvalsh(pseudo_inertia(ten))[0] > 0
         assert found.margins[name] >= 0.9e-6

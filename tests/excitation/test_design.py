@@ -266,9 +266,6 @@ def test_a_limit_that_stops_the_smallest_trajectory_is_named(quantity: str) -> N
     ({"frequency": 0.0}, "frequency is 0.0"), ({"frequency": -1.0}, "frequency is -1"),
     ({"frequency": float("nan")}, "frequency is nan"), ({"harmonics": 1.5}, "harmonics is 1.5"),
     ({"samples": 0}, "samples is 0"), ({"seed": -1}, "seed is -1"), ({"tolerance": 0.0}, "tolerance is 0.0"),
-    ({"runs": [Run(frequency=-2.0)]}, "frequency of a run is -2"),
-    ({"runs": [Run(periods=0)]}, "periods of a run is 0"),
-    ({"runs": [Run(harmonics=-2)]}, "harmonics of a run is -2"),
     ({"covariance": [[1.0, 2.0], [2.0, 1.0]]}, "positive definite"),
     ({"covariance": [[float("nan"), 0.0], [0.0, 1.0]]}, "positive definite"),
     ({"scale": np.zeros(17)}, "parameter scale is .* above zero"),
@@ -276,6 +273,12 @@ def test_a_limit_that_stops_the_smallest_trajectory_is_named(quantity: str) -> N
 def test_numbers_no_design_can_have_are_refused(options: dict[str, object], words: str) -> None:
     with pytest.raises(InvalidInput, match=words):
         design(_model("five_bar"), **options)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("name", "value"), [("frequency", -2.0), ("periods", 0), ("harmonics", -2)])
+def test_numbers_no_run_can_have_are_refused(name: str, value: float) -> None:
+    with pytest.raises(InvalidInput, match=f"{name} is {value}"):
+        Run(**{name: value})
 
 
 def test_too_few_harmonics_for_the_parameters_are_an_error() -> None:

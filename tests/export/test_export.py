@@ -47,7 +47,7 @@ def test_bodies_come_back_from_disk(result: Identification, tmp_path: Path) -> N
     assert again.bodies == result.bodies
     assert again.joint_terms == result.joint_terms
     content = json.loads((tmp_path / "estimate.json").read_text())
-    del content["bodies"], content["joint_terms"]  # as written before there were any
+    del content["stored"]["bodies"], content["stored"]["joint_terms"]  # as written before there were any
     (tmp_path / "estimate.json").write_text(json.dumps(content))
     assert load_identification(tmp_path).bodies == {}
 
@@ -118,7 +118,7 @@ def test_without_a_consistent_estimate_it_says_what_to_run(five_bar: Model, to: 
 def test_existing_files_stay_unless_forced(five_bar: Model, result: Identification, tmp_path: Path) -> None:
     """Also when only the second of two files is in the way."""
     (tmp_path / "controller.h").write_text("mine")
-    with pytest.raises(OutputError, match=r"controller\.h' already exists.*\(force\)"):
+    with pytest.raises(OutputError, match=r"controller\.h' already exists.*`force=True`"):
         export(five_bar, result, tmp_path, "c")
     assert (tmp_path / "controller.h").read_text() == "mine"
     assert not (tmp_path / "controller.c").exists()

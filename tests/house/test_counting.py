@@ -81,6 +81,18 @@ def test_tuned_constants_are_counted(house: ModuleType, files: dict[Path, ast.Mo
     assert house.constants(files) == {"numbers": 1, "constants": 2, "unexplained": 1}
 
 
+def test_what_no_verb_reaches_is_found(house: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(house, "SOURCE", tmp_path)
+    (tmp_path / "cli").mkdir()
+    texts = {"cli/main.py": "from a import run\n\ndef main():\n    run().speak()\n",
+             "a.py": "def run():\n    return Thing()\n\n\ndef idle():\n    return 1\n",
+             "b.py": "class Thing:\n    def speak(self): ...\n\n    def sleep(self):\n        idle()\n"}
+    for name, text in texts.items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    files = {tmp_path / name: ast.parse(text) for name, text in texts.items()}
+    assert house.unreached(files) == [("a.py: idle", 2), ("b.py: Thing.sleep", 2)]
+
+
 def test_calls_are_counted_once_and_only_of_the_source(house: ModuleType) -> None:
     found = house.calls(lambda: [dimension_of("mm"), dimension_of("deg"), math.sqrt(2)])
     assert "dimension_of" in {name for _, name in found}

@@ -262,6 +262,18 @@ BAD = {  # name: (old text, new text, pattern in the message) applied to ARM or 
         'm = 2\nsource = "guessed"',
         "key 'source': 'guessed' is not one of printed, derived, assumed",
     ),
+    "unknown source of noise": (
+        ARM,
+        "[[body]]",
+        '[noise]\nrate = 500\nsource = "guessed"\n[[body]]',
+        r"\[noise\], key 'source': 'guessed' is not one of",
+    ),
+    "source of a length not there": (
+        LEGS,
+        "length = 1.5",
+        'length = 1.5\nsources = { lenght = "printed" }',
+        "key 'sources.lenght': unknown key; did you mean 'length'",
+    ),
     "source of a value not there": (
         ARM,
         "m = 2",

@@ -21,6 +21,8 @@ from gough.engine import random_motion
 from gough.excitation import design
 from gough.identification import Fit, Identification
 from gough.mechanism import bundled_robots
+from gough.processing import Processing, ProcessingChoice
+from gough.processing.choice import Candidate
 from gough.report import write_report
 from gough.report.charts import FINE, TALL, Plot, tag
 from gough.report.figures import amplitude_density, comparison_charts, extremes
@@ -169,10 +171,8 @@ def test_what_was_known_of_the_payload_is_told() -> None:
     good = result("orthoglide")
     e = good.estimate
     changed = replace(good, estimate=replace(e, parameters=("payload.calibration.mz", *e.parameters[1:])))
-    for settings, words in (({"payload": "calibration"}, "Known beforehand: m = 1.983 kg."),
-                            ({"payload": "calibration", "known": {"m": 1.5}}, "Known beforehand: m = 1.500 kg."),
-                            ({}, None)):
-        page = Page(render(robot("orthoglide"), replace(changed, settings=settings)))
+    for known, words in (({"payload.calibration.m": 1.983}, "Known beforehand: m = 1.983 kg."), ({}, None)):
+        page = Page(render(robot("orthoglide"), replace(changed, known=known)))
         assert words in page.text if words else "Known beforehand" not in page.text
         payload = next(t for t in page.tables if any(cells[0] == "payload.calibration.mz" for _, cells in t))
         assert "Bounds, lp" not in payload[0][1]  # which say nothing about a payload
@@ -475,17 +475,20 @@ def test_mistakes_are_told_with_size_and_cure(monkeypatch: pytest.MonkeyPatch) -
     assert "one log only" in page.text
 
 
-def test_the_curve_of_cutoffs_marks_the_chosen_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    tried = [{"cutoff": f, "error": e} for f, e in ((30.0, 0.09), (3.0, 0.3), (10.0, 0.08), (99.0, None))]
-    page = Page(judged(monkeypatch, processing={"cutoff": 10.0, "candidates": tried}))
+def test_the_curve_of_cutoffs_marks_the_chosen_one() -> None:
+    tried = tuple(Candidate(cutoff=f, decimation=1, window=0.0, errors=(e,))
+                  for f, e in ((30.0, 0.09), (3.0, 0.3), (10.0, 0.08)))
+    choice = ProcessingChoice(processing=Processing(cutoff=10.0), rows=("left.motor",), cutoffs=tried)
+    page = Page(render(robot("five_bar"), replace(result("five_bar"), choice=choice)))
     dots = [a for tag, a in page.elements if tag == "circle" and a.get("class") in ("chosen", "kept")][-3:]
     assert [a["class"] for a in dots] == ["kept", "chosen", "kept"]  # in the order of their frequency
     heights = [float(str(a["cy"])) for a in dots]
     assert heights[1] > heights[2] > heights[0]  # downwards: the smallest error is lowest
 
 
-def test_shares_of_samples_stand_beside_the_residual(monkeypatch: pytest.MonkeyPatch) -> None:
-    page = Page(judged(monkeypatch, shares={"left.motor": 0.91}))
+def test_shares_of_samples_stand_beside_the_residual() -> None:
+    good = result("five_bar")
+    few = replace(good.estimate, counts=np.array([300, 400]), samples=400)
+    page = Page(render(robot("five_bar"), replace(good, estimate=few)))
     rows = {row[0]: row for table in page.tables for _, row in table if row and row[0] in ("left.motor", "right.motor")}
-    assert "91.0\u00a0%" in rows["left.motor"]
-    assert rows["right.motor"][3] == "–"
+    assert [rows[name][3] for name in ("left.motor", "right.motor")] == ["75.0\u00a0%", "100\u00a0%"]

@@ -17,6 +17,7 @@ from gough.core.parameters import BaseParameters
 from gough.engine.loops import CLOSED, By
 from gough.engine.model import Model
 
+TIE_LEGS = "Take what the robot file ties as equal across legs."  # an option of every verb that seeks base parameters
 ROUNDING = 1e-14  # of columns of length one
 # Tried in turn where draws see no common gap: in spatial linkages of one freedom parameters fade away without one.
 CUTS = (1e-11, 1e-10, 1e-9, 1e-8, 1e-7, 1e-6, 1e-5)

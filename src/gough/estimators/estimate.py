@@ -25,6 +25,7 @@ from gough.core.parameters import ParameterTable
 from gough.core.regression import Regression
 from gough.core.statistics import student_quantile
 from gough.core.storage import plain, read_json, stored, unstored, write_json
+from gough.core.text import text_table
 
 if TYPE_CHECKING:
     from gough.estimators.problem import Problem
@@ -71,6 +72,12 @@ class Spread:
     kind: str
     sources: tuple[Source, ...]
     notes: tuple[str, ...] = ()
+
+    def grown(self, factor: FloatArray) -> Spread:
+        """Return the same with the variances of the parameters times a factor, (p,)."""
+        root = np.sqrt(factor)
+        return replace(self, covariance=self.covariance * np.outer(root, root),
+                       sources=tuple(replace(source, std=source.std * root) for source in self.sources))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -313,6 +320,7 @@ class Enclosure:
         certificate: What the guarantee rests on, as plain numbers, strings and lists (error bound, dual gap, rows
             removed, ...).
         notes: Remarks, e.g. that the guarantee is conditional.
+        settings: How it was found, enough to find it again.
     """
 
     parameters: tuple[Parameter, ...]
@@ -322,6 +330,7 @@ class Enclosure:
     method: str
     certificate: Mapping[str, Any] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    settings: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         _settle(self, ("parameters", "units", "notes"), ("lower", "upper"))
@@ -363,7 +372,8 @@ class Enclosure:
                  for name, low, high, width, unit in
                  zip(self.parameters, self.lower, self.upper, self.width, self.units)]
         certificate = [f"  {key.replace('_', ' ')}: {shorten(_short(value), 100)}"
-                       for key, value in self.certificate.items() if value not in ([], None, "")]
+                       for key, value in self.certificate.items()
+                       if value not in ([], None, "") and not isinstance(value, dict)]
         return "\n".join([f"{self.method}: box of {len(self)} parameters", "",
                           text_table(["parameter", "lower", "upper", "width", "unit"], lines),
                           *(["", "Certificate", *certificate] if certificate else []), *_notes(self.notes)])
@@ -392,16 +402,6 @@ def _short(value: Any) -> str:
     if isinstance(value, list):
         return ", ".join(dict.fromkeys(_short(item) for item in value))
     return f"{value:.3g}" if isinstance(value, float) else str(value)
-
-
-def text_table(header: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
-    """Return aligned columns as plain text: the first to the left, the others to the right."""
-    every = [list(header), *(list(line) for line in lines)]
-    widths = [max(len(line[c]) for line in every) for c in range(len(header))]
-    return "\n".join(
-        "  ".join(cell.ljust(w) if c == 0 else cell.rjust(w) for c, (cell, w) in enumerate(zip(line, widths))).rstrip()
-        for line in every
-    )
 
 
 def _range(values: FloatArray) -> str:

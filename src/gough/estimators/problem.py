@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol, Self, TypeVar
+from typing import Any, Protocol, Self, TypeVar, runtime_checkable
 
 import numpy as np
 
@@ -50,6 +50,7 @@ class LinearProblem(Problem, Protocol):
         """Return the problem with [W y] @ matrix in the place of [W y]."""
 
 
+@runtime_checkable
 class Estimator(Protocol):
     """Settings that turn a problem of the kind they are for into an estimate."""
 

@@ -2,19 +2,17 @@
 
 from gough.engine.limits import Limit, collect_limits
 from gough.excitation.criteria import CRITERIA, Criterion, criterion_gradient, criterion_value
-from gough.excitation.design import Design, Run, design, effort_covariance, first_frequency, information_factor
+from gough.excitation.design import (
+    Design,
+    DesignSettings,
+    Run,
+    design,
+    effort_covariance,
+    first_frequency,
+    information_factor,
+)
 
 __all__ = [
-    "CRITERIA",
-    "Criterion",
-    "Design",
-    "Limit",
-    "Run",
-    "collect_limits",
-    "criterion_gradient",
-    "criterion_value",
-    "design",
-    "effort_covariance",
-    "first_frequency",
-    "information_factor",
+    "CRITERIA", "Criterion", "Design", "DesignSettings", "Limit", "Run", "collect_limits", "criterion_gradient",
+    "criterion_value", "design", "effort_covariance", "first_frequency", "information_factor",
 ]

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gough.core.errors import InvalidInput, OutputError, nearest
-from gough.core.files import write_text
+from gough.core.files import require_free, write_together
 from gough.engine import Model
 from gough.identification import Identification
 
@@ -83,16 +83,13 @@ def export(model: Model, identification: Identification, folder: str | Path, to:
     texts = entry.write(model, identification, stem)
     target = Path(folder)
     files = [target / f"{stem}.{ending}" for ending in texts]
-    for file in files:
-        if file.exists() and not force:
-            raise OutputError(f"'{file}' already exists; choose another name or allow to overwrite it (force)",
-                              path=str(file))
     try:
         target.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise OutputError(f"cannot make the folder '{target}': {error.strerror}", path=str(target)) from error
-    for file, text in zip(files, texts.values()):
-        write_text(file, text)
+    for file in files:
+        require_free(file, force)
+    write_together(target, {file.name: text.encode("utf-8") for file, text in zip(files, texts.values())})
     return files
 
 

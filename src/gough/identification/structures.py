@@ -12,8 +12,8 @@ from gough.core.errors import GoughError
 from gough.core.names import tied_name
 from gough.core.parameters import BaseParameters
 from gough.core.regression import Regression
+from gough.core.text import text_table
 from gough.engine import Model
-from gough.estimators.estimate import text_table
 from gough.estimators.problem import Estimator
 from gough.estimators.selection.selection import (
     Structure,

@@ -221,17 +221,21 @@ class Recording:
         check_shape(factors, (len(self.joints),), "drive gains")
         return replace(self, effort=self.current * factors)
 
-    def save(self, path: str | Path) -> Path:
+    def save(self, path: str | Path, *, settings: Mapping[str, object] | None = None) -> Path:
         """Write the recording as CSV (`.csv`, `.csv.gz`) or NPZ (`.npz`) and return the path.
 
         The file appears complete or not at all. CSV numbers have the digits to read back the same.
+
+        Args:
+            path: The file.
+            settings: How the log was made, to be kept with it.
 
         Raises:
             OutputError: Another suffix, or the file cannot be written.
         """
         from gough.logs.writers import save_recording  # a recording must not need files to exist
 
-        return save_recording(self, Path(path))
+        return save_recording(self, Path(path), settings)
 
 
 def check_values(values: FloatArray, names: Sequence[str], kind: str, time: FloatArray, source: str,

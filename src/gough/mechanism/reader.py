@@ -15,7 +15,6 @@ from gough.mechanism.elements import (
     INERTIA_KEYS,
     PLACEMENT_KEYS,
     POSITION,
-    SOURCE_KEYS,
     Axis,
     Kind,
     Scope,
@@ -29,7 +28,7 @@ from gough.mechanism.elements import (
     read_payload,
     read_placement,
 )
-from gough.mechanism.toml_table import Table, unit_factors
+from gough.mechanism.toml_table import SOURCE_KEYS, TomlTable, unit_factors
 from gough.mechanism.types import BASE, Body, Frame, Joint, Limits, Mechanism
 
 FORMAT = 1
@@ -55,14 +54,14 @@ def parse_robot(text: str, source: str) -> Mechanism:
     if not text.strip():
         raise InvalidMechanism(f"{source}: the file is empty", file=source)
     try:
-        return _read_mechanism(Table(parse_toml(text), "top level", source))
+        return _read_mechanism(TomlTable(parse_toml(text), "top level", source))
     except InvalidInput as error:
         raise InvalidMechanism(f"{source}: not valid TOML: {error}", file=source) from None
     except RecursionError:
         raise InvalidMechanism(f"{source}: lists or tables are nested too deeply", file=source) from None
 
 
-def _read_mechanism(root: Table) -> Mechanism:
+def _read_mechanism(root: TomlTable) -> Mechanism:
     version = root.number("format")
     if version != FORMAT:
         raise root.error(f"format {version:g} is not supported; this version of Gough reads format {FORMAT}", "format")
@@ -94,7 +93,7 @@ def _read_mechanism(root: Table) -> Mechanism:
             str(error), cast(str | None, found.get("key"))) from None
 
 
-def _read_units(root: Table) -> dict[str, float]:
+def _read_units(root: TomlTable) -> dict[str, float]:
     units = root.section("units")
     dimensions = ("length", "angle", "mass")
     units.check_keys(dimensions)
@@ -114,10 +113,10 @@ def _read_units(root: Table) -> dict[str, float]:
 class _Parts:
     """Bodies, joints and closures of a file under their full names, and the tables they came from."""
 
-    def __init__(self, root: Table) -> None:
+    def __init__(self, root: TomlTable) -> None:
         self.bodies: list[Body] = []
         self.joints: list[Joint] = []
-        self.tables: dict[tuple[object, object], Table] = {}
+        self.tables: dict[tuple[object, object], TomlTable] = {}
         self.platform: str | None = None
         self.twist_limits: dict[str, Limits] = {}
         bodies, joints = root.sections("body", "body"), root.sections("joint", "joint")
@@ -127,7 +126,7 @@ class _Parts:
             inner.add(self.platform)
         top = Scope(inner=frozenset(inner), outer=frozenset())
         self._read_tree(top, bodies, joints)
-        closures: list[tuple[Table, Scope]] = []
+        closures: list[tuple[TomlTable, Scope]] = []
         for leg in root.sections("leg", "leg"):
             self.claim("leg", leg.name(), leg)
             for scope, tables in _place_leg(leg, top):
@@ -141,7 +140,7 @@ class _Parts:
         for closure, (table, _) in zip(self.closures, closures):
             self.claim("closure", closure.name, table)
 
-    def claim(self, kind: str, name: str, table: Table) -> None:
+    def claim(self, kind: str, name: str, table: TomlTable) -> None:
         """Raise if a name is taken or means something else."""
         if name == BASE:
             raise table.error(f"'{BASE}' is the fixed body; choose another name", "name")
@@ -152,7 +151,7 @@ class _Parts:
                               "names must be unique", "name")
         self.tables[kind, name] = table
 
-    def _add(self, table: Table, *parts: Body | Joint) -> None:
+    def _add(self, table: TomlTable, *parts: Body | Joint) -> None:
         for part in parts:
             self.claim("body" if isinstance(part, Body) else "joint", part.name, table)
             if isinstance(part, Body):
@@ -160,7 +159,7 @@ class _Parts:
             else:
                 self.joints.append(part)
 
-    def _read_tree(self, scope: Scope, bodies: list[Table], joints: list[Table]) -> None:
+    def _read_tree(self, scope: Scope, bodies: list[TomlTable], joints: list[TomlTable]) -> None:
         for table in bodies:
             self._add(table, read_body(table, scope))
         for table in joints:
@@ -169,9 +168,9 @@ class _Parts:
                        for joint in chain[:-1]]  # massless, between the axes of a universal or spherical joint
             self._add(table, *chain, *between)
 
-    def _read_platform(self, table: Table) -> str:
+    def _read_platform(self, table: TomlTable) -> str:
         """Read `[platform]` into a chain of virtual joints, one for each task coordinate; return its name."""
-        table.check_keys(("name", "coordinates", "start", "limits", *INERTIA_KEYS, *SOURCE_KEYS))
+        table.check_keys(("name", "coordinates", "start", "limits", *INERTIA_KEYS))
         name = table.name("name", "platform")
         coordinates = table.words("coordinates", TASK)
         if not coordinates:
@@ -202,15 +201,13 @@ class _Parts:
                 virtual=True, limits=bounds, start=value))
             parent = child
         parameters, values = read_inertia(table)
-        sources = table.sources(key for key in table.data if key in (*INERTIAL, "com", "start", "limits"))
-        self._add(table, Body(name=name, parameters=parameters, values=values, sources=sources))
+        self._add(table, Body(name=name, parameters=parameters, values=values, sources=table.sources()))
         return name
 
 
-def _place_leg(leg: Table, top: Scope) -> list[tuple[Scope, dict[str, list[Table]]]]:
+def _place_leg(leg: TomlTable, top: Scope) -> list[tuple[Scope, dict[str, list[TomlTable]]]]:
     """Return scope and tables of every instance of a leg, with `$key` replaced by the instance's value."""
-    leg.check_keys(("name", "instances", "body", "joint", "closure", *SOURCE_KEYS))
-    leg.sources(("instances",))
+    leg.check_keys(("name", "instances", "body", "joint", "closure"))
     template = leg.name()
     instances = leg.sections("instances", "leg.instances", f" of leg '{template}'")
     if not instances:
@@ -218,7 +215,7 @@ def _place_leg(leg: Table, top: Scope) -> list[tuple[Scope, dict[str, list[Table
     placed = []
     for instance in instances:
         name = instance.name()
-        instance.sources(key for key in instance.data if key not in ("name", *SOURCE_KEYS))
+        instance.sources()
         base = instance.table("base")
         base.check_keys(("body", *PLACEMENT_KEYS))
         frame = Frame(body=BASE, placement=read_placement(base))
@@ -241,7 +238,7 @@ def _place_leg(leg: Table, top: Scope) -> list[tuple[Scope, dict[str, list[Table
     return placed
 
 
-def _substitute(value: Any, instance: Table, used: set[str]) -> Any:
+def _substitute(value: Any, instance: TomlTable, used: set[str]) -> Any:
     """Replace every text `$key` by the instance's value of that key."""
     if isinstance(value, Mapping):
         return {key: _substitute(v, instance, used) for key, v in value.items()}
@@ -257,9 +254,9 @@ def _substitute(value: Any, instance: Table, used: set[str]) -> Any:
     return instance.data[key]
 
 
-def _read_ties(table: Table, tree: Mechanism) -> dict[Parameter, tuple[Parameter, ...]]:
+def _read_ties(table: TomlTable, tree: Mechanism) -> dict[Parameter, tuple[Parameter, ...]]:
     """Return the parameters shared by equal legs: `leg.rod.Ixx` -> (`leg1.rod.Ixx`, `leg2.rod.Ixx`, ...)."""
-    table.check_keys(("parameters", *SOURCE_KEYS))
+    table.check_keys(("parameters",))
     groups: dict[Parameter, list[Parameter]] = {}
     for body, joint in zip(tree.bodies, tree.joints):
         own = [(body, p) for p in INERTIAL if p in body.parameters] + [(joint, t) for t in joint.terms]

@@ -12,6 +12,11 @@ from gough.core.errors import GoughError, InvalidMechanism, nearest
 from gough.core.units import conversion, quantity
 
 SOURCES = ("printed", "derived", "assumed")
+SOURCE_KEYS = ("source", "sources")
+# Keys that hold no number, whose source nobody asks for; `values` holds several.
+WORDS = frozenset((
+    "name", "type", "kind", "parent", "child", "body", "joint", "closure", "axis", "axes", "names", "actuated", "terms",
+    "values", "about", "parameters", "zero", "symmetric", "known", "coordinates", *SOURCE_KEYS))
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 _MISSING: Any = object()
 LARGEST_NUMBER = 1e12  # SI; the square of a larger one has no place in the arithmetic of assembly
@@ -40,7 +45,7 @@ def _described(value: object) -> str:
 
 
 @dataclass(frozen=True)
-class Table:
+class TomlTable:
     """One TOML table and its place in the file.
 
     Args:
@@ -67,11 +72,13 @@ class Table:
         return key in self.data
 
     def check_keys(self, valid: Iterable[str]) -> None:
-        """Raise for the first key that is not valid, offering the nearest."""
-        names = tuple(valid)
+        """Raise for the first key that is not valid, offering the nearest; tables of their own may name sources."""
+        names = (*valid, *(() if self.prefix else SOURCE_KEYS))
         for key in self.data:
             if key not in names:
                 raise self.error(f"unknown key{nearest(key, names)}", key)
+        if not self.prefix:
+            self.sources()
 
     def _get(self, key: str, default: Any = _MISSING) -> Any:
         if key in self.data:
@@ -118,10 +125,10 @@ class Table:
             return default
         return self._si(self._get(key), dimension, key)
 
-    def positive(self, key: str, dimension: str = "none") -> float | None:
-        """Return a number above zero, or None if the key is absent."""
-        if key not in self.data:
-            return None
+    def positive(self, key: str, dimension: str = "none", default: float | None = _MISSING) -> Any:
+        """Return a number above zero."""
+        if key not in self.data and default is not _MISSING:
+            return default
         value = self.number(key, dimension)
         if value <= 0:
             raise self.error(f"expected a number above zero, found {_described(self.data[key])}", key)
@@ -169,18 +176,18 @@ class Table:
                 raise self.error(f"'{word}' is listed twice", f"{key}[{i}]")
         return tuple(value)
 
-    def table(self, key: str) -> Table:
+    def table(self, key: str) -> TomlTable:
         """Return a table inside this one; empty if absent."""
         value = self._get(key, {})
         if not isinstance(value, Mapping):
             raise self.error(f"expected a table, found {_described(value)}", key)
         return replace(self, data=value, prefix=f"{self.prefix}{key}.")
 
-    def section(self, key: str) -> Table:
+    def section(self, key: str) -> TomlTable:
         """Return a top-level table `[key]`; empty if absent."""
         return replace(self.table(key), place=f"[{key}]", prefix="")
 
-    def sections(self, key: str, header: str, owner: str = "") -> list[Table]:
+    def sections(self, key: str, header: str, owner: str = "") -> list[TomlTable]:
         """Return an array of tables `[[header]]`, each placed by its name."""
         value = self._get(key, [])
         if not isinstance(value, list) or not all(isinstance(v, Mapping) for v in value):
@@ -188,17 +195,16 @@ class Table:
         places = (f"[[{header}]] {_label(v, i)}{owner}" for i, v in enumerate(value))
         return [replace(self, data=v, place=place, prefix="") for v, place in zip(value, places)]
 
-    def sources(self, values: Iterable[str]) -> dict[str, str]:
-        """Return where each of the named values comes from, by `sources` for one value or `source` for all.
+    def sources(self) -> dict[str, str]:
+        """Return where the numbers of the table come from, by `sources` for single ones or `source` for all.
 
-        Values neither key speaks of are left out.
+        Numbers neither key speaks of are left out.
         """
-        names = tuple(values)
-        common = self.choice("source", SOURCES) if "source" in self else None
+        names = [*(key for key in self.data if key not in WORDS), *self.table("values").data]
         single = self.table("sources")
         single.check_keys(names)
-        found = {name: single.choice(name, SOURCES) if name in single else common for name in names}
-        return {name: source for name, source in found.items() if source is not None}
+        found = {name: single.choice(name, SOURCES) for name in single.data}
+        return dict.fromkeys(names, self.choice("source", SOURCES)) | found if "source" in self else found
 
 
 def _label(data: Mapping[str, Any], index: int) -> str:

@@ -101,7 +101,7 @@ def _content(model: Model, result: Identification) -> dict[str, Any]:
         "mechanism": model.mechanism, "result": result, "estimate": estimate, "verdict": _verdict(result),
         "parameters": [row for row in parameters if row.name.payload is None and not row.name.is_gain],
         "payload": [row for row in parameters if row.name.payload is not None],
-        "known_payload": tables.known_payload(model, result),
+        "known_payload": tables.known_payload(result),
         "gains": tables.gain_rows(model, result), "share_bar": figures.share_bar,
         "boxes": [tables.box_title(label) for label in result.enclosures],
         "robot_file": Path(model.mechanism.source).name,
@@ -115,8 +115,9 @@ def _content(model: Model, result: Identification) -> dict[str, Any]:
         "comparison_charts": figures.comparison_charts(estimate, answers) if len(answers) > 1 else [],
         "certificates": tables.certificates(result),
         "spread": SPREAD.get(estimate.uncertainty, estimate.uncertainty), "choice": result.structures,
-        "diagnosis": tables.diagnosis(result), "shares": tables.shares(result), "candidates": _candidates(result),
-        "settings": tables.setting_rows(result.settings), "scenes": scenes,
+        "diagnosis": tables.diagnosis(result), "shares": tables.shares(estimate), "candidates": _candidates(result),
+        "settings": tables.setting_rows({**result.logs, **result.settings, **result.processing.to_dict()}),
+        "scenes": scenes,
         "data": {"scenes": scenes, "correlation": figures.correlation_data(estimate)},
     }
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from gough.core.arrays import FloatArray, check_finite, check_shape
 from gough.core.blas import one_blas_thread
-from gough.core.errors import InvalidInput, SimulationFailed, nearest
+from gough.core.errors import InvalidInput, SimulationFailed
+from gough.core.options import Settings, option, settle, takes
 from gough.core.trajectory import Trajectory
 from gough.engine.model import Model
 from gough.mechanism.types import Mechanism
@@ -36,14 +39,38 @@ STEPS = 12e3  # integrator steps in a second beyond which the default dead band 
 TRUSTED = 1e-6  # check value of the closures beyond which the robot is as good as singular
 
 
+@dataclass(frozen=True, kw_only=True)
+class SimulateSettings(Settings):
+    """How an experiment on the virtual robot is run."""
+
+    controller: str | Controller = option(
+        "ctc", "Control law; pid+ has velocity feed-forward, feedforward the a-priori model, ctc is computed torque.",
+        choices=lambda: CONTROLLERS)
+    plant: str | PlantFactory = option(
+        "gough", "Whose equations the robot obeys: gough, or an independent one.", choices=lambda: PLANTS)
+    payload: str | Sequence[str | None] | None = option(
+        None, "Name of the payload carried; in Python also one for each trial.")
+    periods: int | None = option(
+        None, "Periods to record; all of the trajectory's by default, and 10 in `gough simulate`.", least=1)
+    rate: float | None = option(None, "Rate of the controller; the robot file's by default.", unit="Hz", above=0)
+    sampling: float | None = option(None, "Rate of the record, a whole fraction of the controller's; the same by "
+                                          "default.", unit="Hz", above=0)
+    lead_in: int = option(1, "Periods run before the first recorded one.", least=0)
+    dead_band: float | Sequence[float] | None = option(
+        None, "Velocity band in which Coulomb friction grows linearly, of all or of each joint; 0.5 % of the largest "
+        "speeds along the reference by default, wider where the integrator would need tiny steps.",
+        unit="m/s or rad/s", above=0)
+    substeps: int | None = option(None, "Integrator steps in a controller period; as the dynamics need by default.",
+                                  least=1)
+
+
+@takes(SimulateSettings)
 @one_blas_thread
-def simulate(model: Model | Mechanism, trajectory: Trajectory, *, controller: Controller | str = "ctc",
-             plant: PlantFactory | str = "gough", payload: str | Sequence[str | None] | None = None,
+def simulate(model: Model | Mechanism, trajectory: Trajectory, settings: SimulateSettings | None = None, *,
              values: ArrayLike | Mapping[str, float] | None = None, gains: ArrayLike | None = None,
-             believed_gains: ArrayLike | None = None, actuator: Actuator | None = None, periods: int | None = None,
-             rate: float | None = None, sampling: float | None = None, lead_in: int = 1,
-             dead_band: ArrayLike | None = None, substeps: int | None = None, feedback: Feedback | None = None,
-             progress: Callable[[float], None] | None = None) -> Simulation:
+             believed_gains: ArrayLike | None = None, actuator: Actuator | None = None,
+             feedback: Feedback | None = None, progress: Callable[[float], None] | None = None,
+             **options: Any) -> Simulation:
     """Run a robot along a trajectory in closed loop and return its true motion and efforts.
 
     Trials with different parameters or payloads advance together. Sensor noise is drawn afterwards by `record`, so
@@ -52,41 +79,30 @@ def simulate(model: Model | Mechanism, trajectory: Trajectory, *, controller: Co
     Args:
         model: The robot.
         trajectory: Of task or actuated coordinates.
-        controller: `pid`, `pid+` (velocity feed-forward), `feedforward` (a-priori model), `ctc`, or settings.
-        plant: `gough`, `pinocchio`, `mujoco`, or a function that builds one.
-        payload: Name of the payload carried or None, or one for each trial.
+        settings: How to run; single options may be given by name instead.
         values: True standard parameters, (p,) or (k, p), or changes by name; a priori by default.
         gains: True drive gains, (a,); the robot file's by default.
         believed_gains: Drive gains by which the controller turns efforts into currents, (a,); the true ones by default.
         actuator: Ideal drive by default.
-        periods: Periods to record; all of the trajectory's by default.
-        rate: Of the controller; the robot file's by default. [Hz]
-        sampling: Of the record, a whole fraction of the rate; the rate by default. [Hz]
-        lead_in: Periods run before the first recorded one.
-        dead_band: Velocity band in which Coulomb friction grows linearly, scalar or (n,); by default 0.5 % of the
-            largest speed of each joint along the reference, at least a tenth of that of the fastest joint of its kind,
-            widened where light joints with much friction would need more than 12 integrator steps in a millisecond.
-            [m/s or rad/s]
-        substeps: Integrator steps in a controller period; chosen by `count_substeps` by default.
         feedback: Let the controller see measured positions; true ones by default.
         progress: Called now and then with the fraction done.
+        options: See `SimulateSettings`.
 
     Raises:
         InvalidTrajectory: The robot cannot follow it; said before simulating, with time and joint.
         InvalidInput: Unknown payload, controller or plant, rates that do not fit.
         SimulationFailed: The loop is unstable or met a singularity; carries time and joint.
     """
+    chosen = settle(SimulateSettings, settings, options)
     model = Model(model) if isinstance(model, Mechanism) else model
-    rate = model.mechanism.noise.rate if rate is None else rate
-    every = _check_rates(rate, sampling)
-    payloads, load, chi = _trials(model, payload, values)
-    reference = build_reference(model, trajectory, rate, periods, lead_in)
-    band, fastest = _dead_band(model, reference, dead_band, chi, load)
-    if substeps is None:
-        substeps = count_substeps(fastest, 1 / rate)
-    if substeps < 1 or substeps != int(substeps):
-        raise InvalidInput(f"{substeps} integrator steps in a period, expected a whole number of at least one")
-    settings = PlantSettings(model=model, values=chi, load=load, dead_band=band, period=1 / rate, substeps=substeps)
+    rate = chosen.rate or model.mechanism.noise.rate
+    every = _samples_apart(rate, chosen.sampling)
+    payloads, load, chi = _trials(model, chosen.payload, values)
+    reference = build_reference(model, trajectory, rate, chosen.periods, chosen.lead_in)
+    band, fastest = _dead_band(model, reference, chosen.dead_band, chi, load)
+    robot = PlantSettings(model=model, values=chi, load=load, dead_band=band, period=1 / rate,
+                          substeps=chosen.substeps or count_substeps(fastest, 1 / rate))
+    plant, controller = chosen.plant, chosen.controller
     factory = _plant_factory(plant) if isinstance(plant, str) else plant
     law = _controller(controller, model, load[0]) if isinstance(controller, str) else controller
     true_gains = _file_gains(model) if gains is None else _gains(model, gains)
@@ -96,14 +112,14 @@ def simulate(model: Model | Mechanism, trajectory: Trajectory, *, controller: Co
             raise InvalidInput(f"believed drive gains are given, but '{model.mechanism.name}' has no true ones; give "
                                "gains as well")
         ratio = true_gains / _gains(model, believed_gains)
-    log = _run(settings, reference, factory(settings), law, actuator or IdealDrive(), ratio, feedback, every, progress)
+    log = _run(robot, reference, factory(robot), law, actuator or IdealDrive(), ratio, feedback, every, progress)
     kept = slice(reference.lead, None, every)
     period = reference.period_samples
     return Simulation(
         model=model, plant=plant if isinstance(plant, str) else getattr(plant, "__name__", "own"), controller=law.name,
         time=reference.motion.time[kept], reference=reference.motion.q[kept][:, list(model.actuated)], dead_band=band,
         gains=true_gains, payloads=payloads, period_samples=period // every if period and period % every == 0 else None,
-        **log)
+        settings=chosen, **log)
 
 
 def _run(settings: PlantSettings, reference: Reference, plant: Plant, law: Controller, actuator: Actuator,
@@ -204,11 +220,8 @@ def _holding(settings: PlantSettings, q: FloatArray) -> FloatArray:
     return model.distribute(at, rows)
 
 
-def _check_rates(rate: float, sampling: float | None) -> int:
+def _samples_apart(rate: float, sampling: float | None) -> int:
     """Return how many controller samples make one recorded sample."""
-    for value, word in ((rate, "controller rate"), (rate if sampling is None else sampling, "sampling rate")):
-        if not (np.isfinite(value) and value > 0):
-            raise InvalidInput(f"the {word} is {value} Hz, expected a positive number", rate=value)
     every = 1 if sampling is None else round(rate / sampling)
     if sampling is not None and (every < 1 or abs(rate / sampling - every) > 1e-9 * every):
         raise InvalidInput(f"the controller's rate of {rate:g} Hz is not a whole multiple of the sampling rate of "
@@ -241,8 +254,6 @@ def _dead_band(model: Model, reference: Reference, given: ArrayLike | None, valu
     some = reference.motion.q[::max(1, len(reference.motion) // 20)]
     if given is not None:
         band = model._band(given)
-        if not (band > 0).all():
-            raise InvalidInput("the dead band of simulated friction must be above zero")
         return band, friction_rate(model, values, load, band, some)
     speed: FloatArray = np.abs(reference.motion.qd).max(axis=0)
     revolute = np.array([joint.kind == "revolute" for joint in model.mechanism.joints])
@@ -273,14 +284,10 @@ def _controller(name: str, model: Model, load: FloatArray) -> Controller:
         return ComputedTorque()
     if name == "feedforward":
         return PID(feedforward=RobotModel(model=model, load=load))
-    if name in ("pid", "pid+"):
-        return PID(velocity_feedforward=name == "pid+")
-    raise InvalidInput(f"no controller '{name}'{nearest(name, CONTROLLERS)}", name=name)
+    return PID(velocity_feedforward=name == "pid+")
 
 
 def _plant_factory(name: str) -> PlantFactory:
-    if name not in PLANTS:
-        raise InvalidInput(f"no plant '{name}'{nearest(name, PLANTS)}", name=name)
     if name == "gough":
         return GoughPlant
     try:

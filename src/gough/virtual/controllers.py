@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -89,6 +89,7 @@ Loop = Callable[[int, FloatArray, FloatArray, FloatArray], FloatArray]
 Integrators of motors that are not free (saturated) stand still."""
 
 
+@runtime_checkable
 class Controller(Protocol):
     """Settings of a controller."""
 

@@ -63,9 +63,6 @@ def build_reference(model: Model, trajectory: Trajectory, rate: float, periods: 
         _check(model, motion)
         return Reference(motion=motion, lead=0, period_samples=None)
     count = periods if periods is not None else max(1, round(trajectory.duration / period))
-    if count < 1 or lead_in < 0 or int(count) != count or int(lead_in) != lead_in:
-        raise InvalidTrajectory(f"{count} periods after a lead-in of {lead_in}; expected whole numbers of at least one "
-                                "and zero", periods=count)
     samples = round(period * rate)
     if samples < 2 or abs(period * rate - samples) > WHOLE * max(samples, 1):
         raise InvalidTrajectory(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -13,6 +13,8 @@ from numpy.typing import ArrayLike
 from gough.core.arrays import FloatArray, check_shape, frozen
 from gough.core.errors import InvalidInput
 from gough.core.motion import Motion
+from gough.core.options import Settings
+from gough.core.text import text_table
 from gough.engine.model import Model
 from gough.logs.recording import Recording
 from gough.mechanism.types import Noise
@@ -39,6 +41,7 @@ class Simulation:
         payloads: Name of each trial's payload or None, (k,).
         period_samples: Of a periodic reference, or None.
         saturated: Samples at which a motor was at its limit, (k, a).
+        settings: How it was run.
     """
 
     model: Model
@@ -56,6 +59,7 @@ class Simulation:
     payloads: tuple[str | None, ...]
     period_samples: int | None
     saturated: FloatArray
+    settings: Settings
 
     def __post_init__(self) -> None:
         for name in ("time", "q", "velocity", "acceleration", "effort", "mean_effort", "reference", "dead_band"):
@@ -112,6 +116,26 @@ class Simulation:
         return Motion(coordinates=self.model.mechanism.coordinates, time=self.time, q=q, qd=qd, qdd=qdd,
                       closure_residual=self.model.kinematics.residual(q))
 
+    def repeated(self, periods: int) -> Simulation:
+        """Return a periodic run several times over: noise comes with `record`, so nothing else would differ.
+
+        Raises:
+            InvalidInput: The run is not one or more whole periods.
+        """
+        samples = len(self.time)
+        if periods < 1 or not self.period_samples or samples % self.period_samples:
+            raise InvalidInput(f"{samples} samples of a run with the period {self.period_samples} cannot be repeated "
+                               f"{periods} times; expected whole periods", periods=periods)
+        step = self.time[1] - self.time[0]
+
+        def again(array: FloatArray) -> FloatArray:
+            return np.tile(array, (1, periods, 1))
+
+        return replace(self, time=self.time[0] + step * np.arange(samples * periods),
+                       reference=np.tile(self.reference, (periods, 1)), saturated=self.saturated * periods,
+                       q=again(self.q), velocity=again(self.velocity), acceleration=again(self.acceleration),
+                       effort=again(self.effort), mean_effort=again(self.mean_effort))
+
     def to_dict(self, trial: int = 0) -> dict[str, Any]:
         """Return the figures of a trial by name: what `gough simulate --json` prints."""
         joints = self.model.mechanism.actuated
@@ -121,6 +145,16 @@ class Simulation:
             "tracking_rms": dict(zip(joints, self.tracking_rms[trial].tolist())),
             "tracking_max": dict(zip(joints, self.tracking_max[trial].tolist())),
             "loop_error": float(self.loop_error[trial]), "saturated_samples": int(self.saturated[trial].sum())}
+
+    def summary(self, trial: int = 0) -> str:
+        """Return the figures of a trial as plain text."""
+        facts = self.to_dict(trial)
+        rows = [[name, f"{rms:.3e}", f"{facts['tracking_max'][name]:.3e}", self.model.mechanism.joint(name).unit]
+                for name, rms in facts["tracking_rms"].items()]
+        return "\n".join([
+            f"{facts['robot']}: {facts['seconds']:.2f} s on the {facts['plant']} plant under {facts['controller']}",
+            text_table(["motor", "tracking rms", "tracking max", "unit"], rows),
+            f"loop error {facts['loop_error']:.1e} m or rad, saturated samples {facts['saturated_samples']}"])
 
 
 def record(simulation: Simulation, *, noise: Noise | None = None, seed: int | Sequence[int] = 0, trial: int = 0,

@@ -22,7 +22,7 @@ KINDS: dict[str, type[Trajectory]] = {cls.kind: cls for cls in (Fourier, PointTo
 
 
 def trajectory_from_dict(content: Mapping[str, Any]) -> Trajectory:
-    """Undo `Trajectory.to_dict`.
+    """Undo `Trajectory.to_dict`; `settings`, by which it was designed, are for people.
 
     Raises:
         InvalidTrajectory: Another format, an unknown kind, missing or unknown keys, values that do not fit.
@@ -32,7 +32,7 @@ def trajectory_from_dict(content: Mapping[str, Any]) -> Trajectory:
     cls = KINDS.get(str(content.get("kind")))
     if cls is None:
         raise InvalidTrajectory(f"trajectory kind is {content.get('kind')!r}, expected one of {', '.join(KINDS)}")
-    values = {key: value for key, value in content.items() if key not in ("format", "kind")}
+    values = {key: value for key, value in content.items() if key not in ("format", "kind", "settings")}
     known = {f.name for f in fields(cls)}
     if set(values) != known:
         raise InvalidTrajectory(f"a {cls.kind} trajectory has the keys {', '.join(sorted(known))}; missing: "

@@ -27,7 +27,8 @@ from gough.core.names import Parameter
 from gough.core.parameters import BaseParameters, ParameterTable
 from gough.core.regression import Condensed
 from gough.core.statistics import chi2_quantile
-from gough.estimators.estimate import Estimate, text_table
+from gough.core.text import text_table
+from gough.estimators.estimate import Estimate
 from gough.estimators.physical.pseudo_inertia import (
     Body,
     group_bodies,
@@ -103,12 +104,12 @@ class Feasible:
             number b of base parameters: a loss of b trusts the prior as far as the noise leaves room, which is better
             where data are poor and the prior is good. Where even the best misfit exceeds b, errors are larger than
             the stated noise, and the loss grows by the same ratio.
-        nonnegative: Endings of parameters that cannot be negative.
+        nonnegative: Kinds of parameters that cannot be negative besides masses; those a robot's terms name by default.
     """
 
     margin: float = 1e-6
     loss: float = 1.0
-    nonnegative: tuple[str, ...] = ("ia", "fv", "fs")
+    nonnegative: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
         if not 0 <= self.margin < 1 or not self.loss > 0:
@@ -232,7 +233,7 @@ class _Space:
         inertial = {i for body in self.bodies for i in body.standard}
         others = [i for i in range(len(names)) if i not in inertial]
         kinds = [name.kind for name in names]
-        self.nonnegative = [i for i in others if kinds[i] in settings.nonnegative]
+        self.nonnegative = [i for i in others if kinds[i] in (settings.nonnegative or ())]
         self.scale = np.ones(len(names))
         for i in others:
             like = [abs(values[k]) for k in others if kinds[k] == kinds[i] and values[k] != 0]

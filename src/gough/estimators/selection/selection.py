@@ -12,7 +12,8 @@ from gough.core.blas import one_blas_thread
 from gough.core.errors import InvalidInput, NotIdentifiable, nearest
 from gough.core.names import tied_name
 from gough.core.statistics import f_tail
-from gough.estimators.estimate import Estimate, text_table
+from gough.core.text import text_table
+from gough.estimators.estimate import Estimate
 from gough.estimators.linear.least_squares import WeightedLeastSquares
 from gough.estimators.problem import Estimator, LinearProblem, Problem, tie_parameters
 

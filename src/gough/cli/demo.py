@@ -1,55 +1,31 @@
-"""`gough run` and `gough demo`."""
+"""Do the whole job on a bundled robot: design, experiments, identification, bounds, report, controller code.
+
+Example:  gough demo five_bar -o demo
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from time import monotonic
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from gough.cli.common import Force, Json, print_json, progress, say, table
+from gough.identification import Identification
+from gough.identification.payload import PayloadResult
+from gough.study.demo import independent_plant, plan, run_demo, truth_table
 
 MOST_ROWS = 30  # of the table a demo prints; the report has all
 
 
-def run_verb(
-    study: Annotated[str, typer.Argument(help="Study file (TOML): section = verb, key = option.")],
-    force: Force = False,
-    as_json: Json = False,
-) -> None:
-    """Run the steps of a study file; paths are relative to it.
-
-    Example:  gough run study.toml
-    """
-    from gough.study.run import run_study
-
-    done = []
-    with progress(f"running {study}", quiet=as_json) as update:
-        for k, (verb, options, result) in enumerate(run_study(study, force=force)):
-            update(0.1 * (k + 1))
-            done.append({"verb": verb, "result": _facts(result)})
-            if not as_json:
-                say(f"{verb}: {_line(verb, options, result)}")
-    if as_json:
-        print_json(done)
-
-
-def demo_verb(
+def demo(
     robot: Annotated[str, typer.Argument(help="palida, orthoglide, h4, stewart or five_bar.")] = "palida",
     output: Annotated[str, typer.Option("-o", "--output", help="Folder for everything it makes.")] = "gough-demo",
     force: Force = False,
     as_json: Json = False,
 ) -> None:
-    """Do the whole job on a bundled robot: design, experiments, identification, bounds, report, controller code.
-
-    Example:  gough demo five_bar -o demo
-    """
-    from gough.identification import Identification
-    from gough.identification.payload import PayloadResult
-    from gough.study.demo import independent_plant, plan, run_demo, truth_table
-
+    """Run a demo, one line a step, and compare with the truth."""
     chosen = plan(robot)
     started = monotonic()
     identification: Identification | None = None
@@ -70,7 +46,7 @@ def demo_verb(
             if isinstance(result, PayloadResult):
                 load = result
             if not as_json:
-                say(f"  {monotonic() - started:5.1f} s  {verb}: {_line(verb, options, result)}")
+                say(f"  {monotonic() - started:5.1f} s  {verb}: {result.summary().splitlines()[0]}")
     seconds = monotonic() - started
     rows = [] if identification is None else truth_table(robot, identification.estimate, tied)
     if as_json:
@@ -94,31 +70,3 @@ def demo_verb(
                for p in load.to_dict()["parameters"]])
     say(f"{seconds:.0f} s; everything is in {output}/" +
         (f": open {output}/report.html" if (Path(output) / "report.html").exists() else ""))
-
-
-def _facts(result: Any) -> Any:
-    if hasattr(result, "to_dict"):
-        return result.to_dict()
-    return [str(p) for p in result] if isinstance(result, list) else str(result)
-
-
-def _line(verb: str, options: Mapping[str, Any], result: Any) -> str:
-    """Say in one line what a step gave."""
-    if verb == "design":
-        return f"criterion {result.value:.4g}, condition number {result.condition_number:.3g}"
-    if verb == "simulate":
-        facts = result.to_dict()
-        worst = max(facts["tracking_rms"].values())
-        return f"{facts['seconds']:.1f} s on the {facts['plant']} plant, tracking error {worst:.1e} rms"
-    if verb == "identify":
-        return str(result.verdict)
-    if verb == "validate":
-        return str(result.verdict)
-    if verb == "bounds":
-        return f"{result.method}, {len(result.parameters)} parameters enclosed"
-    if verb == "payload":
-        seen = [p for p in result.to_dict()["parameters"] if p["observed"]]
-        return f"{len(seen)} of {len(result.estimate)} load parameters seen"
-    if verb == "check":
-        return f"{result.degrees_of_freedom} degrees of freedom, {len(result.base)} base parameters"
-    return ", ".join(str(p) for p in result) if isinstance(result, list) else str(result)
