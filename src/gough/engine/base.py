@@ -18,7 +18,9 @@ from gough.engine.loops import CLOSED, By
 from gough.engine.model import Model
 
 TIE_LEGS = "Take what the robot file ties as equal across legs."  # an option of every verb that seeks base parameters
-INDEPENDENT = 1e-9  # smallest residual, of columns of length one, that makes a column independent
+ROUNDING = 1e-14  # of columns of length one
+# Tried in turn where draws see no common gap: in spatial linkages of one freedom parameters fade away without one.
+CUTS = (1e-11, 1e-10, 1e-9, 1e-8, 1e-7, 1e-6, 1e-5)
 MARGIN = 0.1  # of home's distance to singularities of both types: nearer ones are not drawn
 POWER = {"kg": 0, "kg m": 1, "kg m2": 2}  # of a length in an inertial parameter
 
@@ -126,7 +128,8 @@ def base_parameters(model: Model, *, parameters: Sequence[str] | None = None, ti
     Plain QR without pivoting on the regressor at random configurations: columns are taken from first to last and the
     first independent ones kept (BG13 (22)-(23)). With payloads the unloaded and loaded regressors are stacked as in
     BG13 (29), so that payload parameters stay apart from the platform's. Rows and columns are scaled to one size; two
-    draws and both together, twice as many samples, must tell the same columns apart.
+    draws and both together, twice as many samples, must tell the same columns apart. The gap of the result says how
+    sure it is.
 
     Args:
         model: The robot.
@@ -148,11 +151,12 @@ def base_parameters(model: Model, *, parameters: Sequence[str] | None = None, ti
         parts, scale = _equilibrated(draws)
         triangles = [_triangle(part) for part in parts]
         triangles.append(_triangle(np.concatenate(triangles)))
-        found = [_independent(triangle) for triangle in triangles]
-        if all(columns == found[0] for columns in found):
-            everything = named(names + extra, [model.unit(name) for name in names + extra])
-            return _regrouped(triangles[-1], scale, found[0], everything)
-        counts += [len(columns) for columns in found]
+        for cut in (None, *CUTS):
+            found = [_independent(triangle, cut) for triangle in triangles]
+            if all(columns == found[0] for columns in found):
+                everything = named(names + extra, [model.unit(name) for name in names + extra])
+                return _regrouped(triangles[-1], scale, found[0], everything)
+            counts += [len(columns) for columns in found] if cut is None else []
     raise NotConverged(
         f"random motions of '{model.mechanism.name}' tell {', '.join(map(str, counts))} parameters apart, expected one "
         "number; move its start pose away from singularities, or give limits between which its joints really move",
@@ -211,19 +215,34 @@ def _triangle(matrix: FloatArray) -> FloatArray:
     return np.asarray(np.linalg.qr(matrix, mode="r"))
 
 
-def _independent(triangle: FloatArray) -> list[int]:
-    """Return the columns that do not depend on those before them."""
+def _independent(triangle: FloatArray, cut: float | None = None) -> list[int]:
+    """Return the columns that do not depend on those before them.
+
+    What is left of a column once those before it are projected out is a part of it, or rounding. If no cut is given, it
+    lies in the lowest gap by a factor of a hundred, or without one in the widest gap.
+    """
+    if cut is not None:
+        return _remainders(triangle, cut)[1]
+    left = np.append(ROUNDING / 100, np.sort(np.maximum(_remainders(triangle, ROUNDING)[0], ROUNDING / 100)))
+    steps = left[1:] / left[:-1]
+    wide = np.flatnonzero((steps > 100.0) & (left[1:] > 10 * ROUNDING))
+    at = int(wide[0]) if wide.size else int(np.argmax(steps))
+    return _remainders(triangle, float(np.sqrt(left[at] * left[at + 1])))[1]
+
+
+def _remainders(triangle: FloatArray, cut: float) -> tuple[FloatArray, list[int]]:
+    """Return what is left of each column once the independent ones before it are projected out, and these."""
     basis = np.zeros((len(triangle), 0))
-    found: list[int] = []
+    sizes, found = np.empty(triangle.shape[1]), []
     for k, column in enumerate(triangle.T):
         rest = column
         for _ in range(2):  # twice is enough
             rest = rest - basis @ (basis.T @ rest)
-        size = np.linalg.norm(rest)
-        if size > INDEPENDENT:
-            basis = np.column_stack([basis, rest / size])
+        sizes[k] = np.linalg.norm(rest)
+        if sizes[k] > cut:
+            basis = np.column_stack([basis, rest / sizes[k]])
             found.append(k)
-    return found
+    return sizes, found
 
 
 def standard_from_base(model: Model, base: BaseParameters, values: ArrayLike) -> tuple[FloatArray, FloatArray]:
@@ -267,4 +286,4 @@ def _regrouped(triangle: FloatArray, scale: FloatArray, independent: list[int],
     return BaseParameters(
         names=tuple(names[k].regroup() if more else names[k] for k, more in zip(independent, regrouped)),
         units=tuple(names[k].unit for k in independent), standard=names, matrix=matrix,
-        independent=tuple(independent), singular_values=np.asarray(values, dtype=float), tolerance=INDEPENDENT)
+        independent=tuple(independent), singular_values=np.asarray(values, dtype=float), tolerance=ROUNDING)

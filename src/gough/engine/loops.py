@@ -380,8 +380,7 @@ class Closure:
     def rates(self, velocity: ca.SX, acceleration: ca.SX) -> tuple[ca.SX, ca.SX]:
         """Return velocities and accelerations of all coordinates."""
         E = self.closure_map
-        qd = E @ velocity
-        qdd = E @ acceleration
+        qd, qdd = ca.densify(E @ velocity), ca.densify(E @ acceleration)  # a coordinate may stand still
         part = self.partition
         if part.dependent:
             v = ca.SX.sym("v", self.q.shape[0])
