@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from test_bounds import exact_hull, problem, uncertain_problem
 from test_bounds_outliers import spoilt
 
+from bounded import exact_hull, problem, uncertain_problem
 from gough.estimators.bounds import verify as module
 from gough.estimators.bounds.solve import BoundedProblem, ExactBox, GaussSeidel, TrimmedBox
 from gough.estimators.bounds.verify import Rejected, verify
