@@ -102,7 +102,7 @@ class Study:
     def processing(self) -> Processing:
         """Parallel low-pass over whole periods, with the friction band of the robot."""
         band = {joint.name: BAND[joint.kind] for joint in self.model.mechanism.joints}
-        return Processing(cutoff=CUTOFF, decimation=DECIMATION, dead_band=band)
+        return Processing(cutoff=CUTOFF, decimation=DECIMATION, dead_band=band, window=0.0)
 
     def log(self, name: str, seed: int) -> Recording:
         """Return a recording of 15 s with its own noise."""
@@ -111,7 +111,7 @@ class Study:
     def problem(self, seed: int, processing: Processing | None = None, loaded: str = "loaded") -> GainProblem:
         """Return the equations of unloaded and loaded log, BG13 (33)."""
         return currents_problem(self.model, [self.log("unloaded", seed)], [self.log(loaded, seed)], PAYLOAD, None,
-                                self.base, processing=processing or self.processing, window=0.0)[0]
+                                self.base, processing=processing or self.processing)[0]
 
     def truth(self, problem: GainProblem) -> FloatArray:
         """Return the true values of a problem's unknowns."""
@@ -123,7 +123,7 @@ class Study:
     def bound(self) -> FloatArray:
         """Return the Cramer-Rao bound of the gains' standard deviations from every sample of both logs, (3,)."""
         band = self.processing.dead_band
-        problem = self.problem(0, Processing(cutoff=CUTOFF, dead_band=band))  # averaged over PERIODS, not decimated
+        problem = self.problem(0, Processing(cutoff=CUTOFF, dead_band=band, window=0.0))  # averaged, not decimated
         values = self.truth(problem)
         where = [problem.parameters.index(name) for name in self.gains]
         noise = NOISE / values[where] / np.sqrt(PERIODS)

@@ -25,6 +25,7 @@ from typing import Any
 
 import numpy as np
 from line_plot import save
+from platform_signals import platform_signals
 from stewart_filter import LoadResult, StewartLoad, StewartLoadFilter
 from stewart_hydraulic import LOAD, LOOPS, excitation, parasitic
 
@@ -34,7 +35,6 @@ from gough.core.names import INERTIAL
 from gough.core.trajectory import Trajectory
 from gough.estimators.load.load_filter import LoadFilter
 from gough.excitation.design import Run
-from gough.processing.platform import platform_signals
 
 TRUTH = np.array([0.3, 25.0, 25.0, 25.0])  # z [m], Ixx, Iyy, Izz about the load's centre of mass [kg m2]
 TABLE_3 = np.array([0.73, 3.76, 1.00, 12.80])  # errors of S20's one run [%]

@@ -18,7 +18,7 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -76,15 +76,15 @@ class Study:
 
     @cached_property
     def parts(self) -> dict[str, Experiment]:
-        """Each run after the parallel filter, samples near reversals and standstill left out."""
-        first = self.prepared("identification", SLOW, None)
-        return {"identification": first} | {name: self.prepared(name, SLOW, first.window) for name in self.logs
+        """Each run after the parallel filter, processed alike."""
+        first = self.prepared("identification", SLOW)
+        return {"identification": first} | {name: self.prepared(name, first.processing) for name in self.logs
                                             if name != "identification"}
 
-    def prepared(self, name: str, processing: Processing, window: float | None) -> Experiment:
+    def prepared(self, name: str, processing: Processing) -> Experiment:
         """Return one run as a regression."""
         gains = drive_gains(self.model) if self.logs[name].effort is None else None
-        return prepare(self.model, [self.logs[name]], self.base, processing=processing, gains=gains, window=window)
+        return prepare(self.model, [self.logs[name]], self.base, processing=processing, gains=gains)
 
     @cached_property
     def structures(self) -> dict[str, Structure]:
@@ -130,9 +130,10 @@ def run(study: Study) -> dict[str, Any]:
     comparison, elimination = study.comparison(), study.essential()
     steps = {"all": elimination.steps[0], "by held-out error": elimination.steps[elimination.stop],
              "ratio 10": elimination.steps[-1]}
-    window = study.parts["identification"].window
+    window = study.parts["identification"].processing.window or 0.0
+    plain = replace(PLAIN, window=window)
     judges = {"10 Hz": {name: study.parts[name].problem for name in ("validation", "volts")},
-              "100 Hz": {name: study.prepared(name, PLAIN, window).problem for name in ("validation", "volts")}}
+              "100 Hz": {name: study.prepared(name, plain).problem for name in ("validation", "volts")}}
     cad = dict(zip(study.base.names, study.base.values(study.model.values(study.base.standard)).tolist()))
     whole = identify(Model(parse_robot(*robot_text("upv"))), [study.logs["identification"]], tie_legs=True,
                      estimator="wls", held_out=[study.logs["validation"]], processing=SLOW)
@@ -193,10 +194,9 @@ def main() -> None:
     print(json.dumps(found, indent=1) if options.json else table(found))
     if options.plot:
         estimate = study.essential().estimate
-        smooth = Processing(method="time", cutoff=3.0, decimation=1)
-        problem = study.prepared("validation", smooth, 0.0).problem
-        judged = np.isin(problem.time, study.prepared("validation", smooth, found["window"]).problem.time)
-        predicted = np.where(judged[:, None], estimate.predict(problem), np.nan)
+        problem = study.prepared("validation", Processing(method="time", cutoff=3.0, decimation=1,
+                                                          window=found["window"])).problem
+        predicted = np.where(problem.mask, estimate.predict(problem), np.nan)
         save(options.plot, [(f"{row} in {RUNS['validation'][0]}; gaps: a leg reverses or stands", "time [s]",
                              "force [N]", {"measured": (problem.time, problem.effort[:, j]),
                                            "predicted": (problem.time, predicted[:, j])})

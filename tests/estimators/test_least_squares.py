@@ -47,7 +47,14 @@ def test_weighted_least_squares_equals_statsmodels_with_the_same_weights():
     reference = sm.WLS(y, W, weights=weights).fit()
     np.testing.assert_allclose(estimate.values, reference.params, rtol=1e-10)
     np.testing.assert_allclose(reference.scale, 1.0, rtol=1e-7)  # converged weights make the weighted variance one
-    np.testing.assert_allclose(estimate.std, reference.bse, rtol=1e-7)
+    # That the weights are estimates adds 2 s_j (1 - s_j) / f_j of the variance, s_j the share of row j in it.
+    sigma = np.sqrt(np.diag(estimate.noise_covariance))
+    slopes = (problem.regressor / sigma[:, None]) @ reference.normalized_cov_params
+    share = (slopes**2).sum(axis=0) / np.diag(reference.normalized_cov_params)
+    fitted = np.einsum("trp,pq,trq->r", problem.regressor / sigma[:, None], reference.normalized_cov_params,
+                       problem.regressor / sigma[:, None])
+    extra = (2 * share * (1 - share) / (200 - fitted)[:, None]).sum(axis=0)
+    np.testing.assert_allclose(estimate.std, reference.bse / (1 - extra), rtol=1e-7)
 
 
 def test_converged_weights_are_a_fixed_point_of_the_residuals():

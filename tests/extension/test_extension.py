@@ -17,7 +17,7 @@ import pytest
 from gough.core.errors import InvalidInput, InvalidMechanism
 from gough.engine import Model, base_parameters, random_motion
 from gough.estimators.physical.pseudo_inertia import group_bodies, possible_body, prior_body
-from gough.export import export, to_mjcf, to_urdf
+from gough.export import controller_code, export, to_mjcf, to_urdf
 from gough.identification import Identification, identify
 from gough.identification.bounding import default_prior
 from gough.identification.structures import friction_structures
@@ -25,13 +25,17 @@ from gough.logs.readers import open_recording, read_recording
 from gough.logs.recording import Recording
 from gough.mechanism import (
     TERMS,
+    Body,
+    Joint,
     JointTerm,
+    Mechanism,
     load_robot,
     parse_robot,
     register_term,
     robot_text,
 )
 from gough.virtual import record, simulate
+from gough.virtual.joint_efforts import JointEfforts
 from tests_support import fourier, registries_restored
 
 TEXT = robot_text("five_bar")[0].replace('terms = ["ia", "fv", "fs"]', 'terms = ["ia", "fv", "fc"]').replace(
@@ -125,6 +129,31 @@ def test_c_code_has_the_term_and_robot_formats_refuse_it_by_name(robot: Model, r
     assert {file.suffix for file in tmp_path.iterdir()} == {".c", ".h"}
 
 
+FUNCTIONS = {
+    "sin": lambda m, x: m.sin(x), "cos": lambda m, x: m.cos(x), "tan": lambda m, x: m.tan(x),
+    "exp": lambda m, x: m.exp(x), "log": lambda m, x: m.log(3 + x), "sqrt": lambda m, x: m.sqrt(3 + x),
+    "tanh": lambda m, x: m.tanh(x), "fabs": lambda m, x: m.fabs(x), "fmin": lambda m, x: m.fmin(x, 0.2),
+    "fmax": lambda m, x: m.fmax(x, 0.2), "floor": lambda m, x: m.floor(x), "power": lambda m, x: x**3 - 2 * x**2}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_every_promised_function_is_the_same_in_kernels_numbers_and_c(name: str) -> None:
+    function = FUNCTIONS[name]
+    with registries_restored():
+        register_term(JointTerm(name="ft", label="any", units=("N", "N m"),
+                                expression=lambda joint: function(joint.math, joint.q - 0.5 * joint.qd)))
+        hinge = Joint(name="hinge", kind="revolute", parent="base", child="bob", actuated=True, terms=("ft",),
+                      values={"ft": 2.0})
+        model = Model(Mechanism(name="arm", bodies=(Body(name="bob", values={"m": 1.0}),), joints=(hinge,)))
+        motion = random_motion(model, 6)
+        expected = function(np, motion.q[:, 0] - 0.5 * motion.qd[:, 0])
+        np.testing.assert_allclose(model.regressor(motion, ["hinge.ft"])[:, 0, 0], expected, rtol=1e-12, atol=1e-14)
+        efforts = JointEfforts(model.mechanism, {"hinge.ft": 2.0}, [0], np.ones(1))
+        np.testing.assert_array_equal([efforts(*x)[0] for x in zip(motion.q, motion.qd)], 2 * expected)
+        word = {"power": "hinge", "fabs": "fabs(", "floor": "floor("}.get(name, f"{name}(")
+        assert word in controller_code(model)[0] + controller_code(model)[1]
+
+
 def test_a_robot_file_may_not_give_it_a_negative_value() -> None:
     with pytest.raises(InvalidMechanism, match=r"'values\.fc': smooth Coulomb friction cannot be negative"):
         parse_robot(TEXT.replace("fs = 0.9", "fs = -0.9"), "five_bar.toml")
@@ -171,7 +200,7 @@ def test_plants_simulate_a_closure_kind_they_have_parts_for_and_refuse_others_by
 def test_robot_formats_write_a_closure_kind_or_refuse_it_by_name() -> None:
     model, other = closed_by("hinge"), closed_by("flat")
     terms = dict.fromkeys(TRUE, 0.0)
-    assert "hinge: [['left_tip_a', 'left_tip_b'], ['right_tip_a'" in to_urdf(model, bodies_of(model), terms)[1]
+    assert 'hinge: [["left_tip_a", "left_tip_b"], ["right_tip_a"' in to_urdf(model, bodies_of(model), terms)[1]
     assert to_mjcf(model, bodies_of(model), terms).count("<connect") == 4
     for write in (to_urdf, to_mjcf):
         with pytest.raises(InvalidInput, match=r"closure 'left\.tip' of kind flat has no form"):

@@ -196,10 +196,12 @@ def test_mujoco_says_what_it_cannot_simulate() -> None:
 @pytest.mark.parametrize(("parameter", "value", "words"), [
     ("left.proximal.Izz", -1.0, "'left.proximal' has inertias that no body can have"),
     ("left.proximal.m", -1.0, "'left.proximal' has the mass -1 kg")])
-def test_pinocchio_refuses_bodies_that_cannot_exist(parameter: str, value: float, words: str) -> None:
+@pytest.mark.parametrize("plant", [pinocchio_plant, mujoco_plant])
+def test_other_libraries_refuse_bodies_that_cannot_exist(plant: Callable[[PlantSettings], Plant], parameter: str,
+                                                         value: float, words: str) -> None:
     model = model_of("five_bar")
     names = model.mechanism.standard.names
     values = np.array(model.mechanism.standard.values)
     values[names.index(parameter)] = value
     with pytest.raises(InvalidInput, match=words):
-        pinocchio_plant(settings_of(model, values))
+        plant(settings_of(model, values))

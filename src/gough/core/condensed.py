@@ -65,6 +65,8 @@ def patterns(mask: BoolArray | None, shape: tuple[int, int]) -> Iterator[tuple[I
 def inverse_root(covariance: FloatArray, rows: tuple[str, ...]) -> FloatArray:
     """Return C^-1 with covariance = C C^T, (r, r) or (t, r, r).
 
+    C = diag(std) U sqrt(L) U^T with the correlation U L U^T: whitened rows belong to rows, in whatever order these are.
+
     Raises:
         InvalidInput: Not symmetric positive definite; says which row or how far.
     """
@@ -80,11 +82,13 @@ def inverse_root(covariance: FloatArray, rows: tuple[str, ...]) -> FloatArray:
     unit = covariance / (size[..., :, None] * size[..., None, :])
     if not np.allclose(unit, np.swapaxes(unit, -1, -2), rtol=0, atol=1e-9):
         raise InvalidInput("covariance of the rows is not symmetric")
-    least = np.linalg.eigvalsh(unit)[..., 0]
+    values, vectors = np.linalg.eigh(unit)
+    least = values[..., 0]
     if least.min(initial=1.0) <= 1e-13:
         raise InvalidInput("covariance of the rows is not positive definite: its correlation matrix has the "
                            f"eigenvalue {least.min():.3g}; expected all positive", eigenvalue=float(least.min()))
-    return np.asarray(np.linalg.inv(np.linalg.cholesky(unit)) / size[..., None, :])
+    turned = vectors / np.sqrt(values)[..., None, :]
+    return np.asarray(turned @ np.swapaxes(vectors, -1, -2) / size[..., None, :])
 
 
 def whiten(data: FloatArray, covariance: FloatArray, mask: BoolArray | None, rows: tuple[str, ...]) -> FloatArray:

@@ -73,6 +73,12 @@ class Spread:
     sources: tuple[Source, ...]
     notes: tuple[str, ...] = ()
 
+    def grown(self, factor: FloatArray) -> Spread:
+        """Return the same with the variances of the parameters times a factor, (p,)."""
+        root = np.sqrt(factor)
+        return replace(self, covariance=self.covariance * np.outer(root, root),
+                       sources=tuple(replace(source, std=source.std * root) for source in self.sources))
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Estimate:

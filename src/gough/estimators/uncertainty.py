@@ -375,12 +375,13 @@ def _full_rank(covariance: FloatArray, white: FloatArray, freedom: int) -> tuple
 def _autocorrelated(influence: Influence, problem: Regression) -> _Level:
     problem = replace(problem, replicates=None).in_order()
     slopes, left = influence.samples(problem)
+    count, share = np.maximum(problem.counts, 1), (slopes**2).sum(axis=(0, 2))
+    left *= np.sqrt(count / np.maximum(count - share, 0.5))  # what fitting took out of each row
     shifts = np.einsum("trq,tr->tq", slopes, left) @ influence.root.T
     labels = [label for label in (problem.recording, problem.group) if label is not None]
     group = np.unique(np.stack(labels), axis=1, return_inverse=True)[1].reshape(-1) if labels else None
     covariance, lags, freedom = long_run_covariance(shifts, group)
-    equations, p = float(influence.condensed.equations.sum()), len(problem.parameters)
-    return _Level(covariance=covariance * equations / (equations - p), freedom=freedom, kind="hac",
+    return _Level(covariance=covariance, freedom=freedom, kind="hac",
                   notes=(f"standard deviations allow for autocorrelated noise, {lags} lags after prewhitening",))
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from gough.core.arrays import FloatArray, IntArray
+from gough.core.arrays import FloatArray
 from gough.core.blas import one_blas_thread
 from gough.core.errors import InvalidInput, nearest
 from gough.core.options import REQUIRED, Settings, nested, option, settle, takes
@@ -20,8 +20,8 @@ from gough.estimators.estimate import Enclosure
 from gough.identification.experiment import in_efforts
 from gough.identification.result import Identification
 from gough.logs.recording import Recording
-from gough.processing import Processed, Processing, process, regression
-from gough.processing.reversals import away_from_reversals, rubbing
+from gough.processing import Processed, Processing, choose_processing, process, regression
+from gough.processing.masks import rubs
 
 MOST_EQUATIONS = 20000  # equations used: every k-th sample beyond that
 SMEAR = 0.3  # half width of a jump after the low-pass, times its cut-off
@@ -87,14 +87,16 @@ def bounded_problem(model: Model, recordings: Sequence[Recording], base: BasePar
     error_bound sum_a |E_am|, E the closure map of the motors.
     """
     chosen = settle(BoundsSettings, settings, options)
-    done, _ = in_efforts(model, [process(model, recording, chosen.processing) for recording in recordings], gains)
-    lower, upper, effort, reach = [], [], [], []
+    used = _chosen(model, recordings, base, chosen.processing, gains)
+    done, _ = in_efforts(model, [process(model, recording, used) for recording in recordings], gains)
+    lower, upper, effort, reach, counted = [], [], [], [], []
     for processed in done:
         part = regression(model, processed, base, decimate=False)
-        keep = _sure_samples(model, processed, chosen.processing.window)
-        total = len(keep) * len(part.rows) * len(recordings)
-        keep = keep[::max(1, int(np.ceil(total / MOST_EQUATIONS)))]
+        sure = processed.mask if processed.mask.any() else np.ones_like(processed.mask)
+        keep = np.flatnonzero(sure.any(axis=1))
+        keep = keep[::max(1, int(np.ceil(int(sure.sum()) * len(recordings) / MOST_EQUATIONS)))]
         low, high = _interval_regressor(model, processed, base, part.regressor, chosen.threshold)
+        counted.append(sure[keep])
         lower.append(low[keep])
         upper.append(high[keep])
         effort.append(part.effort[keep])
@@ -104,7 +106,16 @@ def bounded_problem(model: Model, recordings: Sequence[Recording], base: BasePar
         regressor_lower=np.concatenate(lower), regressor_upper=np.concatenate(upper), effort=np.concatenate(effort),
         error_bound=np.concatenate(reach), prior_lower=np.array([given[n][0] for n in base.names]),
         prior_upper=np.array([given[n][1] for n in base.names]), parameters=base.names, units=base.units,
-        rows=model.rows, row_units=model.row_units)
+        rows=model.rows, row_units=model.row_units, used=np.concatenate(counted))
+
+
+def _chosen(model: Model, recordings: Sequence[Recording], base: BaseParameters, processing: Processing | None,
+            gains: Mapping[str, float] | None) -> Processing:
+    """Return a complete processing; the window about reversals covers what the low-pass smears, unless given."""
+    given = Processing() if processing is None else processing
+    chosen = choose_processing(model, recordings, base, replace(given, window=given.window or 0.0), gains=gains)
+    smeared = 0.0 if chosen.processing.cutoff is None else SMEAR / chosen.processing.cutoff
+    return chosen.processing if given.window is not None else replace(chosen.processing, window=smeared)
 
 
 def _levers(model: Model, q: FloatArray) -> FloatArray:
@@ -112,15 +123,6 @@ def _levers(model: Model, q: FloatArray) -> FloatArray:
     if not model.loops.redundant:
         return np.ones((len(q), len(model.rows)))
     return np.asarray(np.abs(model.kinematics.closure_map(q)[:, list(model.actuated)]).sum(axis=1))
-
-
-def _sure_samples(model: Model, processed: Processed, window: float | None) -> IntArray:
-    """Return the samples away from reversals; all where a robot does nothing but reverse."""
-    if window is None:
-        window = 0.0 if processed.cutoff is None else SMEAR / processed.cutoff
-    motion = processed.motion
-    keep = np.flatnonzero(away_from_reversals(model, motion, motion.time, window))
-    return np.asarray(keep if keep.size else np.arange(len(motion)), dtype=np.int64)
 
 
 def _named(prior: tuple[float, float] | Mapping[str, tuple[float, float]],
@@ -161,7 +163,7 @@ def _interval_regressor(model: Model, processed: Processed, base: BaseParameters
     speed = np.abs(motion.qd)
     slow = np.maximum(processed.dead_band, 0.01 * speed.max(axis=0))
     if threshold is not None:
-        slow[list(rubbing(model))] = threshold
+        slow[[i for i in model.actuated if rubs(model.mechanism.joints[i])]] = threshold
     for k, i in enumerate(base.independent):
         column = base.standard[i]
         term = model.mechanism.terms.get(column.kind)

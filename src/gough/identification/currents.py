@@ -16,18 +16,16 @@ from gough.core.regression import Regression, concatenate
 from gough.engine import Model
 from gough.estimators.estimate import Estimate
 from gough.estimators.gains.gain_problem import GainProblem, gain_problem
-from gough.identification.experiment import kept_samples
 from gough.logs.recording import Recording
-from gough.processing import Processed, Processing, process, regression
-from gough.processing.reversals import reversal_window
+from gough.processing import Processed, Processing, ProcessingChoice, choose_processing, process, regression
 
 
 class CurrentsProblem(NamedTuple):
-    """The problem of some logs with currents, the processed logs, and the window about reversals [s]."""
+    """The problem of some logs with currents, the processed logs, and how they were processed."""
 
     problem: GainProblem
     processed: list[Processed]
-    window: float
+    choice: ProcessingChoice
 
 
 def payload_of(model: Model, loaded: Sequence[Recording],
@@ -112,21 +110,18 @@ def known_payload(model: Model, name: str, known: Mapping[str, float] | None) ->
 
 def currents_problem(model: Model, recordings: Sequence[Recording], loaded: Sequence[Recording], name: str,
                      known: Mapping[str, float] | None, base: BaseParameters, *,
-                     processing: Processing | None = None, window: float | None = None,
-                     ) -> CurrentsProblem:
+                     processing: Processing | None = None) -> CurrentsProblem:
     """Build BG13 (33) from unloaded and loaded logs with currents.
 
     A robot with more motors than degrees of freedom is taken without decimation: its motors share the load of a row in
     a way that changes from sample to sample.
     """
     given = known_payload(model, name, known)
-    done = [process(model, replace(record, effort=None), processing) for record in (*recordings, *loaded)]
+    logs = [replace(record, effort=None) for record in (*recordings, *loaded)]
+    choice = choose_processing(model, logs, base, processing)
+    done = [process(model, log, choice.processing) for log in logs]
     shared = model.loops.redundant
     parts = [regression(model, replace(log, current=False), base, decimate=not shared) for log in done]
-    strict = window is not None
-    if window is None:
-        window = 0.0 if all(p.parallel for p in done) else _current_window(model, done, parts)
-    parts = [kept_samples(model, p, part, window, strict) for p, part in zip(done, parts)]
     count = len(recordings)
     units = _current_units(recordings[0], model)
     robot = [n for n in base.names if n.payload is None]
@@ -142,13 +137,13 @@ def currents_problem(model: Model, recordings: Sequence[Recording], loaded: Sequ
         sharing = {"motors": motors, "motor_units": [model.mechanism.joint(name).effort_unit for name in motors],
                    "currents": both[0], "effort_map": both[1]}
     problem = gain_problem(unloaded, mounted, missing, effort_units=model.row_units, **sharing)
-    return CurrentsProblem(problem, done, window)
+    return CurrentsProblem(problem, done, choice)
 
 
 def _shared_currents(model: Model, processed: Processed, part: Regression) -> tuple[FloatArray, FloatArray]:
     """Return the motors' currents at the samples of a regression, (t, a), and their levers on its rows, (t, r, a)."""
-    assert part.time is not None
-    at = np.searchsorted(processed.motion.time, part.time)
+    assert part.sample is not None
+    at = part.sample - processed.sample[0]
     maps = model.kinematics.closure_map(processed.motion.q[at])[:, list(model.actuated)]
     return processed.effort[at], maps.transpose(0, 2, 1)
 
@@ -160,23 +155,6 @@ def _current_units(recording: Recording, model: Model) -> tuple[str, ...]:
 
 
 def _stacked(parts: Sequence[Regression], names: Sequence[str], units: tuple[str, ...]) -> Regression:
-    """Return the parts as one problem, several stretches in each so that scatter between them can be seen."""
-    chosen = []
-    for part in parts:
-        group = part.group if part.group is not None else np.arange(len(part)) * 10 // max(len(part), 1)
-        chosen.append(replace(part.select(names), row_units=units, group=group, replicates=None, covariance=None))
-    return concatenate(chosen)
-
-
-def _current_window(model: Model, processed: Sequence[Processed], parts: Sequence[Regression]) -> float:
-    """Find the reversal window of logs with currents: each row fitted on its own, so gains do not matter."""
-    windows = [0.0]
-    for p, part in zip(processed, parts):
-        residual = np.empty_like(part.effort)
-        for j in range(len(part.rows)):
-            W = part.regressor[:, j]
-            scale = np.maximum(np.linalg.norm(W, axis=0), 1e-300)
-            solution = np.linalg.lstsq(W / scale, part.effort[:, j], rcond=1e-8)[0]
-            residual[:, j] = part.effort[:, j] - (W / scale) @ solution
-        windows.append(reversal_window(model, p.motion, part, residual))
-    return max(windows)
+    """Return the parts as one problem."""
+    return concatenate([replace(part.select(names), row_units=units, replicates=None, covariance=None)
+                        for part in parts])

@@ -121,8 +121,8 @@ class _Case:
         """Return the case with the logs in efforts, those to validate on likewise."""
         unseen = None
         if self.held_out:
-            unseen = prepare(self.model, self.held_out, self.base, processing=self.settings.processing,
-                             gains=experiment.gains or None, window=experiment.window)
+            unseen = prepare(self.model, self.held_out, self.base, processing=experiment.processing,
+                             gains=experiment.gains or None)
         return replace(self, experiment=experiment, unseen=unseen)
 
     def free_parts(self) -> list[Regression]:
@@ -163,8 +163,8 @@ def identify(model: Model, recordings: Sequence[Recording], settings: IdentifySe
     outcome = run_all(case.estimators, {"regression": lambda: case.problem, "gains": lambda: case.problem}, Outcome())
     if case.currents is not None:
         gains = gains_of(outcome.found[outcome.name(chosen.estimator)], model, chosen.gains)
-        case = case.with_efforts(assemble(model, case.currents.processed, case.base, gains=gains,
-                                          window=case.currents.window))
+        case = case.with_efforts(assemble(model, case.currents.processed, case.base, case.currents.choice,
+                                          gains=gains))
     tell(0.6)
     outcome = run_all(case.estimators, {"period": lambda: _period(case), "bodies": lambda: _bodies(case, outcome)},
                       outcome)
@@ -188,19 +188,17 @@ def _pose(model: Model, recordings: Sequence[Recording], loaded: Sequence[Record
                  held_out=held_out, known={})
     if any(wants(estimator) == "gains" for estimator in estimators.values()):
         check_currents(recordings, loaded)
-        currents = currents_problem(model, recordings, loaded, name or "", measured, base, processing=asked,
-                                    window=asked.window)
+        currents = currents_problem(model, recordings, loaded, name or "", measured, base, processing=asked)
         if currents.problem.effort_map is None:  # all that follows is a matter of milliseconds on triangular factors
             currents = currents._replace(problem=currents.problem.in_factors())
         return replace(case, currents=currents, known=known_payload(model, name or "", measured))
-    return case.with_efforts(prepare(model, [*recordings, *loaded], base, processing=asked, gains=chosen.gains,
-                                     window=asked.window, strict=asked.window is not None))
+    return case.with_efforts(prepare(model, [*recordings, *loaded], base, processing=asked, gains=chosen.gains))
 
 
 def _period(case: _Case) -> PeriodProblem:
     """Return the averaged period of the one log; `all` does not wait for what takes long."""
     base = case.base.select(case.problem.parameters)
-    return PeriodProblem(period=averaged_period(case.model, case.efforts.processed, base, case.efforts.window),
+    return PeriodProblem(period=averaged_period(case.model, case.efforts.processed, base),
                          brief=case.settings.estimator == ALL)
 
 
@@ -254,8 +252,8 @@ def _result(case: _Case, outcome: Outcome, elimination: Elimination | None,
     notes += [f"{key} was not possible: {error}" for key, error in outcome.failed.items()]
     fits, judged, processed = [], [], []
     for source in filter(None, (case.efforts, case.unseen)):
-        for log, whole, part in zip(source.processed, source.whole, source.parts):
-            fits.append(_fit(log, whole, part, estimate, case.known, held_out=source is case.unseen))
+        for log, part in zip(source.processed, source.parts):
+            fits.append(_fit(log, part, estimate, case.known, held_out=source is case.unseen))
             processed.append(log)
             if source is case.unseen:
                 judged.append(without_known(part, case.known))
@@ -268,34 +266,33 @@ def _result(case: _Case, outcome: Outcome, elimination: Elimination | None,
         tied=case.settings.tie_legs, estimates=estimates,
         validation=validate(estimate, judged, source=", ".join(log.source for log in case.held_out)),
         nominal_gains=case.efforts.gains, known=case.known, bodies=bodies, joint_terms=terms, fits=tuple(fits),
-        quality=_quality(processed, case.efforts.window), history=() if elimination is None else _story(elimination),
-        notes=tuple(notes), settings=case.settings.to_dict(), structures=choice,
-        processing=replace(case.settings.processing, window=case.efforts.window),
+        quality=_quality(case.model, processed, case.efforts.processing.window or 0.0),
+        history=() if elimination is None else _story(elimination),
+        notes=tuple(notes), settings=case.settings.to_dict(), structures=choice, choice=case.efforts.choice,
         logs={"identification": tuple(log.source for log in case.recordings),
               "loaded": tuple(log.source for log in case.loaded),
               "validation": tuple(log.source for log in case.held_out)})
 
 
-def _quality(processed: Sequence[Processed], window: float) -> dict[str, dict[str, float]]:
+def _quality(model: Model, processed: Sequence[Processed], window: float) -> dict[str, dict[str, float]]:
     """Return figures of the logs by name; logs of one name keep their own."""
     quality: dict[str, dict[str, float]] = {}
     for k, log in enumerate(processed):
         again = sum(other.source == log.source for other in processed[:k])
         quality[f"{log.source} ({again + 1})" if again else log.source] = {
             **log.quality, "cut-off [Hz]": log.cutoff or 0.0, "decimation": float(log.decimation),
-            "periods": float(log.periods), "window about reversals [s]": window, "samples": float(len(log))}
+            "periods": float(log.periods), "window about reversals [s]": window, "samples": float(len(log)),
+            **{f"share of {row} that counts": float(share) for row, share in zip(model.rows, log.mask.mean(axis=0))}}
     return quality
 
 
-def _fit(processed: Processed, whole: Regression, part: Regression, estimate: Estimate, known: Mapping[str, float], *,
+def _fit(processed: Processed, part: Regression, estimate: Estimate, known: Mapping[str, float], *,
          held_out: bool) -> Fit:
-    """Return measured and predicted efforts of a recording, thinned, with the samples in `part` marked as used."""
-    assert whole.time is not None
-    assert part.time is not None
-    stride = max(1, len(whole) // PLOTTED)
-    shown = whole.take(slice(None, None, stride))
-    time = whole.time[::stride]
-    index = np.clip(np.searchsorted(processed.motion.time, time), 0, len(processed) - 1)
+    """Return measured and predicted efforts of a recording, thinned, with the samples that count marked as used."""
+    shown = part.take(slice(None, None, max(1, len(part) // PLOTTED)))
+    assert shown.time is not None
+    assert shown.sample is not None
+    assert shown.mask is not None
     return Fit(label=f"{'held-out' if held_out else 'identification'}: {processed.source}", held_out=held_out,
-               time=time, measured=shown.effort, predicted=estimate.predict(shown) + known_effort(shown, known),
-               q=processed.motion.q[index], used=np.isin(time, part.time))
+               time=shown.time, measured=shown.effort, predicted=estimate.predict(shown) + known_effort(shown, known),
+               q=processed.motion.q[shown.sample - processed.sample[0]], used=np.asarray(shown.mask.any(axis=1)))

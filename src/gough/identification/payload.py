@@ -24,8 +24,7 @@ from gough.estimators.load.recursive import Observability
 from gough.identification.experiment import in_efforts
 from gough.identification.result import Identification
 from gough.logs.recording import Recording
-from gough.processing import Processed, Processing, process, regression
-from gough.processing.reversals import away_from_reversals
+from gough.processing import Processed, Processing, choose_processing, process, regression
 
 WINDOW = 0.02  # left out about velocity reversals unless given: what a stiff controller rings for [s]
 
@@ -118,9 +117,9 @@ def payload(model: Model, recordings: Sequence[Recording], settings: PayloadSett
         chosen = replace(chosen, processing=result.processing_with(chosen.processing))
         values = result.standard(model) if values is None else values
         gains = gains or result.gains
-    done, _ = in_efforts(model, [process(model, recording, chosen.processing) for recording in recordings], gains)
-    window = WINDOW if chosen.processing.window is None else chosen.processing.window
-    parts = [_load_regression(model, processed, values, window) for processed in done]
+    used = choose_processing(model, recordings, None, chosen.processing, gains=gains).processing
+    done, _ = in_efforts(model, [process(model, recording, used) for recording in recordings], gains)
+    parts = [_load_regression(model, processed, values) for processed in done]
     problem = parts[0] if len(parts) == 1 else concatenate(parts)
     problem = _with_noise(problem)
     size = chosen.reach or model.loops.length
@@ -130,16 +129,14 @@ def payload(model: Model, recordings: Sequence[Recording], settings: PayloadSett
                          history=history, time=problem.time, settings=chosen)
 
 
-def _load_regression(model: Model, processed: Processed, values: ArrayLike | None, window: float) -> Regression:
+def _load_regression(model: Model, processed: Processed, values: ArrayLike | None) -> Regression:
     """Return the regression of the load alone: effort minus that of the unloaded robot."""
     own = model.inverse_dynamics(processed.motion, values, dead_band=processed.dead_band)
     alone = replace(processed, effort=processed.effort - own, payload="load",
                     replicates=None if processed.replicates is None else processed.replicates - own)
     part = regression(model, alone, LOAD)
-    assert part.time is not None
-    if processed.parallel:
-        return part
-    keep = away_from_reversals(model, processed.motion, part.time, window, processed.dead_band)
+    assert part.mask is not None
+    keep = part.mask.all(axis=1)
     return part.take(np.flatnonzero(keep)) if keep.sum() >= 20 else part
 
 

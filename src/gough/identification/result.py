@@ -24,7 +24,7 @@ from gough.engine import Model, standard_from_base
 from gough.estimators.estimate import Enclosure, Estimate
 from gough.identification.structures import ModelChoice
 from gough.identification.validation import Validation
-from gough.processing import Processing
+from gough.processing import Processing, ProcessingChoice
 
 FORMAT = 2
 RESULT, FITS = "estimate.json", "fits.npz"
@@ -84,7 +84,7 @@ class Identification:
         history: Steps of the choice of essential parameters, in words.
         notes: What the user should know.
         settings: What was asked for, every option: the same logs and settings give the same result.
-        processing: How the logs were processed; other logs of the robot are to be processed likewise.
+        choice: How the logs were processed, and what that was chosen from; other logs are to be processed likewise.
         logs: Names of the logs by use: `identification`, `loaded`, `validation`.
         structures: Friction structures, leg symmetry and weak directions, if asked for.
         beside: Names of the files that were saved with it: the robot file, a study.
@@ -107,7 +107,7 @@ class Identification:
     history: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     settings: Mapping[str, Any] = field(default_factory=dict)
-    processing: Processing = field(default_factory=Processing)
+    choice: ProcessingChoice | None = None
     logs: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     structures: ModelChoice | None = None
     beside: tuple[str, ...] = ()
@@ -134,6 +134,11 @@ class Identification:
     def gains(self) -> dict[str, float] | None:
         """Drive gains by joint, identified or nominal; None where efforts were recorded."""
         return {name: entry["value"] for name, entry in self.drive_gains.items()} or None
+
+    @property
+    def processing(self) -> Processing:
+        """How all logs were processed; complete, unless the result was put together by hand."""
+        return Processing() if self.choice is None else self.choice.processing
 
     def processing_with(self, asked: Processing) -> Processing:
         """Return how other logs of the robot are to be processed: as these were, but for what is asked for."""
@@ -169,15 +174,18 @@ class Identification:
             "notes": [*e.notes, *self.notes], "tied": self.tied,
             "quality": {k: dict(v) for k, v in self.quality.items()}, "history": list(self.history),
             "regrouping": self.base.regrouping(), "settings": dict(self.settings),
-            "processing": self.processing.to_dict(), "logs": {use: list(names) for use, names in self.logs.items()},
+            "processing": self.processing.to_dict(),
+            "choice": None if self.choice is None else self.choice.to_dict(),
+            "logs": {use: list(names) for use, names in self.logs.items()},
             **({} if self.structures is None else {"structures": self.structures.to_dict()}),
         }
 
     def summary(self) -> str:
         """Return the result as plain text, verdict first."""
         parts = [f"{self.robot}: {self.verdict}", "", self.estimate.summary()]
-        if self.notes:
-            parts += ["", "Data and processing", *(f"  {note}" for note in self.notes)]
+        chosen = () if self.choice is None else self.choice.summary().splitlines()
+        if self.notes or chosen:
+            parts += ["", "Data and processing", *(f"  {note}" for note in (*chosen, *self.notes))]
         if self.validation.predicts != "not tested":
             further = tuple(doubt for doubt in self.validation.doubts if doubt not in self.estimate.doubts)
             parts += ["", "Held-out data", replace(self.validation, doubts=further).summary()]

@@ -209,9 +209,9 @@ def _add_inertial(body: Element, parameters: FloatArray) -> None:
     mass, centre, inertia = about_centre(parameters)
     size = float(np.trace(inertia))
     flat = float(np.linalg.eigvalsh(0.5 * size * np.eye(3) - inertia)[0])
-    if flat < -ROUND_OFF * size or not mass > 0:
-        raise InvalidInput(f"body '{body.get('name')}' has a mass of {mass:g} kg and inertias about its centre of mass "
-                           "that no body can have, or no mass; MuJoCo simulates only bodies that could exist")
+    if not mass > 0 or not flat >= -ROUND_OFF * size:
+        what = "inertias that no body can have about its centre of mass" if mass > 0 else f"the mass {mass:g} kg"
+        raise InvalidInput(f"body '{body.get('name')}' has {what}; MuJoCo simulates only bodies that could exist")
     inertia = inertia + max(0.0, _FLAT - 2 * flat) * np.eye(3)
     places = ((0, 0), (1, 1), (2, 2), (0, 1), (0, 2), (1, 2))
     SubElement(body, "inertial", pos=numbers(centre), mass=repr(mass),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -115,6 +115,26 @@ class Simulation:
         qd, qdd = self.model.kinematics.rates(q, self.velocity[trial], self.acceleration[trial], by)
         return Motion(coordinates=self.model.mechanism.coordinates, time=self.time, q=q, qd=qd, qdd=qdd,
                       closure_residual=self.model.kinematics.residual(q))
+
+    def repeated(self, periods: int) -> Simulation:
+        """Return a periodic run several times over: noise comes with `record`, so nothing else would differ.
+
+        Raises:
+            InvalidInput: The run is not one or more whole periods.
+        """
+        samples = len(self.time)
+        if periods < 1 or not self.period_samples or samples % self.period_samples:
+            raise InvalidInput(f"{samples} samples of a run with the period {self.period_samples} cannot be repeated "
+                               f"{periods} times; expected whole periods", periods=periods)
+        step = self.time[1] - self.time[0]
+
+        def again(array: FloatArray) -> FloatArray:
+            return np.tile(array, (1, periods, 1))
+
+        return replace(self, time=self.time[0] + step * np.arange(samples * periods),
+                       reference=np.tile(self.reference, (periods, 1)), saturated=self.saturated * periods,
+                       q=again(self.q), velocity=again(self.velocity), acceleration=again(self.acceleration),
+                       effort=again(self.effort), mean_effort=again(self.mean_effort))
 
     def to_dict(self, trial: int = 0) -> dict[str, Any]:
         """Return the figures of a trial by name: what `gough simulate --json` prints."""

@@ -67,7 +67,7 @@ class WeightedLeastSquares:
         found = estimated_noise(condensed, full=False, iterations=self.iterations, tolerance=self.tolerance)
         return _estimate(problem, condensed.whitened(found.covariance), found.solution,
                          "white" if found.exact else self.uncertainty, noise=found.covariance, freedom=found.freedom,
-                         method="weighted least squares", notes=found.notes)
+                         growth=found.growth, method="weighted least squares", notes=found.notes)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -107,7 +107,7 @@ class GaussMarkov:
             found = estimated_noise(condensed, full=True, iterations=self.iterations, tolerance=self.tolerance)
             return _estimate(problem, condensed.whitened(found.covariance), found.solution,
                              "white" if found.exact else self.uncertainty, noise=found.covariance,
-                             freedom=found.freedom, method="Gauss-Markov",
+                             freedom=found.freedom, growth=found.growth, method="Gauss-Markov",
                              notes=("covariance of the rows estimated from the residuals", *found.notes))
         if covariance.ndim == 2:
             check_shape(covariance, (len(problem.rows),) * 2, "covariance of the rows")
@@ -121,12 +121,15 @@ class GaussMarkov:
 
 
 def _estimate(problem: LinearProblem, white: Condensed, solution: Solution, mode: Uncertainty, *, noise: FloatArray,
-              freedom: FloatArray | float, method: str, notes: tuple[str, ...] = ()) -> Estimate:
-    """Assemble the estimate from whitened factors and the solution they gave."""
+              freedom: FloatArray | float, method: str, growth: FloatArray | None = None,
+              notes: tuple[str, ...] = ()) -> Estimate:
+    """Assemble the estimate from whitened factors and the solution they gave; variances grow by `growth`, (p,)."""
     sampled = useful_samples(problem, mode)
     influence = linear_influence(white, None if sampled is None else sampled.whitened(noise), solution.root,
                                  solution.values)
     found = spread(influence, white=solution.root @ solution.root.T, white_freedom=freedom, mode=mode)
+    if growth is not None:
+        found = found.grown(growth)
     return assemble(problem, solution.values, found, method=method, condition_number=solution.condition_number,
                     noise_covariance=noise if noise.ndim == 2 else noise.mean(axis=0),
                     notes=(*notes, *dead_rows(white)))

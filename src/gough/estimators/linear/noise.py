@@ -12,7 +12,7 @@ from functools import cached_property
 import numpy as np
 
 from gough.core.arrays import FloatArray
-from gough.core.condensed import Condensed, Joint
+from gough.core.condensed import Condensed, Joint, inverse_root
 from gough.core.errors import InvalidInput, NotIdentifiable
 from gough.estimators.linear.solve import Solution, solve
 
@@ -21,6 +21,8 @@ SINGULAR = 1e-8  # smallest eigenvalue of the correlation between rows below whi
 CLIPPED = 1e-3  # to which it is raised where rows are missing, as pairs of rows then come from different samples
 SETTLED = 0.01  # standard deviations by which parameters may still move in the end
 PATIENCE = 30  # passes after which this is enough, and after which steps are halved if it is not
+ENOUGH = 7.0  # degrees of freedom of a row per row, below which correlations between rows are guesses: in trials of 3
+# to 7 rows 95 % intervals covered 72 % at 3, 86 to 91 % at 6 and 94 to 95 % from 7 on
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -31,6 +33,7 @@ class Noise:
         covariance: (r, r). [product of the row units]
         solution: Found with it.
         freedom: Degrees of freedom behind each parameter's variance, (p,).
+        growth: Factor on each parameter's variance because the weights are estimates themselves, (p,).
         exact: Nothing is left but rounding.
         notes: How the iteration ended, if not as usual.
     """
@@ -38,6 +41,7 @@ class Noise:
     covariance: FloatArray
     solution: Solution
     freedom: FloatArray
+    growth: FloatArray
     exact: bool
     notes: tuple[str, ...] = ()
 
@@ -51,7 +55,8 @@ def estimated_noise(condensed: Condensed, *, full: bool, iterations: int, tolera
 
     Passes end when the covariance changes by less than `tolerance` of itself; from `PATIENCE` passes on it is enough
     that no parameter moves by more than `SETTLED` standard deviations, and steps are halved. If that is not reached
-    either, the most likely pass is taken and a note says so. A singular covariance is replaced by that of single rows.
+    either, the most likely pass is taken and a note says so. Weights that run away until a row is fitted exactly are
+    replaced by those of the first pass, a covariance that is singular or of too few samples by that of single rows.
 
     Args:
         condensed: The problem; with the rows side by side if `full`.
@@ -65,18 +70,24 @@ def estimated_noise(condensed: Condensed, *, full: bool, iterations: int, tolera
     if iterations < 1 or (tolerance is not None and not tolerance > 0):
         raise InvalidInput(f"iterations {iterations} and tolerance {tolerance} must be positive")
     notes: tuple[str, ...] = ()
-    this = _Pass(condensed, _parts(condensed, full), np.eye(len(condensed.rows)))
-    best = this
+    this = best = first = _Pass(condensed, _parts(condensed, full), np.eye(len(condensed.rows)))
+    if full and (few := this.too_few()):
+        return _single_rows(condensed, iterations, tolerance, few)
     for k in range(iterations):
         try:
             new = this.residual_noise()
         except _Singular as reason:
-            rows = estimated_noise(condensed, full=False, iterations=iterations, tolerance=tolerance)
-            return replace(rows, notes=(*rows.notes, f"{reason}: each row was weighted on its own"))
+            return _single_rows(condensed, iterations, tolerance, str(reason))
+        except NotIdentifiable as reason:
+            if k < 2:
+                raise
+            this, notes = first, (f"row weights ran away ({reason}); those of the first pass were kept",)
+            break
         size = np.sqrt(np.diag(new))
         change = float(np.abs((new - this.noise) / np.outer(size, size)).max())
         late = k >= PATIENCE and tolerance is not None
         before, this = this, _Pass(condensed, this.parts, (new + this.noise) / 2 if late else new)
+        first = this if k == 0 else first
         best = this if k == 0 or this.deviance < best.deviance else best
         moved = this.moved(before)
         if tolerance is not None and (change < tolerance or (late and moved < SETTLED)):
@@ -87,8 +98,15 @@ def estimated_noise(condensed: Condensed, *, full: bool, iterations: int, tolera
             notes = (f"row weights still change after {iterations} passes and move parameters by up to {moved:.2g} "
                      "standard deviations; the most likely pass was taken",)
     silent = np.diag(this.noise) <= (2 * this.rounding) ** 2
-    return Noise(covariance=this.noise, solution=this.solution, freedom=this.freedom, notes=notes,
+    freedom, growth = this.freedom_and_growth()
+    return Noise(covariance=this.noise, solution=this.solution, freedom=freedom, growth=growth, notes=notes,
                  exact=bool(silent[condensed.equations > 0].all()))
+
+
+def _single_rows(condensed: Condensed, iterations: int, tolerance: float | None, reason: str) -> Noise:
+    """Return the noise without correlations between rows, and why."""
+    rows = estimated_noise(condensed, full=False, iterations=iterations, tolerance=tolerance)
+    return replace(rows, notes=(*rows.notes, f"{reason}: each row was weighted on its own"))
 
 
 def _parts(condensed: Condensed, full: bool) -> tuple[Joint, ...]:
@@ -104,10 +122,8 @@ class _Pass:
 
     def __init__(self, condensed: Condensed, parts: tuple[Joint, ...], noise: FloatArray) -> None:
         self.condensed, self.parts, self.noise = condensed, parts, noise
-        std = np.sqrt(np.diag(noise))
-        unit = noise / np.outer(std, std)
-        self.roots = [np.linalg.inv(np.linalg.cholesky(unit[np.ix_(part.present, part.present)])) / std[part.present]
-                      for part in parts]
+        self.roots = [inverse_root(noise[np.ix_(part.present, part.present)],
+                                   tuple(condensed.rows[j] for j in part.present)) for part in parts]
         self.solution = solve(np.concatenate([
             (root @ part.data).reshape(-1, part.data.shape[2]) for root, part in zip(self.roots, parts)]),
             condensed.parameters)
@@ -120,7 +136,7 @@ class _Pass:
     @cached_property
     def deviance(self) -> float:
         """Minus twice the log-likelihood, up to a constant."""
-        size = sum(-2 * part.samples * float(np.log(np.diag(root)).sum()) for root, part in zip(self.roots, self.parts))
+        size = sum(-2 * part.samples * float(np.linalg.slogdet(root)[1]) for root, part in zip(self.roots, self.parts))
         return size + self.solution.residual_norm**2
 
     @cached_property
@@ -155,6 +171,14 @@ class _Pass:
         share = np.where(np.isfinite(self.row_freedom), self.row_freedom, many) / many
         return np.where(pairs > 0, pairs * np.sqrt(np.outer(share, share)), np.inf)
 
+    def too_few(self) -> str:
+        """Return why correlations between rows cannot be estimated, or nothing if they can."""
+        alive = self.condensed.equations > 0
+        free = float(self.row_freedom[alive].mean())
+        if alive.sum() < 2 or free >= ENOUGH * alive.sum():
+            return ""
+        return f"{free:.0f} degrees of freedom a row are too few for correlations between {alive.sum()} rows"
+
     def residual_noise(self) -> FloatArray:
         """Return the covariance of what the solution leaves, (r, r).
 
@@ -181,19 +205,25 @@ class _Pass:
         std = np.sqrt(np.maximum(variance, floor))
         return np.asarray(unit * np.outer(std, std))
 
-    @property
-    def freedom(self) -> FloatArray:
-        """Degrees of freedom behind the variance of each parameter, (p,), by Satterthwaite.
+    def freedom_and_growth(self) -> tuple[FloatArray, FloatArray]:
+        """Return the degrees of freedom behind the variance of each parameter, and how much it grows, (p,) each.
 
-        The variance is tr(C Sigma) with Sigma a scatter matrix of f_ij degrees of freedom: tr(C)^2 / sum_ij C_ij^2 /
-        f_ij in whitened rows.
+        With C the share of whitened rows in a parameter's variance (trace 1) and f_ij the degrees of freedom of the
+        estimated covariance, Satterthwaite gives 1 / sum_ij C_ij^2 / f_ij. That the weights are estimates adds
+        Lambda = sum_ij C_ii (1 + d_ij) / f_ij - 2 / freedom to the variance, and takes as much from its estimate
+        (Kackar and Harville 1984, to first order with few parameters): it grows by 1 / (1 - Lambda)^2.
         """
         spread = self.solution.root @ self.solution.root.T
         C = np.zeros((len(spread), *self.noise.shape))
         for root, part in zip(self.roots, self.parts):
             slopes = (root @ (part.data[:, :, :-1] @ spread)).transpose(2, 0, 1)
             C[np.ix_(np.arange(len(C)), part.present, part.present)] += slopes.transpose(0, 2, 1) @ slopes
-        return np.asarray(np.trace(C, axis1=1, axis2=2) ** 2 / (C**2 / self.pair_freedom).sum(axis=(1, 2)))
+        C /= np.trace(C, axis1=1, axis2=2)[:, None, None]
+        inverse = 1 / self.pair_freedom
+        freedom = 1 / (C**2 * inverse).sum(axis=(1, 2))
+        rows = (inverse * (1 + np.eye(len(inverse)))).sum(axis=1)
+        extra = np.diagonal(C, axis1=1, axis2=2) @ rows - 2 / freedom
+        return freedom, 1 / (1 - np.clip(extra, 0.0, 0.5)) ** 2
 
 
 def pooled_freedom(shares: FloatArray, free: FloatArray) -> FloatArray:

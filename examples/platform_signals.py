@@ -12,7 +12,7 @@ from gough.core.names import last_word
 from gough.core.trajectory import rate_map
 from gough.engine import Model
 from gough.logs.recording import Recording
-from gough.processing.prepare import matched
+from gough.processing import matched
 
 AXES = ("x", "y", "z", "rx", "ry", "rz")
 
