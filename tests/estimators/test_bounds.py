@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 from fractions import Fraction
-from itertools import combinations, product
+from itertools import product
 
 import numpy as np
 import pytest
@@ -10,76 +10,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
+from bounded import (
+    augmented,
+    exact_hull,
+    feasible_points,
+    literal,
+    problem,
+    regression,
+    uncertain_problem,
+    with_unknown_signs,
+)
 from gough.core.errors import InconsistentData, InvalidInput, NotIdentifiable
 from gough.core.regression import Regression
 from gough.estimators.bounds.conflicts import upward
 from gough.estimators.bounds.solve import BoundedProblem, ExactBox, GaussSeidel
 
-METHODS = [ExactBox(), GaussSeidel(), GaussSeidel(backward=True), GaussSeidel(preconditioned=False)]
-
-
-def regression(samples=60, parameters=4, rows=1, bound=0.5, seed=0, signs=1.0):
-    rng = np.random.default_rng(seed)
-    W = rng.standard_normal((samples, rows, parameters))
-    truth = rng.uniform(0.2, 1.8, parameters) * signs
-    effort = W @ truth + rng.uniform(-bound, bound, (samples, rows))
-    names = tuple(f"p{i}" for i in range(parameters))
-    return Regression(regressor=W, effort=effort, rows=tuple(f"joint{j}" for j in range(rows)),
-                      row_units=("N m",) * rows, parameters=names, units=("kg",) * parameters), truth
-
-
-def problem(prior=(0.0, 2.0), bound=0.5, **kwargs):
-    reg, truth = regression(bound=bound, **kwargs)
-    return BoundedProblem.from_regression(reg, error_bound=bound, prior=prior), truth
-
-
-def with_unknown_signs(bounded, unknown):
-    """Replace entries of which only the size is known by [-size, size]."""
-    size = np.abs(bounded.regressor_lower)
-    return replace(bounded, regressor_lower=np.where(unknown, -size, bounded.regressor_lower),
-                   regressor_upper=np.where(unknown, size, bounded.regressor_upper))
-
-
-def feasible_points(bounded, start, count, seed=0):
-    """Hit and run from a feasible point, with many points on the boundary."""
-    rng = np.random.default_rng(seed)
-    W = bounded.equations.regressor.lower
-    low = np.concatenate([bounded.equations.effort - bounded.equations.bound, bounded.prior_lower])
-    high = np.concatenate([bounded.equations.effort + bounded.equations.bound, bounded.prior_upper])
-    A = np.vstack([W, np.eye(W.shape[1])])
-    x = np.tile(start, (500, 1))
-    found = []
-    while len(found) * len(x) < count:
-        direction = rng.standard_normal(x.shape)
-        speed, place = direction @ A.T, x @ A.T
-        with np.errstate(divide="ignore"):
-            ends = np.stack([(low - place) / speed, (high - place) / speed])
-        first, last = ends.min(axis=0).max(axis=1), ends.max(axis=0).min(axis=1)
-        where = rng.choice([0.0, 1.0, 0.5], len(x)) + rng.uniform(-0.5, 0.5, len(x))
-        step = first + np.clip(where, 1e-9, 1 - 1e-9) * (last - first)
-        x = x + step[:, None] * direction
-        found.append(x)
-    return np.concatenate(found)
-
-
-def exact_hull(bounded):
-    """Vertices of a two-dimensional feasible set in rational arithmetic: the box without any rounding."""
-    eq = bounded.equations
-    half = []
-    for w, y, e in zip(eq.regressor.lower, eq.effort, eq.bound):
-        a, b = Fraction(w[0]), Fraction(w[1])
-        half += [(a, b, Fraction(y) - Fraction(e)), (-a, -b, -Fraction(y) - Fraction(e))]
-    for j in range(2):
-        unit = (Fraction(int(j == 0)), Fraction(int(j == 1)))
-        half += [(*unit, Fraction(bounded.prior_lower[j])), (-unit[0], -unit[1], -Fraction(bounded.prior_upper[j]))]
-    vertices = []
-    for (a, b, g), (c, d, h) in combinations(half, 2):
-        det = a * d - b * c
-        if det:
-            x, y = (g * d - b * h) / det, (a * h - g * c) / det
-            if all(p * x + q * y >= r for p, q, r in half):
-                vertices.append((x, y))
-    return [(min(v[j] for v in vertices), max(v[j] for v in vertices)) for j in range(2)]
+METHODS = [ExactBox(), GaussSeidel()]
 
 
 @pytest.mark.parametrize("seed", range(25))
@@ -162,27 +108,6 @@ def test_preconditioned_gauss_seidel_is_the_pseudo_inverse_box_cut_with_the_prio
     assert (box.width > 1.5 * exact.width).all()
 
 
-def literal(A_low, A_high, b_low, b_high, low, high, sweeps):
-    """C_GS of P03 with whole matrices and no rounding, in Jacobi form."""
-    low, high = low.copy(), high.copy()
-    off_low, off_high = A_low.copy(), A_high.copy()
-    np.fill_diagonal(off_low, 0.0)
-    np.fill_diagonal(off_high, 0.0)
-    for _ in range(sweeps):
-        corners = [m * v for m in (off_low, off_high) for v in (low, high)]
-        right_low = b_low - np.maximum.reduce(corners).sum(axis=1)
-        right_high = b_high - np.minimum.reduce(corners).sum(axis=1)
-        quotients = [r / d for r in (right_low, right_high) for d in (np.diag(A_low), np.diag(A_high))]
-        low = np.maximum(low, np.minimum.reduce(quotients))
-        high = np.minimum(high, np.maximum.reduce(quotients))
-    return low, high
-
-
-def augmented(W):
-    n, p = W.shape
-    return np.block([[W, -np.eye(n)], [np.zeros((p, p)), W.T]])
-
-
 def test_the_preconditioned_contractor_equals_the_literal_one_on_the_whole_augmented_system():
     bounded, _ = problem(samples=25, parameters=3, bound=0.3)
     eq = bounded.equations
@@ -196,70 +121,6 @@ def test_the_preconditioned_contractor_equals_the_literal_one_on_the_whole_augme
     box = GaussSeidel().fit(bounded)
     np.testing.assert_allclose(box.lower, low[:p], atol=1e-9)
     np.testing.assert_allclose(box.upper, high[:p], atol=1e-9)
-
-
-def test_the_plain_contractor_is_inside_the_literal_one_for_any_choice_of_rows():
-    bounded, _ = problem(samples=12, parameters=2, bound=0.3)
-    eq = bounded.equations
-    W = eq.regressor.lower
-    n, p = W.shape
-    box = GaussSeidel(preconditioned=False, tolerance=0.0).fit(bounded)
-    A = augmented(W)
-    zero = np.zeros(n)
-    best_low, best_high = np.zeros(p), np.full(p, 2.0)
-    for chosen in combinations(range(n), p):
-        others = [k for k in range(n) if k not in chosen]
-        # equation of each unknown: theta_j its row, z of the other rows their row, z of the chosen rows the last p
-        order = np.empty(n + p, int)
-        order[:p] = chosen
-        for k in others:
-            order[p + k] = k
-        for j, k in enumerate(chosen):
-            order[p + k] = n + j
-        b_low = np.concatenate([eq.effort - eq.bound, np.zeros(p)])[order]
-        b_high = np.concatenate([eq.effort + eq.bound, np.zeros(p)])[order]
-        assert (np.diag(A[order]) != 0).all()
-        low, high = literal(A[order], A[order], b_low, b_high, np.concatenate([np.zeros(p), zero]),
-                            np.concatenate([np.full(p, 2.0), zero]), sweeps=30)
-        assert (low[:p] <= box.lower + 1e-12).all()
-        assert (high[:p] >= box.upper - 1e-12).all()
-        best_low, best_high = np.maximum(best_low, low[:p]), np.minimum(best_high, high[:p])
-    assert (best_high - best_low < 1.0).all()  # the literal one does contract
-    assert (box.width >= ExactBox().fit(bounded).width).all()
-
-
-@pytest.mark.parametrize("method", METHODS[1:])
-@pytest.mark.parametrize("uncertain", [False, True])
-def test_contractors_never_grow_a_box_and_never_lose_a_solution(method, uncertain):
-    rng = np.random.default_rng(7)
-    bounded, truth = problem(samples=20, parameters=3, bound=0.4)
-    points = feasible_points(bounded, truth, 5000)
-    if uncertain:  # more solutions, none lost
-        bounded = replace(bounded, regressor_lower=bounded.regressor_lower - 0.05,
-                          regressor_upper=bounded.regressor_upper + 0.05)
-    lost = 0
-    for _ in range(40):
-        ends = np.sort(rng.uniform(0, 2, (2, 3)), axis=0)
-        inside = points[((points >= ends[0]) & (points <= ends[1])).all(axis=1)]
-        try:
-            result = method.contract(replace(bounded, prior_lower=ends[0], prior_upper=ends[1]))
-        except InconsistentData:
-            assert not len(inside)
-            lost += 1
-            continue
-        assert (result.box.lower >= ends[0]).all()
-        assert (result.box.upper <= ends[1]).all()
-        assert ((inside >= result.box.lower) & (inside <= result.box.upper)).all()
-    assert 0 < lost < 40
-
-
-def uncertain_problem(seed=0, samples=40, parameters=3, width=0.3, prior=(0.0, 2.0), signs=1.0):
-    rng = np.random.default_rng(seed)
-    reg, truth = regression(samples=samples, parameters=parameters, seed=seed, signs=signs)
-    lower = reg.regressor - rng.uniform(0, width, reg.regressor.shape)
-    upper = reg.regressor + rng.uniform(0, width, reg.regressor.shape)
-    bounded = BoundedProblem.from_regression(reg, error_bound=0.5, prior=prior)
-    return replace(bounded, regressor_lower=lower, regressor_upper=upper), truth
 
 
 @pytest.mark.parametrize(("prior", "signs", "samples"), [
@@ -312,46 +173,6 @@ def test_with_an_uncertain_regressor_the_box_contains_the_box_of_every_regressor
     assert box.contains(truth)
 
 
-@pytest.mark.parametrize("preconditioned", [True, False])
-def test_backward_steps_find_unknown_coulomb_signs_and_shrink_effort_and_box(preconditioned):
-    rng = np.random.default_rng(0)
-    velocity = np.sin(np.linspace(0.01, 20, 200))
-    truth = np.array([0.5, 1.2])
-    regressor = np.column_stack([velocity, np.sign(velocity)])
-    effort = regressor @ truth + rng.uniform(-0.3, 0.3, 200)
-    reg = Regression(regressor=regressor[:, None], effort=effort[:, None], rows=("motor",), row_units=("N m",),
-                     parameters=("fv", "fs"), units=("N m s/rad", "N m"))
-    unknown = np.zeros((200, 1, 2), bool)
-    unknown[:, 0, 1] = np.abs(velocity) < 0.1
-    bounded = with_unknown_signs(BoundedProblem.from_regression(reg, error_bound=0.4, prior=(0.1, 2.0)), unknown)
-    forward, backward = (GaussSeidel(preconditioned=preconditioned, backward=b).contract(bounded)
-                         for b in (False, True))
-    assert forward.regressor is bounded.equations.regressor
-    column = backward.regressor[unknown[:, 0, 1], 1]
-    sign = regressor[unknown[:, 0, 1], 1]
-    assert column.contains(sign).all()
-    assert not column.contains(-sign).any()  # the effort told the sign
-    shrunk = backward.effort.upper - backward.effort.lower < 0.8 - 1e-3
-    assert shrunk.any() or preconditioned  # whose box is too wide for that
-    assert (backward.box.lower >= forward.box.lower).all()
-    assert (backward.box.upper <= forward.box.upper).all()
-    assert (backward.box.upper - backward.box.lower < 0.99 * (forward.box.upper - forward.box.lower)).any()
-    assert backward.box.contains(truth).all()
-
-
-def test_backward_steps_lose_no_consistent_triple_of_regressor_effort_and_parameters():
-    bounded, truth = uncertain_problem(samples=30, parameters=2, width=0.8)
-    result = GaussSeidel(backward=True).contract(bounded)
-    lower, upper = bounded.equations.regressor.lower, bounded.equations.regressor.upper
-    rng = np.random.default_rng(0)
-    member = lower + rng.random((5000, *lower.shape)) * (upper - lower)
-    effort = member @ truth
-    fits = np.abs(effort - bounded.equations.effort) <= bounded.equations.bound
-    assert fits.any(axis=0).all()
-    assert (result.regressor.contains(member).all(axis=-1) | ~fits).all()
-    assert (result.effort.contains(effort) | ~fits).all()
-
-
 def test_with_too_many_open_signs_the_box_still_holds_and_names_what_makes_it_wide():
     bounded, truth = uncertain_problem(samples=100, parameters=8, width=0.3)
     wide = replace(bounded, prior_lower=np.full(8, -2.0), error_bound=np.full((100, 1), 20.0))
@@ -391,17 +212,13 @@ def test_an_empty_set_names_samples_that_contradict_each_other_and_no_more(metho
     effort = np.array(reg.effort)
     effort[17, 1] += 9.0
     bounded = BoundedProblem.from_regression(replace(reg, effort=effort), error_bound=0.5, prior=(-9.0, 9.0))
-    if isinstance(method, GaussSeidel) and method.preconditioned:  # too weak to see it here
-        bounded = replace(bounded, prior_lower=np.full(3, 5.0), prior_upper=np.full(3, 9.0))
-        effort = bounded.effort
     with pytest.raises(InconsistentData, match="contradict each other") as caught:
         method.fit(bounded)
     error = caught.value
     assert error.certified
     assert 1 <= len(error.samples) <= 4  # p + 1
-    if isinstance(method, ExactBox):
-        assert (17, 1) in error.samples
-        assert "sample 17 joint1" in str(error)
+    assert (17, 1) in error.samples
+    assert "sample 17 joint1" in str(error)
     # second opinion: these alone contradict each other, any fewer do not, and the stated factor is the limit
     eq = bounded.equations
     index = [int(np.flatnonzero((eq.sample == s) & (eq.row == r))[0]) for s, r in error.samples]
@@ -417,10 +234,11 @@ def test_an_empty_set_names_samples_that_contradict_each_other_and_no_more(metho
     assert not fits(slice(None), error.factor * (1 - 1e-6))
 
 
-def test_a_prior_that_contradicts_the_data_is_an_empty_set_too():
+@pytest.mark.parametrize("method", METHODS)
+def test_a_prior_that_contradicts_the_data_is_an_empty_set_too(method):
     bounded, _ = problem(prior=(3.0, 4.0))
     with pytest.raises(InconsistentData, match="prior"):
-        ExactBox().fit(bounded)
+        method.fit(bounded)
 
 
 def test_boxes_grow_with_the_error_bound_and_a_bound_that_fits_nothing_is_refused():
@@ -469,7 +287,7 @@ def test_an_unexcited_parameter_keeps_its_prior_and_without_one_is_an_error():
     box = ExactBox().fit(BoundedProblem.from_regression(dark, error_bound=0.5, prior=(0.0, 2.0)))
     assert (box.lower[2], box.upper[2]) == (0.0, 2.0)
     free = BoundedProblem.from_regression(dark, error_bound=0.5, prior={"p0": (0.0, 2.0)})
-    for method in (ExactBox(), GaussSeidel(), GaussSeidel(preconditioned=False)):
+    for method in METHODS:
         with pytest.raises(NotIdentifiable, match="p2"):
             method.fit(free)
 
@@ -609,8 +427,6 @@ def test_bad_arrays_and_settings_are_clear_errors():
         replace(bounded, used=np.zeros(bounded.effort.shape, bool))
     with pytest.raises(InvalidInput, match="outliers is -1"):
         ExactBox(outliers=-1)
-    with pytest.raises(InvalidInput, match="at least one sweep"):
-        GaussSeidel(sweeps=0)
 
 
 def test_error_bounds_may_differ_by_row_and_by_sample():

@@ -5,8 +5,8 @@ from itertools import combinations, pairwise
 
 import numpy as np
 import pytest
-from test_bounds import problem, regression, uncertain_problem
 
+from bounded import problem, regression, uncertain_problem
 from gough.core.errors import InconsistentData, InvalidInput, NotIdentifiable
 from gough.core.regression import Regression
 from gough.estimators.bounds.solve import BoundedProblem, ExactBox, TrimmedBox, enclose

@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from test_bounds import exact_hull, problem, uncertain_problem
 from test_bounds_outliers import spoilt
 
+from bounded import exact_hull, problem, uncertain_problem
 from gough.estimators.bounds import verify as module
 from gough.estimators.bounds.solve import BoundedProblem, ExactBox, GaussSeidel, TrimmedBox
 from gough.estimators.bounds.verify import Rejected, verify
@@ -128,7 +128,25 @@ def test_a_proof_with_a_part_missing_doubled_or_twisted_is_rejected(
         verify(tampered)
 
 
-def test_other_efforts_or_a_wider_prior_do_not_go_with_a_proof(stored: dict[str, Any]) -> None:
+@pytest.mark.parametrize("tamper", ["contradiction", "size", "matrix", "sets"])
+def test_contradictions_and_starts_are_checked_too(tamper: str) -> None:
+    content = CASES["no prior, outliers"]().to_dict()
+    proof = content["certificate"]["proof"]
+    if tamper == "contradiction":  # equations that agree, said to contradict each other
+        agree = next(p for done in rounds(proof) for bound in done["bounds"] for p in bound["proofs"])
+        rounds(proof)[-1]["contradictions"] = [{"equations": [k], "weights": [1.0]} for k in agree["equations"]]
+        rounds(proof)[-1]["bounds"] = []
+    elif tamper == "size":
+        proof["start"][0]["size"] = [1e-3 * v for v in proof["start"][0]["size"]]
+    elif tamper == "matrix":
+        proof["start"][0]["matrix"] = [[0.0 for _ in row] for row in proof["start"][0]["matrix"]]
+    else:
+        proof["start"].pop()
+    with pytest.raises(Rejected):
+        verify(content)
+
+
+def test_other_efforts_do_not_go_with_a_proof(stored: dict[str, Any]) -> None:
     shifted = deepcopy(stored)
     shifted["certificate"]["proof"]["effort"] = [y + 0.1 for y in shifted["certificate"]["proof"]["effort"]]
     with pytest.raises(Rejected):
