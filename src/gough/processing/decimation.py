@@ -38,7 +38,7 @@ def decimation_taps(factor: int) -> FloatArray:
         raise InvalidInput(f"decimation by {factor}; expected a whole number from 1")
     if factor == 1:
         return np.ones(1)
-    from scipy.signal import firwin, kaiserord  # here, because it takes longer to import than a periodic log to identify
+    from scipy.signal import firwin, kaiserord  # here: it takes long to import
 
     count, beta = kaiserord(ATTENUATION, 2 * (1 - EDGE) / factor)
     return np.asarray(firwin(count | 1, EDGE / factor, window=("kaiser", beta)))

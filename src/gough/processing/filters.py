@@ -43,7 +43,7 @@ def zero_phase(values: FloatArray, rate: float, cutoff: float) -> FloatArray:
     if len(values) <= 3 * ORDER:
         raise InvalidInput(f"{len(values)} samples are too few to filter; more than {3 * ORDER} are needed",
                            samples=len(values))
-    from scipy.signal import butter, sosfiltfilt  # here, because it takes longer to import than a periodic log to identify
+    from scipy.signal import butter, sosfiltfilt  # here: it takes long to import
 
     sections = butter(ORDER, cutoff, fs=rate, output="sos")
     reach = min(edge_samples(rate, cutoff), len(values) - 1)
