@@ -6,14 +6,18 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
+from gough.core.regression import Regression
 from gough.core.toml import toml_text
 from gough.engine import Model
+from gough.estimators.estimate import Estimate
+from gough.estimators.linear.least_squares import LeastSquares
 from gough.export import Export, register_export
-from gough.identification import Identification
+from gough.identification import Identification, register_estimator
 from gough.logs.formats import in_blocks, register_log_format
 from gough.logs.recording import Recording
 from gough.logs.tables import Table
@@ -58,6 +62,14 @@ def write_names(model: Model, result: Identification, name: str) -> dict[str, st
     return {"txt": "".join(f"{parameter}\n" for parameter in result.estimate.parameters)}
 
 
+@dataclass(frozen=True)
+class Halved:
+    """Least squares of every other sample."""
+
+    def fit(self, problem: Regression) -> Estimate:
+        return replace(LeastSquares().fit(problem.take(slice(None, None, 2))), method="every other sample")
+
+
 def read_json(text: str, source: str) -> Mechanism:
     return parse_robot(toml_text(json.loads(text)), source)
 
@@ -72,6 +84,7 @@ def register() -> None:
         urdf="hinge", mjcf=("connect", "axis"), pinocchio=("gap", "axis")))
     register_log_format(".cnt", in_blocks(read_counter))
     register_robot_format(".json", read_json)
+    register_estimator("halved", Halved())
     register_export(Export(name="names", label="names of the parameters, one a line", write=write_names, usual="names"))
 
 

@@ -1,4 +1,4 @@
-"""What is no part of Gough, through all that Gough does: a term, closure kinds, log, robot and export formats."""
+"""What is no part of Gough, through all that Gough does: a term, closures, an estimator, formats of logs and robots."""
 
 from __future__ import annotations
 
@@ -232,6 +232,17 @@ def test_the_export_is_written(robot: Model, result: Identification, tmp_path: P
     assert file.read_text().splitlines() == list(result.estimate.parameters)
 
 
+def test_the_estimator_answers_by_its_name_and_among_all(robot: Model, log: Recording) -> None:
+    assert identify(robot, [log], estimator="halved").estimate.method == "every other sample"
+    together = identify(robot, [log], estimator="all")
+    assert {"halved", "ls", "gm", "feasible"} <= set(together.estimates)
+    assert together.estimator == "gm"
+    with pytest.raises(InvalidInput, match="already an estimator 'halved'"):
+        my_gough.register_estimator("halved", my_gough.Halved())
+    with pytest.raises(InvalidInput, match="has no fit"):
+        my_gough.register_estimator("empty", object())
+
+
 def _written(path: Path, text: str) -> Path:
     path.write_text(text)
     return path
@@ -250,6 +261,9 @@ def test_the_command_line_knows_all_of_it(log: Recording, tmp_path: Path) -> Non
     run("identify", "robot.json", "run.cnt", "--estimator", "feasible", "-o", "result")
     run("export", "result", "--to", "names")
     assert "left.motor.fc" in (tmp_path / "result" / "names.txt").read_text().split()
+    assert "every other sample: 17 parameters" in run("identify", "robot.json", "run.cnt", "--estimator", "halved")
+    assert "'halved' is not one of" in " ".join(
+        run("identify", "five_bar", "run.cnt", "--estimator", "halved", code=2, program=("-m", "gough")).split())
     assert "no word for the term 'fc'" in run("export", "result", "--to", "mjcf", code=1)
     assert "not from .json" in run("check", "robot.json", code=1, program=("-m", "gough"))
     _written(tmp_path / "robot.toml", TEXT)

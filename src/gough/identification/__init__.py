@@ -3,10 +3,10 @@
 from gough.identification.currents import currents_problem
 from gough.identification.experiment import Experiment, drive_gains, prepare
 from gough.identification.identify import IdentifySettings, identify
-from gough.identification.methods import feasible
+from gough.identification.methods import ESTIMATORS, feasible, register_estimator
 from gough.identification.result import Fit, Identification, load_identification
 
 __all__ = [
-    "Experiment", "Fit", "Identification", "IdentifySettings", "currents_problem", "drive_gains", "feasible",
-    "identify", "load_identification", "prepare",
+    "ESTIMATORS", "Experiment", "Fit", "Identification", "IdentifySettings", "currents_problem", "drive_gains",
+    "feasible", "identify", "load_identification", "prepare", "register_estimator",
 ]

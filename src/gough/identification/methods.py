@@ -123,6 +123,20 @@ BESIDE = {"ml": ("full_ml",), "tls": ("tls_paper", "gain_ml")}  # what is shown 
 PREFERRED = ("gain_ml", "tls", "gm", "wls", "ls", "robust")  # the result of `all`: the first that answers
 
 
+def register_estimator(name: str, estimator: Estimator) -> Estimator:
+    """Give an estimator a name, by which `identify` and the command line know it; return it.
+
+    Raises:
+        InvalidInput: The name is taken, or the estimator has no `fit`.
+    """
+    if name in ESTIMATORS or name == ALL:
+        raise InvalidInput(f"there is already an estimator '{name}'; choose another name", name=name)
+    if not isinstance(estimator, Estimator):
+        raise InvalidInput(f"{estimator!r} is no estimator: it has no fit(problem)", name=name)
+    ESTIMATORS[name] = estimator
+    return estimator
+
+
 def wants(estimator: object) -> str:
     """Return the kind of problem an estimator is for."""
     return str(getattr(estimator, "wants", "regression"))

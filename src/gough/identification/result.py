@@ -143,8 +143,11 @@ class Identification:
     def processing_with(self, asked: Processing) -> Processing:
         """Return how other logs of the robot are to be processed: as these were, but for what is asked for."""
         usual, own = Processing(), self.processing
-        return replace(own, **{f.name: getattr(asked, f.name) for f in fields(asked)
-                               if getattr(asked, f.name) != getattr(usual, f.name)})
+        given = {f.name: getattr(asked, f.name) for f in fields(asked)
+                 if getattr(asked, f.name) != getattr(usual, f.name)}
+        if {"cutoff", "method"} & set(given):  # decimation, window and dead bands follow these
+            own = replace(usual, method=own.method, cutoff=own.cutoff)
+        return replace(own, **given)
 
     @property
     def verdict(self) -> str:

@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from scipy.interpolate import CubicSpline
 
 from gough.core.arrays import FloatArray
 from gough.core.errors import InvalidInput, InvalidRecording, nearest
@@ -43,6 +42,8 @@ def interpolate(values: FloatArray, time: FloatArray, new_time: FloatArray, meth
     if method == "previous":
         return np.asarray(values[np.searchsorted(time, new_time, side="right") - 1])
     if method == "cubic" and len(time) >= 4:
+        from scipy.interpolate import CubicSpline  # here, because it takes long to import
+
         return np.asarray(CubicSpline(time, values, axis=0)(new_time))
     return np.column_stack([np.interp(new_time, time, column) for column in values.T])
 

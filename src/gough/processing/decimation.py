@@ -16,7 +16,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.signal import firwin, kaiserord
 
 from gough.core.arrays import FloatArray
 from gough.core.errors import InvalidInput
@@ -39,6 +38,8 @@ def decimation_taps(factor: int) -> FloatArray:
         raise InvalidInput(f"decimation by {factor}; expected a whole number from 1")
     if factor == 1:
         return np.ones(1)
+    from scipy.signal import firwin, kaiserord  # here: it takes long to import
+
     count, beta = kaiserord(ATTENUATION, 2 * (1 - EDGE) / factor)
     return np.asarray(firwin(count | 1, EDGE / factor, window=("kaiser", beta)))
 

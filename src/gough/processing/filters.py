@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 from scipy.ndimage import correlate1d
-from scipy.signal import butter, sosfiltfilt
 
 from gough.core.arrays import FloatArray, check_finite
 from gough.core.errors import InvalidInput
@@ -44,6 +43,8 @@ def zero_phase(values: FloatArray, rate: float, cutoff: float) -> FloatArray:
     if len(values) <= 3 * ORDER:
         raise InvalidInput(f"{len(values)} samples are too few to filter; more than {3 * ORDER} are needed",
                            samples=len(values))
+    from scipy.signal import butter, sosfiltfilt  # here: it takes long to import
+
     sections = butter(ORDER, cutoff, fs=rate, output="sos")
     reach = min(edge_samples(rate, cutoff), len(values) - 1)
     return np.asarray(sosfiltfilt(sections, values, axis=0, padlen=reach))

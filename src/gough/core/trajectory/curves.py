@@ -9,7 +9,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.interpolate import PPoly, make_interp_spline
 
 from gough.core.arrays import FloatArray, check_shape
 from gough.core.errors import InvalidTrajectory
@@ -150,6 +149,8 @@ class Sampled(Trajectory):
 
         time = self.time if self.repeats is None else np.append(self.time, self.repeats)
         if self.velocity is None or self.acceleration is None:
+            from scipy.interpolate import make_interp_spline  # here, because it takes long to import
+
             curve = make_interp_spline(time, closed(self.position), k=5,
                                        bc_type=None if self.repeats is None else "periodic")
         else:
@@ -227,4 +228,6 @@ def _quintic(time: FloatArray, position: FloatArray, velocity: FloatArray, accel
     dv = velocity[1:] * h - v0 - 2 * a0
     da = acceleration[1:] * h**2 - 2 * a0
     unit = [6 * dp - 3 * dv + da / 2, -15 * dp + 7 * dv - da, 10 * dp - 4 * dv + da / 2, a0, v0, p0]
+    from scipy.interpolate import PPoly  # here, because it takes long to import
+
     return PPoly(np.stack([c / h**k for c, k in zip(unit, range(5, -1, -1))]), time)
