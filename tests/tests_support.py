@@ -10,6 +10,7 @@ import numpy as np
 from gough.core.trajectory import Fourier
 from gough.engine import Model
 from gough.export import EXPORTS
+from gough.identification.methods import ESTIMATORS
 from gough.logs.formats import LOG_FORMATS
 from gough.mechanism import CLOSURES, ROBOT_FORMATS, TERMS
 
@@ -34,7 +35,7 @@ def fourier(model: Model, scale: float, frequency: float, seed: int = 0, harmoni
 @contextmanager
 def registries_restored() -> Iterator[None]:
     """Forget at the end what was registered inside."""
-    registries: list[dict] = [TERMS, CLOSURES, LOG_FORMATS, ROBOT_FORMATS, EXPORTS]
+    registries: list[dict] = [TERMS, CLOSURES, LOG_FORMATS, ROBOT_FORMATS, EXPORTS, ESTIMATORS]
     before = [dict(registry) for registry in registries]
     try:
         yield

@@ -6,14 +6,19 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
 from gough.core.toml import toml_text
 from gough.engine import Model
+from gough.estimators.estimate import Estimate
+from gough.estimators.linear.least_squares import WeightedLeastSquares
+from gough.estimators.problem import LinearProblem
 from gough.export import Export, register_export
 from gough.identification import Identification
+from gough.identification.methods import ESTIMATORS
 from gough.logs.formats import in_blocks, register_log_format
 from gough.logs.recording import Recording
 from gough.logs.tables import Table
@@ -32,6 +37,16 @@ from gough.mechanism.closures import Configuration
 SLOW = 0.05  # [m/s or rad/s]
 COLUMNS = ("time [s]", "left.motor.position [rad]", "right.motor.position [rad]", "left.motor.effort [N m]",
            "right.motor.effort [N m]")
+
+
+@dataclass(frozen=True)
+class Shrunk:
+    """Weighted least squares, every value shrunk by one noise variance of its own: v / (1 + (std / v)^2)."""
+
+    def fit(self, problem: LinearProblem) -> Estimate:
+        """Return the estimate."""
+        found = WeightedLeastSquares().fit(problem)
+        return replace(found, values=found.values**3 / (found.values**2 + found.std**2), method="shrunk")
 
 
 def flat(closure: Closure, at: Configuration) -> list[object]:
@@ -72,6 +87,7 @@ def register() -> None:
         urdf="hinge", mjcf=("connect", "axis"), pinocchio=("gap", "axis")))
     register_log_format(".cnt", in_blocks(read_counter))
     register_robot_format(".json", read_json)
+    ESTIMATORS["shrunk"] = Shrunk()
     register_export(Export(name="names", label="names of the parameters, one a line", write=write_names, usual="names"))
 
 

@@ -232,6 +232,15 @@ def test_the_export_is_written(robot: Model, result: Identification, tmp_path: P
     assert file.read_text().splitlines() == list(result.estimate.parameters)
 
 
+@pytest.mark.parametrize("estimator", ["shrunk", my_gough.Shrunk()], ids=["by name", "as an object"])
+def test_the_estimator_makes_the_result(robot: Model, log: Recording, estimator: object) -> None:
+    found, plain = (identify(robot, [log], estimator=each).estimate for each in (estimator, "wls"))
+    assert found.method == "shrunk"
+    ratio = plain.std / plain.values
+    np.testing.assert_allclose(found.values, plain.values / (1 + ratio**2), rtol=1e-12)
+    assert (found.values != plain.values).any()
+
+
 def _written(path: Path, text: str) -> Path:
     path.write_text(text)
     return path
@@ -247,6 +256,8 @@ def test_the_command_line_knows_all_of_it(log: Recording, tmp_path: Path) -> Non
     content = tomllib.loads(TEXT.replace('kind = "point"', 'kind = "flat"'))
     _written(tmp_path / "robot.json", json.dumps(content))
     my_gough.write_counter(log, tmp_path / "run.cnt")
+    run("identify", "robot.json", "run.cnt", "--estimator", "shrunk", "-o", "shrunk")
+    assert json.loads((tmp_path / "shrunk" / "estimate.json").read_text())["estimator"] == "shrunk"
     run("identify", "robot.json", "run.cnt", "--estimator", "feasible", "-o", "result")
     run("export", "result", "--to", "names")
     assert "left.motor.fc" in (tmp_path / "result" / "names.txt").read_text().split()
