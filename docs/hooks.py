@@ -1,19 +1,25 @@
 """Pages of the site that are not files of `docs/`.
 
 README, CONTRIBUTING and CHANGELOG stand in the root of the project, where readers look for them. Every room of the
-source gets a page of its docstrings. A link to another file of the project leads to a page that shows that file.
+source gets a page of its docstrings; options are shown as they were declared. A link to another file of the project
+leads to a page that shows that file.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from importlib import import_module
 from os.path import relpath
 from pathlib import Path
+from typing import Any
 
+import griffe
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
+
+from gough.core.options import REQUIRED, options_of
 
 ROOT = Path(__file__).resolve().parents[1]
 SOURCE = ROOT / "src" / "gough"
@@ -85,3 +91,14 @@ def reference(room: str) -> str:
     head = ["---\nsearch: {boost: 0.5}\n---", f"# {room}",  # the guide before the reference
             f"::: gough.{room}\n    options: {{show_root_heading: false, members: false}}"]
     return "\n\n".join([*head, *(f"::: {module}" for module in modules)]) + "\n"
+
+
+class Options(griffe.Extension):
+    """Show options as they were declared: `harmonics: int = option(5, "Harmonics of each coordinate.", unit=...)`."""
+
+    def on_attribute_instance(self, *, attr: griffe.Attribute, **_: Any) -> None:
+        """Turn the declaration of an option into a default and a docstring."""
+        if isinstance(attr.value, griffe.ExprCall) and str(attr.value.function) == "option" and attr.parent:
+            option = options_of(getattr(import_module(attr.module.path), attr.parent.name))[attr.name]
+            attr.value = None if option.default is REQUIRED else repr(option.default)
+            attr.docstring = griffe.Docstring(option.help, parent=attr)

@@ -97,6 +97,13 @@ def test_bounds_enclose(study: tuple[str, Path]) -> None:
     bound = {"five_bar": "0.6", "h4": "2.0"}[robot]
     facts = as_json(folder, "bounds", robot, "log1.csv", "--error-bound", bound, "-o", "bounds.json", "--force")
     assert all(low <= high for low, high in zip(facts["lower"], facts["upper"]))
+    assert "proven: the box of" in run("gough bounds --verify bounds.json", folder).out
+    stored = json.loads((folder / "bounds.json").read_text())
+    stored["upper"][0] -= 1e-9 * (stored["upper"][0] - stored["lower"][0])
+    (folder / "tampered.json").write_text(json.dumps(stored))
+    outcome = run("gough bounds --verify tampered.json", folder)
+    assert outcome.code == 1
+    assert "does not prove its box" in outcome.err
 
 
 def test_payload_finds_nothing_where_there_is_nothing(study: tuple[str, Path]) -> None:
@@ -223,7 +230,7 @@ def test_results_and_logs_of_another_robot_are_told(study: tuple[str, Path]) -> 
     ("robot = 'h4'\n[bounds]\nlogs = ['a']\nerror_bound = 1\nprior = ['a', 2]\n", "expected 2 numbers"),
     ("robot = 'h4'\n[bounds]\nlogs = ['a']\nerror_bound = 0\n", "error_bound is 0 N or N m"),
     ("robot = 'h4'\n[bounds]\nlogs = ['a']\nerror_bound = 1\nsolver = 'simplex'\n",
-     "expected one of exact, gauss-seidel"),
+     "expected one of exact, trimmed, gauss-seidel"),
 ])
 def test_values_of_the_wrong_type_are_refused_before_anything_runs(tmp_path: Path, text: str, message: str) -> None:
     (tmp_path / "study.toml").write_text("format = 1\n" + text)

@@ -118,7 +118,7 @@ def test_without_a_consistent_estimate_it_says_what_to_run(five_bar: Model, to: 
 def test_existing_files_stay_unless_forced(five_bar: Model, result: Identification, tmp_path: Path) -> None:
     """Also when only the second of two files is in the way."""
     (tmp_path / "controller.h").write_text("mine")
-    with pytest.raises(OutputError, match=r"controller\.h' already exists.*\(force\)"):
+    with pytest.raises(OutputError, match=r"controller\.h' already exists.*`force=True`"):
         export(five_bar, result, tmp_path, "c")
     assert (tmp_path / "controller.h").read_text() == "mine"
     assert not (tmp_path / "controller.c").exists()

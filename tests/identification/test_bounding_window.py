@@ -26,7 +26,7 @@ def test_equations_near_reversals_do_not_count_unless_asked(five_bar: Model, fiv
     none_left = bounded_problem(five_bar, [five_bar_log], base, error_bound=0.6, processing=Processing(window=100.0))
     assert len(none_left.effort) == len(done)
     assert none_left.used.all()
-    with pytest.raises(InvalidInput, match="must not be negative"):
+    with pytest.raises(InvalidInput, match=r"window is -1\.0 s, expected a number of at least 0"):
         Processing(window=-1.0)
 
 

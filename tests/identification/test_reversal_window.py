@@ -44,7 +44,7 @@ def test_held_out_logs_are_processed_exactly_as_those_of_the_identification(
 def test_the_stored_settings_are_the_complete_processing(five_bar: Model, five_bar_log: Recording,
                                                          five_bar_other: Recording) -> None:
     result = identify(five_bar, [five_bar_log], held_out=[five_bar_other])
-    stored = Processing.from_dict({k: result.settings[k] for k in Processing().to_dict()})
+    stored = Processing(**result.to_dict()["processing"])
     assert stored.complete
     again = prepare(five_bar, [five_bar_other], result.base, processing=stored)
     assert again.processing == stored

@@ -1,4 +1,4 @@
-"""How many parameters a mechanism's motion can tell apart: from Pinocchio's tree, its closures and a walk of our own."""
+"""How many parameters a mechanism's motion can tell apart: Pinocchio's tree, its closures and a walk of our own."""
 
 from __future__ import annotations
 
@@ -63,8 +63,8 @@ class Walker:
     def sample(self, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """Return a configuration reached from home along free motions, velocities, accelerations and the free motions.
 
-        One to eight steps, each of 0.05 rad (or lengths of the robot) for the coordinate that moves most, as long as the
-        closures stay half as far from losing rank as they are at home.
+        One to eight steps, each of 0.05 rad (or lengths of the robot) for the coordinate that moves most, as long as
+        the closures stay half as far from losing rank as they are at home.
         """
         q = self.home.copy()
         way = rng.standard_normal(len(q))
@@ -94,7 +94,8 @@ class Walker:
         for k, name in enumerate(self.mechanism.standard.names):
             owner, _, kind = name.rpartition(".")
             if kind in INERTIAL:
-                found[:, k] = full[:, 10 * (self.ids[owner] - 1) + INERTIAL.index(kind)] / self.length**ORDER.get(kind, 2)
+                column = 10 * (self.ids[owner] - 1) + INERTIAL.index(kind)
+                found[:, k] = full[:, column] / self.length ** ORDER.get(kind, 2)
             else:
                 i = self.mechanism.coordinates.index(owner)
                 found[i, k] = term_value(kind, q[i], qd[i], qdd[i])

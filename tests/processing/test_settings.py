@@ -19,9 +19,7 @@ COMPLETE = Processing(method="time", cutoff=12.5, decimation=32, dead_band={"a":
 def test_what_is_stored_reads_back_the_same() -> None:
     for settings in (Processing(), COMPLETE, Processing(dead_band=0.1, repeats="found", frequency=0.3)):
         stored = json.loads(json.dumps(settings.to_dict()))
-        assert Processing.from_dict(stored) == settings
-    with pytest.raises(InvalidInput, match=r"no setting 'cut_off'.*did you mean 'cutoff'"):
-        Processing.from_dict({"cut_off": 3.0})
+        assert Processing(**stored) == settings
 
 
 @pytest.mark.parametrize("missing", ["cutoff", "decimation", "dead_band", "window", "standing"])
@@ -33,9 +31,9 @@ def test_a_processing_is_complete_when_no_number_is_missing(missing: str) -> Non
 
 
 @pytest.mark.parametrize(("key", "value", "words"), [
-    ("method", "magic", "no processing method 'magic'"), ("decimation", 0, "decimation by 0"),
-    ("decimation", 1.5, "decimation by 1.5"), ("window", -1.0, "must not be negative"),
-    ("dead_band", -1.0, "must not be negative"), ("dead_band", {"a": np.nan}, "must not be negative"),
+    ("method", "magic", "method is 'magic'"), ("decimation", 0, "decimation is 0"),
+    ("decimation", 1.5, "decimation is 1.5"), ("window", -1.0, "window is -1.0 s, expected .* at least 0"),
+    ("dead_band", -1.0, "dead_band is -1.0"), ("dead_band", {"a": np.nan}, "dead_band is "),
     ("repeats", "often", "repeats is 'often'")])
 def test_settings_that_make_no_sense_are_refused(key: str, value: object, words: str) -> None:
     with pytest.raises(InvalidInput, match=words):

@@ -475,15 +475,16 @@ def test_mistakes_are_told_with_size_and_cure(monkeypatch: pytest.MonkeyPatch) -
 
 def test_the_curve_of_cutoffs_marks_the_chosen_one(monkeypatch: pytest.MonkeyPatch) -> None:
     tried = [{"cutoff": f, "error": e} for f, e in ((30.0, 0.09), (3.0, 0.3), (10.0, 0.08), (99.0, None))]
-    page = Page(judged(monkeypatch, processing={"cutoff": 10.0, "candidates": tried}))
+    page = Page(judged(monkeypatch, choice={"processing": {"cutoff": 10.0}, "cutoffs": tried}))
     dots = [a for tag, a in page.elements if tag == "circle" and a.get("class") in ("chosen", "kept")][-3:]
     assert [a["class"] for a in dots] == ["kept", "chosen", "kept"]  # in the order of their frequency
     heights = [float(str(a["cy"])) for a in dots]
     assert heights[1] > heights[2] > heights[0]  # downwards: the smallest error is lowest
 
 
-def test_shares_of_samples_stand_beside_the_residual(monkeypatch: pytest.MonkeyPatch) -> None:
-    page = Page(judged(monkeypatch, shares={"left.motor": 0.91}))
+def test_shares_of_samples_stand_beside_the_residual() -> None:
+    good = result("five_bar")
+    few = replace(good.estimate, counts=np.array([300, 400]), samples=400)
+    page = Page(render(robot("five_bar"), replace(good, estimate=few)))
     rows = {row[0]: row for table in page.tables for _, row in table if row and row[0] in ("left.motor", "right.motor")}
-    assert "91.0\u00a0%" in rows["left.motor"]
-    assert rows["right.motor"][3] == "–"
+    assert [rows[name][3] for name in ("left.motor", "right.motor")] == ["75.0\u00a0%", "100\u00a0%"]

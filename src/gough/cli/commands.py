@@ -16,6 +16,24 @@ from gough.study.run import run_step, step_settings
 from gough.study.verbs import verb
 
 
+def verified(path: str | None) -> None:
+    """Check a stored box, say what is proven, and stop."""
+    if path is None:
+        return
+    from gough.core.storage import read_json
+    from gough.estimators.bounds.verify import Rejected, verify
+
+    try:
+        say(verify(read_json(path, "enclosure")))
+    except Rejected as error:
+        raise InvalidInput(f"'{path}' does not prove its box: {error}", path=path) from None
+    raise typer.Exit
+
+
+Verify = Annotated[str | None, typer.Option(is_eager=True, callback=verified, metavar="BOX", help=(
+    "Check a stored box (.json) in fractions, and nothing else."))]
+
+
 def command(name: str) -> Callable[..., None]:
     """Return a verb as a function that Typer understands: it runs, shows the result and says what was written."""
     known = options_of(verb(name))
@@ -41,6 +59,8 @@ def command(name: str) -> Callable[..., None]:
     parameters = [parameter(option, option.name in arguments) for option in known.values()]
     parameters.sort(key=lambda p: p.default is not p.empty)  # those without default first, as Python wants it
     parameters.append(inspect.Parameter("as_json", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=Json))
+    if name == "bounds":
+        parameters.append(inspect.Parameter("verify", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Verify))
     call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     call.__annotations__ = {p.name: p.annotation for p in parameters}
     return call

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 
@@ -44,6 +44,8 @@ def restored(kind: Any, value: Any) -> Any:
         TypeError, ValueError: The value is of another type.
     """
     origin, inner = get_origin(kind), get_args(kind)
+    if kind is Any or origin is Literal:
+        return value
     if origin in (Union, UnionType):
         if value is None and NoneType in inner:
             return None

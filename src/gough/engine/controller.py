@@ -6,7 +6,7 @@ import casadi as ca
 
 from gough.core.arrays import FloatArray
 from gough.engine.elimination import cholesky_solve
-from gough.engine.loops import Closure, Loops, closure_expressions, row_scale
+from gough.engine.loops import Closure, Loops, closure_expressions
 from gough.engine.model import Model
 from gough.engine.symbolic import TreeEfforts
 
@@ -54,9 +54,6 @@ def _sizes(loops: Loops, closure: Closure, step: ca.SX) -> ca.SX:
     """
     if not closure.partition.dependent:
         return ca.SX.zeros(2)
-    rows = row_scale(loops.mechanism, loops.length) / loops.length
-    unit = [1.0 if joint.kind == "revolute" else loops.length for joint in loops.mechanism.joints]
-    bending = [r for r in range(len(rows)) if ca.depends_on(closure.jacobian[r, :], closure.q)]
-    matters = [i for i in range(len(unit)) if closure.jacobian[bending, i].nnz()]
-    return ca.vertcat(ca.sqrt(ca.sumsqr(closure.residual * ca.DM(rows))),
-                      ca.sqrt(ca.sumsqr(ca.vertcat(*[step[i] / unit[i] for i in matters]))))
+    bent = [i for i in loops.bending if i in closure.partition.dependent]
+    return ca.vertcat(ca.sqrt(ca.sumsqr(closure.residual * ca.DM(loops.weights))),
+                      ca.sqrt(ca.sumsqr(step[bent] / ca.DM(loops.units[bent]))))

@@ -372,7 +372,8 @@ class Enclosure:
                  for name, low, high, width, unit in
                  zip(self.parameters, self.lower, self.upper, self.width, self.units)]
         certificate = [f"  {key.replace('_', ' ')}: {shorten(_short(value), 100)}"
-                       for key, value in self.certificate.items() if value not in ([], None, "")]
+                       for key, value in self.certificate.items()
+                       if value not in ([], None, "") and not isinstance(value, dict)]
         return "\n".join([f"{self.method}: box of {len(self)} parameters", "",
                           text_table(["parameter", "lower", "upper", "width", "unit"], lines),
                           *(["", "Certificate", *certificate] if certificate else []), *_notes(self.notes)])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from gough.core.options import REQUIRED, Settings, nested, option, settle, takes
 from gough.core.parameters import BaseParameters
 from gough.engine import Model, base_parameters
 from gough.engine.base import TIE_LEGS
-from gough.estimators.bounds.solve import BoundedProblem, ExactBox, GaussSeidel
+from gough.estimators.bounds.solve import BoundedProblem, Solver, enclose
 from gough.estimators.estimate import Enclosure
 from gough.identification.experiment import in_efforts
 from gough.identification.result import Identification
@@ -32,9 +32,11 @@ class BoundsSettings(Settings):
 
     error_bound: float = option(REQUIRED, "Largest error of model and measurement together on any effort.",
                                 unit="N or N m", above=0)
-    solver: Literal["exact", "gauss-seidel"] = option(
-        "exact", "exact: the smallest box, certified; gauss-seidel: P03, preconditioned.")
-    outliers: int = option(0, "Remove up to so many equations that no parameters explain (exact).", least=0)
+    solver: Solver = option(
+        "exact", "exact: the smallest box, certified; trimmed: equations that fit worst are left out, a heuristic; "
+        "gauss-seidel: P03, preconditioned.")
+    outliers: int = option(
+        0, "So many equations may break the bound; exact: the box holds whichever they are.", least=0)
     prior: tuple[float, float] | Mapping[str, tuple[float, float]] | None = option(
         None, "Lower and upper bound of all parameters beforehand; generous ones about the robot file's values by "
         "default.")
@@ -70,8 +72,7 @@ def bounds(model: Model, recordings: Sequence[Recording], settings: BoundsSettin
     base = base_parameters(model, tie_legs=chosen.tie_legs,
                            payloads=tuple(dict.fromkeys(r.payload for r in recordings if r.payload is not None)))
     problem = bounded_problem(model, recordings, base, chosen, gains=gains)
-    method = GaussSeidel() if chosen.solver == "gauss-seidel" else ExactBox(outliers=chosen.outliers)
-    return replace(method.fit(problem), settings=chosen.to_dict())
+    return replace(enclose(problem, chosen.solver, chosen.outliers), settings=chosen.to_dict())
 
 
 def bounded_problem(model: Model, recordings: Sequence[Recording], base: BaseParameters,

@@ -155,9 +155,6 @@ def _current_units(recording: Recording, model: Model) -> tuple[str, ...]:
 
 
 def _stacked(parts: Sequence[Regression], names: Sequence[str], units: tuple[str, ...]) -> Regression:
-    """Return the parts as one problem, several stretches in each so that scatter between them can be seen."""
-    chosen = []
-    for part in parts:
-        group = part.group if part.group is not None else np.arange(len(part)) * 10 // max(len(part), 1)
-        chosen.append(replace(part.select(names), row_units=units, group=group, replicates=None, covariance=None))
-    return concatenate(chosen)
+    """Return the parts as one problem."""
+    return concatenate([replace(part.select(names), row_units=units, replicates=None, covariance=None)
+                        for part in parts])

@@ -32,7 +32,6 @@ from gough.processing.ready import matched
 from gough.processing.settings import HIGHEST, UNLIKE, Method, Processing, decimation_of
 
 BLOCK = 4096  # samples of regressor held at once
-STRETCHES = 20  # groups of samples that a log without periods is cut into, for the scatter between them
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -45,8 +44,7 @@ class Processed:
         current: The efforts are currents (or volts) that still want a drive gain.
         sample: Which samples of the recording these are, (t,).
         mask: Which equations count, (t, r).
-        group: Period of each sample, or which of `STRETCHES` stretches it belongs to, (t,); None where periods were
-            averaged.
+        group: Period of each sample, (t,); None where periods were averaged or there are none.
         covariance: Noise of one sample of `effort`, (a, a), or None if unknown.
         replicates: Effort of each period, (k, t, a), or None.
         dead_band: Of the velocity sign for each coordinate, (n,). [m/s or rad/s]
@@ -186,7 +184,7 @@ def _together(parts: Sequence[Regression]) -> Regression:
 def without_absent_payloads(problem: Regression, payload: str | None) -> Regression:
     """Return the problem with the columns of payloads that were not carried set to zero (BG13 (29))."""
     absent = [k for k, name in enumerate(problem.parameters)
-              if name.startswith("payload.") and name.split(".")[1] != payload]
+              if name.payload is not None and name.payload != payload]
     if not absent:
         return problem
     regressor = problem.regressor.copy()
@@ -224,7 +222,7 @@ def pieces(model: Model, source: Recording | RecordingSource, settings: Processi
         yield Processed(
             motion=motion, effort=effort[inner], current=recording.effort is None, sample=sample,
             mask=mask, covariance=None, replicates=None, dead_band=settings.bands(motion.coordinates),
-            group=sample * STRETCHES // total if period is None else sample // period,
+            group=None if period is None else sample // period,
             method=plan.method, cutoff=plan.cutoff, decimation=plan.decimation,
             periods=0 if period is None else total // period, payload=recording.payload, findings=recording.quality,
             source=recording.source, quality=_quality(model, recording.take(inner), motion, motion.q))

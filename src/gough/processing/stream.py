@@ -100,8 +100,8 @@ def condense_log(model: Model, sources: Iterable[Recording | RecordingSource],
         for k, source in enumerate(logs):
             first, behind = after, after
             for block in regression_blocks(model, source, parameters, chosen, progress=progress):
-                group = first + (np.zeros(len(block), np.int64) if block.group is None else block.group)
-                behind = max(behind, int(group.max()) + 1)
+                group = None if block.group is None else first + block.group
+                behind = behind if group is None else max(behind, int(group.max()) + 1)
                 yield replace(block, group=group, recording=np.full(len(block), k))
             after = behind
 

@@ -115,7 +115,7 @@ def _content(model: Model, result: Identification) -> dict[str, Any]:
         "comparison_charts": figures.comparison_charts(estimate, answers) if len(answers) > 1 else [],
         "certificates": tables.certificates(result),
         "spread": SPREAD.get(estimate.uncertainty, estimate.uncertainty), "choice": result.structures,
-        "diagnosis": tables.diagnosis(result), "shares": tables.shares(result), "candidates": _candidates(result),
+        "diagnosis": tables.diagnosis(result), "shares": tables.shares(estimate), "candidates": _candidates(result),
         "settings": tables.setting_rows({**result.logs, **result.settings, **result.processing.to_dict()}),
         "scenes": scenes,
         "data": {"scenes": scenes, "correlation": figures.correlation_data(estimate)},

@@ -106,7 +106,7 @@ def certificates(identification: Identification) -> list[tuple[str, str]]:
     found = []
     for label, box in identification.enclosures.items():
         facts = [f"{key.replace('_', ' ')} {_fact(value)}" for key, value in box.certificate.items()
-                 if value not in ([], None, "", False)]
+                 if value not in ([], None, "", False) and not isinstance(value, dict)]
         found.append((box_title(label), "; ".join([box.method, *facts, *box.notes])))
     return found
 
@@ -187,20 +187,21 @@ def _share(value: float | None) -> str:
     return "–" if value is None else percent(float(value))
 
 
-def shares(identification: Identification) -> dict[str, str]:
-    """Return for each row the share of its samples that count; empty if it is not known."""
-    found = _plain(getattr(identification, "shares", None))
-    return {row: percent(float(share)) for row, share in found.items()}
+def shares(estimate: Estimate) -> dict[str, str]:
+    """Return for each row the share of its samples that count; empty if all do."""
+    part = estimate.counts / max(estimate.samples, 1)
+    return {} if (part == 1).all() else {row: percent(float(share)) for row, share in zip(estimate.rows, part)}
 
 
 def candidates(identification: Identification) -> tuple[list[tuple[float, float]], float | None]:
     """Return cut-off [Hz] and prediction error of the filters that were tried, and the cut-off that was taken.
 
-    The processing is a table with `candidates`, each with `cutoff` and `error`, and the `cutoff` chosen.
+    The choice is a table (or gives one as `to_dict`) of `cutoffs`, each with `cutoff` and `error`, and the `processing`
+    that was chosen, with its `cutoff`.
     """
-    found = _plain(getattr(identification, "processing", None))
-    pairs = [(float(c["cutoff"]), float(c["error"])) for c in found.get("candidates", ()) if c.get("error") is not None]
-    return sorted(pairs), found.get("cutoff")
+    found = _plain(getattr(identification, "choice", None))
+    pairs = [(float(c["cutoff"]), float(c["error"])) for c in found.get("cutoffs", ()) if c.get("error") is not None]
+    return sorted(pairs), found.get("processing", {}).get("cutoff")
 
 
 def _plain(value: Any) -> Mapping[str, Any]:
