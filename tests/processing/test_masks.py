@@ -9,7 +9,7 @@ from gough.engine import Model
 from gough.engine.base import random_motion
 from gough.mechanism import load_robot, parse_robot
 from gough.processing import Processing
-from gough.processing.masks import counting_rows, rubbed_rows, rubs, spoilt_samples
+from gough.processing.masks import counting_rows, rubbed_rows, spoilt_samples
 
 
 def test_inside_the_dead_band_and_near_it_nothing_is_known() -> None:
@@ -42,7 +42,7 @@ def test_a_motor_spoils_its_own_row_and_a_passive_joint_those_it_moves_with() ->
         for k, name in enumerate(model.rows):
             own = rows[model.mechanism.coordinates.index(name)]
             assert np.flatnonzero(own).tolist() == [k]
-    passive = [i for i, joint in enumerate(palida.mechanism.joints) if rubs(joint) and i not in palida.actuated]
+    passive = [i for i, joint in enumerate(palida.mechanism.joints) if joint.rubs and i not in palida.actuated]
     assert len(passive) == 12
     assert rubbed_rows(palida)[passive].all()
 

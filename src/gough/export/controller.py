@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 import numpy as np
+from jinja2 import Environment, PackageLoader, StrictUndefined
 from numpy.typing import ArrayLike
 
 from gough.core.arrays import FloatArray, check_shape
@@ -21,225 +22,6 @@ from gough.kernels.c_source import c_function
 FASTEST, NOISE = 2.0, 10.0
 # Where no limit is known a step of a tenth of a radian, or of the robot's length, is taken for motion, not for a jump.
 EASY = 0.1
-
-_HEADER = """/* {title}
- * Inverse dynamics with the loops closed: actuated position, velocity, acceleration -> motor effort.
- * Written by Gough for the robot '{robot}'. C99, needs only <math.h>; no allocation, no global state.
- *
- *     {name}_state state;
- *     {name}_reset(&state);
- *     each period: status = {name}_inverse_dynamics(&state, position, velocity, acceleration, effort);
- *
- * Any status but {upper}_OK leaves the effort and the configuration in the state as they were: use a safe effort
- * of your own for this call, and go on calling. The next good sample continues on the right branch. If the status
- * stays {upper}_JUMP (the robot has moved far between good samples, or was homed anew), call {name}_reset.
- */
-#ifndef {guard}
-#define {guard}
-
-#ifdef __cplusplus
-extern "C" {{
-#endif
-
-#define {upper}_MOTORS {motors}
-#define {upper}_COORDINATES {coordinates}
-#ifndef {upper}_PERIOD
-#define {upper}_PERIOD {period} /* between calls [s]: with the velocity limits, how far a motor can have moved */
-#endif
-
-enum {{
-    {upper}_OK = 0,         /* effort is valid */
-    {upper}_NOT_CLOSED = 1, /* the loops did not close within the iteration cap */
-    {upper}_NOT_FINITE = 2, /* an input or the result is not a number */
-    {upper}_JUMP = 3        /* the motors cannot be there: farther from the last good sample than {jump} */
-}};
-
-/* All coordinates at the last good call and at the one before it (good calls may have been a glitch that the robot
- * could have followed), and how many calls have failed since (-1: none was good since the reset). */
-typedef struct {{
-    double q[{coordinates}];
-    double before[{coordinates}];
-    int missed;
-}} {name}_state;
-
-/* Start, or start again, on the branch of the home pose:
-{home_pose}
- * The next call follows that branch to wherever the motors are, in a straight line and in small steps (up to {far}
- * Newton steps, other calls take up to {near} or twice as many), so the robot need not stand at home; no singularity
- * may lie between. */
-void {name}_reset({name}_state *state);
-
-/* Motors, in this order:
-{order}
- * position [m or rad], velocity [per s], acceleration [per s2], effort [N or N m], each {motors} numbers. */
-int {name}_inverse_dynamics({name}_state *state, const double *position, const double *velocity,
-                            const double *acceleration, double *effort);
-{current_declaration}
-#ifdef __cplusplus
-}}
-#endif
-
-#endif
-"""
-
-_SOURCE = """/* {title}: see {name}.h */
-#include "{name}.h"
-
-#include <math.h>
-
-{efforts}
-static const int measured[{independents}] = {{{measured}}}; /* coordinates that are taken from the motors */
-static const int motor[{independents}] = {{{motor}}};
-{follow}
-void {name}_reset({name}_state *state)
-{{
-    static const double home[{coordinates}] = {{{home}}};
-    int i;
-    for (i = 0; i < {coordinates}; i++)
-        state->q[i] = state->before[i] = home[i];
-    state->missed = -1;
-}}
-
-/* Find all coordinates q and the efforts, starting from a good configuration some periods ago. */
-static int attempt(const double *from, double periods, const double *position, const double *velocity,
-                   const double *acceleration, double *q, double *result)
-{{
-    static const double fastest[{independents}] = {{{fastest}}}; /* [per s]; HUGE_VAL: no limit known */
-    static const double noise[{independents}] = {{{noise}}};
-    static const double easy[{independents}] = {{{easy}}}; /* steps up to this may be followed in pieces */
-    double target[{independents}], smallest = 1e-2;
-    int i;
-    for (i = 0; i < {coordinates}; i++)
-        q[i] = from[i];
-    for (i = 0; i < {independents}; i++) {{
-        const double moved = fabs(position[motor[i]] - q[measured[i]]);
-        target[i] = position[motor[i]];
-        if (moved > fastest[i] * periods * {upper}_PERIOD + noise[i])
-            return {upper}_JUMP;
-        if (moved > easy[i])
-            smallest = 1.0;
-    }}
-{close}    efforts(q, velocity, acceleration, result);
-    for (i = 0; i < {motors}; i++)
-        if (!(fabs(result[i]) <= 1e30))
-            return {upper}_NOT_FINITE;
-    return {upper}_OK;
-}}
-
-int {name}_inverse_dynamics({name}_state *state, const double *position, const double *velocity,
-                            const double *acceleration, double *effort)
-{{
-    double q[{coordinates}], result[{motors}];
-    const int fresh = state->missed < 0;
-    int i, status = {upper}_OK;
-    for (i = 0; i < {motors}; i++)
-        if (!(fabs(position[i]) <= 1e30 && fabs(velocity[i]) <= 1e30 && fabs(acceleration[i]) <= 1e30))
-            status = {upper}_NOT_FINITE;
-    if (status == {upper}_OK)
-        status = attempt(state->q, fresh ? HUGE_VAL : state->missed + 1.0, position, velocity, acceleration, q, result);
-    if (status == {upper}_JUMP && !fresh)
-        status = attempt(state->before, state->missed + 2.0, position, velocity, acceleration, q, result);
-    if (status != {upper}_OK) {{
-        if (!fresh && state->missed < 1000000)
-            state->missed++;
-        return status;
-    }}
-    for (i = 0; i < {coordinates}; i++) {{
-        state->before[i] = fresh ? q[i] : state->q[i];
-        state->q[i] = q[i];
-    }}
-    state->missed = 0;
-    for (i = 0; i < {motors}; i++)
-        effort[i] = result[i];
-    return {upper}_OK;
-}}
-{current_definition}"""
-
-_FOLLOW = """
-#define CLOSED 1e-12   /* residual, as a fraction of the robot, at which the loops are closed */
-#define ROUNDING 1e-10 /* residual below which a step that does not shrink is rounding */
-#define LONGEST 0.5    /* [rad, or lengths of the robot]: beyond it a Newton step says nothing about a rotation */
-#define SHRINK 0.25    /* Newton steps near a solution shrink faster than this; else it may be another branch's */
-
-{newton}
-static int close_loops(double *q, int *budget)
-{{
-    double step[{coordinates}], size[2], last = LONGEST / SHRINK;
-    int i;
-    for (; *budget > 0; --*budget) {{
-        newton(q, step, size);
-        if (!(size[0] <= 1e30 && size[1] <= 1e30))
-            return {upper}_JUMP;
-        if (size[0] < CLOSED)
-            return {upper}_OK;
-        if (size[1] > SHRINK * last)
-            return size[0] < ROUNDING ? {upper}_OK : {upper}_JUMP;
-        for (i = 0; i < {coordinates}; i++)
-            q[i] += step[i];
-        last = size[1];
-    }}
-    return {upper}_NOT_CLOSED;
-}}
-
-/* Move q along its branch until the measured coordinates are at their targets; pieces are halved down to smallest. */
-static int follow(double *q, const double *target, int budget, double smallest)
-{{
-    double from[{independents}], trial[{coordinates}], done = 0.0, piece = 1.0;
-    int i, status;
-    for (i = 0; i < {independents}; i++)
-        from[i] = q[measured[i]];
-    while (done < 1.0) {{
-        const double goal = fmin(done + piece, 1.0);
-        for (i = 0; i < {coordinates}; i++)
-            trial[i] = q[i];
-        for (i = 0; i < {independents}; i++)
-            trial[measured[i]] = goal < 1.0 ? from[i] + goal * (target[i] - from[i]) : target[i];
-        status = close_loops(trial, &budget);
-        if (status == {upper}_OK) {{
-            for (i = 0; i < {coordinates}; i++)
-                q[i] = trial[i];
-            done = goal;
-            piece *= 2.0;
-        }} else if (status == {upper}_JUMP && piece > smallest)
-            piece *= 0.5;
-        else
-            return status;
-    }}
-    return {upper}_OK;
-}}
-"""
-
-_CLOSE = """    {{
-        const int fresh = periods == HUGE_VAL;
-        const int status = follow(q, target, fresh ? {far} : {near}, fresh ? 1e-4 : smallest);
-        if (status != {upper}_OK)
-            return status;
-    }}
-"""
-
-_OPEN = """    (void)smallest;
-    for (i = 0; i < {independents}; i++)
-        q[measured[i]] = target[i];
-"""
-
-_CURRENT = """
-/* The same in the drives' units: effort over drive gain. */
-int {name}_inverse_dynamics_current({name}_state *state, const double *position, const double *velocity,
-                                    const double *acceleration, double *current)"""
-
-_CURRENT_BODY = """
-{{
-    static const double gain[{motors}] = {{{gains}}};
-    double effort[{motors}];
-    int i, status;
-    status = {name}_inverse_dynamics(state, position, velocity, acceleration, effort);
-    if (status != {upper}_OK)
-        return status;
-    for (i = 0; i < {motors}; i++)
-        current[i] = effort[i] / gain[i];
-    return {upper}_OK;
-}}
-"""
 
 
 def controller_code(model: Model, values: ArrayLike | None = None, *, load: ArrayLike | None = None,
@@ -278,6 +60,8 @@ def controller_code(model: Model, values: ArrayLike | None = None, *, load: Arra
     limited = bool(np.isfinite(speeds).all())
     easy = [np.inf if limited else EASY * (1.0 if j.kind == "revolute" else model.loops.length) for j in joints]
     slack = NOISE * mechanism.noise.position + (mechanism.noise.resolution or 0.0)
+    factors = np.asarray([] if gains is None else gains, dtype=float)
+    check_shape(factors, (0 if gains is None else len(model.actuated),), "drive gains")
     fields = {
         "name": name, "upper": name.upper(), "guard": f"{name.upper()}_H", "robot": _comment(mechanism.name),
         "title": _comment(mechanism.title or mechanism.name), "motors": len(model.actuated),
@@ -292,21 +76,13 @@ def controller_code(model: Model, values: ArrayLike | None = None, *, load: Arra
         "fastest": _list(speeds), "noise": _list([slack] * len(joints)),
         "easy": _list(easy),
         "jump": "their velocity limits allow" if limited else "the branch can be followed",
-        "current_declaration": "", "current_definition": "", "follow": "",
+        "newton": c_function(newton, "newton") if part.dependent else "",
+        "gains": "" if gains is None else _list(factors),
     }
-    if part.dependent:
-        fields["newton"] = c_function(newton, "newton")
-        fields |= {"follow": _FOLLOW.format(**fields), "close": _CLOSE.format(**fields)}
-    else:
-        fields["close"] = _OPEN.format(**fields)
-    if gains is not None:
-        factors = np.asarray(gains, dtype=float)
-        check_shape(factors, (len(model.actuated),), "drive gains")
-        declaration = _CURRENT.format(**fields)
-        fields["current_declaration"] = declaration + ";\n"
-        body = _CURRENT_BODY.format(**fields, gains=_list(factors))
-        fields["current_definition"] = declaration[declaration.index("int "):] + body
-    return _SOURCE.format(**fields), _HEADER.format(**fields)
+    files = Environment(loader=PackageLoader("gough", "export"), trim_blocks=True, lstrip_blocks=True,
+                        keep_trailing_newline=True, undefined=StrictUndefined)
+    source, header = (files.get_template(f"controller.{ending}.jinja").render(fields) for ending in ("c", "h"))
+    return source, header
 
 
 def _write(model: Model, result: Identification, name: str) -> dict[str, str]:

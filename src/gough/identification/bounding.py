@@ -21,7 +21,6 @@ from gough.identification.experiment import in_efforts
 from gough.identification.result import Identification
 from gough.logs.recording import Recording
 from gough.processing import Processed, Processing, choose_processing, process, regression
-from gough.processing.masks import rubs
 
 MOST_EQUATIONS = 20000  # equations used: every k-th sample beyond that
 SMEAR = 0.3  # half width of a jump after the low-pass, times its cut-off
@@ -163,7 +162,7 @@ def _interval_regressor(model: Model, processed: Processed, base: BaseParameters
     speed = np.abs(motion.qd)
     slow = np.maximum(processed.dead_band, 0.01 * speed.max(axis=0))
     if threshold is not None:
-        slow[[i for i in model.actuated if rubs(model.mechanism.joints[i])]] = threshold
+        slow[[i for i in model.actuated if model.mechanism.joints[i].rubs]] = threshold
     for k, i in enumerate(base.independent):
         column = base.standard[i]
         term = model.mechanism.terms.get(column.kind)

@@ -116,6 +116,11 @@ class Joint:
         return "m" if self.kind == "prismatic" else "rad"
 
     @property
+    def rubs(self) -> bool:
+        """It has friction that jumps where the velocity changes sign."""
+        return any(TERMS[name].coulomb for name in self.terms)
+
+    @property
     def effort_unit(self) -> str:
         """Unit of the effort."""
         return "N" if self.kind == "prismatic" else "N m"
@@ -307,11 +312,6 @@ class Mechanism:
         """The joint terms it has anywhere, in the order in which base parameters are sought."""
         used = {term for joint in self.joints for term in joint.terms}
         return MappingProxyType({name: term for name, term in TERMS.items() if name in used})
-
-    @cached_property
-    def rubbing(self) -> tuple[int, ...]:
-        """Indices of the coordinates with dry friction: a term that jumps where the velocity changes sign."""
-        return tuple(i for i, joint in enumerate(self.joints) if any(self.terms[t].coulomb for t in joint.terms))
 
     def body(self, name: str) -> Body:
         """Return a body by name."""

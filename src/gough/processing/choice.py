@@ -25,7 +25,6 @@ from gough.logs.recording import Recording
 from gough.processing.averaging import average_periods
 from gough.processing.filters import SPOILT
 from gough.processing.frequency import pose_cutoff, rounding_variance
-from gough.processing.masks import rubs
 from gough.processing.noise import dead_bands
 from gough.processing.pieces import averaged_pose, joined
 from gough.processing.ready import matched, ready
@@ -223,7 +222,7 @@ def _with_bands(trial: Trial, sheets: Sequence[Sheet], settings: Processing) -> 
     still = np.concatenate([np.abs(sheet.motion.qd) < settings.bands(model.mechanism.coordinates)
                             for sheet in sheets]).mean(axis=0)
     return replace(settings, standing=tuple(joint.name for joint, share in zip(model.mechanism.joints, still)
-                                            if rubs(joint) and share > STANDS))
+                                            if joint.rubs and share > STANDS))
 
 
 def _cutoffs(trial: Trial, settings: Processing) -> tuple[Candidate, ...]:
@@ -270,7 +269,7 @@ def _windows(trial: Trial, sheets: Sequence[Sheet], settings: Processing) -> tup
         step = max(step, 1.0 / (FINE * settings.cutoff))
     widths, masks = [0.0], [[sheet.mask(trial.model, settings, 0.0)] for sheet in sheets]
     counted = np.concatenate([own[0] for own in masks]).mean(axis=0)
-    while len(widths) < MOST_WINDOWS and any(rubs(joint) for joint in trial.model.mechanism.joints):
+    while len(widths) < MOST_WINDOWS and any(joint.rubs for joint in trial.model.mechanism.joints):
         wider = [sheet.mask(trial.model, settings, step * 2.0 ** (len(widths) - 1)) for sheet in sheets]
         if (np.concatenate(wider).mean(axis=0) < MOST_LEFT_OUT * counted).any():
             break

@@ -17,6 +17,7 @@ from gough.core.errors import InvalidRecording
 from gough.core.motion import Motion
 from gough.core.parameters import BaseParameters
 from gough.core.regression import Regression
+from gough.core.trajectory import fourier_basis
 from gough.engine import Model, standard_from_base
 from gough.engine.derivatives import response
 from gough.engine.loops import By
@@ -155,9 +156,9 @@ class CutoffFamily:
         """
         period, model = self.period, self.period.model
         count = len(period.pose)
-        angle = 2 * np.pi * np.outer(np.arange(count) / count, np.arange(1, highest + 1))
         phi = np.ones((count, 1 + 2 * highest))
-        phi[:, 1::2], phi[:, 2::2] = np.cos(angle), np.sin(angle)
+        waves = fourier_basis(np.arange(count) / count, 1.0, highest)[1][:, 1:]  # cosines, then sines
+        phi[:, 1::2], phi[:, 2::2] = waves[:, :highest], waves[:, highest:]
         maps = model.kinematics.closure_map(period.processed.motion.q, period.by)[:, list(model.actuated)]
         weight = maps.transpose(0, 2, 1) @ period.position_weight @ maps  # information of a sample on its pose
         x = period.pose - period.pose.mean(axis=0)
@@ -194,11 +195,10 @@ class TrajectoryFamily:
     def basis(self) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Phi and its first two derivatives by time, (N, 1 + 2 harmonics) each."""
         count, rate = len(self.period.average), self.period.average.rate
-        angle = 2 * np.pi * np.outer(np.arange(count) / count, np.arange(1, self.harmonics + 1))
-        w = 2 * np.pi * rate / count * np.arange(1, self.harmonics + 1)
-        c, s = np.cos(angle), np.sin(angle)
-        zero, one = np.zeros((count, 1)), np.ones((count, 1))
-        return (np.hstack([one, c, s]), np.hstack([zero, -s * w, c * w]), np.hstack([zero, -c * w**2, -s * w**2]))
+        _, waves, slope = fourier_basis(np.arange(count) / rate, rate / count, self.harmonics)  # [0, cos, sin], rates
+        phi, w = np.array(waves), 2 * np.pi * rate / count * np.arange(1, self.harmonics + 1)
+        phi[:, 0] = 1.0
+        return phi, slope, -waves * np.concatenate([[0.0], w, w])**2
 
     def start(self) -> FloatArray:
         """Return the coefficients fitted to the positions alone."""

@@ -9,7 +9,7 @@ from scipy.ndimage import uniform_filter1d
 
 from gough.core.arrays import FloatArray, check_finite, check_shape
 from gough.core.errors import InvalidInput
-from gough.core.trajectory import Fourier
+from gough.core.trajectory import Fourier, fourier_basis
 from gough.core.trajectory.base import PositionVelocityAcceleration
 from gough.logs.checks import quantisation_step
 from gough.processing.averaging import PeriodAverage
@@ -88,10 +88,11 @@ def fourier_fit(values: FloatArray, time: FloatArray, frequency: float, harmonic
         raise InvalidInput(f"fundamental frequency is {frequency} Hz, expected a positive number")
     check_cutoff(harmonics * frequency, (len(time) - 1) / float(time[-1] - time[0]))
     kw = 2 * np.pi * frequency * np.arange(1, harmonics + 1)
-    B = np.concatenate([np.ones((len(time), 1)), np.sin(time[:, None] * kw), -np.cos(time[:, None] * kw)], axis=1)
-    Xi = np.linalg.lstsq(B, values, rcond=None)[0]  # columns scaled by k w: better conditioned
+    scale = np.concatenate([[1.0], kw, kw])  # columns of equal size: better conditioned
+    B = fourier_basis(time, frequency, harmonics)[0] * scale
+    Xi = np.linalg.lstsq(B, values, rcond=None)[0] * scale[:, None]
     return Fourier(coordinates=tuple(coordinates), units=tuple(units), frequency=frequency, offset=Xi[0],
-                   mu=Xi[1:harmonics + 1] * kw[:, None], nu=Xi[harmonics + 1:] * kw[:, None])
+                   mu=Xi[1:harmonics + 1], nu=Xi[harmonics + 1:])
 
 
 def pose_cutoff(pose: FloatArray, scatter: FloatArray, rate: float, rounding: FloatArray) -> float:

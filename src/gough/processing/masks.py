@@ -16,16 +16,9 @@ from gough.core.arrays import BoolArray, FloatArray
 from gough.core.motion import Motion
 from gough.engine import Model
 from gough.engine.base import random_motion
-from gough.mechanism.terms import TERMS
-from gough.mechanism.types import Joint
 from gough.processing.settings import Processing
 
 TOUCHES = 1e-9  # of a joint's largest lever: what is smaller is rounding
-
-
-def rubs(joint: Joint) -> bool:
-    """Tell whether a joint has friction that jumps with the sign of its velocity."""
-    return any(TERMS[name].coulomb for name in joint.terms)
 
 
 def spoilt_samples(speed: FloatArray, band: FloatArray, reach: int, *, around: bool = False) -> BoolArray:
@@ -70,7 +63,7 @@ def counting_rows(model: Model, motion: Motion, settings: Processing, reach: int
     """
     counts = np.ones((len(motion), len(model.rows)), bool)
     joints = [i for i, joint in enumerate(model.mechanism.joints)
-              if rubs(joint) and joint.name not in (settings.standing or ())]
+              if joint.rubs and joint.name not in (settings.standing or ())]
     bands = settings.bands(model.mechanism.coordinates)[joints]
     spoilt = spoilt_samples(motion.qd[:, joints], bands, reach, around=around)
     for bad, rows in zip(spoilt.T, rubbed_rows(model)[joints]):

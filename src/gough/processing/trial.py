@@ -18,7 +18,7 @@ from gough.logs.recording import Recording
 from gough.processing.decimation import Decimator, decimation_taps, lowpass
 from gough.processing.filters import differentiate, edge_samples
 from gough.processing.frequency import rounding_variance
-from gough.processing.masks import counting_rows, rubs
+from gough.processing.masks import counting_rows
 from gough.processing.noise import position_noise, velocity_noise
 from gough.processing.pieces import averaged, without_absent_payloads
 from gough.processing.settings import HIGHEST, Processing, decimation_of
@@ -118,7 +118,7 @@ class Trial:
     @property
     def rubbing(self) -> tuple[str, ...]:
         """Motors whose friction jumps."""
-        return tuple(name for name in self.model.mechanism.actuated if rubs(self.model.mechanism.joint(name)))
+        return tuple(name for name in self.model.mechanism.actuated if self.model.mechanism.joint(name).rubs)
 
     def sheets(self, settings: Processing) -> list[Sheet]:
         """Return every log at the cut-off of the settings."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,6 @@ from gough.virtual.actuators import Actuator, IdealDrive
 from gough.virtual.controllers import PID, ComputedTorque, Controller, ControlSetup, RobotModel, for_motors
 from gough.virtual.plant import (
     STABLE,
-    GoughPlant,
     Plant,
     PlantFactory,
     PlantSettings,
@@ -32,8 +32,15 @@ from gough.virtual.reference import Reference, build_reference
 from gough.virtual.sensors import Feedback
 from gough.virtual.simulation import Simulation
 
-CONTROLLERS = ("pid", "pid+", "feedforward", "ctc")
-PLANTS = ("gough", "pinocchio", "mujoco")
+# By name: from the robot and the payload of the first trial. A controller of one's own is passed as an object.
+CONTROLLERS: dict[str, Callable[[Model, FloatArray], Controller]] = {
+    "pid": lambda model, load: PID(), "pid+": lambda model, load: PID(velocity_feedforward=True),
+    "feedforward": lambda model, load: PID(feedforward=RobotModel(model=model, load=load)),
+    "ctc": lambda model, load: ComputedTorque()}
+# By name: module and function, imported when asked for.
+PLANTS = {"gough": ("gough.virtual.plant", "GoughPlant"),
+          "pinocchio": ("gough.virtual.pinocchio_plant", "pinocchio_plant"),
+          "mujoco": ("gough.virtual.mujoco_plant", "mujoco_plant")}
 BAND = 5e-3  # default dead band of friction, relative to the largest speed of a joint along the reference
 STEPS = 12e3  # integrator steps in a second beyond which the default dead band is widened
 TRUSTED = 1e-6  # check value of the closures beyond which the robot is as good as singular
@@ -104,7 +111,7 @@ def simulate(model: Model | Mechanism, trajectory: Trajectory, settings: Simulat
                           substeps=chosen.substeps or count_substeps(fastest, 1 / rate))
     plant, controller = chosen.plant, chosen.controller
     factory = _plant_factory(plant) if isinstance(plant, str) else plant
-    law = _controller(controller, model, load[0]) if isinstance(controller, str) else controller
+    law = CONTROLLERS[controller](model, load[0]) if isinstance(controller, str) else controller
     true_gains = _file_gains(model) if gains is None else _gains(model, gains)
     ratio = np.ones(len(model.actuated))  # effort the drive gives for an effort the controller asks for
     if believed_gains is not None:
@@ -279,23 +286,11 @@ def _file_gains(model: Model) -> FloatArray | None:
     return None if any(gain is None for gain in found) else np.array(found, dtype=float)
 
 
-def _controller(name: str, model: Model, load: FloatArray) -> Controller:
-    if name == "ctc":
-        return ComputedTorque()
-    if name == "feedforward":
-        return PID(feedforward=RobotModel(model=model, load=load))
-    return PID(velocity_feedforward=name == "pid+")
-
-
 def _plant_factory(name: str) -> PlantFactory:
-    if name == "gough":
-        return GoughPlant
+    module, factory = PLANTS[name]
     try:
-        if name == "pinocchio":
-            from gough.virtual.pinocchio_plant import pinocchio_plant
-            return pinocchio_plant
-        from gough.virtual.mujoco_plant import mujoco_plant
-        return mujoco_plant
+        found: PlantFactory = getattr(import_module(module), factory)
     except ImportError as error:
         raise InvalidInput(f"the plant '{name}' needs another package ({error.name} is missing); install it with "
                            "pip install 'gough[plant]'", name=name) from error
+    return found
