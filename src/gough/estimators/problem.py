@@ -50,7 +50,11 @@ class LinearProblem(Problem, Protocol):
 
 
 class Estimator(Protocol):
-    """Settings that turn a problem of the kind they are for into an estimate."""
+    """Settings that turn a problem into an estimate: a frozen dataclass of any origin.
+
+    A class attribute `needs` says what more than a linear problem it takes; without it, nothing. 'gains' takes a
+    `GainProblem` (and has nominal gains in `nominal`), 'model' learns the robot's standard parameters by `about`.
+    """
 
     def fit(self, problem: Any, /) -> Estimate:
         """Return the estimate."""

@@ -31,6 +31,7 @@ from gough.identification.structures import ModelChoice, model_choice
 from gough.identification.validation import validate
 from gough.logs.finding import notes as finding_notes
 from gough.logs.recording import Recording
+from gough.mechanism.terms import TERMS
 from gough.processing import Processed, Processing
 
 EstimatorName = Literal["ls", "wls", "gm", "tls", "ml", "robust", "feasible", "all"]
@@ -161,7 +162,8 @@ def feasible(model: Model, base: BaseParameters, problem: Regression, estimate: 
     """Return the physically possible standard parameters nearest to the robot file's that explain the data."""
     values = model.values(base.standard)
     prior = ParameterTable(names=base.standard, values=values, units=tuple(model.unit(n) for n in base.standard))
-    return (settings or Feasible()).fit(problem, estimate, model=base, prior=prior)
+    held = [name for name in base.standard if (term := TERMS.get(name.rpartition(".")[2])) and term.nonnegative]
+    return (settings or Feasible()).about(base, prior, held).nearest(problem, estimate)
 
 
 def _with_gains(model: Model, recordings: Sequence[Recording], loaded: Sequence[Recording], name: str | None,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import ClassVar
 
 import numpy as np
 
@@ -45,6 +46,7 @@ class MaximumLikelihoodGains:
         uncertainty: As in `LeastSquares`.
     """
 
+    needs: ClassVar[str] = "gains"
     nominal: Mapping[str, float] = field(default_factory=dict)
     current_std: Mapping[str, float] = field(default_factory=dict)
     iterations: int = 200
