@@ -1,32 +1,7 @@
-# Each target does all its own set-up: a fresh machine needs only Python >= 3.11, make and pip.
+# The commands and what they install are in tools.py; this file only calls it.
 PYTHON ?= python3
-VENV := .venv
-STAMP := $(VENV)/.installed
 
-.PHONY: demo test lint bench docs clean
+.PHONY: demo test quick lint docs bench clean
 
-$(STAMP): pyproject.toml
-	$(PYTHON) -m venv $(VENV)
-	$(VENV)/bin/python -m pip install -q -e '.[dev]'
-	touch $(STAMP)
-
-demo: $(STAMP)
-	$(VENV)/bin/gough demo palida -o gough-demo --force
-
-test: $(STAMP)
-	$(VENV)/bin/ruff check src tests benchmarks examples
-	$(VENV)/bin/mypy
-	OPENBLAS_NUM_THREADS=1 $(VENV)/bin/python -m pytest -n 2 --dist loadfile
-
-lint: $(STAMP)
-	$(VENV)/bin/ruff check src tests benchmarks examples
-	$(VENV)/bin/mypy
-
-bench: $(STAMP)
-	$(VENV)/bin/python benchmarks/run.py
-
-docs: $(STAMP)
-	$(VENV)/bin/python docs/build.py
-
-clean:
-	rm -rf $(VENV) gough-demo build
+demo test quick lint docs bench clean:
+	@$(PYTHON) tools.py $@

@@ -26,7 +26,6 @@ import pinocchio as pin
 from gough.core.motion import Motion
 from gough.core.parameters import INERTIAL
 from gough.engine import Model
-from gough.engine.symbolic import fixed_transform
 from gough.export.controller import controller_code
 from gough.mechanism import load_robot
 
@@ -150,7 +149,7 @@ def tree_of(model: Model) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarra
     number = {"base": 0} | {joint.child: i + 1 for i, joint in enumerate(mechanism.joints)}
     parents = np.array([number[joint.parent] for joint in mechanism.joints], dtype=np.int64)
     kinds = np.array(["xyz".index(j.axis) + 3 * (j.kind == "prismatic") for j in mechanism.joints], dtype=np.int64)
-    placements = np.array([np.concatenate([part.ravel() for part in fixed_transform(joint.placement)])
+    placements = np.array([np.concatenate([joint.placement.rotation.ravel(), joint.placement.translation])
                            for joint in mechanism.joints])
     bodies = np.array([[mechanism.body(joint.child).values.get(p, 0.0) for p in INERTIAL]
                        for joint in mechanism.joints])

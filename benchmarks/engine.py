@@ -19,7 +19,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "oracles"))
 from pin_tree import tree
 
 from gough.core.motion import Motion
-from gough.core.parameters import INERTIAL
+from gough.core.names import INERTIAL, Parameter
 from gough.engine import Model, base_parameters, random_motion
 from gough.engine.model import column_names
 from gough.mechanism import load_robot
@@ -46,11 +46,11 @@ def smooth_motion(model: Model, samples: int) -> Motion:
     return model.kinematics.motion(t, pose, speed, acceleration, "task")
 
 
-def peer(model: Model, motion: Motion, names: tuple[str, ...]):
+def peer(model: Model, motion: Motion, names: tuple[Parameter, ...]):
     """Return a function that computes the same regressor with Pinocchio and NumPy."""
     robot, ids, order = tree(model.mechanism)
     data = robot.createData()
-    bodies = [10 * (ids[name.rpartition(".")[0]] - 1) + INERTIAL.index(name.rpartition(".")[2]) for name in names]
+    bodies = [10 * (ids[name.owner] - 1) + INERTIAL.index(name.kind) for name in names]
     part = model.loops.partitions["actuated"]
     D, free = list(part.dependent), list(part.independent)
     kernel = model.kinematics._jacobian()
@@ -79,7 +79,7 @@ def main() -> list[tuple[str, str, str, str]]:
     """Return rows: what, Gough, peer, remark."""
     rows = []
     model = Model(load_robot("palida"))
-    rigid = [n for n in model.parameter_names() if n.rpartition(".")[2] in INERTIAL]
+    rigid = [n for n in model.parameter_names() if n.inertial]
     base = base_parameters(model, parameters=rigid)
     names = column_names(base)
     motion = smooth_motion(model, 4000)

@@ -114,14 +114,15 @@ def adjoint(function: ca.Function) -> ca.Function:
     return ca.Function("adjoint", [*inputs, weights], [ca.gradient(value, x) for x in inputs])
 
 
-def best(run: Callable[[], object], repeats: int = 7) -> float:
-    """Shortest of several runs [s]: the machine is shared."""
+def best(run: Callable[[], object], repeats: int = 7, calls: int = 1) -> float:
+    """Shortest of several runs of some calls each, per call [s]: the machine is shared."""
     times = []
     for _ in range(repeats):
         start = time.perf_counter()
-        run()
+        for _ in range(calls):
+            run()
         times.append(time.perf_counter() - start)
-    return min(times)
+    return min(times) / calls
 
 
 def measure(function: ca.Function, inputs: list[np.ndarray], block: int) -> None:
@@ -145,12 +146,11 @@ def measure(function: ca.Function, inputs: list[np.ndarray], block: int) -> None
         difference = max(difference, float(np.abs(ours[:few] - theirs).max() / scale))
     vm = best(lambda: mapped.call([ca.DM(x) for x in arguments]), 3) / few
     inside = [x[:block] for x in inputs]
-    cached = [np.empty_like(r[:block]) for r in results]
-    one_block = best(lambda: [kernel(*inside, out=cached, threads=1) for _ in range(10)]) / 10 / block
-    one = best(lambda: kernel(*inputs, out=results, threads=1)) / t
-    all_cores = best(lambda: kernel(*inputs, out=results)) / t
+    one_block = best(lambda: kernel(*inside, threads=1), calls=10) / block
+    one = best(lambda: kernel(*inputs, threads=1)) / t
+    all_cores = best(lambda: kernel(*inputs)) / t
     single = [x[:1] for x in inputs]
-    step = best(lambda: [kernel(*single) for _ in range(200)]) / 200
+    step = best(lambda: kernel(*single), calls=200)
     print(f"{function.name():10s} {kernel.operations:6d} ops  compile {cold:5.2f} s  cached {warm * 1e3:5.0f} ms  "
           f"block of {block}: {one_block * 1e6:6.3f}  all, 1 thread: {one * 1e6:6.3f}  "
           f"{os.cpu_count()} threads: {all_cores * 1e6:6.3f}  CasADi: {vm * 1e6:6.1f} us/sample  "

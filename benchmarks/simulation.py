@@ -18,7 +18,7 @@ from gough.core.trajectory import Fourier
 from gough.engine import Model
 from gough.mechanism import load_robot
 from gough.virtual import simulate
-from gough.virtual.mujoco_tree import build_mujoco
+from gough.virtual.mujoco_plant import build_mujoco
 from gough.virtual.plant import count_substeps, friction_rate
 
 RATE = 1000.0  # [Hz]
@@ -49,21 +49,19 @@ def measure_ours(model: Model, tour: Fourier, trials: int, periods: int) -> tupl
 
 def measure_mujoco(model: Model, step: float, seconds: float) -> tuple[float, float]:
     """Return simulated seconds per second of bare `mj_step` from home, holding efforts on, and the loop error."""
-    mechanism = model.mechanism
-    table = dict(zip(mechanism.standard.names, mechanism.standard.values.tolist()))
-    robot = build_mujoco(mechanism, table, np.zeros(10), model.load_body, step)
-    data = mujoco.MjData(robot.model)
-    data.qpos[:] = model.home[list(robot.coordinates)]
+    robot = build_mujoco(model, model.mechanism.standard.values, np.zeros(10), step)
+    data = mujoco.MjData(robot)  # stands at home
     still = np.zeros((1, model.degrees_of_freedom))
     data.ctrl[:] = model.bias(model.home[None], still)[0]
     count = round(seconds / step)
     worst = 0.0
     start = time.process_time()
     for _ in range(count):
-        mujoco.mj_step(robot.model, data)
+        mujoco.mj_step(robot, data)
     spent = time.process_time() - start
+    order = [model.mechanism.coordinates.index(robot.joint(j).name) for j in range(robot.njnt)]
     q = np.empty((1, len(model.home)))
-    q[0, list(robot.coordinates)] = data.qpos
+    q[0, order] = data.qpos
     worst = float(model.kinematics.residual(q)[0])
     return count * step / spent, worst
 

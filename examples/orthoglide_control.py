@@ -28,8 +28,8 @@ from orthoglide_gains import MANUFACTURER, PAYLOAD, Study, experiments
 
 from gough import Model, identify, simulate
 from gough.core.arrays import FloatArray
+from gough.core.text import text_table
 from gough.core.trajectory import PointToPoint, Trajectory, circle, ease
-from gough.estimators.estimate import text_table
 from gough.estimators.gains.maximum_likelihood import MaximumLikelihoodGains
 from gough.virtual import PID, ComputedTorque, Controller, Feedback, RobotModel
 
@@ -128,7 +128,7 @@ def compare(model: Model, strategies: Mapping[str, Strategy], *, feedback: Feedb
             lines.append([f"  {name}", *(f"{v:.1f}" for v in figures(error)),
                           "" if paper is None else " ".join(f"{v:6d}" for v in paper)])
             curves[name] = (time, np.maximum(np.linalg.norm(error, axis=1) * 1e6, 1.0))
-        panels.append((f"{title}: norm of the tracking errors", "time [s]", "error [um], decades", curves))
+        panels.append((f"{title}: norm of the tracking errors", "time [s]", "error [um]", curves))
     head = ["tracking error [um]", "max 1", "max 2", "max 3", "rms 1", "rms 2", "rms 3", "BG13 Table 4, the same"]
     return text_table(head, lines), panels
 

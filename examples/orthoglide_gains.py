@@ -39,8 +39,10 @@ from gough import (
     simulate,
 )
 from gough.core.arrays import FloatArray
+from gough.core.names import Parameter
 from gough.core.parameters import BaseParameters
-from gough.estimators.estimate import GAIN, Estimate, text_table
+from gough.core.text import text_table
+from gough.estimators.estimate import Estimate
 from gough.estimators.gains.current_model import current_maps
 from gough.estimators.gains.gain_problem import GainProblem
 from gough.estimators.gains.maximum_likelihood import MaximumLikelihoodGains
@@ -94,13 +96,13 @@ class Study:
     @cached_property
     def gains(self) -> tuple[str, ...]:
         """Names of the gains as parameters."""
-        return tuple(name + GAIN for name in self.model.mechanism.actuated)
+        return tuple(Parameter.gain(name) for name in self.model.mechanism.actuated)
 
     @cached_property
     def processing(self) -> Processing:
         """Parallel low-pass over whole periods, with the friction band of the robot."""
         band = {joint.name: BAND[joint.kind] for joint in self.model.mechanism.joints}
-        return Processing(cutoff=CUTOFF, decimation=DECIMATION, dead_band=band)
+        return Processing(cutoff=CUTOFF, decimation=DECIMATION, dead_band=band, window=0.0)
 
     def log(self, name: str, seed: int) -> Recording:
         """Return a recording of 15 s with its own noise."""
@@ -109,19 +111,19 @@ class Study:
     def problem(self, seed: int, processing: Processing | None = None, loaded: str = "loaded") -> GainProblem:
         """Return the equations of unloaded and loaded log, BG13 (33)."""
         return currents_problem(self.model, [self.log("unloaded", seed)], [self.log(loaded, seed)], PAYLOAD, None,
-                                self.base, processing=processing or self.processing, window=0.0)[0]
+                                self.base, processing=processing or self.processing)[0]
 
     def truth(self, problem: GainProblem) -> FloatArray:
         """Return the true values of a problem's unknowns."""
         table = dict(zip(self.base.names, self.base.values(self.model.values(self.base.standard)).tolist()))
         joints = [self.model.mechanism.joint(name) for name in self.model.mechanism.actuated]
-        table |= {joint.name + GAIN: float(joint.gain or np.nan) for joint in joints}
+        table |= {Parameter.gain(joint.name): float(joint.gain or np.nan) for joint in joints}
         return np.array([table[name] for name in problem.parameters])
 
     def bound(self) -> FloatArray:
         """Return the Cramer-Rao bound of the gains' standard deviations from every sample of both logs, (3,)."""
         band = self.processing.dead_band
-        problem = self.problem(0, Processing(cutoff=CUTOFF, dead_band=band))  # averaged over PERIODS, not decimated
+        problem = self.problem(0, Processing(cutoff=CUTOFF, dead_band=band, window=0.0))  # averaged, not decimated
         values = self.truth(problem)
         where = [problem.parameters.index(name) for name in self.gains]
         noise = NOISE / values[where] / np.sqrt(PERIODS)
@@ -174,7 +176,7 @@ def second_payload(study: Study, gains: Mapping[str, float], seed: int = 1) -> t
     """Return mass and standard deviation of the second payload by weighted least squares with given gains. [kg]"""
     result = identify(study.model, [study.log("unloaded", seed), study.log("second", seed)], estimator="wls",
                       gains=gains, processing=study.processing)
-    found = result.payload[f"payload.{SECOND}.m"]
+    found = result.payload[Parameter.of_payload(SECOND, "m")]
     return found["value"], found["std"]
 
 

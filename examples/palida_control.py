@@ -95,7 +95,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for name, values in found.items():
         print(f"{name:20s}" + "".join(f"{v * 1e12:10.2f}" for v in values))
     curves = {name: (np.array(SPEEDS), np.array(values) * 1e12) for name, values in found.items()}
-    panel = (f"PaLiDA: circle of {RADIUS * 1e3:.0f} mm", "speed [m/s]", "mean square error [um2], decades", curves)
+    panel = (f"PaLiDA: circle of {RADIUS * 1e3:.0f} mm", "speed [m/s]", "mean square error [um2]", curves)
     print(f"plot: {save(Path(chosen.folder) / 'palida_control.svg', [panel], logarithmic=True)}")
 
 

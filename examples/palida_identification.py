@@ -104,8 +104,8 @@ def report(trials: int, seeds: int, plot: str | None) -> tuple[str, dict[str, An
               f"  95 % intervals hold the truth in {100 * ours.covered.mean():.1f} % (D) and "
               f"{100 * rival.covered.mean():.1f} % (condition number)"]
 
-    window = prepare(study.model, [trial(study.main, 1)], study.base).window
-    alone = noise_only(study, true_problem(study, window))
+    chosen = prepare(study.model, [trial(study.main, 1)], study.base).processing
+    alone = noise_only(study, true_problem(study, chosen.window or 0.0))
     low, high = alone.variance_ratio.min(), alone.variance_ratio.max()
     numbers["noise_only"] = {"trials": len(alone.values), "variance_over_bound": float(alone.variance_ratio.mean()),
                              "coverage_white": float(alone.white.mean()), "coverage_period": float(alone.period.mean())}

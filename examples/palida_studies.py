@@ -33,7 +33,7 @@ from gough.estimators.linear.likelihood import CutoffResult, LikelihoodResult
 from gough.excitation.design import information_factor
 from gough.identification import prepare
 from gough.identification.likelihood import averaged_period, cutoff_likelihood, full_likelihood
-from gough.processing.reversals import away_from_reversals
+from gough.processing.masks import counting_rows
 from gough.virtual import effort_covariance
 
 
@@ -94,11 +94,11 @@ class Repetitions:
 
 
 def repetitions(study: Study, simulation: Simulation, trials: int, seed: int = 1000) -> Repetitions:
-    """Identify from trials that differ in the noise of positions and forces, each processed anew."""
-    window = prepare(study.model, [trial(simulation, seed)], study.base).window
+    """Identify from trials that differ in the noise of positions and forces, processed alike."""
+    chosen = prepare(study.model, [trial(simulation, seed)], study.base).processing
     found: dict[str, list[FloatArray]] = {"values": [], "diagonal": [], "covered": []}
     for k in range(trials):
-        problem = prepare(study.model, [trial(simulation, seed + k)], study.base, window=window).problem
+        problem = prepare(study.model, [trial(simulation, seed + k)], study.base, processing=chosen).problem
         full, diagonal = GaussMarkov().fit(problem), WeightedLeastSquares(uncertainty="white").fit(problem)
         low, high = full.interval(0.95).T
         for name, row in (("values", full.values), ("diagonal", diagonal.values),
@@ -135,15 +135,16 @@ class NoiseOnly:
 
 
 def true_problem(study: Study, window: float, every: int = 1) -> Regression:
-    """Return regressor and forces of the true motion, as the plant moved, samples near reversals left out.
+    """Return regressor and forces of the true motion, as the plant moved, where all rows count.
 
     The plant's accelerations are those under the forces that follow a sample, so these are taken and not their mean.
     """
     simulation = study.main
     motion = simulation.motion()
     problem = study.model.regression(motion, simulation.effort[0], study.base, dead_band=simulation.dead_band)
-    keep = away_from_reversals(study.model, motion, motion.time, window, simulation.dead_band)
-    return problem.take(np.flatnonzero(keep)[::every])
+    bands = Processing(dead_band=dict(zip(motion.coordinates, simulation.dead_band.tolist())))
+    counts = counting_rows(study.model, motion, bands, round(window / (motion.time[1] - motion.time[0])))
+    return problem.take(np.flatnonzero(counts.all(axis=1))[::every])
 
 
 def noise_only(study: Study, problem: Regression, trials: int = 3000, periods: int = PERIODS, seed: int = 7,
@@ -239,7 +240,7 @@ class Likelihoods:
 def likelihoods(study: Study, seed: int = 1) -> Likelihoods:
     """Estimate one trial in three ways."""
     ready = prepare(study.model, [trial(study.main, seed)], study.base)
-    period = averaged_period(study.model, ready.processed, study.base, ready.window)
+    period = averaged_period(study.model, ready.processed, study.base)
     return Likelihoods(markov=GaussMarkov().fit(ready.problem), cutoff=cutoff_likelihood(period),
                        full=full_likelihood(period, harmonics=HARMONICS))
 
@@ -248,11 +249,11 @@ def bins_kept(study: Study, simulation: Simulation, seeds: Sequence[int], highes
               periods: int = PERIODS) -> list[tuple[int, int]]:
     """Return how many harmonics likelihood keeps in each trial, with Akaike's criterion and as printed."""
     found: list[tuple[int, int]] = []
-    window: float | None = None
+    chosen: Processing | None = None
     for seed in seeds:
-        ready = prepare(study.model, [trial(simulation, seed, periods)], study.base, window=window)
-        window = ready.window
-        result = cutoff_likelihood(averaged_period(study.model, ready.processed, study.base, window), highest=highest)
+        ready = prepare(study.model, [trial(simulation, seed, periods)], study.base, processing=chosen)
+        chosen = ready.processing
+        result = cutoff_likelihood(averaged_period(study.model, ready.processed, study.base), highest=highest)
         printed = int(np.argmin(result.printed)) + 1
         found.append((int(np.argmin(result.aic)) + 1, printed))
     return found

@@ -25,16 +25,16 @@ from typing import Any
 
 import numpy as np
 from line_plot import save
+from platform_signals import platform_signals
 from stewart_filter import LoadResult, StewartLoad, StewartLoadFilter
 from stewart_hydraulic import LOAD, LOOPS, excitation, parasitic
 
 from gough import Model, PayloadResult, Simulation, base_parameters, design, load_robot, payload, record, simulate
 from gough.core.arrays import FloatArray
-from gough.core.parameters import INERTIAL
+from gough.core.names import INERTIAL
 from gough.core.trajectory import Trajectory
 from gough.estimators.load.load_filter import LoadFilter
 from gough.excitation.design import Run
-from gough.processing.platform import platform_signals
 
 TRUTH = np.array([0.3, 25.0, 25.0, 25.0])  # z [m], Ixx, Iyy, Izz about the load's centre of mass [kg m2]
 TABLE_3 = np.array([0.73, 3.76, 1.00, 12.80])  # errors of S20's one run [%]
@@ -106,7 +106,7 @@ def papers_filter(simulation: Simulation, seeds: Sequence[int], *, yaw_coupling:
 def designed(model: Model, seed: int = 0) -> Trajectory:
     """Return the motion within all limits that informs most about a load's ten parameters."""
     base = base_parameters(model, payloads=(LOAD,))
-    ten = base.select([name for name in base.names if name.startswith("payload.")])
+    ten = base.select([name for name in base.names if name.payload is not None])
     return design(model, runs=[Run(payload=LOAD)], base=ten, frequency=0.2, starts=2, seed=seed).trajectory
 
 

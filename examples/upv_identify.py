@@ -18,7 +18,7 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,7 @@ from line_plot import save
 
 from gough import Model, Processing, Recording, base_parameters, identify, read_recording
 from gough.core.parameters import BaseParameters
-from gough.estimators.estimate import text_table
+from gough.core.text import text_table
 from gough.estimators.linear.least_squares import WeightedLeastSquares
 from gough.estimators.selection.selection import (
     Elimination,
@@ -49,11 +49,6 @@ RUNS = {"identification": ("exp_20_01_2021-16_15_33", "upv_run.toml"),
 FRICTION = ("fv", "fs", "off")
 SLOW = Processing(method="time", cutoff=10.0, decimation=10)
 PLAIN = Processing(method="time", cutoff=20.0, decimation=1)
-
-
-def kind(name: str) -> str:
-    """Return which parameter a name is: `leg1.slider.fv` -> `fv`, `platform.mR` -> `m`."""
-    return name.rpartition(".")[2].removesuffix("R")
 
 
 def with_passive_friction() -> Model:
@@ -81,27 +76,27 @@ class Study:
 
     @cached_property
     def parts(self) -> dict[str, Experiment]:
-        """Each run after the parallel filter, samples near reversals and standstill left out."""
-        first = self.prepared("identification", SLOW, None)
-        return {"identification": first} | {name: self.prepared(name, SLOW, first.window) for name in self.logs
+        """Each run after the parallel filter, processed alike."""
+        first = self.prepared("identification", SLOW)
+        return {"identification": first} | {name: self.prepared(name, first.processing) for name in self.logs
                                             if name != "identification"}
 
-    def prepared(self, name: str, processing: Processing, window: float | None) -> Experiment:
+    def prepared(self, name: str, processing: Processing) -> Experiment:
         """Return one run as a regression."""
         gains = drive_gains(self.model) if self.logs[name].effort is None else None
-        return prepare(self.model, [self.logs[name]], self.base, processing=processing, gains=gains, window=window)
+        return prepare(self.model, [self.logs[name]], self.base, processing=processing, gains=gains)
 
     @cached_property
     def structures(self) -> dict[str, Structure]:
         """Friction structures, all with the rigid-body parameters."""
         names = self.base.names
-        rigid = [n for n in names if kind(n) not in FRICTION]
+        rigid = [n for n in names if n.kind not in FRICTION]
 
         def active(*kinds: str) -> list[str]:
-            return [n for n in names if ".slider." in n and kind(n) in kinds]
+            return [n for n in names if ".slider." in n and n.kind in kinds]
 
         def passive(*kinds: str) -> list[str]:
-            return [n for n in names if ".slider." not in n and kind(n) in kinds]
+            return [n for n in names if ".slider." not in n and n.kind in kinds]
 
         tied: list[str | Sequence[str]] = []
         for what in FRICTION:
@@ -135,9 +130,10 @@ def run(study: Study) -> dict[str, Any]:
     comparison, elimination = study.comparison(), study.essential()
     steps = {"all": elimination.steps[0], "by held-out error": elimination.steps[elimination.stop],
              "ratio 10": elimination.steps[-1]}
-    window = study.parts["identification"].window
+    window = study.parts["identification"].processing.window or 0.0
+    plain = replace(PLAIN, window=window)
     judges = {"10 Hz": {name: study.parts[name].problem for name in ("validation", "volts")},
-              "100 Hz": {name: study.prepared(name, PLAIN, window).problem for name in ("validation", "volts")}}
+              "100 Hz": {name: study.prepared(name, plain).problem for name in ("validation", "volts")}}
     cad = dict(zip(study.base.names, study.base.values(study.model.values(study.base.standard)).tolist()))
     whole = identify(Model(parse_robot(*robot_text("upv"))), [study.logs["identification"]], tie_legs=True,
                      estimator="wls", held_out=[study.logs["validation"]], processing=SLOW)
@@ -198,10 +194,9 @@ def main() -> None:
     print(json.dumps(found, indent=1) if options.json else table(found))
     if options.plot:
         estimate = study.essential().estimate
-        smooth = Processing(method="time", cutoff=3.0, decimation=1)
-        problem = study.prepared("validation", smooth, 0.0).problem
-        judged = np.isin(problem.time, study.prepared("validation", smooth, found["window"]).problem.time)
-        predicted = np.where(judged[:, None], estimate.predict(problem), np.nan)
+        problem = study.prepared("validation", Processing(method="time", cutoff=3.0, decimation=1,
+                                                          window=found["window"])).problem
+        predicted = np.where(problem.mask, estimate.predict(problem), np.nan)
         save(options.plot, [(f"{row} in {RUNS['validation'][0]}; gaps: a leg reverses or stands", "time [s]",
                              "force [N]", {"measured": (problem.time, problem.effort[:, j]),
                                            "predicted": (problem.time, predicted[:, j])})

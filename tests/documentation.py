@@ -2,29 +2,57 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
+
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
 
 ROOT = Path(__file__).resolve().parents[1]
 
 
-def builder() -> Any:
-    """Return `docs/build.py` as a module."""
-    spec = importlib.util.spec_from_file_location("docs_build", ROOT / "docs" / "build.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+PAGES: dict[str, Path] = {page.stem: page for page in (
+    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")), *sorted((ROOT / "docs").glob("*.md")))}
 
 
-BUILD = builder()
-PAGES: dict[str, Path] = {page.stem: page for page in BUILD.pages()}
+def parse(page: Path) -> list[Token]:
+    """Return the tokens of a page, headings with an `id` to link to."""
+    tokens = MarkdownIt("commonmark", {"html": False}).enable("table").parse(page.read_text(encoding="utf-8"))
+    for heading, text in pairwise(tokens):
+        if heading.type == "heading_open":
+            heading.attrSet("id", slug(text.content))
+    return tokens
+
+
+def slug(heading: str) -> str:
+    """Return a heading's anchor, as GitHub and the site make it."""
+    return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+
+
+def links(page: Path) -> list[str]:
+    """Return the targets of all links and pictures of a page."""
+    inside = [child for token in parse(page) for child in token.children or ()]
+    return [str(t.attrGet("href" if t.type == "link_open" else "src")) for t in inside
+            if t.type in ("link_open", "image")]
+
+
+def broken_links(page: Path) -> list[str]:
+    """Return the relative links of a page that lead to no file or no heading."""
+    found = []
+    for target in links(page):
+        if "://" in target or target.startswith("mailto:"):
+            continue
+        path, _, anchor = target.partition("#")
+        file = (page.parent / path).resolve() if path else page
+        headings = parse(file) if file.suffix == ".md" and file.is_file() else []
+        if not file.is_file() or (anchor and anchor not in [t.attrGet("id") for t in headings]):
+            found.append(target)
+    return found
 
 
 @dataclass(frozen=True)
@@ -39,10 +67,11 @@ class Block:
 def blocks(page: str) -> list[Block]:
     """Return the fenced blocks of a page in order."""
     found = []
-    for token in BUILD.parse(PAGES[page]):
+    for token in parse(PAGES[page]):
         if token.type == "fence":
-            language, _, file = token.info.partition(" ")
-            found.append(Block(language, file.strip(), token.content))
+            language, _, rest = token.info.partition(" ")
+            title = re.search(r'title="([^"]+)"', rest)
+            found.append(Block(language, title[1] if title else "", token.content))
     return found
 
 

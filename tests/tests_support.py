@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import numpy as np
 
 from gough.core.trajectory import Fourier
 from gough.engine import Model
+from gough.export import EXPORTS
+from gough.logs.formats import LOG_FORMATS
+from gough.mechanism import CLOSURES, ROBOT_FORMATS, TERMS
 
 
 def fourier(model: Model, scale: float, frequency: float, seed: int = 0, harmonics: int = 4) -> Fourier:
@@ -23,3 +29,16 @@ def fourier(model: Model, scale: float, frequency: float, seed: int = 0, harmoni
     factor = scale * room / size
     return Fourier(coordinates=names, units=tuple(j.unit for j in joints), frequency=frequency, offset=home,
                    mu=mu * factor, nu=nu * factor)
+
+
+@contextmanager
+def registries_restored() -> Iterator[None]:
+    """Forget at the end what was registered inside."""
+    registries: list[dict] = [TERMS, CLOSURES, LOG_FORMATS, ROBOT_FORMATS, EXPORTS]
+    before = [dict(registry) for registry in registries]
+    try:
+        yield
+    finally:
+        for registry, content in zip(registries, before):
+            registry.clear()
+            registry.update(content)

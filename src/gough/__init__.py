@@ -12,47 +12,49 @@ if TYPE_CHECKING:
     from gough.core.errors import GoughError
     from gough.core.trajectory import load_trajectory
     from gough.engine import Check, Model, base_parameters, check
+    from gough.engine.check import CheckSettings
     from gough.estimators.estimate import Enclosure, Estimate
-    from gough.excitation import Design, design
+    from gough.excitation import Design, DesignSettings, design
     from gough.export.controller import controller_code
-    from gough.identification import Identification, identify, load_identification
-    from gough.identification.bounding import bounds
-    from gough.identification.payload import PayloadResult, payload
+    from gough.identification import Identification, IdentifySettings, identify, load_identification
+    from gough.identification.bounding import BoundsSettings, bounds
+    from gough.identification.payload import PayloadResult, PayloadSettings, payload
     from gough.identification.validation import Validation, validate
     from gough.logs.readers import open_recording, read_recording
     from gough.logs.recording import Recording
     from gough.mechanism import Mechanism, bundled_robots, load_robot
     from gough.processing import Processing, condense_log, process
     from gough.study.run import run_study
-    from gough.virtual import Simulation, record, simulate
+    from gough.virtual import SimulateSettings, Simulation, record, simulate
 
 __version__ = "0.1.0"
 
 __all__ = [
-    "Check", "Design", "Enclosure", "Estimate", "GoughError", "Identification", "Mechanism", "Model", "PayloadResult",
-    "Processing", "Recording", "Simulation", "Validation", "base_parameters", "bounds", "bundled_robots", "check",
+    "BoundsSettings", "Check", "CheckSettings", "Design", "DesignSettings", "Enclosure", "Estimate", "GoughError",
+    "Identification", "IdentifySettings", "Mechanism", "Model", "PayloadResult", "PayloadSettings", "Processing",
+    "Recording", "SimulateSettings", "Simulation", "Validation", "base_parameters", "bounds", "bundled_robots", "check",
     "condense_log", "controller_code", "design", "identify", "load_identification", "load_robot", "load_trajectory",
-    "open_recording", "payload", "process", "read_recording", "record", "run_study", "simulate",
-    "validate",
+    "open_recording", "payload", "process", "read_recording", "record", "run_study", "simulate", "validate",
 ]
 
 _HOMES = {
-    "gough.engine": ("Check", "Model", "base_parameters", "check",),
     "gough.core.errors": ("GoughError",),
-    "gough.estimators.estimate": ("Enclosure", "Estimate",),
-    "gough.excitation": ("Design", "design",),
-    "gough.export.controller": ("controller_code",),
-    "gough.identification": ("Identification", "identify", "load_identification",),
-    "gough.identification.bounding": ("bounds",),
-    "gough.identification.payload": ("PayloadResult", "payload",),
-    "gough.mechanism": ("Mechanism", "bundled_robots", "load_robot",),
-    "gough.processing": ("Processing", "condense_log", "process",),
-    "gough.logs.readers": ("open_recording", "read_recording",),
-    "gough.logs.recording": ("Recording",),
-    "gough.study.run": ("run_study",),
     "gough.core.trajectory": ("load_trajectory",),
-    "gough.identification.validation": ("Validation", "validate",),
-    "gough.virtual": ("Simulation", "record", "simulate",),
+    "gough.engine": ("Check", "Model", "base_parameters", "check"),
+    "gough.engine.check": ("CheckSettings",),
+    "gough.estimators.estimate": ("Enclosure", "Estimate"),
+    "gough.excitation": ("Design", "DesignSettings", "design"),
+    "gough.export.controller": ("controller_code",),
+    "gough.identification": ("Identification", "IdentifySettings", "identify", "load_identification"),
+    "gough.identification.bounding": ("BoundsSettings", "bounds"),
+    "gough.identification.payload": ("PayloadResult", "PayloadSettings", "payload"),
+    "gough.identification.validation": ("Validation", "validate"),
+    "gough.logs.readers": ("open_recording", "read_recording"),
+    "gough.logs.recording": ("Recording",),
+    "gough.mechanism": ("Mechanism", "bundled_robots", "load_robot"),
+    "gough.processing": ("Processing", "condense_log", "process"),
+    "gough.study.run": ("run_study",),
+    "gough.virtual": ("SimulateSettings", "Simulation", "record", "simulate"),
 }
 
 
@@ -62,3 +64,8 @@ def __getattr__(name: str) -> Any:
         if name in names:
             return getattr(import_module(home), name)
     raise AttributeError(f"module 'gough' has no attribute '{name}'")
+
+
+def __dir__() -> list[str]:
+    """List what can be loaded, so that a prompt completes it."""
+    return sorted({*__all__, *globals()})

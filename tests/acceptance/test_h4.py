@@ -11,7 +11,8 @@ import h4_bounds as example
 
 from gough import Enclosure
 from gough.core.errors import InconsistentData
-from gough.estimators.bounds.solve import BoundedProblem, ExactBox, GaussSeidel, width_study
+from gough.estimators.bounds.solve import BoundedProblem, ExactBox, GaussSeidel, TrimmedBox
+from gough.estimators.bounds.verify import verify
 
 pytestmark = pytest.mark.slow
 
@@ -80,7 +81,11 @@ def test_a_tenth_of_gross_outliers_is_refused_untold_and_survived_told(study: ex
     assert count == pytest.approx(0.1 * problem.effort.size, rel=0.1)
     with pytest.raises(InconsistentData, match="contradict each other"):
         ExactBox().fit(broken)
-    box = ExactBox(outliers=count).fit(broken)
+    sure = ExactBox(outliers=count).fit(broken)
+    assert sure.contains(study.truth)
+    assert np.exp(np.mean(np.log(sure.width / exact.width))) < 2
+    assert verify(sure.to_dict()).startswith("proven")
+    box = TrimmedBox(outliers=count).fit(broken)
     assert box.contains(study.truth)
     removed = {tuple(pair) for pair in box.certificate["removed"]}
     wrong = {tuple(pair) for pair in np.argwhere(broken.effort != problem.effort).tolist()}
@@ -91,10 +96,10 @@ def test_a_tenth_of_gross_outliers_is_refused_untold_and_survived_told(study: ex
 
 
 def test_boxes_grow_with_the_error_bound_and_vanish_below_the_errors(problem: BoundedProblem, exact: Enclosure) -> None:
-    found = width_study(problem, [0.5, 1.25, example.BOUND, 2.0, 4.0])
-    assert found.empty.tolist() == [True, False, False, False, False]
-    widths = found.width[1:]
+    found = example.widths(problem, [0.5, 1.25, example.BOUND, 2.0, 4.0])
+    assert np.isnan(found).all(axis=1).tolist() == [True, False, False, False, False]
+    widths = found[1:]
     np.testing.assert_allclose(widths[1], exact.width, rtol=1e-9)
     assert (np.diff(widths, axis=0) >= -1e-12).all()
-    inertias = [k for k, name in enumerate(found.parameters) if name.endswith((".ia", ".Izz"))]
+    inertias = [k for k, name in enumerate(problem.parameters) if name.endswith((".ia", ".Izz"))]
     assert (widths[3, inertias] > 2.5 * widths[1, inertias]).all()

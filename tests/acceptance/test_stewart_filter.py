@@ -5,11 +5,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from scipy import stats
+from scipy.spatial.transform import Rotation
 from stewart_filter import Belief, ExtendedKalman, StewartLoad, StewartLoadFilter
 
 from gough.core.errors import GoughError, InvalidInput, NotConverged
 from gough.core.regression import Regression
-from gough.core.trajectory import angular_acceleration, angular_velocity, rotation_matrix
+from gough.core.trajectory import angular_acceleration, angular_velocity
 from gough.estimators.load.recursive import RecursiveLeastSquares, prior_belief
 
 MODEL = StewartLoad(load_mass=500.0, platform_mass=100.0, platform_inertia=np.array([25.0, 25.0, 44.0]))
@@ -32,7 +33,7 @@ def stewart_motion(tilt, *, seconds=4.0):
     x = wave(0.2, 0.5, 0.0)
     angles = np.stack([wave(tilt, 0.5, 2.0) + wave(tilt / 3, 1.7, 0.3), wave(tilt, 0.5, 0.9) + wave(tilt / 3, 2.3, 1.0),
                        wave(np.deg2rad(0.2), 0.5, 0.0)], axis=2)
-    R = rotation_matrix(angles[0], "zyx")
+    R = Rotation.from_euler("ZYX", angles[0][:, ::-1]).as_matrix()
     w, wd = angular_velocity(angles[0], angles[1], "zyx"), angular_acceleration(*angles, "zyx")
     acceleration = np.stack([x[2], x[2], np.zeros_like(t)], axis=1)
     z, Ix, Iy, Iz = TRUTH

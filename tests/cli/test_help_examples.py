@@ -11,7 +11,7 @@ import pytest
 
 from command_line import run, succeed
 from documentation import check_keys
-from gough.cli import VERBS
+from gough.cli import COMMANDS
 
 STUDY = 'format = 1\nrobot = "five_bar"\n[check]\n[bounds]\nlogs = ["log.csv"]\nerror_bound = 0.5\n'
 WRITES = {"design": "trajectory.json", "simulate": "log.csv", "identify": "result/estimate.json",
@@ -27,7 +27,7 @@ def example(verb: str) -> str:
     return str(found[0])
 
 
-@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize("verb", COMMANDS)
 def test_help_of_every_verb_shows_an_example_of_it(verb: str) -> None:
     assert example(verb).startswith(f"gough {verb}")
 
@@ -35,7 +35,7 @@ def test_help_of_every_verb_shows_an_example_of_it(verb: str) -> None:
 @pytest.mark.slow
 def test_the_examples_run_one_after_the_other(tmp_path: Path) -> None:
     (tmp_path / "study.toml").write_text(STUDY)
-    for verb in VERBS:
+    for verb in COMMANDS:
         output = succeed(f"{example(verb)} --json", tmp_path)
         if verb != "run":
             check_keys(output, "study", f"JSON of gough {verb}")

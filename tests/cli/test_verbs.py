@@ -9,16 +9,11 @@ import subprocess
 import sys
 from importlib.metadata import version
 from pathlib import Path
-from typing import get_type_hints
 
 import pytest
 
 from command_line import run
 from documentation import check_keys
-from gough.cli import VERBS
-from gough.core.errors import InvalidStudy
-from gough.study.run import VERBS as STEPS
-from gough.study.run import _check_type
 
 GOUGH = [sys.executable, "-m", "gough"]
 
@@ -102,6 +97,13 @@ def test_bounds_enclose(study: tuple[str, Path]) -> None:
     bound = {"five_bar": "0.6", "h4": "2.0"}[robot]
     facts = as_json(folder, "bounds", robot, "log1.csv", "--error-bound", bound, "-o", "bounds.json", "--force")
     assert all(low <= high for low, high in zip(facts["lower"], facts["upper"]))
+    assert "proven: the box of" in run("gough bounds --verify bounds.json", folder).out
+    stored = json.loads((folder / "bounds.json").read_text())
+    stored["upper"][0] -= 1e-9 * (stored["upper"][0] - stored["lower"][0])
+    (folder / "tampered.json").write_text(json.dumps(stored))
+    outcome = run("gough bounds --verify tampered.json", folder)
+    assert outcome.code == 1
+    assert "does not prove its box" in outcome.err
 
 
 def test_payload_finds_nothing_where_there_is_nothing(study: tuple[str, Path]) -> None:
@@ -151,14 +153,6 @@ output = "again"
     assert first["parameters"] == second["parameters"]
 
 
-def test_help_says_everything_it_was_given() -> None:
-    for name, verb in VERBS.items():
-        shown = " ".join(run(f"gough {name} --help", Path.cwd()).out.replace("│", " ").split())
-        for hint in get_type_hints(verb, include_extras=True).values():
-            for option in getattr(hint, "__metadata__", ()):
-                assert all(word in shown for word in option.help.replace("`", "").split()), f"{name}: {option.help}"
-
-
 def test_the_version_is_told(tmp_path: Path) -> None:
     assert gough(tmp_path, "--version").stdout == f"gough {version('gough')}\n"
 
@@ -175,7 +169,7 @@ def test_the_version_is_told(tmp_path: Path) -> None:
     (("demo", "pallida"), "did you mean 'palida'", 1),
     (("check", "Five_Bar"), "did you mean 'five_bar'", 1),
     (("check", "."), "neither a robot file nor a bundled robot", 1),
-    (("design", "five_bar", "--frequency", "nan"), "frequency is nan Hz", 1),
+    (("design", "five_bar", "--frequency", "nan"), "frequency is nan Hz, expected a number above 0", 1),
     (("design", "five_bar", "--frequency", "0"), "frequency is 0.0 Hz", 1),
     (("design", "five_bar", "--seed", "-1"), "seed is -1", 1),
     (("design", "five_bar", "--criterion", "z"), "'z' is not one of", 2),
@@ -192,13 +186,15 @@ def test_mistakes_get_one_clear_error(tmp_path: Path, words: tuple[str, ...], me
 
 
 @pytest.mark.parametrize(("words", "message"), [
-    (("--decimation", "0"), "decimation by 0"),
-    (("--window", "-1"), "window about reversals is -1.0 s"),
-    (("--cutoff", "-3"), "cut-off -3 Hz"),
+    (("--decimation", "0"), "decimation is 0, expected a whole number of at least 1"),
+    (("--window", "-1"), "window is -1.0 s, expected a number of at least 0"),
+    (("--cutoff", "-3"), "cutoff is -3.0 Hz"),
     (("--payload", "disc"), "give them with --loaded"),
-    (("--gain", "left.motor"), "expected motor=number"),
+    (("--gains", "left.motor"), "expected name=number"),
+    (("--dead-band", "left.moter=1,right.motor=2"), "no joint"),
+    (("--dead-band", "x"), "dead_band: expected a number"),
     (("--essential", "--ratio", "0.5"), "ratio is 0.5"),
-    (("--estimator", "tls"), "drive gains need logs without payload"),
+    (("--estimator", "tls"), "drive gains need logs without payload and logs with a known one: --loaded"),
 ])
 def test_options_that_make_no_sense_are_refused(study: tuple[str, Path], words: tuple[str, ...], message: str) -> None:
     robot, folder = study
@@ -227,12 +223,14 @@ def test_results_and_logs_of_another_robot_are_told(study: tuple[str, Path]) -> 
     ("robot = 'h4'\n[design]\nharmonics = 2.5\n", "harmonics is 2.5, expected a whole number"),
     ("robot = 'h4'\n[design]\nharmonics = true\n", "harmonics is True, expected a whole number"),
     ("robot = 'h4'\n[design]\nfrequency = '1 Hz'\n", "frequency is '1 Hz', expected a number"),
-    ("robot = 'h4'\n[design]\ncriterion = 'con'\n", "expected d or cond or a or e; did you mean 'cond'?"),
+    ("robot = 'h4'\n[design]\ncriterion = 'con'\n", "expected one of d, cond, a, e; did you mean 'cond'?"),
     ("robot = 'h4'\n[identify]\nlogs = 'log.csv'\n", "logs is 'log.csv', expected a list of texts"),
     ("robot = 'h4'\n[identify]\nlogs = [3]\n", "logs is [3], expected a list of texts"),
     ("robot = 'h4'\n[identify]\nlogs = ['a']\ngains = { a = 'x' }\n", "expected a table of numbers"),
-    ("robot = 'h4'\n[bounds]\nlogs = ['a']\nerror_bound = 1\nprior = ['a', 2]\n", "expected a list of numbers"),
-    ("robot = 'h4'\n[bounds]\nlogs = ['a']\nerror_bound = 1\nmethod = 'simplex'\n", "expected gauss-seidel or exact"),
+    ("robot = 'h4'\n[bounds]\nlogs = ['a']\nerror_bound = 1\nprior = ['a', 2]\n", "expected 2 numbers"),
+    ("robot = 'h4'\n[bounds]\nlogs = ['a']\nerror_bound = 0\n", "error_bound is 0 N or N m"),
+    ("robot = 'h4'\n[bounds]\nlogs = ['a']\nerror_bound = 1\nsolver = 'simplex'\n",
+     "expected one of exact, trimmed, gauss-seidel"),
 ])
 def test_values_of_the_wrong_type_are_refused_before_anything_runs(tmp_path: Path, text: str, message: str) -> None:
     (tmp_path / "study.toml").write_text("format = 1\n" + text)
@@ -241,20 +239,14 @@ def test_values_of_the_wrong_type_are_refused_before_anything_runs(tmp_path: Pat
     assert message in " ".join(outcome.err.split())
 
 
-def test_every_option_of_a_study_has_a_type_that_can_be_checked() -> None:
-    for name, verb in STEPS.items():
-        for option, hint in get_type_hints(verb).items():
-            if option not in ("progress", "return"):
-                with pytest.raises(InvalidStudy, match="expected"):
-                    _check_type(f"{name} {option}", object(), hint)
-
-
 @pytest.mark.parametrize(("text", "message"), [
     ("format = 1\n[simulat]\n", "did you mean 'simulate'"),
     ("format = 1\nrobot = 'five_bar'\n[check]\ntie_leg = true\n", "did you mean 'tie_legs'"),
-    ("format = 1\n[check]\n", "needs the option 'robot'"),
+    ("format = 1\n[check]\n", "`robot` is needed"),
     ("format = 2\n", "format is 2"),
     ("not toml", "not valid TOML"),
+    ("format = " + "1" * 5000, "not valid TOML"),
+    ("format = 1\na = " + "[" * 5000 + "]" * 5000, "not valid TOML"),
     ("format = 1\nrobot = 'five_bar'\n[identify]\nlogs = ['gone.csv']\n", "gone.csv"),
 ])
 def test_bad_studies_are_refused(tmp_path: Path, text: str, message: str) -> None:

@@ -12,7 +12,8 @@ from gough.core.motion import Motion
 from gough.engine.base import base_parameters, random_motion
 from gough.engine.model import Model
 from gough.mechanism import bundled_robots, load_robot
-from gough.mechanism.types import Joint, Mechanism, Placement
+from gough.mechanism.placement import Placement
+from gough.mechanism.types import Joint, Mechanism
 
 ROBOTS = [name for name, _ in bundled_robots()]
 
@@ -161,8 +162,6 @@ def test_forward_dynamics_inverts_inverse_dynamics(name: str) -> None:
 def _turned(mechanism: Mechanism, angle: float) -> Mechanism:
     """Turn robot and gravity together about a skew axis; task coordinates stay in the turned frame."""
     turn = Placement((("Rz", 0.3), ("Rx", angle), ("Ry", 0.5)))
-    from gough.engine.symbolic import fixed_transform
-
     joints: list[Joint] = [
         replace(j, placement=turn.then(j.placement)) if j.parent == "base" else j for j in mechanism.joints
     ]
@@ -174,7 +173,7 @@ def _turned(mechanism: Mechanism, angle: float) -> Mechanism:
             if frame is not None and frame.body == "base":
                 changes[side] = replace(frame, placement=turn.then(frame.placement))
         closures.append(replace(closure, **changes))
-    gravity = fixed_transform(turn)[0] @ np.array(mechanism.gravity)
+    gravity = turn.rotation @ np.array(mechanism.gravity)
     return replace(mechanism, joints=tuple(joints), closures=tuple(closures), gravity=tuple(gravity))
 
 

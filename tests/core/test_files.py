@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from gough.core.errors import OutputError
-from gough.core.files import write_text, write_together
+from gough.core.files import require_free, require_free_folder, write_text, write_together, written_together
 
 
 def test_text_is_written_and_replaced(tmp_path: Path) -> None:
@@ -34,14 +34,27 @@ def test_a_full_disk_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.Mon
     assert [p.name for p in tmp_path.iterdir()] == ["a.txt"]
 
 
+def test_the_mode_is_that_of_a_new_file_and_set_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Windows before Python 3.13 refuses a descriptor."""
+    changed = []
+
+    def by_name(path: str, mode: int) -> None:
+        assert isinstance(path, str)
+        changed.append(mode)
+
+    (tmp_path / "plain.txt").write_text("x")
+    monkeypatch.setattr(os, "chmod", by_name)
+    write_text(tmp_path / "a.txt", "x")
+    assert changed == [(tmp_path / "plain.txt").stat().st_mode & 0o777]
+
+
 def test_a_missing_folder_is_named(tmp_path: Path) -> None:
     with pytest.raises(OutputError, match="gone"):
         write_text(tmp_path / "gone" / "a.txt", "x")
 
 
 def test_files_that_belong_together_appear_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    first, second = tmp_path / "a.txt", tmp_path / "b.txt"
-    write_together({first: b"a1", second: b"b1"})
+    write_together(tmp_path, {"a.txt": b"a1", "b.txt": b"b1"})
     calls = []
 
     def full(descriptor: int) -> None:
@@ -50,6 +63,66 @@ def test_files_that_belong_together_appear_together(tmp_path: Path, monkeypatch:
             raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(OutputError, match=r"b\.txt.*No space left"):
-        write_together({first: b"a2", second: b"b2"})
+    with pytest.raises(OutputError, match="No space left"):
+        write_together(tmp_path, {"a.txt": b"a2", "b.txt": b"b2"})
     assert {p.name: p.read_bytes() for p in tmp_path.iterdir()} == {"a.txt": b"a1", "b.txt": b"b1"}
+
+
+@pytest.mark.parametrize("moves", [0, 1, 2])
+def test_a_crash_between_the_renames_leaves_no_mix(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+                                                   moves: int) -> None:
+    """The process dies after some of the files have reached their places; readers see all new ones."""
+    write_together(tmp_path, {"a.txt": b"a1", "b.txt": b"b1"})
+    move, done = os.replace, []
+
+    def dying(source: Path, target: Path) -> None:
+        if len(done) == moves:
+            raise KeyboardInterrupt
+        done.append(target)
+        move(source, target)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "replace", dying)
+        patch.setattr(Path, "rmdir", lambda self: dying(self, self))
+        with pytest.raises(KeyboardInterrupt):
+            write_together(tmp_path, {"a.txt": b"a2", "b.txt": b"b2"})
+    assert [written_together(tmp_path, name).read_bytes() for name in ("a.txt", "b.txt")] == [b"a2", b"b2"]
+    write_together(tmp_path, {"c.txt": b"c"})  # the next to write moves what was left
+    assert {p.name: p.read_bytes() for p in tmp_path.iterdir()} == {"a.txt": b"a2", "b.txt": b"b2", "c.txt": b"c"}
+
+
+def test_a_crash_before_the_commit_leaves_the_old_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_together(tmp_path, {"a.txt": b"a1", "b.txt": b"b1"})
+
+    def dying(source: Path, target: Path) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "rename", dying)
+    with pytest.raises(KeyboardInterrupt):
+        write_together(tmp_path, {"a.txt": b"a2", "b.txt": b"b2"})
+    assert {p.name: p.read_bytes() for p in tmp_path.iterdir()} == {"a.txt": b"a1", "b.txt": b"b1"}
+    assert written_together(tmp_path, "a.txt").read_bytes() == b"a1"
+
+
+def test_a_link_to_nowhere_is_not_overwritten_silently(tmp_path: Path) -> None:
+    link = tmp_path / "link"
+    link.symlink_to(tmp_path / "gone")
+    with pytest.raises(OutputError, match="already exists"):
+        require_free(link, force=False)
+    require_free(link, force=True)
+    with pytest.raises(OutputError, match="link to nowhere"):
+        require_free_folder(link, force=True)
+
+
+def test_what_may_be_written_is_told(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(OutputError, match="is a folder, expected a file"):
+        require_free(tmp_path, force=True)
+    with pytest.raises(OutputError, match=r"already exists; .* `force=True`"):
+        require_free(tmp_path / "file", force=False)
+    with pytest.raises(OutputError, match="does not exist; create"):
+        require_free(tmp_path / "gone" / "file", force=True)
+    with pytest.raises(OutputError, match="is not empty"):
+        require_free_folder(tmp_path, force=False)
+    assert require_free_folder(tmp_path, force=True) == tmp_path
+    assert require_free_folder(tmp_path / "new", force=False) == tmp_path / "new"

@@ -3,58 +3,53 @@
 from __future__ import annotations
 
 import importlib
-import inspect
+import importlib.util
 import re
 import shutil
 import tomllib
+from collections.abc import Iterator
 from contextlib import chdir
 from pathlib import Path
 
 import pytest
 
+import gough
 from command_line import succeed
-from documentation import BUILD, PAGES, ROOT, blocks, tables
+from documentation import PAGES, ROOT, blocks, broken_links
+from gough.export import EXPORTS
 from gough.logs.description import load_description
-from gough.mechanism import load_robot, robot_text
-from gough.study.run import VERBS, read_study
+from gough.logs.formats import LOG_FORMATS
+from gough.mechanism import CLOSURES, ROBOT_FORMATS, TERMS, load_robot, robot_text
+from gough.study.run import read_study
+from tests_support import registries_restored
 
 WRITTEN = {"sh", "python", "toml", "text"}  # `text` shows output; the others are run or read
 
 
 @pytest.mark.parametrize("page", PAGES)
 def test_relative_links_lead_somewhere(page: str) -> None:
-    assert BUILD.broken_links(PAGES[page]) == []
+    assert broken_links(PAGES[page]) == []
 
 
-def test_a_broken_link_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(BUILD, "ROOT", tmp_path)
+def test_a_broken_link_is_found(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text("# Title\n[a](b.md) [c](#title) [d](#nowhere) [e](https://example.org)\n")
-    assert [text.split("'")[1] for text in BUILD.broken_links(page)] == ["b.md", "#nowhere"]
+    assert broken_links(page) == ["b.md", "#nowhere"]
 
 
-def test_the_documentation_is_built(tmp_path: Path) -> None:
-    assert BUILD.build(tmp_path) == []
-    names = {path.name for path in tmp_path.glob("*.html")}
-    assert names == {"index.html" if name == "README" else f"{name}.html" for name in PAGES}
-    assert 'href="quick-start.html"' in (tmp_path / "index.html").read_text()
-    assert (tmp_path / "files" / "examples" / "linear_delta.toml").exists()
+def test_every_page_is_in_the_navigation() -> None:
+    listed = re.findall(r"([\w-]+)\.md$", (ROOT / "mkdocs.yml").read_text(encoding="utf-8"), re.MULTILINE)
+    assert {path.stem for path in (ROOT / "docs").glob("*.md")} <= set(listed)
 
 
-def test_links_of_the_built_pages_lead_to_files_and_anchors(tmp_path: Path) -> None:
-    """Read back from the HTML, where links were rewritten and files copied."""
-    BUILD.build(tmp_path)
-    pages = {path.name: path.read_text(encoding="utf-8") for path in tmp_path.glob("*.html")}
-    anchors = {name: set(re.findall(r'<h\d id="([^"]+)"', text)) for name, text in pages.items()}
-    seen = 0
-    for name, text in pages.items():
-        for target in re.findall(r'(?:href|src)="([^"]+)"', text):
-            file, _, anchor = target.partition("#")
-            if "://" not in target:
-                assert (tmp_path / (file or name)).is_file(), f"{name}: {target}"
-                assert not anchor or anchor in anchors[file or name], f"{name}: {target}"
-                seen += 1
-    assert seen > 100
+def test_every_room_is_in_the_navigation() -> None:
+    listed = re.findall(r"reference/(\w+)\.md$", (ROOT / "mkdocs.yml").read_text(encoding="utf-8"), re.MULTILINE)
+    assert sorted(listed) == sorted(path.parent.name for path in (ROOT / "src" / "gough").glob("*/__init__.py"))
+
+
+def test_every_public_name_is_in_the_interface() -> None:
+    text = PAGES["api"].read_text(encoding="utf-8")
+    assert [name for name in gough.__all__ if f"`{name}`" not in text] == []
 
 
 @pytest.mark.parametrize("page", [name for name in PAGES if name != "README"])
@@ -62,7 +57,19 @@ def test_every_block_says_what_it_is(page: str) -> None:
     assert {block.language for block in blocks(page)} <= WRITTEN
 
 
+@pytest.fixture
+def _registries() -> Iterator[None]:
+    """What a page registers is forgotten after it."""
+    every = (TERMS, CLOSURES, LOG_FORMATS, ROBOT_FORMATS, EXPORTS)
+    before = [dict(registry) for registry in every]
+    yield
+    for registry, content in zip(every, before):
+        registry.clear()
+        registry.update(content)
+
+
 @pytest.mark.slow
+@pytest.mark.usefixtures("_registries")
 @pytest.mark.parametrize("page", [name for name in PAGES if name != "README"])
 def test_the_page_runs(page: str, tmp_path: Path) -> None:
     """Files are written, Python and commands are run, in the order of the page, in a folder with the examples."""
@@ -76,7 +83,7 @@ def test_the_page_runs(page: str, tmp_path: Path) -> None:
                 handle.write(("\n" if block.file in started else "") + block.text)
             started.add(block.file)
         elif block.language == "python":
-            with chdir(tmp_path):
+            with chdir(tmp_path), registries_restored():
                 exec(compile(block.text, f"{page}.md", "exec"), scope)
         elif block.language == "sh":
             for line in filter(None, (line.split("#")[0].strip() for line in block.text.splitlines())):
@@ -118,12 +125,23 @@ def test_named_functions_exist(page: str) -> None:
             target = getattr(target, part)
 
 
-@pytest.mark.parametrize("verb", VERBS)
-def test_options_of_the_verbs_are_documented(verb: str) -> None:
-    written = {}
-    for option, default, *_ in tables("study")[verb]:
-        value = inspect.Parameter.empty if not default else None if default == "none" else default.strip("`")
-        written[option.strip("`")] = value if not isinstance(value, str) else tomllib.loads(f"x = {value}")["x"]
-    actual = {name: list(p.default) if isinstance(p.default, tuple) else p.default
-              for name, p in inspect.signature(VERBS[verb]).parameters.items() if name != "progress"}
-    assert written == actual
+def test_options_of_the_verbs_are_documented_as_they_are_declared() -> None:
+    spec = importlib.util.spec_from_file_location("docs_options", ROOT / "docs" / "options.py")
+    assert spec is not None
+    assert spec.loader is not None
+    options = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(options)
+    text = PAGES["study"].read_text(encoding="utf-8")
+    assert options.page(text) == text, "run python docs/options.py"
+
+
+def test_every_dependency_is_named_with_its_reason() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    optional = project["optional-dependencies"].values()
+    wanted = [*project["dependencies"], *(each for extra in optional for each in extra)]
+    names = {re.split(r"[\[<>=; ]", each)[0] for each in wanted} - {"gough"}
+    rows = [line.split("|")[1:-1] for line in PAGES["dependencies"].read_text(encoding="utf-8").splitlines()
+            if line.startswith("| ") and not line.startswith("| package")]
+    told = {name.strip() for cell, _, reason in rows if len(reason.strip()) > 5
+            for name in re.sub(r"\(.*?\)", "", cell).split(",")}
+    assert names == told

@@ -10,7 +10,8 @@ import pytest
 from gough.core.errors import InvalidInput, InvalidMechanism, LoopNotClosed, SingularConfiguration
 from gough.engine import Model, base_parameters, check, random_motion
 from gough.mechanism import load_robot
-from gough.mechanism.types import Body, Closure, Frame, Joint, Mechanism, Placement
+from gough.mechanism.placement import Placement
+from gough.mechanism.types import Body, Closure, Frame, Joint, Mechanism
 
 
 @pytest.fixture(scope="module")
@@ -51,6 +52,28 @@ def test_leg_lengths_are_distances_between_joint_centres(palida: Model) -> None:
     tips = origin[:, platform, None] + np.einsum("tij,lj->tli", rotation[:, platform], b)
     lengths = np.linalg.norm(tips - a, axis=2)
     np.testing.assert_allclose(motion.q[:, list(palida.actuated)], lengths, atol=1e-12)
+
+
+def test_motors_far_from_home_are_reached_on_the_branch_of_home(five_bar: Model) -> None:
+    """The tool of a five-bar stays on one side of the line through its elbows until they are stretched."""
+    def tool_at(left: np.ndarray, right: np.ndarray) -> np.ndarray:
+        elbows = [np.stack([x + 0.25 * np.cos(a), 0.25 * np.sin(a)], axis=-1) for x, a in ((-0.1, left), (0.1, right))]
+        across = elbows[1] - elbows[0]
+        apart = np.linalg.norm(across, axis=-1, keepdims=True)
+        height = np.sqrt(0.35**2 - (apart / 2) ** 2)
+        return elbows[0] + across / 2 + height * np.stack([-across[..., 1], across[..., 0]], axis=-1) / apart
+
+    home = five_bar.home[list(five_bar.actuated)]
+    targets = home + np.random.default_rng(4).uniform(-1.5, 1.5, (200, 2))
+    way = home + np.linspace(0, 1, 200)[:, None, None] * (targets - home)
+    apart = np.hypot(0.2 + 0.25 * (np.cos(way[..., 1]) - np.cos(way[..., 0])),
+                     0.25 * (np.sin(way[..., 1]) - np.sin(way[..., 0])))
+    targets = targets[((apart < 0.69) & (apart > 0.05)).all(axis=0)]
+    assert len(targets) > 100
+    tool = [five_bar.mechanism.coordinates.index(name) for name in ("tool.x", "tool.y")]
+    for target in targets:
+        found = five_bar.kinematics.assemble(target[None], "actuated")[0, tool]
+        np.testing.assert_allclose(found, tool_at(*target), atol=1e-10)
 
 
 def test_five_bar_equals_its_closed_form(five_bar: Model) -> None:

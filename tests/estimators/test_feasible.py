@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from gough.core.errors import InvalidInput
 from gough.core.parameters import INERTIAL, BaseParameters, ParameterTable
 from gough.core.regression import Regression
-from gough.estimators.linear.least_squares import GaussMarkov, LeastSquares, WeightedLeastSquares
+from gough.estimators.linear.least_squares import LeastSquares, WeightedLeastSquares
 from gough.estimators.physical.feasible import Feasible, _Programme
 from gough.estimators.physical.pseudo_inertia import (
     group_bodies,
@@ -55,12 +55,6 @@ def robot(bodies=2, seen=15, seed=0, samples=200, noise=0.05, rows=2):
     reg = Regression(regressor=W, effort=effort, rows=tuple(f"m{j}" for j in range(rows)), row_units=("N m",) * rows,
                      parameters=model.names, units=model.units)
     return reg, model, truth
-
-
-def feasible(model, prior, **settings):
-    """Return the estimator of a robot whose friction and rotor inertia cannot be negative."""
-    names = [name for name in model.standard if name.endswith((".ia", ".fv", ".fs"))]
-    return Feasible(**({"model": model, "prior": prior, "nonnegative": names} | settings))
 
 
 def spoilt(model, truth, spread=0.3, seed=1):
@@ -137,7 +131,7 @@ def test_cvxpy_in_raw_parameters_finds_the_same_misfit_distance_and_base_values(
     reg, model, truth = robot(noise=noise, seed=seed, seen=15 if noise < 1 else 24)
     base = WeightedLeastSquares().fit(reg)
     prior = spoilt(model, truth)
-    found = feasible(model, prior, margin=1e-3).nearest(reg, base)
+    found = Feasible(margin=1e-3, nonnegative=("fv", "fs")).fit(reg, base, model=model, prior=prior)
     least, _ = oracle(reg, base, model, prior, 1e-3)
     assert found.least_misfit == pytest.approx(least, abs=1e-3)
     assert found.least_misfit > 0.5 or noise < 1
@@ -166,7 +160,7 @@ def test_an_impossible_body_moves_to_the_nearest_possible_one_known_in_closed_fo
     assert eigen[0] < -0.2
     nearest = inertial_parameters((turn * np.maximum(eigen, 0)) @ turn.T)
     prior = table(names, cloud(np.random.default_rng(4), size=0.8))
-    found = feasible(model, prior, margin=0.0, loss=1e-5).nearest(reg, base)
+    found = Feasible(margin=0.0, loss=1e-5).fit(reg, base, model=model, prior=prior)
     np.testing.assert_allclose(found.standard.values, nearest, atol=1e-3)
     assert found.boundary == ("load",)
     assert any("no possible robot fits" in note for note in found.estimate.notes)
@@ -177,7 +171,7 @@ def test_a_possible_base_estimate_stays_within_a_standard_deviation_and_the_rest
     reg, model, truth = robot(noise=0.02)
     base = WeightedLeastSquares().fit(reg)
     prior = spoilt(model, truth)
-    found = feasible(model, prior, loss=1e-4).nearest(reg, base)
+    found = Feasible(loss=1e-4).fit(reg, base, model=model, prior=prior)
     assert found.least_misfit < 1e-6
     assert found.misfit == pytest.approx(1e-4, rel=1e-2)
     assert (np.abs(found.estimate.values - base.values) < 0.011 * base.white_std).all()
@@ -202,7 +196,7 @@ def test_a_possible_base_estimate_stays_within_a_standard_deviation_and_the_rest
 def test_every_body_is_possible_and_no_friction_negative_even_from_noise():
     reg, model, truth = robot(bodies=4, seen=40, noise=20.0, seed=5)
     base = WeightedLeastSquares().fit(reg)
-    found = feasible(model, spoilt(model, truth)).nearest(reg, base)
+    found = Feasible(nonnegative=("fv", "fs")).fit(reg, base, model=model, prior=spoilt(model, truth))
     for name, ten in found.bodies.items():
         assert np.linalg.eigvalsh(pseudo_inertia(ten))[0] > 0
         assert found.margins[name] >= 0.9e-6
@@ -212,14 +206,14 @@ def test_every_body_is_possible_and_no_friction_negative_even_from_noise():
     assert found.boundary
     assert any("held by the limits" in note for note in found.estimate.notes)
     assert any("unconstrained estimate is not possible" in note for note in found.estimate.notes)
-    free = feasible(model, spoilt(model, truth), nonnegative=()).nearest(reg, base)
+    free = Feasible(nonnegative=()).fit(reg, base, model=model, prior=spoilt(model, truth))
     assert min(free.standard[n] for n in model.standard if n.endswith((".fv", ".fs"))) < 0
 
 
 def test_residual_increase_and_rms_are_those_of_the_samples():
     reg, model, truth = robot(noise=3.0, seed=1)
     base = WeightedLeastSquares().fit(reg)
-    found = feasible(model, spoilt(model, truth)).nearest(reg, base)
+    found = Feasible().fit(reg, base, model=model, prior=spoilt(model, truth))
     sigma = np.sqrt(np.diag(base.noise_covariance))
 
     def chi_square(values):
@@ -236,9 +230,9 @@ def test_more_loss_comes_nearer_to_the_prior_and_a_possible_prior_within_reach_i
     reg, model, truth = robot(noise=0.5)
     base = WeightedLeastSquares().fit(reg)
     prior = spoilt(model, truth)
-    distances = [feasible(model, prior, loss=loss).nearest(reg, base).distance for loss in (0.01, 1.0, 10.0)]
+    distances = [Feasible(loss=loss).fit(reg, base, model=model, prior=prior).distance for loss in (0.01, 1.0, 10.0)]
     assert distances[0] > distances[1] > distances[2]
-    itself = feasible(model, table(model.standard, truth), loss=100.0).nearest(reg, base)
+    itself = Feasible(loss=100.0).fit(reg, base, model=model, prior=table(model.standard, truth))
     assert itself.distance < 1e-4
     np.testing.assert_allclose(itself.standard.values, truth, atol=1e-4)
 
@@ -246,9 +240,9 @@ def test_more_loss_comes_nearer_to_the_prior_and_a_possible_prior_within_reach_i
 def test_without_noise_the_base_values_are_exact_and_the_truth_as_prior_comes_back():
     reg, model, truth = robot(noise=0.0)
     base = LeastSquares(uncertainty="white").fit(reg)
-    found = feasible(model, spoilt(model, truth), loss=0.01).nearest(reg, base)
+    found = Feasible(loss=0.01).fit(reg, base, model=model, prior=spoilt(model, truth))
     np.testing.assert_allclose(found.estimate.values, model.values(truth), atol=1e-6)
-    same = feasible(model, table(model.standard, truth), loss=0.01).nearest(reg, base)
+    same = Feasible(loss=0.01).fit(reg, base, model=model, prior=table(model.standard, truth))
     np.testing.assert_allclose(same.standard.values, truth, atol=1e-6)
 
 
@@ -257,12 +251,12 @@ def test_the_condensed_problem_gives_the_same_and_input_stays_untouched():
     base = WeightedLeastSquares().fit(reg)
     prior = spoilt(model, truth)
     kept = prior.values.copy(), base.values.copy()
-    first = feasible(model, prior).nearest(reg, base)
-    second = feasible(model, prior).nearest(reg.condensed(), base)
+    first = Feasible().fit(reg, base, model=model, prior=prior)
+    second = Feasible().fit(reg.condensed(), base, model=model, prior=prior)
     np.testing.assert_allclose(first.standard.values, second.standard.values, atol=1e-7)
     np.testing.assert_array_equal(kept[0], prior.values)
     np.testing.assert_array_equal(kept[1], base.values)
-    again = feasible(model, prior).nearest(reg, base)
+    again = Feasible().fit(reg, base, model=model, prior=prior)
     np.testing.assert_array_equal(first.standard.values, again.standard.values)
 
 
@@ -282,7 +276,7 @@ def test_structural_zeros_stay_zero_and_unseen_moments_are_filled_in():
     # the H4 nacelle: mass and one moment of inertia; the other two must exist for it to be a body
     names = ("nacelle.m", "nacelle.Izz")
     reg, model, base = some_parameters(names, truth=[1.05, 0.003])
-    found = feasible(model, table(names, [1.0, 0.002])).nearest(reg, base)
+    found = Feasible().fit(reg, base, model=model, prior=table(names, [1.0, 0.002]))
     ten = found.bodies["nacelle"]
     assert found.standard["nacelle.m"] == pytest.approx(1.05, abs=0.01)
     np.testing.assert_allclose(ten[[1, 2, 3, 5, 7, 8]], 0.0, atol=1e-7)
@@ -295,7 +289,7 @@ def test_structural_zeros_make_a_negative_moment_impossible():
     names = tuple(f"rod.{p}" for p in ("m", "mz", "Ixx", "Iyy", "Izz"))
     truth = [2.0, 0.6, 0.30, 0.30, -0.05]  # negative axial inertia
     reg, model, base = some_parameters(names, truth=truth)
-    found = feasible(model, table(names, [2.0, 0.6, 0.30, 0.30, 0.01]), loss=1e-4).nearest(reg, base)
+    found = Feasible(loss=1e-4).fit(reg, base, model=model, prior=table(names, [2.0, 0.6, 0.30, 0.30, 0.01]))
     assert found.standard["rod.Izz"] > 0
     assert found.boundary == ("rod",)
     assert found.least_misfit > 100
@@ -309,12 +303,12 @@ def test_structural_zeros_make_a_negative_moment_impossible():
 def test_structural_zeros_hold_where_a_nearer_body_would_break_them():
     names = tuple(f"plate.{p}" for p in ("m", "mx", "my", "Ixx", "Iyy", "Izz"))
     reg, model, base = some_parameters(names, truth=[2.0, 0.3, 0.4, 0.4, 0.3, 0.6])
-    found = feasible(model, table(names, [2.0, 0.1, 0.1, 0.4, 0.3, 0.6])).nearest(reg, base)
+    found = Feasible().fit(reg, base, model=model, prior=table(names, [2.0, 0.1, 0.1, 0.4, 0.3, 0.6]))
     np.testing.assert_allclose(found.bodies["plate"][[3, 5, 7, 8]], 0.0, atol=1e-6)
     # with the product in the model, and not seen by the data, the nearest body has one
     more = (*names, "plate.Ixy")
     wide = replace_model(model, more)
-    free = feasible(wide, table(more, [2.0, 0.1, 0.1, 0.4, 0.3, 0.6, 0.0])).nearest(reg, base)
+    free = Feasible().fit(reg, base, model=wide, prior=table(more, [2.0, 0.1, 0.1, 0.4, 0.3, 0.6, 0.0]))
     assert abs(free.standard["plate.Ixy"]) > 1e-3
     assert free.distance < found.distance
 
@@ -327,7 +321,7 @@ def replace_model(model, standard):
 def test_errors_far_beyond_the_noise_widen_the_loss_in_proportion():
     names = tuple(f"rod.{p}" for p in ("m", "mz", "Ixx", "Iyy", "Izz"))
     reg, model, base = some_parameters(names, noise=1e-5, truth=[2.0, 0.6, 0.30, 0.30, -0.05])
-    found = feasible(model, table(names, [2.0, 0.6, 0.30, 0.30, 0.01])).nearest(reg, base)
+    found = Feasible().fit(reg, base, model=model, prior=table(names, [2.0, 0.6, 0.30, 0.30, 0.01]))
     assert found.least_misfit > 1e6
     assert found.misfit == pytest.approx(1.2 * found.least_misfit, rel=1e-4)  # 1 + 1/b
 
@@ -349,7 +343,7 @@ def test_a_prior_with_standard_deviations_is_weighted_by_them():
     base = LeastSquares(uncertainty="white").fit(reg)
     std = np.full(10, 0.01)
     std[0] = 0.2
-    found = feasible(model, table(names, truth, std), loss=1e-3).nearest(reg, base)
+    found = Feasible(loss=1e-3).fit(reg, base, model=model, prior=table(names, truth, std))
     share = np.array([std[0] ** 2, 10 * std[4] ** 2]) / (std[0] ** 2 + 100 * std[4] ** 2)
     change = found.standard.values - truth
     np.testing.assert_allclose(change[[0, 4]], shift * share, atol=2e-4)
@@ -360,7 +354,7 @@ def test_an_estimate_of_some_base_parameters_leaves_the_others_to_the_prior():
     reg, model, truth = robot()
     few = model.names[:10]
     base = WeightedLeastSquares().fit(reg.select(few))
-    found = feasible(model, spoilt(model, truth)).nearest(reg, base)
+    found = Feasible().fit(reg, base, model=model, prior=spoilt(model, truth))
     assert found.estimate.parameters == few
     assert any("5 base parameters were not estimated" in note for note in found.estimate.notes)
 
@@ -406,23 +400,23 @@ def test_a_prior_on_or_beyond_the_limit_of_the_possible_is_no_obstacle(kind):
     elif kind == "impossible":
         values[9] += 1.0
     assert np.linalg.eigvalsh(pseudo_inertia(values[:10]))[0] < 1e-9
-    found = feasible(model, table(model.standard, values)).nearest(reg, base)
+    found = Feasible().fit(reg, base, model=model, prior=table(model.standard, values))
     assert any("prior of body0" in note for note in found.estimate.notes)
     assert not any("prior of body1" in note for note in found.estimate.notes)
     assert min(np.linalg.eigvalsh(pseudo_inertia(ten))[0] for ten in found.bodies.values()) > 0
     assert found.misfit <= 1.001 * (found.least_misfit + max(1.0, found.least_misfit / len(base)))
     # what the data determine hardly depends on the prior
-    good = feasible(model, spoilt(model, truth)).nearest(reg, base)
+    good = Feasible().fit(reg, base, model=model, prior=spoilt(model, truth))
     assert (np.abs(found.estimate.values - good.estimate.values) < 3 * base.white_std).all()
 
 
 def test_bodies_the_solver_leaves_slightly_outside_are_pulled_in(monkeypatch):
     reg, model, truth = robot(bodies=4, seen=40, noise=20.0, seed=5)
     base, prior = WeightedLeastSquares().fit(reg), spoilt(model, truth)
-    exact = feasible(model, prior).nearest(reg, base)
+    exact = Feasible().fit(reg, base, model=model, prior=prior)
     solve = _Programme.solve
     monkeypatch.setattr(_Programme, "solve", lambda self, radius: solve(self, radius) * (1 + 1e-5))
-    found = feasible(model, prior).nearest(reg, base)
+    found = Feasible().fit(reg, base, model=model, prior=prior)
     assert set(exact.boundary) & set(found.bodies)
     assert min(found.margins.values()) >= 0.999e-6
     assert min(np.linalg.eigvalsh(pseudo_inertia(ten))[0] for ten in found.bodies.values()) > 0
@@ -432,7 +426,7 @@ def test_bodies_the_solver_leaves_slightly_outside_are_pulled_in(monkeypatch):
 def test_summary_names_bodies_and_says_where_values_come_from():
     reg, model, truth = robot()
     base = WeightedLeastSquares().fit(reg)
-    text = feasible(model, spoilt(model, truth)).nearest(reg, base).summary()
+    text = Feasible().fit(reg, base, model=model, prior=spoilt(model, truth)).summary()
     assert "body1" in text
     assert "not from the data" in text
 
@@ -447,23 +441,11 @@ def test_bad_input_is_a_clear_error():
     values = truth.copy()
     values[10] = 0.0
     with pytest.raises(InvalidInput, match="prior mass of body 'body1' is 0"):
-        feasible(model, table(model.standard, values)).nearest(reg, base)
+        Feasible().fit(reg, base, model=model, prior=table(model.standard, values))
     with pytest.raises(InvalidInput, match=r"no parameter 'body0\.m'"):
-        feasible(model, table(model.standard[1:], truth[1:])).nearest(reg, base)
+        Feasible().fit(reg, base, model=model, prior=table(model.standard[1:], truth[1:]))
     other = replace(reg, parameters=("x", *reg.parameters[1:]))
     with pytest.raises(InvalidInput, match="'x' of the estimate is no base parameter"):
-        feasible(model, table(model.standard, truth)).nearest(other, WeightedLeastSquares().fit(other))
+        Feasible().fit(other, WeightedLeastSquares().fit(other), model=model, prior=table(model.standard, truth))
     with pytest.raises(InvalidInput, match=r"standard deviation of 'body0\.m' is 0"):
-        feasible(model, table(model.standard, truth, np.r_[0.0, np.ones(len(truth) - 1)])).nearest(reg, base)
-    with pytest.raises(InvalidInput, match="give them with `about`"):
-        Feasible().fit(reg)
-
-
-def test_as_an_estimator_it_starts_from_gauss_markov_or_what_it_is_told():
-    reg, model, truth = robot()
-    settings = feasible(model, spoilt(model, truth))
-    for start in (GaussMarkov(), LeastSquares()):
-        found = replace(settings, start=start).fit(reg)
-        np.testing.assert_array_equal(found.values, settings.nearest(reg, start.fit(reg)).estimate.values)
-    same = Feasible().about(model, spoilt(model, truth), settings.nonnegative).fit(reg)
-    np.testing.assert_array_equal(same.values, settings.fit(reg).values)
+        Feasible().fit(reg, base, model=model, prior=table(model.standard, truth, np.r_[0.0, np.ones(len(truth) - 1)]))

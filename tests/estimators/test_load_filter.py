@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from gough.core.errors import InvalidInput
-from gough.core.parameters import INERTIAL
+from gough.core.names import INERTIAL, LOAD
 from gough.core.regression import Regression
 from gough.estimators.linear.least_squares import GaussMarkov
-from gough.estimators.load.load_filter import LOAD, LoadFilter
+from gough.estimators.load.load_filter import LoadFilter
 
 G = 9.81
 VALUES = np.array([20.0, 1.0, -2.0, 5.0, 2.0, 0.1, 1.8, -0.2, 0.3, 0.9])  # m mx my mz Ixx Ixy Iyy Ixz Iyz Izz
@@ -63,7 +63,7 @@ def test_all_ten_parameters_equal_batch_least_squares():
 
 def test_the_prior_follows_from_mass_and_reach():
     belief = LoadFilter(mass=50.0, reach=0.2).start()
-    assert belief.parameters == tuple(f"payload.{name}" for name in INERTIAL)
+    assert belief.parameters == tuple(f"payload.load.{name}" for name in INERTIAL)
     np.testing.assert_allclose(belief.std, [50, 10, 10, 10, 2, 2, 2, 2, 2, 2])
     assert belief.units == ("kg", "kg m", "kg m", "kg m") + ("kg m2",) * 6
     assert belief.observability().unobserved == belief.parameters
@@ -85,7 +85,8 @@ def test_standing_still_shows_mass_and_two_moments_only():
     zero = np.zeros(3)
     for _ in range(50):
         belief = settings.update(belief, body_regressor(zero, zero, zero), wrench(zero, zero, zero, VALUES), NOISE)
-    assert set(LOAD) - set(belief.observability().unobserved) == {"payload.m", "payload.mx", "payload.my"}
+    assert set(LOAD) - set(belief.observability().unobserved) == {
+        "payload.load.m", "payload.load.mx", "payload.load.my"}
 
 
 def test_samples_one_by_one_equal_the_run_with_noisy_accelerations_too():

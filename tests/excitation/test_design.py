@@ -22,8 +22,8 @@ from gough.excitation import (
     criterion_value,
     design,
     effort_covariance,
+    first_frequency,
     information_factor,
-    usual_frequency,
 )
 from gough.mechanism import Limits, load_robot
 
@@ -127,7 +127,7 @@ def _random_feasible(model: Model, rng: np.random.Generator, frequency: float) -
 def test_designs_beat_the_best_of_200_random_trajectories() -> None:
     model = _model("h4")
     base = base_parameters(model)
-    frequency = usual_frequency(model)
+    frequency = first_frequency(model)
     rng = np.random.default_rng(0)
     random = [_random_feasible(model, rng, frequency) for _ in range(200)]
     precision = np.linalg.inv(effort_covariance(model))
@@ -203,7 +203,7 @@ def test_a_free_frequency_is_moved_and_ends_on_the_controllers_clock() -> None:
 
 def test_slow_and_fast_runs_are_designed_jointly() -> None:
     model = _model("five_bar")
-    usual = usual_frequency(model)
+    usual = first_frequency(model)
     runs = (Run(frequency=usual), Run(frequency=usual / 5, harmonics=3, periods=2))
     found = design(model, runs=runs, starts=1, iterations=60)
     _check(model, found)
@@ -266,9 +266,6 @@ def test_a_limit_that_stops_the_smallest_trajectory_is_named(quantity: str) -> N
     ({"frequency": 0.0}, "frequency is 0.0"), ({"frequency": -1.0}, "frequency is -1"),
     ({"frequency": float("nan")}, "frequency is nan"), ({"harmonics": 1.5}, "harmonics is 1.5"),
     ({"samples": 0}, "samples is 0"), ({"seed": -1}, "seed is -1"), ({"tolerance": 0.0}, "tolerance is 0.0"),
-    ({"runs": [Run(frequency=-2.0)]}, "frequency of a run is -2"),
-    ({"runs": [Run(periods=0)]}, "periods of a run is 0"),
-    ({"runs": [Run(harmonics=-2)]}, "harmonics of a run is -2"),
     ({"covariance": [[1.0, 2.0], [2.0, 1.0]]}, "positive definite"),
     ({"covariance": [[float("nan"), 0.0], [0.0, 1.0]]}, "positive definite"),
     ({"scale": np.zeros(17)}, "parameter scale is .* above zero"),
@@ -276,6 +273,12 @@ def test_a_limit_that_stops_the_smallest_trajectory_is_named(quantity: str) -> N
 def test_numbers_no_design_can_have_are_refused(options: dict[str, object], words: str) -> None:
     with pytest.raises(InvalidInput, match=words):
         design(_model("five_bar"), **options)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("name", "value"), [("frequency", -2.0), ("periods", 0), ("harmonics", -2)])
+def test_numbers_no_run_can_have_are_refused(name: str, value: float) -> None:
+    with pytest.raises(InvalidInput, match=f"{name} is {value}"):
+        Run(**{name: value})
 
 
 def test_too_few_harmonics_for_the_parameters_are_an_error() -> None:
@@ -305,10 +308,10 @@ def test_progress_is_reported_and_the_result_can_be_stored(tmp_path: object) -> 
     assert "condition number" in found.summary()
 
 
-def test_the_usual_frequency_lets_the_highest_harmonic_meet_a_motor_limit() -> None:
+def test_the_first_frequency_lets_the_highest_harmonic_meet_a_motor_limit() -> None:
     model = _model("palida")  # range +-0.2 m, 2 m/s, 25 m/s2
     highest = min(2 / (2 * np.pi * 0.2), np.sqrt(25 / 0.2) / (2 * np.pi))
-    assert 5 * usual_frequency(model, 5) == pytest.approx(highest, rel=1e-3)
+    assert 5 * first_frequency(model, 5) == pytest.approx(highest, rel=1e-3)
 
 
 def test_wrong_arguments_are_refused() -> None:

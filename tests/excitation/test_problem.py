@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from gough.engine.base import base_parameters
+from gough.engine.limits import collect_limits
 from gough.engine.loops import By
 from gough.engine.model import Model
-from gough.excitation.constraints import collect_limits
 from gough.excitation.criteria import CRITERIA, Criterion, criterion_value
 from gough.excitation.problem import Part, Point, Problem
 from gough.mechanism import load_robot

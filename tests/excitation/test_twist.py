@@ -11,10 +11,10 @@ import pytest
 from gough.core.errors import InvalidInput, InvalidMechanism, InvalidTrajectory
 from gough.core.trajectory import Fourier, platform_twist
 from gough.engine.derivatives import close, response
+from gough.engine.limits import collect_limits, measure
 from gough.engine.loops import By
 from gough.engine.model import Model
 from gough.excitation import design
-from gough.excitation.constraints import collect_limits, measure
 from gough.mechanism import Limits, load_robot
 from gough.virtual.reference import build_reference
 

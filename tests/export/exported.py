@@ -11,7 +11,8 @@ from gough.core.parameters import INERTIAL
 from gough.engine import Model
 from gough.estimators.physical.pseudo_inertia import group_bodies, possible_body, prior_body
 from gough.mechanism import load_robot
-from gough.mechanism.types import Body, Closure, Frame, Joint, Mechanism, Placement
+from gough.mechanism.placement import Placement
+from gough.mechanism.types import Body, Closure, Frame, Joint, Mechanism
 
 
 @cache
@@ -90,7 +91,8 @@ def _closure(kind: str, tree: Mechanism, first: int, last: int) -> Closure:
     gap = np.linalg.inv(poses[f"b{last}"]) @ a @ (np.diag([1.0, -1.0, -1.0, 1.0]) if opposite else np.eye(4))
     yaw, pitch, roll = np.arctan2(gap[1, 0], gap[0, 0]), -np.arcsin(gap[2, 0]), np.arctan2(gap[2, 1], gap[2, 2])
     shift = gap[:3, 3] + (0.2 if kind in ("distance", "parallel") else 0.0) * gap[:3, 0]
-    return Closure(name="loop", kind=kind, a=Frame(body=f"b{first}", placement=tip), length=0.2,
+    return Closure(name="loop", kind=kind, a=Frame(body=f"b{first}", placement=tip),
+                   values={"length": 0.2} if kind == "distance" else {},
                    b=Frame(body=f"b{last}", placement=Placement.xyz_rpy(tuple(shift), (roll, pitch, yaw))))
 
 

@@ -142,6 +142,18 @@ def test_sidecar_knows_every_kind_of_closure(kind: str) -> None:
     check_sidecar(model, pin.buildModelFromXML(tree), sidecar(closures))
 
 
+def test_readers_of_yaml_1_1_find_numbers_and_names() -> None:
+    """1e-05 without a point is text to them."""
+    yaml = pytest.importorskip("yaml")
+    model = model_of("delta")
+    terms = joint_terms(model) | {"leg1.motor.ia": 1e-5}
+    content = yaml.safe_load(to_urdf(model, possible_bodies(model), terms, gains={"leg1.motor": 1e22})[1])
+    assert content["rotor_inertia"]["leg1_motor"] == 1e-5
+    assert content["drive_gain"] == {"leg1_motor": 1e22}
+    assert all(isinstance(value, float) for value in content["home"].values())
+    assert content["home"] == dict(zip((n.replace(".", "_") for n in model.mechanism.coordinates), model.home))
+
+
 def test_limits_friction_and_gains_arrive() -> None:
     model = model_of("upv")
     terms = joint_terms(model) | {"leg2.slider.fv": 123.0, "leg2.slider.fs": 4.5, "leg2.slider.ia": 6.7}

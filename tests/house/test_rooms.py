@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from pathlib import Path
 
 import pytest
@@ -73,3 +74,15 @@ def test_only_the_command_line_prints_or_exits(path: Path) -> None:
             assert node.value.id != "sys", f"{path.name}:{node.lineno}"
         if isinstance(node, ast.Import):
             assert not {"pickle", "dill"} & {alias.name for alias in node.names}
+
+
+@pytest.mark.parametrize("path", [p for p in FILES if room_of(p) != "cli"], ids=lambda p: str(p.relative_to(SOURCE)))
+def test_the_library_does_not_speak_of_the_command_line(path: Path) -> None:
+    """Messages name an option as `cutoff`; the command line says --cutoff. Docstrings may show a command."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    told = {id(node.body[0].value) for node in ast.walk(tree)
+            if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and node.body
+            and isinstance(node.body[0], ast.Expr)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in told:
+            assert not re.search(r"(?:^|[ `'\"(])--[a-z]", node.value), f"{path.name}:{node.lineno}: {node.value}"

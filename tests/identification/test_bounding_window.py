@@ -1,4 +1,4 @@
-"""Samples near reversals, where the low-pass smears jumps of acceleration, do not bound parameters."""
+"""Equations near reversals, where the low-pass smears jumps of acceleration, do not bound parameters."""
 
 from __future__ import annotations
 
@@ -9,23 +9,25 @@ from gough.core.errors import InvalidInput
 from gough.engine import Model, base_parameters
 from gough.identification.bounding import SMEAR, bounded_problem, default_prior
 from gough.logs.recording import Recording
-from gough.processing import process
-from gough.processing.reversals import away_from_reversals
+from gough.processing import Processing, process
 
 
-def test_samples_near_reversals_do_not_count_unless_asked(five_bar: Model, five_bar_log: Recording) -> None:
+def test_equations_near_reversals_do_not_count_unless_asked(five_bar: Model, five_bar_log: Recording) -> None:
     base = base_parameters(five_bar)
-    done = process(five_bar, five_bar_log)
-    away = away_from_reversals(five_bar, done.motion, done.motion.time, SMEAR / done.cutoff, np.zeros(10))
+    cutoff = process(five_bar, five_bar_log, Processing(window=0.0)).cutoff
+    done = process(five_bar, five_bar_log, Processing(window=SMEAR / cutoff))
+    away = done.mask.any(axis=1)
     assert 0 < away.sum() < len(away)
     usual = bounded_problem(five_bar, [five_bar_log], base, error_bound=0.6)
     np.testing.assert_array_equal(usual.effort, done.effort[away])
-    every = bounded_problem(five_bar, [five_bar_log], base, error_bound=0.6, window=0.0)
-    np.testing.assert_array_equal(every.effort, done.effort)
-    none_left = bounded_problem(five_bar, [five_bar_log], base, error_bound=0.6, window=100.0)
+    np.testing.assert_array_equal(usual.used, done.mask[away])
+    every = bounded_problem(five_bar, [five_bar_log], base, error_bound=0.6, processing=Processing(window=0.0))
+    assert every.used.mean() > 0.99
+    none_left = bounded_problem(five_bar, [five_bar_log], base, error_bound=0.6, processing=Processing(window=100.0))
     assert len(none_left.effort) == len(done)
-    with pytest.raises(InvalidInput, match="must not be negative"):
-        bounded_problem(five_bar, [five_bar_log], base, error_bound=0.6, window=-1.0)
+    assert none_left.used.all()
+    with pytest.raises(InvalidInput, match=r"window is -1\.0 s, expected a number of at least 0"):
+        Processing(window=-1.0)
 
 
 def test_a_difference_that_a_robot_file_makes_zero_is_not_taken_as_zero(five_bar: Model) -> None:

@@ -13,13 +13,15 @@ from gough.identification import prepare
 from gough.identification.likelihood import averaged_period, cutoff_likelihood
 from gough.logs.recording import Recording
 from gough.mechanism.types import Noise
+from gough.processing import Processing
 from gough.processing.families import AveragedPeriod, CutoffFamily
 from gough.virtual import Simulation, record
 
 
 def period_of(model: Model, log: Recording, window: float = 0.0) -> AveragedPeriod:
     base = base_parameters(model)
-    return averaged_period(model, prepare(model, [log], base, window=window).processed, base, window)
+    ready = prepare(model, [log], base, processing=Processing(window=window))
+    return averaged_period(model, ready.processed, base)
 
 
 def test_fitted_terms_equal_fits_of_the_motors_order_by_order(five_bar: Model, five_bar_log: Recording) -> None:

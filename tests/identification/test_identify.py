@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from gough.core.errors import InvalidInput, InvalidRecording
+from gough.core.errors import InvalidInput, InvalidRecording, NotConverged
+from gough.core.options import options_of
+from gough.core.regression import Regression
 from gough.engine import Model
-from gough.identification import Identification, identify, load_identification
+from gough.estimators.estimate import Estimate
+from gough.estimators.linear.least_squares import LeastSquares
+from gough.identification import Identification, IdentifySettings, identify, load_identification
 from gough.identification.bounding import bounds
+from gough.identification.methods import ESTIMATORS
 from gough.identification.payload import payload
 from gough.logs.recording import Recording
 from gough.mechanism.types import Payload
+from gough.processing import Processing
 from gough.study.demo import truth_table
 from gough.virtual import Simulation, record, simulate
 from tests_support import fourier
@@ -120,7 +126,7 @@ def test_tied_legs_have_one_parameter_for_both(five_bar: Model, five_bar_log: Re
 def test_exact_bounds_hold_the_truth_and_the_estimate(five_bar: Model, five_bar_log: Recording,
                                                       everything: Identification) -> None:
     box = bounds(five_bar, [five_bar_log], error_bound=0.6)
-    rough = bounds(five_bar, [five_bar_log], error_bound=0.6, method="gauss-seidel")
+    rough = bounds(five_bar, [five_bar_log], error_bound=0.6, solver="gauss-seidel")
     true = np.array([row[1] for row in truth_table("five_bar", everything.estimate, False)])
     assert ((box.lower <= true) & (true <= box.upper)).all()
     assert (box.lower >= rough.lower - 1e-9).all()
@@ -162,5 +168,93 @@ def test_currents_without_gains_are_refused(five_bar: Model, five_bar_log: Recor
 
 
 def test_a_bound_of_zero_is_refused(five_bar: Model, five_bar_log: Recording) -> None:
-    with pytest.raises(InvalidInput, match="error bound is 0"):
+    with pytest.raises(InvalidInput, match="error_bound is 0"):
         bounds(five_bar, [five_bar_log], error_bound=0.0)
+
+
+@dataclass(frozen=True)
+class Scaled:
+    """Least squares of a user: the values of ordinary least squares, made a little worse on purpose."""
+
+    factor: float = 1.0
+
+    def fit(self, problem: Regression) -> Estimate:
+        found = LeastSquares().fit(problem)
+        return replace(found, values=self.factor * found.values, method="mine")
+
+
+def test_an_estimator_may_be_an_object(five_bar: Model, five_bar_log: Recording) -> None:
+    own = identify(five_bar, [five_bar_log], estimator=LeastSquares(uncertainty="white"))
+    word = identify(five_bar, [five_bar_log], estimator="ls")
+    np.testing.assert_array_equal(own.estimate.values, word.estimate.values)
+    assert own.estimate.uncertainty == "white"
+    assert own.estimator == "LeastSquares"
+    assert own.settings["estimator"] == repr(LeastSquares(uncertainty="white"))
+
+
+def test_an_estimator_of_the_user_is_the_result_and_chooses_parameters(five_bar: Model, five_bar_log: Recording,
+                                                                       tmp_path: Path) -> None:
+    result = identify(five_bar, [five_bar_log], estimator=Scaled(factor=1.01), essential=True, ratio=30.0)
+    assert result.estimate.method == "mine"
+    assert set(result.estimates) == {"Scaled"}
+    assert len(result.estimate) < 17
+    result.save(tmp_path)
+    assert load_identification(tmp_path).estimator == "Scaled"
+    with pytest.raises(InvalidInput, match="estimator is 3, expected one of"):
+        identify(five_bar, [five_bar_log], estimator=3)
+
+
+class Failing:
+    """An estimator that does not answer."""
+
+    def fit(self, problem: Regression) -> Estimate:
+        raise NotConverged("row weights still change after 200 passes")
+
+
+@pytest.mark.parametrize("gone", [("gm",), ("gm", "wls"), ("ls", "robust", "feasible")])
+def test_one_estimator_that_fails_never_takes_all_with_it(
+        five_bar: Model, five_bar_log: Recording, monkeypatch: pytest.MonkeyPatch, gone: tuple[str, ...]) -> None:
+    for name in gone:
+        monkeypatch.setitem(ESTIMATORS, name, Failing())
+    result = identify(five_bar, [five_bar_log], estimator="all")
+    assert not set(gone) & set(result.estimates)
+    assert result.estimator == next(name for name in ("gm", "wls", "ls") if name not in gone)
+    for name in gone:
+        assert f"{name} was not possible: row weights still change after 200 passes" in result.notes
+    if "feasible" not in gone:
+        assert result.bodies  # which start from another estimate then
+    with pytest.raises(NotConverged, match="row weights"):
+        identify(five_bar, [five_bar_log], estimator=gone[0])
+
+
+def test_if_no_estimator_answers_the_error_is_that_of_the_first(five_bar: Model, five_bar_log: Recording,
+                                                                monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ESTIMATORS:
+        monkeypatch.setitem(ESTIMATORS, name, Failing())
+    with pytest.raises(NotConverged, match="row weights"):
+        identify(five_bar, [five_bar_log], estimator="all")
+
+
+def test_settings_and_keywords_come_to_the_same_result(five_bar: Model, five_bar_log: Recording) -> None:
+    one = identify(five_bar, [five_bar_log], estimator="wls", cutoff=12.0, dead_band={"left.motor": 0.1}, window=0.02)
+    two = identify(five_bar, [five_bar_log], IdentifySettings(
+        estimator="wls", processing=Processing(cutoff=12.0, dead_band={"left.motor": 0.1}, window=0.02)))
+    assert one.to_dict() == two.to_dict()
+    other = identify(five_bar, [five_bar_log], estimator="wls", cutoff=12.0, dead_band={"left.motor": 0.3}, window=0.02)
+    assert not np.array_equal(other.estimate.values, one.estimate.values)
+    with pytest.raises(InvalidInput, match="no option 'cuttoff'; did you mean 'cutoff'"):
+        identify(five_bar, [five_bar_log], cuttoff=12.0)
+
+
+def test_a_result_shows_itself_in_a_line(everything: Identification) -> None:
+    assert repr(everything) == f"<Identification of five_bar: 17 parameters by gm; {everything.verdict}>"
+    assert len(repr(everything)) < 250
+
+
+def test_the_result_names_every_option_and_how_logs_were_processed(everything: Identification) -> None:
+    assert set(everything.settings) == set(options_of(IdentifySettings))
+    assert everything.settings["window"] is None  # asked for nothing
+    assert everything.processing.window is not None  # and this was found
+    assert everything.to_dict()["processing"] == everything.processing.to_dict()
+    assert {use: len(names) for use, names in everything.logs.items()} == {
+        "identification": 1, "loaded": 0, "validation": 1}

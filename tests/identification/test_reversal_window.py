@@ -1,4 +1,4 @@
-"""Logs without payload are treated alike, whether or not the experiment has loaded ones too."""
+"""One processing for an experiment: logs are treated alike, held-out ones too."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ from gough.engine import Model, base_parameters
 from gough.identification import identify, prepare
 from gough.logs.recording import Recording
 from gough.mechanism import load_robot
-from gough.processing import process, regression
-from gough.processing.reversals import reversal_distance, reversal_window
+from gough.processing import Processing
 from gough.study.demo import truth_table
 from gough.virtual import record, simulate
 from tests_support import fourier
@@ -23,31 +22,47 @@ def test_the_window_about_reversals_does_not_depend_on_payloads_of_other_logs(
         five_bar: Model, five_bar_log: Recording) -> None:
     alone = prepare(five_bar, [five_bar_log], base_parameters(five_bar))
     among = prepare(five_bar, [five_bar_log], base_parameters(five_bar, payloads=("disc",)))
-    assert alone.window > 0
-    assert among.window == alone.window
-    assert len(among.problem) == len(alone.problem) < len(alone.whole[0])
+    assert alone.processing.window > 0
+    assert among.processing == alone.processing
+    np.testing.assert_array_equal(among.problem.counts, alone.problem.counts)
+    assert (alone.problem.counts < len(alone.problem)).all()
 
 
-def test_held_out_logs_are_judged_with_the_window_of_the_identification(five_bar: Model, five_bar_log: Recording,
-                                                                        five_bar_other: Recording) -> None:
+def test_held_out_logs_are_processed_exactly_as_those_of_the_identification(
+        five_bar: Model, five_bar_log: Recording, five_bar_other: Recording) -> None:
     everything = identify(five_bar, [five_bar_log], held_out=[five_bar_other], window=0.0)
     without = identify(five_bar, [five_bar_log], held_out=[five_bar_other], window=0.05)
-    shown = [next(fit for fit in result.fits if fit.held_out).used for result in (everything, without)]
-    assert shown[0].all()
-    assert 0 < (~shown[1]).sum() < len(shown[1])
+    shares = [{k: v for k, v in result.quality[five_bar_other.source].items() if k.startswith("share")}
+              for result in (everything, without)]
+    assert min(shares[0].values()) > 0.99
+    assert 0.4 < max(shares[1].values()) < 0.9
+    figures = [without.quality[log.source] for log in (five_bar_log, five_bar_other)]
+    for name in ("cut-off [Hz]", "decimation", "window about reversals [s]"):
+        assert figures[0][name] == figures[1][name]
 
 
-def test_a_log_decimated_beyond_the_longest_window_still_gets_one(five_bar: Model, five_bar_log: Recording) -> None:
-    done = process(five_bar, five_bar_log)
-    problem = regression(five_bar, done, base_parameters(five_bar))
-    coarse = problem.take(slice(None, None, 30))
-    tiled = replace(coarse, replicates=None)
-    assert len(tiled) > 50
-    residual = np.full(tiled.effort.shape, 0.01)
-    for row, name in enumerate(tiled.rows):
-        near = reversal_distance(done.motion, done.motion.column(name), tiled.time) < 0.045
-        residual[near, row] = 0.5
-    assert 0.03 <= reversal_window(five_bar, done.motion, tiled, residual) <= 0.15
+def test_the_stored_settings_are_the_complete_processing(five_bar: Model, five_bar_log: Recording,
+                                                         five_bar_other: Recording) -> None:
+    result = identify(five_bar, [five_bar_log], held_out=[five_bar_other])
+    stored = Processing(**result.to_dict()["processing"])
+    assert stored.complete
+    again = prepare(five_bar, [five_bar_other], result.base, processing=stored)
+    assert again.processing == stored
+    relative = np.linalg.norm((again.problem.effort - result.estimate.predict(again.problem)) * again.problem.mask,
+                              axis=0) / np.linalg.norm(again.problem.effort * again.problem.mask, axis=0)
+    assert relative.max() < 0.1
+
+
+def test_logs_with_other_noise_share_the_widest_dead_band_and_the_highest_harmonic(
+        five_bar: Model, five_bar_log: Recording) -> None:
+    rng = np.random.default_rng(0)
+    rough = replace(five_bar_log, position=five_bar_log.position + 3e-4 * rng.standard_normal(
+        five_bar_log.position.shape))
+    both = prepare(five_bar, [five_bar_log, rough], base_parameters(five_bar)).processing
+    alone = [prepare(five_bar, [log], base_parameters(five_bar)).processing for log in (five_bar_log, rough)]
+    for name, band in both.dead_band.items():
+        assert band == pytest.approx(max(a.dead_band[name] for a in alone), rel=0.1)
+    assert both.cutoff == max(a.cutoff for a in alone)
 
 
 def test_a_window_that_leaves_too_little_is_refused(five_bar: Model, five_bar_log: Recording) -> None:
@@ -60,6 +75,6 @@ def test_motors_that_are_not_rows_have_a_window_too() -> None:
     model = Model(load_robot("redundant"))
     run = simulate(model, fourier(model, 0.4, 0.5, harmonics=5), periods=6)
     results = [identify(model, [record(run, seed=seed)]) for seed in range(6)]
-    assert min(result.settings["window"] for result in results) > 0
+    assert min(result.processing.window for result in results) > 0
     held = [within for result in results for *_, within in truth_table("redundant", result.estimate, False)]
     assert np.mean(held) > 0.8

@@ -8,11 +8,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from gough.core.names import parameters
+from gough.core.parameters import BaseParameters
 from gough.engine import Model, base_parameters
 from gough.estimators.linear.least_squares import LeastSquares
 from gough.identification import Identification, identify, load_identification, prepare
 from gough.identification.structures import ModelChoice, friction_structures, leg_groups, model_choice
 from gough.logs.recording import Recording
+from gough.processing import Processing
 
 MOTORS = {"left.motor.fv", "right.motor.fv", "left.motor.fs", "right.motor.fs"}
 ELBOWS = {"left.elbow.fv", "right.elbow.fv"}
@@ -21,6 +24,13 @@ ELBOWS = {"left.elbow.fv", "right.elbow.fv"}
 @pytest.fixture(scope="module")
 def result(five_bar: Model, five_bar_log: Recording, five_bar_other: Recording) -> Identification:
     return identify(five_bar, [five_bar_log], held_out=[five_bar_other], structures=True)
+
+
+def test_axes_of_joints_outside_the_legs_are_not_taken_for_legs() -> None:
+    names = ("wrist.1.fv", "ankle.1.fv", "left.hip.1.fv", "right.hip.1.fv")
+    base = BaseParameters(names=parameters(names), units=("N m s/rad",) * 4, standard=parameters(names),
+                          matrix=np.eye(4), independent=(0, 1, 2, 3), singular_values=np.ones(4), tolerance=1e-7)
+    assert leg_groups(base) == (names[2:],)
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +67,8 @@ def test_parameters_are_grouped_only_if_equal_legs_make_them_equal(five_bar: Mod
 def test_residuals_and_held_out_errors_are_those_of_plain_least_squares(
         five_bar: Model, five_bar_log: Recording, five_bar_other: Recording) -> None:
     base = base_parameters(five_bar)
-    first, other = (prepare(five_bar, [log], base, window=0.0).problem for log in (five_bar_log, five_bar_other))
+    every = Processing(window=0.0, dead_band=0.0)  # all equations count
+    first, other = (prepare(five_bar, [log], base, processing=every).problem for log in (five_bar_log, five_bar_other))
     for found in model_choice(five_bar, base, first, LeastSquares(), held_out=other).friction[:4]:
         use = [base.names.index(n) for n in friction_structures(five_bar, base)[found.name]]
         W, y = (a.reshape(-1, *a.shape[2:]) for a in (first.regressor[:, :, use], first.effort))

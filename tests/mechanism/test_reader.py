@@ -98,7 +98,7 @@ def test_a_leg_is_placed_for_each_instance_with_its_own_values() -> None:
     assert closure.name == "right.tip"
     assert closure.a is not None
     assert closure.b is not None
-    assert (closure.a.body, closure.b.body, closure.length) == ("right.rod", "platform", 1.5)
+    assert (closure.a.body, closure.b.body, closure.values["length"]) == ("right.rod", "platform", 1.5)
 
 
 def test_ties_name_the_parameters_equal_legs_share() -> None:

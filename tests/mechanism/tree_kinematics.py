@@ -62,7 +62,7 @@ def gap(closure: Closure, mechanism: Mechanism, q: FloatArray, found: dict[str, 
     a, b = end(closure.a), end(closure.b)
     apart = b[:3, 3] - a[:3, 3]
     if closure.kind == "distance":
-        return np.array([np.linalg.norm(apart) - closure.length])
+        return np.array([np.linalg.norm(apart) - closure.values["length"]])
     axes = np.cross(a[:3, 2], b[:3, 2])
     return {"point": apart, "revolute": np.r_[apart, axes], "parallel": axes,
             "weld": np.r_[apart, (a[:3, :3].T @ b[:3, :3] - np.eye(3)).ravel()]}[closure.kind]

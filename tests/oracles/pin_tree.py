@@ -6,7 +6,8 @@ import numpy as np
 import pinocchio as pin
 
 from gough.core.parameters import INERTIAL
-from gough.mechanism.types import Joint, Mechanism, Placement
+from gough.mechanism.placement import Placement
+from gough.mechanism.types import Joint, Mechanism
 
 
 def placed(placement: Placement) -> pin.SE3:
@@ -67,14 +68,27 @@ def constrained_acceleration(mechanism: Mechanism, q: np.ndarray, qd: np.ndarray
     for joint, i in zip(mechanism.joints, order):
         mass[i, i] += joint.values.get("ia", 0.0)
     bias = pin.nonLinearEffects(model, data, position, velocity).copy()
+    _, K, gamma = closure_rows(mechanism, model, data, ids, order, position, velocity)
+    forces = np.zeros(n)
+    forces[order] = effort
+    kkt = np.block([[mass, K.T], [K, np.zeros((len(K), len(K)))]])
+    solution = np.linalg.lstsq(kkt, np.concatenate([forces - bias, -gamma]), rcond=1e-13)[0]
+    return solution[:n][order]
+
+
+def closure_rows(mechanism: Mechanism, model: pin.Model, data: pin.Data, ids: dict[str, int], order: list[int],
+                 position: np.ndarray, velocity: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return how far closures are open (c,), K = d of that / dq (c, n) and (dK/dt) v (c,), in Pinocchio's order."""
+    n = len(order)
     pin.forwardKinematics(model, data, position, velocity, np.zeros(n))
     pin.computeJointJacobians(model, data, position)
-    rows, drift = [], []
+    opened, rows, drift = [], [], []
     for closure in mechanism.closures:
         if closure.kind == "coupling":
             row = np.zeros(n)
             for name, coefficient in closure.coefficients.items():
                 row[order[mechanism.coordinates.index(name)]] = coefficient
+            opened.append(np.array([row @ position + closure.constant]))
             rows.append(row[None])
             drift.append(np.zeros(1))
             continue
@@ -83,14 +97,17 @@ def constrained_acceleration(mechanism: Mechanism, q: np.ndarray, qd: np.ndarray
         J = b["J"] - a["J"]
         gamma = b["acc"] - a["acc"]
         if closure.kind in ("point", "revolute", "weld"):
+            opened.append(b["p"] - a["p"])
             rows.append(J[:3])
             drift.append(gamma[:3])
         if closure.kind == "distance":
             d = b["p"] - a["p"]
             dv = J[:3] @ velocity
+            opened.append(np.array([(d @ d - closure.values["length"] ** 2) / 2]))
             rows.append((d @ J[:3])[None])
             drift.append(np.array([dv @ dv + d @ gamma[:3]]))
         if closure.kind == "weld":
+            opened.append(pin.log3(b["R"] @ a["R"].T))
             rows.append(J[3:])
             drift.append(gamma[3:])
         if closure.kind in ("revolute", "parallel"):
@@ -101,15 +118,11 @@ def constrained_acceleration(mechanism: Mechanism, q: np.ndarray, qd: np.ndarray
                 zd, ed = np.cross(wz, z), np.cross(we, e)
                 zdd = np.cross(a["acc"][3:], z) + np.cross(wz, zd)
                 edd = np.cross(b["acc"][3:], e) + np.cross(we, ed)
+                opened.append(np.array([z @ e]))
                 rows.append(row[None])
                 drift.append(np.array([zdd @ e + 2 * zd @ ed + z @ edd]))
-    K = np.vstack(rows) if rows else np.zeros((0, n))
-    gamma = np.concatenate(drift) if drift else np.zeros(0)
-    forces = np.zeros(n)
-    forces[order] = effort
-    kkt = np.block([[mass, K.T], [K, np.zeros((len(K), len(K)))]])
-    solution = np.linalg.lstsq(kkt, np.concatenate([forces - bias, -gamma]), rcond=1e-13)[0]
-    return solution[:n][order]
+    return (np.concatenate(opened), np.vstack(rows), np.concatenate(drift)) if rows else (
+        np.zeros(0), np.zeros((0, n)), np.zeros(0))
 
 
 def _end(model: pin.Model, data: pin.Data, joint: int, offset: pin.SE3) -> dict[str, np.ndarray]:
@@ -125,3 +138,8 @@ def _end(model: pin.Model, data: pin.Data, joint: int, offset: pin.SE3) -> dict[
     return {"p": pose.translation, "R": pose.rotation, "J": np.vstack([J[:3] - skew @ J[3:], J[3:]]), "w": v.angular,
             "acc": np.concatenate([a.linear + np.cross(a.angular, r) + np.cross(v.angular, np.cross(v.angular, r)),
                                    a.angular])}
+
+
+def term_value(term: str, q: float, qd: float, qdd: float) -> float:
+    """What a joint term is for a unit coefficient, written again."""
+    return {"ia": qdd, "fv": qd, "fs": float(np.sign(qd)), "off": 1.0, "k": q}[term]

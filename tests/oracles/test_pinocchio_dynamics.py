@@ -9,8 +9,9 @@ import pytest
 from gough.core.errors import InvalidInput
 from gough.engine import Model, random_motion
 from gough.mechanism import load_robot
-from gough.mechanism.types import Body, Closure, Frame, Joint, Mechanism, Placement
-from gough.virtual.pinocchio_plant import ConstrainedTree, constrained_acceleration
+from gough.mechanism.placement import Placement
+from gough.mechanism.types import Body, Closure, Frame, Joint, Mechanism
+from gough.virtual.pinocchio_plant import ConstrainedTree
 
 ROBOTS = ("palida", "orthoglide", "h4", "stewart", "delta", "five_bar", "redundant", "upv", "serial6")
 
@@ -55,12 +56,12 @@ def accelerations(model: Model, payload: str | None) -> tuple[np.ndarray, np.nda
     load, band = model.load(payload), np.full(len(model.home), 1e-3)
     rows = list(model.independent)
     ours = model.forward_dynamics(motion.q, motion.qd[:, rows], tau, load=load, dead_band=band)
-    mechanism = model.mechanism
-    tree = ConstrainedTree(mechanism, mechanism.standard.values, load, model.load_body, band, model.home)
-    joint_efforts = np.zeros_like(motion.q)
-    joint_efforts[:, list(model.actuated)] = tau
-    theirs = [constrained_acceleration(tree, *x) for x in zip(motion.q, motion.qd, joint_efforts)]
-    return ours, np.array(theirs)[:, rows]
+    tree = ConstrainedTree(model, model.mechanism.standard.values, load, band)
+    order = tree.coordinates
+    theirs = np.empty_like(motion.q)
+    theirs[:, order] = [tree.acceleration(q[order], qd[order], effort)
+                        for q, qd, effort in zip(motion.q, motion.qd, tau)]
+    return ours, theirs[:, rows]
 
 
 @pytest.mark.parametrize("name", ROBOTS)
@@ -84,7 +85,7 @@ def test_the_oracle_itself_agrees_with_pinocchios_own_constrained_dynamics() -> 
     mechanism = model.mechanism
     frictionless = mechanism.standard.replace(
         {n: 0.0 for n in mechanism.standard.names if n.rpartition(".")[2] in ("fs", "fv")}).values
-    tree = ConstrainedTree(mechanism, frictionless, np.zeros(10), model.load_body, np.ones(24), model.home)
+    tree = ConstrainedTree(model, frictionless, np.zeros(10), np.ones(24))
     motion = random_motion(model, 5, seed=4)
     pin_model, data = tree._model, tree._model.createData()
     constraints = pin.StdVec_RigidConstraintModel()
@@ -105,11 +106,12 @@ def test_the_oracle_itself_agrees_with_pinocchios_own_constrained_dynamics() -> 
         datas.append(constraint.createData())
     pin.initConstraintDynamics(pin_model, data, constraints, datas)
     settings = pin.ProximalSettings(1e-13, 1e-13, 1e-10, 50)
-    tau = np.random.default_rng(0).standard_normal((5, 24))
+    order, tau = tree.coordinates, np.zeros((5, 24))
+    tau[:, list(model.actuated)] = np.random.default_rng(0).standard_normal((5, 6))
     for q, qd, effort in zip(motion.q, motion.qd, tau):
-        theirs = pin.constraintDynamics(pin_model, data, q[tree.order], qd[tree.order], effort[tree.order],
-                                        constraints, datas, settings)
-        ours = tree.acceleration(q[tree.order], qd[tree.order], effort[tree.order])
+        theirs = pin.constraintDynamics(pin_model, data, q[order], qd[order], effort[order], constraints, datas,
+                                        settings)
+        ours = tree.acceleration(q[order], qd[order], effort[list(model.actuated)])
         np.testing.assert_allclose(ours, theirs, rtol=1e-7, atol=1e-6)
 
 
@@ -117,4 +119,4 @@ def test_bodies_that_cannot_exist_are_refused_by_pinocchio_plant() -> None:
     model = Model(load_robot("five_bar"))
     values = model.standard_values({"tool.m": -0.1})
     with pytest.raises(InvalidInput, match=r"'tool' has the mass -0\.1 kg"):
-        ConstrainedTree(model.mechanism, values, np.zeros(10), "tool", np.ones(6), model.home)
+        ConstrainedTree(model, values, np.zeros(10), np.ones(6))

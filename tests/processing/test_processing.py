@@ -11,14 +11,13 @@ import pytest
 from scipy.signal import butter, sosfiltfilt
 
 from gough.core.errors import InvalidInput, InvalidRecording
+from gough.core.regression import condense
 from gough.engine import Model, base_parameters
-from gough.engine.base import random_motion
 from gough.estimators.linear.least_squares import WeightedLeastSquares
 from gough.logs.readers import open_recording, read_recording
 from gough.logs.recording import Recording
 from gough.mechanism import load_robot
-from gough.processing import Processing, condense_log, process, regression, regression_blocks, stream
-from gough.processing.reversals import away_from_reversals, reversal_distance, reversal_window
+from gough.processing import Processing, choose_processing, condense_log, process, regression, regression_blocks
 from gough.virtual import Simulation
 
 DATA = Path(__file__).parents[3] / "shared" / "data" / "upv_3ups_rpu"
@@ -33,7 +32,7 @@ def test_the_motion_is_recovered_from_noisy_positions(five_bar: Model, five_bar_
     at = np.searchsorted(true.time, done.motion.time - 1e-9)
     for name in ("qd", "qdd"):
         got, expected = getattr(done.motion, name), getattr(true, name)[at]
-        away = away_from_reversals(five_bar, true, done.motion.time, 0.05)
+        away = process(five_bar, five_bar_log, Processing(method=method, window=0.05)).mask.all(axis=1)
         error = np.sqrt(np.mean((got - expected)[away] ** 2, axis=0)) / np.sqrt(np.mean(expected[away] ** 2, axis=0))
         assert error.max() < share, (name, error)
 
@@ -44,28 +43,11 @@ def test_filtering_in_time_is_less_accurate_than_over_whole_periods(five_bar: Mo
     true = five_bar_run.motion()
     errors = {}
     for method in ("explicit", "time", "raw"):
-        done = process(five_bar, five_bar_log, Processing(method=method))
+        done = process(five_bar, five_bar_log, Processing(method=method, window=0.05, dead_band=1e-3))
         at = np.searchsorted(true.time, done.motion.time - 1e-9)
-        away = away_from_reversals(five_bar, true, done.motion.time, 0.05)
-        errors[method] = float(np.sqrt(np.mean((done.motion.qdd - true.qdd[at])[away] ** 2)))
+        away = done.mask.all(axis=1)
+        errors[method] = float(np.sqrt(np.mean((done.motion.qd - true.qd[at])[away] ** 2)))
     assert errors["explicit"] < errors["time"] < errors["raw"]
-
-
-def test_samples_of_slow_joints_that_rub_are_left_out() -> None:
-    """Motors by their dead band, passive joints by a part of their top speed, frictionless ones never."""
-    palida = Model(load_robot("palida"))
-    motion = random_motion(palida, 400, seed=3)
-    joints = palida.mechanism.joints
-    band = np.full(len(joints), 1e-3)
-    keep = away_from_reversals(palida, motion, motion.time, 0.0, band)
-    speed = np.abs(motion.qd)
-    passive = [i for i, joint in enumerate(joints) if "fs" in joint.terms and i not in palida.actuated]
-    assert len(passive) == 12
-    slow = (speed[:, passive] < np.maximum(1e-3, 0.01 * speed[:, passive].max(axis=0))).any(axis=1)
-    slow |= (speed[:, list(palida.actuated)] < 1e-3).any(axis=1)
-    assert 0.02 < slow.mean() < 0.5
-    np.testing.assert_array_equal(keep, ~slow)
-    assert away_from_reversals(palida, motion, motion.time, 0.0).all()
 
 
 def test_averaged_efforts_carry_their_replicates_and_covariance(five_bar: Model, five_bar_log: Recording) -> None:
@@ -95,45 +77,73 @@ def test_filtering_the_efforts_biases_friction(five_bar: Model, five_bar_log: Re
     assert errors[1] > 3 * errors[0]
 
 
+SETTINGS = Processing(method="time", cutoff=30.0, decimation=6, dead_band={"left.motor": 1e-2, "right.motor": 1e-2},
+                      window=0.02, standing=())
+
+
+@pytest.mark.parametrize("decimation", [1, 6])
 def test_blocks_equal_the_whole_log_to_rounding(five_bar: Model, five_bar_log: Recording,
-                                                monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stream, "WINDOW", 2500)
-    monkeypatch.setattr(stream, "BLOCK", 700)
+                                                monkeypatch: pytest.MonkeyPatch, decimation: int) -> None:
+    """Regressor, effort, masks, groups and samples; with factors, counts and standard deviations that follow."""
+    monkeypatch.setattr("gough.processing.stream.WINDOW", 2500)
+    monkeypatch.setattr("gough.processing.stream.BLOCK", 700)
     base = base_parameters(five_bar)
-    settings = Processing(method="time", cutoff=30.0, decimation=1, dead_band=1e-3)
-    whole = regression(five_bar, process(five_bar, five_bar_log, settings), base)
-    parts = list(regression_blocks(five_bar, five_bar_log, base, settings))
+    settings = replace(SETTINGS, decimation=decimation)
+    log = replace(five_bar_log, period_samples=None)
+    whole = regression(five_bar, process(five_bar, log, settings), base)
+    parts = list(regression_blocks(five_bar, log, base, settings))
     assert len(parts) > 5
-    time = np.concatenate([p.time for p in parts])
-    np.testing.assert_allclose(time, whole.time, atol=1e-12)
-    got = np.concatenate([p.regressor for p in parts])
-    np.testing.assert_allclose(got, whole.regressor, atol=1e-7 * np.abs(whole.regressor).max())
-    np.testing.assert_array_equal(np.concatenate([p.effort for p in parts]), whole.effort)
-    condensed = condense_log(five_bar, [five_bar_log], base, settings)
-    direct = whole.condensed()
-    for a, b in zip(condensed.factors, direct.factors):
-        np.testing.assert_allclose(a.T @ a, b.T @ b, atol=1e-8 * np.abs(b.T @ b).max())
+    for name in ("time", "sample", "mask"):
+        np.testing.assert_array_equal(np.concatenate([getattr(p, name) for p in parts]), getattr(whole, name))
+    assert 0.1 < 1 - whole.mask.mean() < 0.5
+    for name in ("regressor", "effort"):
+        expected = getattr(whole, name)
+        got = np.concatenate([getattr(p, name) for p in parts])
+        np.testing.assert_allclose(got, expected, atol=1e-10 * np.abs(expected).max())
+    condensed = condense_log(five_bar, [log, log], base, settings)
+    direct = condense([replace(whole, recording=np.full(len(whole), k)) for k in range(2)])
+    np.testing.assert_array_equal(condensed.counts, direct.counts)
+    grams = [c.factors.swapaxes(-1, -2) @ c.factors for c in (condensed, direct)]
+    np.testing.assert_allclose(*grams, atol=1e-9 * np.abs(grams[1]).max())
+    estimates = [WeightedLeastSquares().fit(problem) for problem in (condensed, direct)]
+    assert np.abs((estimates[0].values - estimates[1].values) / estimates[1].std).max() < 1e-7
+    np.testing.assert_allclose(estimates[0].std, estimates[1].std, rtol=1e-6)
 
 
-@pytest.mark.parametrize("samples", [40, 100, 300, 1000])
+@pytest.mark.parametrize("samples", [40, 100, 300, 1000, 2600])
 def test_short_logs_lose_the_same_ends_whole_and_in_blocks(five_bar: Model, five_bar_log: Recording,
-                                                           samples: int) -> None:
+                                                           monkeypatch: pytest.MonkeyPatch, samples: int) -> None:
+    monkeypatch.setattr("gough.processing.stream.WINDOW", 600)
     log = replace(five_bar_log.take(slice(0, samples)), period_samples=None)
-    settings = Processing(method="time", decimation=1)
+    settings = replace(SETTINGS, decimation=1)
     base = base_parameters(five_bar)
     whole = regression(five_bar, process(five_bar, log, settings), base)
     parts = list(regression_blocks(five_bar, log, base, settings))
     np.testing.assert_array_equal(np.concatenate([p.time for p in parts]), whole.time)
+    assert len(whole) >= 0.75 * samples
+
+
+def test_what_is_complete_chooses_nothing(five_bar: Model, five_bar_log: Recording,
+                                          monkeypatch: pytest.MonkeyPatch) -> None:
+    chosen = choose_processing(five_bar, [five_bar_log]).processing
+    assert chosen.complete
+
+    def refuse(*_: object, **__: object) -> None:
+        raise AssertionError("something is chosen")
+
+    monkeypatch.setattr("gough.processing.stream.choose_processing", refuse)
+    for log in (five_bar_log, replace(five_bar_log, period_samples=None)):
+        assert len(process(five_bar, log, chosen)) > 1000
 
 
 def test_a_log_that_cannot_be_filtered_is_named(five_bar: Model, five_bar_log: Recording) -> None:
     few = replace(five_bar_log.take(slice(0, 10)), period_samples=None, source="run7.csv")
     bare = replace(five_bar_log, effort=None, period_samples=None, source="run7.csv")
-    for log, words in ((few, "10 samples are too few"), (bare, "neither effort nor current")):
+    for log, words in ((few, "10 samples are too few to filter"), (bare, "neither effort nor current")):
         with pytest.raises(InvalidRecording, match=rf"run7\.csv: .*{words}"):
-            process(five_bar, log)
+            process(five_bar, log, SETTINGS)
         with pytest.raises(InvalidRecording, match=rf"run7\.csv: .*{words}"):
-            condense_log(five_bar, [log], base_parameters(five_bar))
+            condense_log(five_bar, [log], base_parameters(five_bar), SETTINGS)
 
 
 def test_a_few_lost_samples_leave_a_periodic_log_periodic(five_bar: Model, five_bar_log: Recording) -> None:
@@ -151,21 +161,21 @@ def test_a_few_lost_samples_leave_a_periodic_log_periodic(five_bar: Model, five_
 
 def test_a_long_gap_is_refused_whole_and_in_blocks(five_bar: Model, five_bar_log: Recording,
                                                    monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stream, "WINDOW", 1000)
+    monkeypatch.setattr("gough.processing.stream.WINDOW", 1000)
     first = len(five_bar_log) - 600  # far behind the first window
     log = five_bar_log.take(np.delete(np.arange(len(five_bar_log)), np.arange(first, first + 100)))
     with pytest.raises(InvalidRecording, match=rf"no samples for .* after sample {first - 1}"):
         process(five_bar, log)
-    with pytest.raises(InvalidRecording, match=rf"step after sample {first - 1} "):
-        condense_log(five_bar, [log], base_parameters(five_bar))
+    with pytest.raises(InvalidRecording, match=rf"no samples for .* after sample {first - 1}"):
+        condense_log(five_bar, [replace(log, period_samples=None)], base_parameters(five_bar), SETTINGS)
 
 
 def test_memory_does_not_grow_with_the_log(five_bar: Model, five_bar_log: Recording, tmp_path: Path,
                                            monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stream, "WINDOW", 2048)
-    monkeypatch.setattr(stream, "BLOCK", 1024)
+    monkeypatch.setattr("gough.processing.stream.WINDOW", 2048)
+    monkeypatch.setattr("gough.processing.stream.BLOCK", 1024)
     base = base_parameters(five_bar)
-    settings = Processing(method="time", cutoff=30.0, decimation=1, dead_band=1e-3)
+    settings = replace(SETTINGS, decimation=1)
     peaks = []
     one = five_bar_log.take(slice(0, five_bar_log.period_samples))
     for repeats in (2, 8):
@@ -182,27 +192,6 @@ def test_memory_does_not_grow_with_the_log(five_bar: Model, five_bar_log: Record
         tracemalloc.stop()
         assert condensed.samples > 0.9 * count
     assert peaks[1] < 1.3 * peaks[0]
-
-
-def test_reversals_are_found_between_samples(five_bar_run: Simulation) -> None:
-    motion = five_bar_run.motion()
-    joint = motion.column("left.motor")
-    distance = reversal_distance(motion, joint, motion.time)
-    slow = np.abs(motion.qd[:, joint]) < 1e-3
-    assert distance[slow].max() < 0.01
-    assert distance.max() > 0.05
-
-
-def test_the_window_covers_what_a_wrong_friction_sign_spoils(five_bar: Model, five_bar_log: Recording) -> None:
-    base = base_parameters(five_bar)
-    done = process(five_bar, five_bar_log)
-    problem = regression(five_bar, done, base)
-    residual = 0.01 * np.random.default_rng(0).standard_normal(problem.effort.shape)
-    assert reversal_window(five_bar, done.motion, problem, residual) <= 0.003
-    for row, name in enumerate(problem.rows):
-        near = reversal_distance(done.motion, done.motion.column(name), problem.time) < 0.02
-        residual[near, row] += 0.5
-    assert reversal_window(five_bar, done.motion, problem, residual) == pytest.approx(0.02, abs=0.004)
 
 
 def test_joints_in_another_order_give_the_same_regression(five_bar: Model, five_bar_log: Recording) -> None:
@@ -231,7 +220,7 @@ def test_an_unknown_payload_is_refused(five_bar: Model, five_bar_log: Recording)
 
 
 def test_explicit_processing_refuses_a_log_without_periods(five_bar: Model, five_bar_log: Recording) -> None:
-    with pytest.raises(InvalidRecording, match="period"):
+    with pytest.raises(InvalidRecording, match="hold 0 whole periods"):
         process(five_bar, replace(five_bar_log, period_samples=None), Processing(method="explicit"))
 
 

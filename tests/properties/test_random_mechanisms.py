@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from gough.core.errors import GoughError
 from gough.core.parameters import INERTIAL
 from gough.engine import Model, base_parameters, random_motion
-from gough.mechanism.types import Body, Closure, Frame, Joint, Mechanism, Placement
+from gough.mechanism.placement import Placement
+from gough.mechanism.types import Body, Closure, Frame, Joint, Mechanism
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "oracles"))
 from pin_tree import constrained_acceleration, placed, tree

@@ -10,10 +10,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from browser import CHROMIUM, Browser
 from gough.report import write_report
 
 sys.path.insert(0, str(Path(__file__).parent))
-from browser import CHROMIUM, Browser
 from examples import hostile, result, robot
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed")
@@ -52,6 +52,16 @@ def test_it_opens_silently_and_shows_everything(browser: Browser, reports: Path,
         for (let i = 0; i < d.length; i += 40) if (d[i + 3] > 200) seen.add((d[i] << 16) | (d[i + 1] << 8) | d[i + 2]);
         return seen.size; })()""")
     assert colours > 20
+
+
+@pytest.mark.parametrize("name", ["palida", "five_bar"])
+def test_it_fits_a_phone(browser: Browser, reports: Path, name: str) -> None:
+    browser.call("Emulation.setDeviceMetricsOverride", width=390, height=844, deviceScaleFactor=1, mobile=True)
+    try:
+        browser.open(reports / f"{name}.html")
+        assert browser.run("document.documentElement.scrollWidth") <= 390
+    finally:
+        browser.call("Emulation.clearDeviceMetricsOverride")
 
 
 def test_the_animation_moves_until_it_is_paused(browser: Browser, reports: Path) -> None:

@@ -18,9 +18,8 @@ from hypothesis import strategies as st
 from gough.core.errors import InvalidInput, OutputError
 from gough.core.trajectory import circle
 from gough.engine import random_motion
-from gough.estimators.estimate import GAIN
 from gough.excitation import design
-from gough.identification import Fit
+from gough.identification import Fit, Identification
 from gough.mechanism import bundled_robots
 from gough.report import write_report
 from gough.report.charts import FINE, TALL, Plot, tag
@@ -152,7 +151,7 @@ def test_the_verdict_comes_first_and_separates_prediction_from_numerics(
 def test_drive_gains_and_payload_have_their_own_tables() -> None:
     good = result("orthoglide")
     e = good.estimate
-    names = (*(f"leg{k}.q1{GAIN}" for k in (1, 2)), "payload.calibration.m", *e.parameters[3:])
+    names = (*(f"leg{k}.q1.gain" for k in (1, 2)), "payload.calibration.m", *e.parameters[3:])
     values = np.concatenate([[2170.0, 2100.0, 1.9], e.values[3:]])
     renamed = replace(e, parameters=names, values=values)
     changed = replace(good, estimate=renamed, estimates={}, enclosures={}, nominal_gains={"leg3.q1": 2070.0})
@@ -163,17 +162,15 @@ def test_drive_gains_and_payload_have_their_own_tables() -> None:
     assert gains[3][1][2] == "as given"
     listed = [cells[0] for table in page.tables for _, cells in table]
     assert listed.count("payload.calibration.m") == 1
-    assert not any(name.endswith(GAIN) for name in (cells[0] for _, cells in page.tables[0]))
+    assert not any(name.endswith(".gain") for name in (cells[0] for _, cells in page.tables[0]))
 
 
 def test_what_was_known_of_the_payload_is_told() -> None:
     good = result("orthoglide")
     e = good.estimate
     changed = replace(good, estimate=replace(e, parameters=("payload.calibration.mz", *e.parameters[1:])))
-    for settings, words in (({"payload": "calibration"}, "Known beforehand: m = 1.983 kg."),
-                            ({"payload": "calibration", "known": {"m": 1.5}}, "Known beforehand: m = 1.500 kg."),
-                            ({}, None)):
-        page = Page(render(robot("orthoglide"), replace(changed, settings=settings)))
+    for known, words in (({"payload.calibration.m": 1.983}, "Known beforehand: m = 1.983 kg."), ({}, None)):
+        page = Page(render(robot("orthoglide"), replace(changed, known=known)))
         assert words in page.text if words else "Known beforehand" not in page.text
         payload = next(t for t in page.tables if any(cells[0] == "payload.calibration.mz" for _, cells in t))
         assert "Bounds, lp" not in payload[0][1]  # which say nothing about a payload
@@ -434,3 +431,60 @@ def test_the_amplitude_density_of_noise_with_gaps_adds_up_to_its_variance() -> N
     tone = np.sin(2 * np.pi * 35.0 * time)
     frequency, density = amplitude_density(time[keep], (noise + tone)[keep])
     assert frequency[density.argmax()] == pytest.approx(35.0, rel=0.12)
+
+
+# -- verdict, diagnosis and processing, as plain tables ---------------------------------------------------------------
+
+
+def judged(monkeypatch: pytest.MonkeyPatch, **tables: object) -> str:
+    for name, table in tables.items():
+        monkeypatch.setattr(Identification, name, table, raising=False)
+    return render(robot("five_bar"), result("five_bar"))
+
+
+def test_the_worst_remark_comes_first_and_nothing_is_green_beside_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    remarks = [{"rule": "fit", "level": "look", "message": "12 % is left"},
+               {"rule": "physics", "level": "wrong", "message": "fs is <b>negative</b>"}]
+    page = Page(judged(monkeypatch, verdict={"headline": "wrong", "remarks": remarks}))
+    assert ("div", "headline wrong") in [(tag, a.get("class")) for tag, a in page.elements]
+    assert page.text.index("fs is <b>negative</b>") < page.text.index("12\u00a0% is left")
+    assert not [a for tag, a in page.elements if tag == "article" and "good" in str(a.get("class"))]
+
+
+def test_a_verdict_without_remarks_is_good(monkeypatch: pytest.MonkeyPatch) -> None:
+    page = Page(judged(monkeypatch, verdict={"headline": "good", "remarks": []}))
+    assert "No rule of the verdict speaks against this result." in page.text
+    assert [a for tag, a in page.elements if tag == "article" and "good" in str(a.get("class"))]
+
+
+def test_mistakes_are_told_with_size_and_cure(monkeypatch: pytest.MonkeyPatch) -> None:
+    mistake = {"name": "effort delay", "place": "left.motor", "size": [1.9e-3], "sigma": [1e-4], "unit": "s",
+               "text": "left.motor: effort lags by 1.90 +- 0.10 ms", "advice": 'put offset = "-1.9 ms"', "share": 0.81,
+               "before": 0.061, "after": 0.023, "judged_on": "held-out logs", "alike": ["a clock"]}
+    limits = [{"name": "tilt", "place": "base", "unit": "rad", "size": None, "instead": []},
+              {"name": "effort delay", "place": "left.motor", "unit": "s", "size": 2.5e-4, "instead": []}]
+    page = Page(judged(monkeypatch, diagnosis={"mistakes": [mistake], "limits": limits, "notes": ["one log only"]}))
+    rows = [row for table in page.tables for _, row in table if row and row[0] in ("effort delay", "tilt")]
+    assert rows[0][2:5] == ["81.0\u00a0%", "6.1\u00a0%", "2.3\u00a0%"]
+    assert rows[0][1].startswith("left.motor: effort lags by 1.90 +- 0.10 ms")
+    assert "or a clock: these cannot be told apart" in rows[0][1]
+    assert rows[0][-1] == 'put offset = "-1.9 ms"'
+    assert [row[2] for row in rows[1:]] == ["cannot be seen", "2.5·10⁻⁴"]
+    assert "one log only" in page.text
+
+
+def test_the_curve_of_cutoffs_marks_the_chosen_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    tried = [{"cutoff": f, "error": e} for f, e in ((30.0, 0.09), (3.0, 0.3), (10.0, 0.08), (99.0, None))]
+    page = Page(judged(monkeypatch, choice={"processing": {"cutoff": 10.0}, "cutoffs": tried}))
+    dots = [a for tag, a in page.elements if tag == "circle" and a.get("class") in ("chosen", "kept")][-3:]
+    assert [a["class"] for a in dots] == ["kept", "chosen", "kept"]  # in the order of their frequency
+    heights = [float(str(a["cy"])) for a in dots]
+    assert heights[1] > heights[2] > heights[0]  # downwards: the smallest error is lowest
+
+
+def test_shares_of_samples_stand_beside_the_residual() -> None:
+    good = result("five_bar")
+    few = replace(good.estimate, counts=np.array([300, 400]), samples=400)
+    page = Page(render(robot("five_bar"), replace(good, estimate=few)))
+    rows = {row[0]: row for table in page.tables for _, row in table if row and row[0] in ("left.motor", "right.motor")}
+    assert [rows[name][3] for name in ("left.motor", "right.motor")] == ["75.0\u00a0%", "100\u00a0%"]

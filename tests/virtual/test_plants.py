@@ -12,13 +12,14 @@ from scipy.special import ellipj, ellipk
 
 from gough.core.errors import InvalidInput
 from gough.engine import Model
-from gough.mechanism.types import Body, Joint, Mechanism, Placement
+from gough.mechanism.placement import Placement
+from gough.mechanism.types import Body, Joint, Mechanism
 from gough.virtual import GoughPlant, PlantSettings, simulate
-from gough.virtual.mujoco_plant import MujocoPlant
-from gough.virtual.pinocchio_plant import ConstrainedTree, PinocchioPlant, constrained_acceleration
+from gough.virtual.mujoco_plant import mujoco_plant
+from gough.virtual.pinocchio_plant import ConstrainedTree, pinocchio_plant
 from gough.virtual.plant import Plant, count_substeps, friction_rate
 
-PLANTS: tuple[Callable[[PlantSettings], Plant], ...] = (GoughPlant, PinocchioPlant, MujocoPlant)
+PLANTS: tuple[Callable[[PlantSettings], Plant], ...] = (GoughPlant, pinocchio_plant, mujoco_plant)
 
 
 def settings_of(model: Model, values: np.ndarray, period: float = 1e-3, substeps: int = 2, band: float = 1e-3,
@@ -57,7 +58,7 @@ def test_a_pendulum_swings_as_the_elliptic_functions_say(plant: Callable[[PlantS
                 len(time), 1, 2)[:, 0]
     expected = 2 * np.arcsin(k * ellipj(ellipk(k**2) - w * time, k**2)[0])
     # Runge-Kutta of fourth order for our plant and MuJoCo, the midpoint rule for Pinocchio's.
-    np.testing.assert_allclose(theta, expected, atol=2e-6 if plant is PinocchioPlant else 1e-10)
+    np.testing.assert_allclose(theta, expected, atol=2e-6 if plant is pinocchio_plant else 1e-10)
 
 
 def test_a_five_bar_falls_as_pinocchio_and_an_independent_integrator_say() -> None:
@@ -65,10 +66,12 @@ def test_a_five_bar_falls_as_pinocchio_and_an_independent_integrator_say() -> No
     values = model.standard_values(without(model, "fs"))
     time = np.arange(250) * 1e-3
     q = run(GoughPlant(settings_of(model, values)), model.home[None], np.zeros((1, 6)), len(time), 2, 2)
-    tree = ConstrainedTree(model.mechanism, values, np.zeros(10), model.load_body, np.ones(6), model.home)
+    tree = ConstrainedTree(model, values, np.zeros(10), np.ones(6))
+    order = np.argsort(tree.coordinates)
 
     def rate(_: float, x: np.ndarray) -> np.ndarray:
-        return np.concatenate([x[6:], constrained_acceleration(tree, x[:6], x[6:], np.zeros(6))])
+        q, v = x[:6][tree.coordinates], x[6:][tree.coordinates]
+        return np.concatenate([x[6:], tree.acceleration(q, v, np.zeros(2))[order]])
 
     there = solve_ivp(rate, (0, time[-1]), np.concatenate([model.home, np.zeros(6)]), method="DOP853", t_eval=time,
                       rtol=1e-12, atol=1e-12)
@@ -193,10 +196,12 @@ def test_mujoco_says_what_it_cannot_simulate() -> None:
 @pytest.mark.parametrize(("parameter", "value", "words"), [
     ("left.proximal.Izz", -1.0, "'left.proximal' has inertias that no body can have"),
     ("left.proximal.m", -1.0, "'left.proximal' has the mass -1 kg")])
-def test_pinocchio_refuses_bodies_that_cannot_exist(parameter: str, value: float, words: str) -> None:
+@pytest.mark.parametrize("plant", [pinocchio_plant, mujoco_plant])
+def test_other_libraries_refuse_bodies_that_cannot_exist(plant: Callable[[PlantSettings], Plant], parameter: str,
+                                                         value: float, words: str) -> None:
     model = model_of("five_bar")
     names = model.mechanism.standard.names
     values = np.array(model.mechanism.standard.values)
     values[names.index(parameter)] = value
     with pytest.raises(InvalidInput, match=words):
-        PinocchioPlant(settings_of(model, values))
+        plant(settings_of(model, values))

@@ -4,41 +4,52 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from importlib.metadata import version
+from importlib import import_module
+from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.markup import escape
 
 from gough.cli.common import err, stop_on_terminate
-from gough.cli.experiments import design_verb, simulate_verb
-from gough.cli.results import bounds_verb, export_verb, identify_verb, payload_verb, report_verb, validate_verb
-from gough.cli.robots import check_verb, robots_verb
-from gough.cli.studies import demo_verb, run_verb
 from gough.core.errors import GoughError
+from gough.study.verbs import VERBS, about
 
 INTERRUPTED = 130
+COMMANDS = ("robots", *VERBS, "run", "demo")
 
-app = typer.Typer(
-    name="gough", no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False,
-    rich_markup_mode="markdown",  # Rich's own markup would swallow units such as [s]
-    help="Find the dynamic model of a parallel robot from actuated positions and motor currents.")
-VERBS: dict[str, Callable[..., None]] = {
-    "robots": robots_verb, "check": check_verb, "design": design_verb, "simulate": simulate_verb,
-    "identify": identify_verb, "payload": payload_verb, "bounds": bounds_verb, "validate": validate_verb,
-    "report": report_verb, "export": export_verb, "run": run_verb, "demo": demo_verb,
-}
-for name, verb in VERBS.items():
-    app.command(name)(verb)
+
+def load(name: str) -> Callable[..., None]:
+    """Return the function of a command; only what it uses is imported."""
+    if name in VERBS:
+        from gough.cli.commands import command
+
+        return command(name)
+    found: Callable[..., None] = getattr(import_module(f"gough.cli.{name}"), name)
+    return found
+
+
+def build(wanted: str | None) -> typer.Typer:
+    """Return the application; of commands that are not wanted only the help is there."""
+    app = typer.Typer(
+        name="gough", no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False,
+        rich_markup_mode="markdown",  # Rich's own markup would swallow units such as [s]
+        help="Find the dynamic model of a parallel robot from actuated positions and motor currents.")
+    app.callback()(_root)
+    for name in COMMANDS:
+        text = about(name) if name in VERBS else about(name, Path(__file__).parent)
+        app.command(name, help=text)(load(name) if name == wanted else lambda: None)
+    return app
 
 
 def _tell_version(wanted: bool) -> None:
     if wanted:
+        from importlib.metadata import version
+
         typer.echo(f"gough {version('gough')}")
         raise typer.Exit
 
 
-@app.callback()
 def _root(show_version: Annotated[bool, typer.Option(
         "--version", callback=_tell_version, is_eager=True, help="Say which version this is.")] = False) -> None:
     """Find the dynamic model of a parallel robot from actuated positions and motor currents."""
@@ -48,7 +59,7 @@ def main() -> None:
     """Run the command line: exit 0 when done, 1 with one clear error on stderr, 2 on wrong usage."""
     stop_on_terminate()
     try:
-        app()
+        build(next((word for word in sys.argv[1:] if not word.startswith("-")), None))()
     except GoughError as error:
         _fail(str(error))
     except OSError as error:

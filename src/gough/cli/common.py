@@ -20,9 +20,7 @@ out = Console(highlight=False)
 err = Console(stderr=True, highlight=False)
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines instead of text.")]
-Robot = Annotated[str, typer.Argument(help="Name of a bundled robot (see `gough robots`) or path of a robot file.")]
 Force = Annotated[bool, typer.Option("--force", help="Overwrite what is already there.")]
-TieLegs = Annotated[bool, typer.Option("--tie-legs", help="Take what the robot file ties as equal across legs.")]
 
 
 def print_json(value: Any) -> None:
@@ -76,28 +74,6 @@ def progress(label: str, quiet: bool = False) -> Iterator[Callable[[float], None
     finally:
         if shown:
             bar.stop()
-
-
-@contextmanager
-def status(label: str, quiet: bool = False) -> Iterator[Callable[[str], None]]:
-    """Show a live line on standard error once a task takes more than a second; gives a function of its text."""
-    started = monotonic()
-    line = err.status(escape(label))
-    shown = False
-
-    def update(text: str) -> None:
-        nonlocal shown
-        if not shown and not quiet and monotonic() - started > 1.0:
-            line.start()
-            shown = True
-        if shown:
-            line.update(escape(f"{label}: {text}"))
-
-    try:
-        yield update
-    finally:
-        if shown:
-            line.stop()
 
 
 def stop_on_terminate() -> None:

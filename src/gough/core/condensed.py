@@ -15,6 +15,8 @@ import numpy as np
 from gough.core.arrays import BoolArray, FloatArray, IntArray, check_finite, check_shape, frozen
 from gough.core.blas import one_blas_thread
 from gough.core.errors import InvalidInput, nearest
+from gough.core.names import Parameter
+from gough.core.names import parameters as named
 
 if TYPE_CHECKING:
     from gough.core.regression import Regression
@@ -150,7 +152,7 @@ class Condensed:
     samples: int
     rows: tuple[str, ...]
     row_units: tuple[str, ...]
-    parameters: tuple[str, ...]
+    parameters: tuple[Parameter, ...]
     units: tuple[str, ...]
     counts: IntArray = field(default_factory=lambda: np.empty(0, np.int64))
     sums: FloatArray | None = None
@@ -162,6 +164,7 @@ class Condensed:
 
     def __post_init__(self) -> None:
         put = object.__setattr__
+        put(self, "parameters", named(self.parameters, self.units))
         put(self, "factors", frozen(self.factors))
         counts = self.counts if len(self.counts) else np.full(len(self.rows), self.samples)
         put(self, "counts", frozen(counts, np.int64))
@@ -204,7 +207,7 @@ class Condensed:
     def _mapped(self, change: Callable[[FloatArray], FloatArray], parameters: Sequence[str], units: Sequence[str],
                 ) -> Condensed:
         return replace(
-            self, factors=change(self.factors), parameters=tuple(parameters), units=tuple(units),
+            self, factors=change(self.factors), parameters=named(parameters, units), units=tuple(units),
             sums=None if self.sums is None else change(self.sums),
             pieces=None if self.pieces is None else change(self.pieces),
             joint=None if self.joint is None else tuple(replace(j, data=change(j.data)) for j in self.joint))

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
+import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
 from gough.core.errors import OutputError
+
+PENDING = ".gough-pending"  # complete files on the way to their places
 
 
 @contextmanager
@@ -50,25 +53,83 @@ def _settle(stream: IO[bytes]) -> None:
     os.fsync(stream.fileno())
     mask = os.umask(0)
     os.umask(mask)
-    os.chmod(stream.fileno(), 0o666 & ~mask)
+    os.chmod(stream.name, 0o666 & ~mask)  # by name: Windows knows no other way before Python 3.13
 
 
-def write_together(files: Mapping[Path, bytes]) -> None:
-    """Write files that belong together: none takes its place before all are complete and on disk.
+def write_together(folder: str | os.PathLike[str], files: Mapping[str, bytes]) -> None:
+    """Write files that belong together, by name, into an existing folder: all of them, or none.
+
+    They are made in a temporary folder beside their places. Renaming it to `PENDING` is the one moment from which on
+    they count; only then do they move to their places. A crash in between leaves the rest there, where
+    `written_together` finds it, and the next to write moves it.
 
     Raises:
         OutputError: As `replacing`; all previous files are then as they were.
     """
-    with ExitStack() as stack:
-        staged = []
-        for target, data in files.items():
-            temporary = stack.enter_context(_staging(target))
-            with open(temporary, "wb") as stream:
+    place = Path(folder)
+    staged: Path | None = None
+    try:
+        _finish(place)
+        staged = Path(tempfile.mkdtemp(prefix=".gough-", dir=place))
+        staged.chmod(place.stat().st_mode & 0o777)
+        for name, data in files.items():
+            with open(staged / name, "wb") as stream:
                 stream.write(data)
                 _settle(stream)
-            staged.append((temporary, target))
-        for temporary, target in staged:
-            os.replace(temporary, target)
+        os.rename(staged, place / PENDING)
+        staged = None
+        _finish(place)
+    except BaseException as error:
+        if staged is not None:
+            shutil.rmtree(staged, ignore_errors=True)
+        if isinstance(error, OSError):
+            raise OutputError(f"cannot write into '{place}': {error.strerror or error}; check the folder, its "
+                              "permissions and the free space", path=str(place)) from error
+        raise
+
+
+def _finish(folder: Path) -> None:
+    """Move files that belong together to their places."""
+    pending = folder / PENDING
+    if pending.is_dir():
+        for file in sorted(pending.iterdir()):
+            os.replace(file, folder / file.name)
+        pending.rmdir()
+
+
+def written_together(folder: str | os.PathLike[str], name: str) -> Path:
+    """Return where a file that `write_together` wrote is: at its place, or still on the way there."""
+    pending = Path(folder) / PENDING / name
+    return pending if pending.exists() else Path(folder) / name
+
+
+def require_free(path: str | os.PathLike[str], force: bool) -> None:
+    """Raise unless a file may be written: nothing is there (not even a link to nowhere), or `force`.
+
+    Raises:
+        OutputError: Something is there, it is a folder, or its folder does not exist; carries path.
+    """
+    target = Path(path)
+    if target.is_dir():
+        raise OutputError(f"'{path}' is a folder, expected a file", path=str(path))
+    if os.path.lexists(target) and not force:
+        raise OutputError(f"'{path}' already exists; choose another name or use `force=True`", path=str(path))
+    if not target.parent.is_dir():
+        raise OutputError(f"the folder of '{path}' does not exist; create '{target.parent}' first", path=str(path))
+
+
+def require_free_folder(path: str | os.PathLike[str], force: bool) -> Path:
+    """Return a folder to write into, which is made if it is not there.
+
+    Raises:
+        OutputError: It is a file, or not empty and not `force`; carries path.
+    """
+    target = Path(path)
+    if os.path.lexists(target) and not target.is_dir():
+        raise OutputError(f"'{path}' is a file or a link to nowhere, expected a folder", path=str(path))
+    if target.is_dir() and any(target.iterdir()) and not force:
+        raise OutputError(f"the folder '{path}' is not empty; choose another one or use `force=True`", path=str(path))
+    return target
 
 
 def write_text(path: str | os.PathLike[str], text: str) -> None:

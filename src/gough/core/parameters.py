@@ -12,29 +12,30 @@ from numpy.typing import ArrayLike
 
 from gough.core.arrays import FloatArray, check_finite, check_shape, frozen
 from gough.core.errors import InvalidInput, nearest
+from gough.core.names import INERTIAL as INERTIAL
+from gough.core.names import Parameter, parameters
 
-# Pinocchio's order, about the joint frame. [kg, kg m, kg m2]
-INERTIAL = ("m", "mx", "my", "mz", "Ixx", "Ixy", "Iyy", "Ixz", "Iyz", "Izz")
-# The order in which base parameters are sought inside a body and its joint (BG13 (23)); first ones are kept.
-BASE_ORDER = ("Ixx", "Ixy", "Ixz", "Iyy", "Iyz", "Izz", "mx", "my", "mz", "m", "ia", "fv", "fs", "off")
+# The order in which base parameters of a body are sought (BG13 (23)), first ones kept; the joint's terms follow.
+BASE_ORDER = ("Ixx", "Ixy", "Ixz", "Iyy", "Iyz", "Izz", "mx", "my", "mz", "m")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ParameterTable:
-    """Parameters by name: values, units, optionally standard deviations."""
+    """Parameters by name: values, units (those the names know if not given), optionally standard deviations."""
 
-    names: tuple[str, ...]
+    names: tuple[Parameter, ...]
     values: FloatArray
-    units: tuple[str, ...]
+    units: tuple[str, ...] = ()
     std: FloatArray | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "names", tuple(self.names))
-        object.__setattr__(self, "units", tuple(self.units))
+        object.__setattr__(self, "names", parameters(self.names, self.units or None))
+        object.__setattr__(self, "units", tuple(name.unit for name in self.names))
         object.__setattr__(self, "values", frozen(self.values))
         check_shape(self.values, (len(self.names),), "parameter values")
-        if len(self.units) != len(self.names):
-            raise InvalidInput(f"{len(self.names)} parameters but {len(self.units)} units")
+        for name in self.names:
+            if not name.unit:
+                raise InvalidInput(f"the unit of parameter '{name}' is not known; give units", name=name)
         if len(set(self.names)) != len(self.names):
             raise InvalidInput("parameter names repeat")
         if self.std is not None:
@@ -99,19 +100,21 @@ class BaseParameters:
         standard: Standard (or tied) parameter names, (p,).
         matrix: Regrouping, (b, p).
         independent: Indices of the kept standard columns, (b,).
-        singular_values: Of the sampled regressor, descending, (p,).
+        singular_values: Singular values of the sampled regressor, descending, (p,).
         tolerance: Relative threshold that separated kept from dropped.
     """
 
-    names: tuple[str, ...]
+    names: tuple[Parameter, ...]
     units: tuple[str, ...]
-    standard: tuple[str, ...]
+    standard: tuple[Parameter, ...]
     matrix: FloatArray
     independent: tuple[int, ...]
     singular_values: FloatArray
     tolerance: float
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "names", parameters(self.names, self.units))
+        object.__setattr__(self, "standard", parameters(self.standard))
         object.__setattr__(self, "matrix", frozen(self.matrix))
         object.__setattr__(self, "singular_values", frozen(self.singular_values))
         check_shape(self.matrix, (len(self.names), len(self.standard)), "regrouping matrix")
@@ -153,7 +156,7 @@ class BaseParameters:
 
         Terms with the same coefficient share a bracket: `m6R = m6 + 3.2258 (leg1.rod.mx + ...) + ...`.
         """
-        formulas = {}
+        formulas: dict[str, str] = {}
         for i, name in enumerate(self.names):
             row = self.matrix[i]
             head = self.standard[self.independent[i]]
@@ -162,7 +165,7 @@ class BaseParameters:
                 if j != self.independent[i] and abs(coefficient) > 1e-9 * max(1.0, float(np.abs(row).max())):
                     known = next((c for c in groups if abs(c - coefficient) < 1e-6 * abs(c)), float(coefficient))
                     groups.setdefault(known, []).append(self.standard[j])
-            text = head
+            text = str(head)
             for coefficient, members in groups.items():
                 size = f"{abs(coefficient):.5g}"
                 factor = "" if size == "1" else size + " "

@@ -11,6 +11,8 @@ import numpy as np
 from gough.core.arrays import BoolArray, FloatArray, IntArray, check_finite, check_shape, frozen
 from gough.core.condensed import Condensed, Residual, check_alike, columns_of, condense, whiten
 from gough.core.errors import InvalidInput
+from gough.core.names import Parameter
+from gough.core.names import parameters as named
 
 __all__ = ["Condensed", "Regression", "concatenate", "condense"]
 
@@ -47,7 +49,7 @@ class Regression:
     effort: FloatArray
     rows: tuple[str, ...]
     row_units: tuple[str, ...]
-    parameters: tuple[str, ...]
+    parameters: tuple[Parameter, ...]
     units: tuple[str, ...]
     covariance: FloatArray | None = None
     time: FloatArray | None = None
@@ -59,8 +61,9 @@ class Regression:
 
     def __post_init__(self) -> None:
         put = object.__setattr__
-        for name in ("rows", "row_units", "parameters", "units"):
+        for name in ("rows", "row_units", "units"):
             put(self, name, tuple(getattr(self, name)))
+        put(self, "parameters", named(self.parameters, self.units))
         put(self, "regressor", frozen(self.regressor))
         put(self, "effort", frozen(self.effort))
         if self.effort.ndim != 2:
@@ -68,7 +71,7 @@ class Regression:
         t, r = self.effort.shape
         p = len(self.parameters)
         check_shape(self.regressor, (t, r, p), "regressor")
-        for name, count in (("rows", r), ("row_units", r), ("units", p)):
+        for name, count in (("rows", r), ("row_units", r)):
             if len(getattr(self, name)) != count:
                 raise InvalidInput(f"{name} has {len(getattr(self, name))} entries, expected {count}")
         for name in ("covariance", "time", "replicates"):
@@ -137,7 +140,8 @@ class Regression:
     def select(self, parameters: Sequence[str]) -> Regression:
         """Keep some parameters, in the given order; the others are taken as zero."""
         columns = columns_of(self.parameters, parameters)
-        return replace(self, regressor=self.regressor[:, :, columns], parameters=tuple(parameters),
+        return replace(self, regressor=self.regressor[:, :, columns],
+                       parameters=tuple(self.parameters[i] for i in columns),
                        units=tuple(self.units[i] for i in columns))
 
     def transform(self, matrix: FloatArray, parameters: Sequence[str], units: Sequence[str]) -> Regression:
@@ -150,7 +154,7 @@ class Regression:
         shift, gain = self.regressor @ matrix[:-1, -1], matrix[-1, -1]
         return replace(
             self, regressor=self.regressor @ matrix[:-1, :-1] + self.effort[:, :, None] * matrix[-1, :-1],
-            effort=gain * self.effort + shift, parameters=tuple(parameters), units=tuple(units),
+            effort=gain * self.effort + shift, parameters=named(parameters, units), units=tuple(units),
             replicates=None if self.replicates is None else gain * self.replicates + shift)
 
     def whitened(self, covariance: FloatArray | None = None) -> Regression:

@@ -9,10 +9,11 @@ from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 
+from gough.core.documents import parse_json
 from gough.core.errors import InvalidInput
 from gough.core.files import write_text
 
@@ -39,9 +40,12 @@ def restored(kind: Any, value: Any) -> Any:
     """Undo `plain` for a type: a dataclass, array, tuple, mapping, number, or one of these or None.
 
     Raises:
-        InvalidInput: A field without default is missing.
+        InvalidInput: A field is missing.
+        TypeError, ValueError: The value is of another type.
     """
     origin, inner = get_origin(kind), get_args(kind)
+    if kind is Any or origin is Literal:
+        return value
     if origin in (Union, UnionType):
         if value is None and NoneType in inner:
             return None
@@ -55,11 +59,15 @@ def restored(kind: Any, value: Any) -> Any:
         return kind(**{field.name: restored(hints[field.name], value[field.name]) for field in fields(kind)})
     if origin is np.ndarray:
         return np.array(value, dtype=object).astype(get_args(inner[1])[0])
-    if origin is tuple:
+    if origin is tuple and isinstance(value, list | tuple):
         return tuple(restored(inner[0], item) for item in value)
-    if origin is not None and issubclass(origin, Mapping):
-        return {key: restored(inner[1], item) for key, item in value.items()}
-    return float(value) if kind is float else value
+    if isinstance(origin, type) and issubclass(origin, Mapping):
+        return {key: restored(inner[1], item) for key, item in dict(value).items()}
+    if kind is float:
+        return float(value)
+    if (kind in (str, int, bool) and not isinstance(value, kind)) or origin is tuple:
+        raise TypeError(f"{value!r} is no {getattr(kind, '__name__', kind)}")
+    return value
 
 
 def stored(value: Any, kind: str) -> dict[str, Any]:
@@ -97,10 +105,10 @@ def read_json(path: str | os.PathLike[str], kind: str) -> dict[str, Any]:
         InvalidInput: No such file, not JSON, or another kind of result.
     """
     try:
-        content = json.loads(Path(path).read_text(encoding="utf-8"))
+        content = parse_json(Path(path).read_text(encoding="utf-8"))
     except OSError as error:
         raise InvalidInput(f"cannot read '{path}': {error.strerror}", path=path) from error
-    except ValueError as error:
+    except (UnicodeDecodeError, InvalidInput) as error:
         raise InvalidInput(f"'{path}' is not JSON: {error}", path=path) from error
     found = content.get("kind") if isinstance(content, dict) else None
     if found != kind:

@@ -28,14 +28,15 @@ UNITS: dict[str, tuple[float, str]] = {
     "Ns/m": (1.0, "viscous linear"), "Nms/rad": (1.0, "viscous rotary"),
     "N/m": (1.0, "stiffness linear"), "Nm/rad": (1.0, "stiffness rotary"), "kgm/s2": (1.0, "force"),
     "N/A": (1.0, "gain"), "N/V": (1.0, "gain"), "Nm/A": (1.0, "gain"), "Nm/V": (1.0, "gain"),
-    "1": (1.0, "none"), "count": (1.0, "none"), "%": (0.01, "none"), "unit": (1.0, "none"),
+    "1": (1.0, "none"), "count": (1.0, "none"), "%": (0.01, "none"), "‰": (1e-3, "none"),
+    "permille": (1e-3, "none"), "unit": (1.0, "none"),
 }
 
 _QUANTITY = re.compile(r"^\s*([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*(\S.*?)\s*$")
 
 
-def _canonical(unit: str) -> str:
-    """Drop spaces, dots and carets: 'N m s/rad', 'N.m', 'm/s^2' and 'm/s²' all find their entry."""
+def canonical(unit: str) -> str:
+    """Return the spelling a unit is known by: 'N m s/rad', 'N.m', 'm/s^2' and 'm/s²' all find their entry."""
     text = unit.replace("²", "2").replace("^", "").replace("·", "").replace("*", "").replace("µ", "u")
     return text.replace("μ", "u").replace(" ", "").replace(".", "").replace("°", "deg")
 
@@ -46,7 +47,7 @@ def conversion(unit: str, dimension: str | None = None) -> float:
     Raises:
         InvalidInput: Unknown unit, or a unit of another dimension than asked.
     """
-    entry = UNITS.get(_canonical(unit))
+    entry = UNITS.get(canonical(unit))
     if entry is None:
         raise InvalidInput(f"unit '{unit}' is not known{nearest(unit, UNITS)}", unit=unit)
     factor, kind = entry
@@ -56,10 +57,15 @@ def conversion(unit: str, dimension: str | None = None) -> float:
     return factor
 
 
+def is_unit(unit: str) -> bool:
+    """Tell whether a unit is known."""
+    return canonical(unit) in UNITS
+
+
 def dimension_of(unit: str) -> str:
     """Return the dimension a unit measures, e.g. 'length'."""
     conversion(unit)
-    return UNITS[_canonical(unit)][1]
+    return UNITS[canonical(unit)][1]
 
 
 def quantity(text: str) -> tuple[float, str]:

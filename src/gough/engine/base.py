@@ -5,19 +5,29 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from gough.core.arrays import FloatArray, check_shape
 from gough.core.blas import one_blas_thread
 from gough.core.errors import InvalidInput, NotConverged
 from gough.core.motion import Motion
-from gough.core.parameters import INERTIAL, BaseParameters
-from gough.engine.loops import By
+from gough.core.names import INERTIAL, INERTIAL_UNITS, Parameter
+from gough.core.names import parameters as named
+from gough.core.parameters import BaseParameters
+from gough.engine.loops import CLOSED, By
 from gough.engine.model import Model
+
+TIE_LEGS = "Take what the robot file ties as equal across legs."  # an option of every verb that seeks base parameters
+INDEPENDENT = 1e-9  # smallest residual, of columns of length one, that makes a column independent
+MARGIN = 0.1  # of home's distance to singularities of both types: nearer ones are not drawn
+POWER = {"kg": 0, "kg m": 1, "kg m2": 2}  # of a length in an inertial parameter
 
 
 def random_motion(model: Model, samples: int, seed: int = 0, reach: float = 0.6) -> Motion:
     """Return assembled random configurations with random velocities and accelerations.
+
+    Velocities are about sqrt(g / L) of the way a coordinate has, L the robot's length, and accelerations the square of
+    it, so that gravity, inertial and centrifugal forces are of one size whatever the size of the robot.
 
     Args:
         model: The robot.
@@ -34,33 +44,16 @@ def random_motion(model: Model, samples: int, seed: int = 0, reach: float = 0.6)
     rng = np.random.default_rng(seed)
     loops, chain = model.loops, model.kinematics
     by: By = "task" if "task" in loops.partitions else "actuated"
-    independent = loops.partitions[by].independent
-    centre = model.home[list(independent)]
-    low, high = np.empty(len(independent)), np.empty(len(independent))
-    for k, i in enumerate(independent):
-        joint = model.mechanism.joints[i]
-        unit = 1.0 if joint.kind == "revolute" else loops.length
-        least, most = joint.limits.position or (centre[k] - 0.3 * unit, centre[k] + 0.3 * unit)
-        below, above = (min(max(reach * x, 0.0), 1.0) for x in (centre[k] - least, most - centre[k]))
-        if min(below, above) > 0.02 * unit:
-            below = above = min(below, above)
-        elif max(below, above) < 0.02 * unit:  # too little to tell parameters apart, and these are a structural fact
-            below = above = 0.02 * unit
-        low[k], high[k] = -below, above
+    low, high = _ranges(model, by, reach)
+    margins = chain.margins(model.home[None])
     found: list[FloatArray] = []
     count, shrink = 0, 1.0
     for _ in range(20):
-        target = centre + shrink * rng.uniform(low, high, (2 * samples, len(independent)))
-        q = np.repeat(model.home[None], len(target), axis=0)
-        good = np.ones(len(target), dtype=bool)
-        for fraction in np.linspace(0.1, 1.0, 10):
-            before = q.copy()
-            q[:, list(independent)] = centre + fraction * (target - centre)
-            q, error = chain._newton(q, by)
-            good &= (error < 1e-10) & (np.abs(q - before).max(axis=1) < 0.8)
-            q[~good] = model.home
-        margins = chain.margins(q)
-        good &= margins.type2 > 1e-3
+        way = shrink * rng.uniform(low, high, (2 * samples, len(low)))
+        q, good = _travel(model, by, way)
+        here = chain.margins(q)
+        for now, home in ((here.type1, margins.type1[0]), (here.type2, margins.type2[0])):
+            good &= np.isnan(now) | (now > MARGIN * home)
         found.append(q[good][: samples - count])
         count += len(found[-1])
         if count >= samples:
@@ -71,11 +64,58 @@ def random_motion(model: Model, samples: int, seed: int = 0, reach: float = 0.6)
             f"only {count} of {samples} random configurations of '{model.mechanism.name}' could be assembled; "
             "narrow the position limits in the robot file", found=count)
     q = np.concatenate(found)
-    rows = loops.partitions[by].independent
-    velocity, acceleration = rng.standard_normal((2, samples, len(rows)))
-    qd, qdd = chain.rates(q, velocity, 3 * acceleration, by)
+    pace = np.sqrt(np.linalg.norm(model.mechanism.gravity) / loops.length) or 1.0  # [1/s]
+    size = (high - low) / 2 / reach
+    velocity, acceleration = rng.standard_normal((2, samples, len(low)))
+    qd, qdd = chain.rates(q, pace * size * velocity, pace**2 * size * acceleration, by)
     return Motion(coordinates=model.mechanism.coordinates, time=np.arange(samples, dtype=float), q=q, qd=qd, qdd=qdd,
                   closure_residual=chain.residual(q))
+
+
+def _ranges(model: Model, by: By, reach: float) -> tuple[FloatArray, FloatArray]:
+    """Return how far below and above home the independent coordinates are drawn, (m,) each.
+
+    A fraction `reach` of what the position limits of all coordinates allow, on the joint side of gears too. Without
+    limits of what bends the loops by a radian or the robot's length, and where there is no loop of what moves the
+    slowest coordinate by that.
+    """
+    loops, home, joints = model.loops, model.home, model.mechanism.joints
+    E = model.kinematics.closure_map(home[None], by)[0]
+    strides = model.kinematics.strides(by)
+    low, high = np.empty(len(strides)), np.empty(len(strides))
+    for k in range(len(strides)):
+        moving = np.flatnonzero(np.abs(E[:, k]) / loops.units > 1e-9 * np.abs(E[:, k] / loops.units).max())
+        slowest = float((loops.units[moving] / np.abs(E[moving, k])).max())
+        usual = strides[k] if np.isfinite(strides[k]) else slowest
+        ends = [sorted((np.array(joints[j].limits.position) - home[j]) / E[j, k])
+                for j in moving if joints[j].limits.position] or [[-usual, usual]]
+        least, most = max(end[0] for end in ends), min(end[1] for end in ends)
+        below, above = (min(max(reach * x, 0.0), usual) for x in (-least, most))
+        if min(below, above) > 0.02 * usual:
+            below = above = min(below, above)
+        elif max(below, above) < 0.02 * usual:  # too little to tell parameters apart, and these are a structural fact
+            below = above = 0.02 * usual
+        low[k], high[k] = -below, above
+    return low, high
+
+
+def _travel(model: Model, by: By, way: FloatArray) -> tuple[FloatArray, NDArray[np.bool_]]:
+    """Move from home by some way of the independent coordinates, (t, m), in ten steps.
+
+    Returns:
+        The configurations (t, n), home where one cannot be reached, and which are good (t,).
+    """
+    chain, independent = model.kinematics, list(model.loops.partitions[by].independent)
+    q = np.repeat(model.home[None], len(way), axis=0)
+    good = np.ones(len(way), dtype=bool)
+    for fraction in np.linspace(0.1, 1.0, 10):
+        before = q.copy()
+        q = q + np.einsum("tnm,tm->tn", chain.closure_map(q, by), 0.1 * way)
+        q[:, independent] = model.home[independent] + fraction * way
+        q, error = chain._newton(q, by)
+        good &= (error < CLOSED) & (chain.bent(q - before) < 0.8)
+        q[~good] = model.home
+    return q, good
 
 
 @one_blas_thread
@@ -85,7 +125,8 @@ def base_parameters(model: Model, *, parameters: Sequence[str] | None = None, ti
 
     Plain QR without pivoting on the regressor at random configurations: columns are taken from first to last and the
     first independent ones kept (BG13 (22)-(23)). With payloads the unloaded and loaded regressors are stacked as in
-    BG13 (29), so that payload parameters stay apart from the platform's.
+    BG13 (29), so that payload parameters stay apart from the platform's. Rows and columns are scaled to one size; two
+    draws and both together, twice as many samples, must tell the same columns apart.
 
     Args:
         model: The robot.
@@ -93,26 +134,96 @@ def base_parameters(model: Model, *, parameters: Sequence[str] | None = None, ti
         tie_legs: Take the parameters the robot file declares tied as equal across legs.
         payloads: Payloads carried in some recordings of the experiment.
         seed: Of the random configurations.
+
+    Raises:
+        NotConverged: The draws do not agree; carries their numbers of parameters.
     """
-    names = tuple(parameters) if parameters is not None else model.parameter_names(tie_legs=tie_legs)
+    names = named(parameters) if parameters is not None else model.parameter_names(tie_legs=tie_legs)
     extra = tuple(name for p in payloads for name in model.mechanism.payload_parameters(p).names)
     samples = max(60, int(np.ceil(3 * (len(names) + len(extra)) / model.degrees_of_freedom)))
-    motion = random_motion(model, samples, seed)
-    stacked = [model.regressor(motion, names)]
-    if payloads:
-        width = len(names) + len(extra)
-        stacked = [np.concatenate([stacked[0], np.zeros((samples, len(model.rows), len(extra)))], axis=2)]
-        for k, payload in enumerate(payloads):
-            loaded = random_motion(model, samples, seed + 1 + k)
-            block = np.zeros((samples, len(model.rows), width))
-            block[:, :, : len(names)] = model.regressor(loaded, names)
-            own = model.mechanism.payload_parameters(payload).names
-            at = [len(names) + extra.index(name) for name in own]
-            block[:, :, at] = model.regressor(loaded, own)
-            stacked.append(block)
-    names = names + extra
-    W = np.concatenate([block.reshape(-1, len(names)) for block in stacked])
-    return _regroup(W, names, tuple(model.unit(name) for name in names))
+    counts: list[int] = []
+    for attempt in range(3):
+        draws = [_sampled(model, names, extra, payloads, 2**attempt * samples, seed + 1000 * (2 * attempt + k))
+                 for k in range(2)]
+        parts, scale = _equilibrated(draws)
+        triangles = [_triangle(part) for part in parts]
+        triangles.append(_triangle(np.concatenate(triangles)))
+        found = [_independent(triangle) for triangle in triangles]
+        if all(columns == found[0] for columns in found):
+            everything = named(names + extra, [model.unit(name) for name in names + extra])
+            return _regrouped(triangles[-1], scale, found[0], everything)
+        counts += [len(columns) for columns in found]
+    raise NotConverged(
+        f"random motions of '{model.mechanism.name}' tell {', '.join(map(str, counts))} parameters apart, expected one "
+        "number; move its start pose away from singularities, or give limits between which its joints really move",
+        found=counts)
+
+
+def _sampled(model: Model, names: tuple[Parameter, ...], extra: tuple[Parameter, ...], payloads: Sequence[str],
+             samples: int, seed: int) -> FloatArray:
+    """Return the regressor of unloaded and loaded random motions, (t, r, p); columns that are only rounding are zero.
+
+    In units of a radian or the robot's length L for the rows, a column of m is about g L, of mx about g, of Ixx about
+    g / L: ten decimal orders below that it is rounding. A joint term is nothing where its joint does not move.
+    """
+    blocks = []
+    for k, payload in enumerate((None, *payloads)):
+        motion = random_motion(model, samples, seed + k)
+        own = () if payload is None else model.mechanism.payload_parameters(payload).names
+        block = np.zeros((samples, len(model.rows), len(names) + len(extra)))
+        columns = [*range(len(names)), *(len(names) + extra.index(name) for name in own)]
+        block[:, :, columns] = model.regressor(motion, (*names, *own))
+        blocks.append(block * model.loops.units[list(model.independent)][:, None])
+    W = np.concatenate(blocks)
+    speed = np.abs(motion.qd / model.loops.units).max(axis=0)
+    length, force = model.loops.length, np.linalg.norm(model.mechanism.gravity) or model.loops.length
+    for column, name in enumerate((*names, *extra)):
+        if name.kind in INERTIAL:
+            usual = force * length ** (1 - POWER[INERTIAL_UNITS[name.kind]])
+            alive = np.abs(W[:, :, column]).max() > 1e-10 * usual
+        else:
+            joints = [model.mechanism.coordinates.index(member.owner) for member in model.resolve(name)]
+            alive = speed[joints].max() > 1e-9 * speed.max()
+        if not alive:
+            W[:, :, column] = 0.0
+    return W
+
+
+def _equilibrated(draws: list[FloatArray]) -> tuple[list[FloatArray], FloatArray]:
+    """Scale samples, rows and columns (in this order, three times) to one size.
+
+    Returns:
+        The draws as matrices (t r, p), and what their columns were divided by (p,).
+    """
+    W = np.concatenate(draws)
+    scale = np.ones(W.shape[2])
+    for _ in range(3):
+        for axes in ((1, 2), (0, 2), (0, 1)):
+            size = np.sqrt((W**2).sum(axis=axes, keepdims=True))
+            size[size == 0.0] = 1.0
+            W = W / size
+        scale *= size[0, 0]
+    cut = len(draws[0])
+    return [part.reshape(-1, len(scale)) for part in (W[:cut], W[cut:])], scale
+
+
+def _triangle(matrix: FloatArray) -> FloatArray:
+    return np.asarray(np.linalg.qr(matrix, mode="r"))
+
+
+def _independent(triangle: FloatArray) -> list[int]:
+    """Return the columns that do not depend on those before them."""
+    basis = np.zeros((len(triangle), 0))
+    found: list[int] = []
+    for k, column in enumerate(triangle.T):
+        rest = column
+        for _ in range(2):  # twice is enough
+            rest = rest - basis @ (basis.T @ rest)
+        size = np.linalg.norm(rest)
+        if size > INDEPENDENT:
+            basis = np.column_stack([basis, rest / size])
+            found.append(k)
+    return found
 
 
 def standard_from_base(model: Model, base: BaseParameters, values: ArrayLike) -> tuple[FloatArray, FloatArray]:
@@ -132,43 +243,28 @@ def standard_from_base(model: Model, base: BaseParameters, values: ArrayLike) ->
     load = dict.fromkeys(INERTIAL, 0.0)
     for column, value in zip(base.independent, values):
         name = base.standard[column]
-        if name.startswith("payload."):
-            load[name.rpartition(".")[2]] += float(value)
+        if name.payload is not None:
+            load[name.kind] += float(value)
         else:
             for member in model.resolve(name):
                 table[member] = float(value)
     return np.array(list(table.values())), np.array(list(load.values()))
 
 
-def _regroup(W: FloatArray, names: tuple[str, ...], units: tuple[str, ...]) -> BaseParameters:
-    """Separate independent from dependent columns, first to last, and express the latter by the former."""
-    norms = np.linalg.norm(W, axis=0)
-    scale = np.where(norms > 1e-9 * norms.max(), norms, 1.0)
-    columns = W / scale
-    columns[:, norms <= 1e-9 * norms.max()] = 0.0
-    basis = np.zeros((len(W), 0))
-    independent: list[int] = []
-    for k in range(len(names)):
-        rest = columns[:, k]
-        for _ in range(2):  # twice is enough
-            rest = rest - basis @ (basis.T @ rest)
-        size = np.linalg.norm(rest)
-        if size > 1e-7:
-            basis = np.column_stack([basis, rest / size])
-            independent.append(k)
-    kept = W[:, independent]
+def _regrouped(triangle: FloatArray, scale: FloatArray, independent: list[int],
+               names: tuple[Parameter, ...]) -> BaseParameters:
+    """Express the dependent columns by the independent ones; columns are in units of `scale`."""
     dependent = [k for k in range(len(names)) if k not in independent]
     matrix = np.zeros((len(independent), len(names)))
     matrix[range(len(independent)), independent] = 1.0
     if dependent:
-        Q, R = np.linalg.qr(kept / scale[independent])
-        share = np.linalg.solve(R, Q.T @ W[:, dependent]) / scale[independent][:, None]
-        relative = np.abs(share) * scale[independent][:, None] / np.maximum(scale[dependent], 1e-300)
-        share[relative < 1e-8] = 0.0
-        matrix[:, dependent] = share
-    values = np.linalg.svd(columns, compute_uv=False)
+        Q, R = np.linalg.qr(triangle[:, independent])
+        share = np.linalg.solve(R, Q.T @ triangle[:, dependent])
+        share[np.abs(share) < 1e-8] = 0.0
+        matrix[:, dependent] = share * scale[dependent] / scale[independent][:, None]
+    values = np.linalg.svd(triangle, compute_uv=False)
     regrouped = (np.abs(matrix) > 0).sum(axis=1) > 1
     return BaseParameters(
-        names=tuple(names[k] + ("R" if more else "") for k, more in zip(independent, regrouped)),
-        units=tuple(units[k] for k in independent), standard=names, matrix=matrix, independent=tuple(independent),
-        singular_values=np.asarray(values, dtype=float), tolerance=1e-7)
+        names=tuple(names[k].regroup() if more else names[k] for k, more in zip(independent, regrouped)),
+        units=tuple(names[k].unit for k in independent), standard=names, matrix=matrix,
+        independent=tuple(independent), singular_values=np.asarray(values, dtype=float), tolerance=INDEPENDENT)

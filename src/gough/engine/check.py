@@ -8,9 +8,17 @@ from typing import Any
 
 import numpy as np
 
+from gough.core.options import Settings, option, settle, takes
 from gough.core.parameters import BaseParameters
-from gough.engine.base import base_parameters
+from gough.engine.base import TIE_LEGS, base_parameters
 from gough.engine.model import Model
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckSettings(Settings):
+    """What to look for in a robot file."""
+
+    tie_legs: bool = option(False, TIE_LEGS)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -61,8 +69,29 @@ class Check:
         }
 
 
-def check(model: Model, *, tie_legs: bool = False) -> Check:
+    def summary(self) -> str:
+        """Return the facts as plain text."""
+        type1 = "no platform" if self.type1_margin is None else f"{self.type1_margin:.3f}"
+        task = f", of which task: {', '.join(self.task)}" if self.task else ""
+        home = ", ".join(f"{n} = {self.home[n]:.4g}" for n in dict.fromkeys((*self.actuated, *self.task)))
+        return "\n".join([
+            f"{self.robot}: {self.title}" if self.title else self.robot,
+            f"  degrees of freedom    {self.degrees_of_freedom}",
+            f"  motors                {len(self.actuated)}: {', '.join(self.actuated)}",
+            f"  coordinates           {len(self.coordinates)}{task}",
+            f"  at home [m or rad]    {home}",
+            f"  closure residual      {self.closure_residual:.1e} m or rad at home",
+            f"  singularity margins   type 1 {type1}, type 2 {self.type2_margin:.3f} (0 singular, 1 best)",
+            f"  standard parameters   {self.standard_parameters}" + (" (legs tied)" if self.tied else ""),
+            f"  base parameters       {len(self.base)} (singular value gap {self.base.gap:.0e})",
+            *(f"    {name} = {formula}" if name != formula else f"    {name}"
+              for name, formula in self.base.regrouping().items())])
+
+
+@takes(CheckSettings)
+def check(model: Model, settings: CheckSettings | None = None, **options: Any) -> Check:
     """Assemble a robot at home and count what can be identified."""
+    tie_legs = settle(CheckSettings, settings, options).tie_legs
     margins = model.kinematics.margins(model.home[None])
     base = base_parameters(model, tie_legs=tie_legs)
     type1 = float(margins.type1[0])

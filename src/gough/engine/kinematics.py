@@ -13,11 +13,12 @@ import numpy as np
 from gough.core.arrays import FloatArray, check_finite, check_shape
 from gough.core.errors import InvalidInput, LoopNotClosed, SingularConfiguration
 from gough.core.motion import Motion
-from gough.engine.loops import CLOSED, By, Loops, closure_expressions
+from gough.engine.loops import CLOSED, By, Loops, Partition, closure_expressions
 from gough.engine.symbolic import body_transforms
 from gough.kernels.kernel import Kernel
 
 CHECK = 1e-9  # elimination without pivoting is trusted below this relative residual
+STRIDE = 0.1  # longest move at once along a branch [rad or lengths of the robot]
 SINGULAR = 1e-9  # ratio of singular values of K_D taken as singular
 
 
@@ -31,6 +32,7 @@ class ClosedChain:
     def __init__(self, loops: Loops) -> None:
         self.loops = loops
         self._kernels: dict[tuple[object, ...], Kernel] = {}
+        self._strides: dict[By, FloatArray] = {}
 
     def kernel(self, key: tuple[object, ...], build: Callable[[], ca.Function]) -> Kernel:
         """Return the kernel of a key, compiling it on first use."""
@@ -41,6 +43,23 @@ class ClosedChain:
     @cached_property
     def _size(self) -> int:
         return len(self.loops.home)
+
+    def bent(self, change: FloatArray) -> FloatArray:
+        """Return the largest change (..., n) of a coordinate that bends the loops. [rad or lengths of the robot]"""
+        bending = list(self.loops.bending)
+        return np.asarray(np.abs(change[..., bending] / self.loops.units[bending]).max(axis=-1, initial=0.0))
+
+    def strides(self, by: By) -> FloatArray:
+        """Return what each independent coordinate moves by while the loops bend by one, at home, (m,). [m or rad]
+
+        One: a radian, or the robot's length, of the coordinate in the loops that is fastest. So behind a gear a rotor
+        makes many turns. Infinite for a coordinate that bends no loop.
+        """
+        if by not in self._strides:
+            E = self.closure_map(self.loops.home[None], by)[0]
+            fastest = np.array([self.bent(column) for column in E.T])
+            self._strides[by] = np.divide(1.0, fastest, out=np.full(len(fastest), np.inf), where=fastest > 1e-9)
+        return self._strides[by]
 
     @cached_property
     def _equations(self) -> int:
@@ -115,7 +134,8 @@ class ClosedChain:
         """Close the loops of all samples at once with the independent coordinates fixed.
 
         Returns:
-            Coordinates (t, n) and the largest residual of each sample (t,); samples that failed keep a large one.
+            Coordinates (t, n) and the largest residual of each sample as a fraction of the robot (t,); samples that
+            failed keep a large one.
         """
         q = np.array(q)
         if not self.loops.partitions[by].dependent:
@@ -125,8 +145,8 @@ class ClosedChain:
         active = np.arange(len(q))
         for _ in range(iterations):
             step, phi = kernel(q[active])
-            error = np.abs(phi).reshape(len(active), -1).max(axis=1)
-            size = np.abs(step).max(axis=1)
+            error = np.abs(phi * self.loops.weights).max(axis=1)
+            size = self.bent(step)
             worst[active] = np.where(np.isfinite(error), error, np.inf)
             usable = np.isfinite(size) & (size < 2.0)  # a larger step has left the neighbourhood
             step[~usable] = 0.0
@@ -136,8 +156,7 @@ class ClosedChain:
             active = active[~done]
             if active.size == 0:
                 break
-        phi = kernel(q)[1]
-        error = np.abs(phi).reshape(len(q), -1).max(axis=1)
+        error = np.abs(kernel(q)[1] * self.loops.weights).max(axis=1)
         return q, np.where(np.isfinite(error), error, np.inf)
 
     def assemble(self, positions: FloatArray, by: By = "actuated", *, start: FloatArray | None = None,
@@ -180,7 +199,7 @@ class ClosedChain:
             guess = previous.copy()
             guess[:, independent] = positions
             q, error = self._newton(guess, by)
-            if (error < CLOSED).all() and np.abs(q - guess).max() < 0.1:
+            if (error < CLOSED).all() and self.bent(q - guess).max() < 0.1:
                 self._check_branch(q, by, time)
                 return q
             previous = previous[0]
@@ -202,9 +221,9 @@ class ClosedChain:
         guess = anchors[left] * (1 - weight) + anchors[right] * weight
         guess[:, independent] = positions
         q, error = self._newton(guess, by)
-        span = np.abs(anchors[right] - anchors[left]).max(axis=1)
+        span = self.bent(anchors[right] - anchors[left])
         # Between anchors a branch bends by a few hundredths at most; more is followed step by step.
-        doubtful = ~(error < CLOSED) | (np.abs(q - guess).max(axis=1) > 0.25 * span + 0.02)
+        doubtful = ~(error < CLOSED) | (self.bent(q - guess) > 0.25 * span + 0.02)
         for sample in np.flatnonzero(doubtful).tolist():
             if sample in coarse:
                 q[sample] = anchors[np.searchsorted(coarse, sample)]
@@ -218,10 +237,9 @@ class ClosedChain:
 
     def _coarse(self, positions: FloatArray, by: By) -> np.ndarray:
         """Return sample indices at which the branch is followed step by step: small moves, at most 256 apart."""
-        scale = np.where([self.loops.mechanism.joints[i].kind == "revolute"
-                          for i in self.loops.partitions[by].independent], 1.0, self.loops.length)
-        travelled = np.concatenate([[0.0], np.cumsum((np.abs(np.diff(positions, axis=0)) / scale).max(axis=1))])
-        bins = np.floor(travelled / 0.1)
+        moves = np.abs(np.diff(positions, axis=0)) / self.strides(by)
+        travelled = np.concatenate([[0.0], np.cumsum(moves.max(axis=1))])
+        bins = np.floor(travelled / STRIDE)
         marks = np.flatnonzero(np.diff(bins) > 0) + 1
         regular = np.arange(0, len(positions), 256)
         return np.unique(np.concatenate([[0], marks, regular, [len(positions) - 1]]))
@@ -230,6 +248,8 @@ class ClosedChain:
         """Move from an assembled configuration to a target along its branch, with steps as small as it takes.
 
         A step is accepted if Newton lands near the tangent prediction q + E dq_I; so a neighbouring branch is not.
+        Beyond a tenth of a radian, or of the robot's length, the tangent says too little: that is the longest step.
+        Coordinates that bend no loop (a rotor behind a gear) may move as far as they like.
 
         Returns:
             The configuration reached and the fraction of the way, 1 if the target was reached.
@@ -237,16 +257,17 @@ class ClosedChain:
         independent = list(self.loops.partitions[by].independent)
         q = np.array(start)
         origin = q[independent]
-        done, step = 0.0, 1.0
+        longest = STRIDE / max(float((np.abs(target - origin) / self.strides(by)).max()), STRIDE)
+        done, step = 0.0, longest
         while done < 1.0:
             goal = min(done + step, 1.0)
             tangent = self._map(by)(q[None])[0].reshape(self._size, -1)
             trial = q + tangent @ (origin + goal * (target - origin) - q[independent])
             trial[independent] = origin + goal * (target - origin)
             found, error = self._newton(trial[None], by)
-            moved = np.abs(found[0] - q).max()
-            if error[0] < CLOSED and np.abs(found[0] - trial).max() <= 0.25 * min(moved, 1.0) + 1e-9:
-                q, done, step = found[0], goal, 2 * step
+            moved, off = float(self.bent(found[0] - q)), float(self.bent(found[0] - trial))
+            if error[0] < CLOSED and off <= 0.25 * min(moved, 1.0) + 1e-9:
+                q, done, step = found[0], goal, min(2 * step, longest)
             else:
                 step /= 4
                 if step < 1e-7:
@@ -280,15 +301,15 @@ class ClosedChain:
         Steps much larger than the motion of the independent coordinates are compared with E dq_I.
         """
         independent = list(self.loops.partitions[by].independent)
-        moved = np.abs(np.diff(q, axis=0)).max(axis=1)
-        driven = np.abs(np.diff(q[:, independent], axis=0)).max(axis=1)
+        moved = self.bent(np.diff(q, axis=0))
+        driven = (np.abs(np.diff(q[:, independent], axis=0)) / self.strides(by)).max(axis=1)
         suspects = np.flatnonzero((moved > 20 * driven + 1e-6) | (moved > 0.2))
         if suspects.size == 0:
             return
         actual = q[suspects + 1] - q[suspects]
         mean = 0.5 * (self.closure_map(q[suspects], by) + self.closure_map(q[suspects + 1], by))
         predicted = np.einsum("tnm,tm->tn", mean, actual[:, independent])
-        wrong = np.abs(actual - predicted).max(axis=1) > 0.5 * np.abs(actual).max(axis=1) + 1e-6
+        wrong = self.bent(actual - predicted) > 0.5 * self.bent(actual) + 1e-6
         if wrong.any():
             sample = int(suspects[wrong][0]) + 1
             moment = float(time[sample]) if time is not None else float("nan")
@@ -318,19 +339,20 @@ class ClosedChain:
         K = self._jacobian()(q, np.zeros_like(q))[0].reshape(len(q), self._equations, self._size)
         E = np.zeros((len(q), self._size, len(part.independent)))
         E[:, list(part.independent), range(len(part.independent))] = 1.0
+        units = self.loops.units[list(part.independent)]
         for k in range(len(q)):
             if not np.isfinite(K[k]).all():
                 E[k] = np.nan  # that sample only
                 continue
-            K_D = K[k][:, list(part.dependent)]
-            values = np.linalg.svd(self.loops.scaled(K[k])[:, list(part.dependent)], compute_uv=False)
+            scaled = self.loops.scaled(K[k])
+            values = np.linalg.svd(scaled[:, list(part.dependent)], compute_uv=False)
             if not values[-1] > SINGULAR * values[0]:
                 raise SingularConfiguration(
                     f"'{self.loops.mechanism.name}' is singular at sample {int(samples[k])}: the {by} coordinates do "
                     f"not determine the others (singular value ratio {values[-1] / values[0]:.1e}); keep the motion "
                     "away from this configuration", sample=int(samples[k]), time=float("nan"),
                     singular_value=float(values[-1] / values[0]))
-            E[k][list(part.dependent)] = np.linalg.lstsq(K_D, -K[k][:, list(part.independent)], rcond=None)[0]
+            E[k][list(part.dependent)] = self._solve(scaled, -scaled[:, list(part.independent)], part) / units
         return E
 
     def rates(self, q: FloatArray, velocity: FloatArray, acceleration: FloatArray,
@@ -361,8 +383,15 @@ class ClosedChain:
             if not np.isfinite(rate[k]).all():
                 qdd[k] = np.nan
                 continue
-            qdd[k, list(part.dependent)] += np.linalg.lstsq(K[k][:, list(part.dependent)], -rate[k], rcond=None)[0]
+            drift = -rate[k].reshape(-1, 1) * self.loops.weights[:, None]
+            qdd[k, list(part.dependent)] += self._solve(self.loops.scaled(K[k]), drift, part)[:, 0]
         return E, qd, qdd
+
+    def _solve(self, scaled: FloatArray, right: FloatArray, part: Partition) -> FloatArray:
+        """Return the dependent coordinates (d, k) that scaled closures K_D q_D = right determine. [m or rad]"""
+        dependent = list(part.dependent)
+        found = np.linalg.lstsq(scaled[:, dependent], right, rcond=None)[0]
+        return np.asarray(self.loops.units[dependent][:, None] * found)
 
     def motion(self, time: FloatArray, position: FloatArray, velocity: FloatArray, acceleration: FloatArray,
                by: By = "actuated", *, start: FloatArray | None = None) -> Motion:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Literal
 
 import casadi as ca
@@ -12,12 +13,13 @@ from numpy.typing import NDArray
 from gough.core.arrays import FloatArray
 from gough.core.errors import InvalidMechanism, LoopNotClosed, SingularConfiguration
 from gough.engine.elimination import Pivots, choose_pivots, solve
-from gough.engine.symbolic import body_transforms, closure_equations, fixed_transform
+from gough.engine.symbolic import Transform, body_transforms, closure_equations, fixed_transform
+from gough.mechanism.closures import CLOSURES
 from gough.mechanism.types import BASE, Mechanism
 
 By = Literal["actuated", "task"]
 GROWTH = 1e-17  # a dependent coordinate 1e8 times as fast as the independent ones is looked at again
-CLOSED = 1e-10  # a loop is closed below this residual [m or rad]
+CLOSED = 1e-10  # a loop is closed below this residual [rad, or lengths of the robot]
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,6 +51,8 @@ class Loops:
         dynamic: The partition whose coordinates are the rows of the dynamics.
         neighbours: Other assembled configurations near home, (s, n).
         length: Characteristic length that makes angles and lengths comparable. [m]
+        equations: q -> closure residual (c,) and its Jacobian K (c, n).
+        bending: Coordinates in closures that are not linear: what moves on them is bounded by the loops.
     """
 
     mechanism: Mechanism
@@ -58,7 +62,18 @@ class Loops:
     dynamic: By
     neighbours: FloatArray
     length: float
-    equations: ca.Function  # q -> phi, K
+    equations: ca.Function
+    bending: tuple[int, ...] = ()
+
+    @cached_property
+    def units(self) -> FloatArray:
+        """One radian, or the robot's length, for each coordinate, (n,). [m or rad]"""
+        return _units(self.mechanism, self.length)
+
+    @cached_property
+    def weights(self) -> FloatArray:
+        """What makes a closure residual [m or rad] a fraction of the robot, (c,)."""
+        return row_scale(self.mechanism, self.length) / self.length
 
     @property
     def redundant(self) -> bool:
@@ -66,9 +81,8 @@ class Loops:
         return len(self.mechanism.actuated) > self.degrees_of_freedom
 
     def scaled(self, jacobian: FloatArray) -> FloatArray:
-        """Make K dimensionless: angular rows times, revolute columns over the characteristic length."""
-        angular = np.array([joint.kind == "revolute" for joint in self.mechanism.joints])
-        return jacobian * row_scale(self.mechanism, self.length)[:, None] * np.where(angular, 1 / self.length, 1.0)
+        """Make K dimensionless: prismatic columns times, rows that are lengths over the characteristic length."""
+        return jacobian * self.weights[:, None] * self.units
 
     def margin(self, q: FloatArray, by: By) -> float:
         """Return the smallest over the largest singular value of scaled K_D at one configuration: 0 is singular."""
@@ -95,17 +109,20 @@ class Loops:
         raise IndexError(equation)
 
 
+def _units(mechanism: Mechanism, length: float) -> FloatArray:
+    return np.array([1.0 if joint.kind == "revolute" else length for joint in mechanism.joints])
+
+
 def row_scale(mechanism: Mechanism, length: float) -> FloatArray:
     """Return the length for closure rows that are angles, one for those that are lengths."""
-    scale: list[float] = []
+    scale = {"m": 1.0, "rad": length}
     kinds = {joint.name: joint.kind for joint in mechanism.joints}
+    rows: list[float] = []
     for closure in mechanism.closures:
-        if closure.kind == "coupling":
-            scale.append(length if all(kinds[j] == "revolute" for j in closure.coefficients) else 1.0)
-        else:
-            points = {"point": 3, "revolute": 3, "weld": 3, "distance": 1, "parallel": 0}[closure.kind]
-            scale += [1.0] * points + [length] * (closure.equations - points)
-    return np.array(scale)
+        turning = all(kinds[joint] == "revolute" for joint in closure.coefficients)
+        own = scale | {"joints": length if turning else 1.0}
+        rows += [own[unit] for unit in CLOSURES[closure.kind].units]
+    return np.array(rows)
 
 
 def close_loops(mechanism: Mechanism) -> Loops:
@@ -130,19 +147,24 @@ def _close_loops(mechanism: Mechanism) -> Loops:
     equations = ca.Function("closures", [q], [phi, ca.densify(ca.jacobian(phi, q))])
     start = np.array([joint.start for joint in mechanism.joints])
     length = _characteristic_length(mechanism, start)
-    home, residual = _assemble_start(mechanism, equations, start)
+    bends = [r for r in range(phi.shape[0]) if ca.depends_on(ca.jacobian(phi[r], q), q)]
+    pattern = ca.jacobian(phi[bends], q).sparsity()
+    loops = Loops(mechanism=mechanism, home=start, degrees_of_freedom=0, partitions={}, dynamic="actuated",
+                  neighbours=start[None], length=length, equations=equations,
+                  bending=tuple(sorted(set(pattern.get_triplet()[1]))))
+    home, error = _assemble_start(loops)
     names = [(c.name, k) for c in mechanism.closures for k in range(c.equations)]
-    if residual.size and not np.abs(residual).max() < CLOSED:
-        worst = int(np.argmax(np.where(np.isfinite(residual), np.abs(residual), np.inf)))
+    if error.size and not np.abs(error).max() < CLOSED:
+        worst = int(np.argmax(np.where(np.isfinite(error), np.abs(error), np.inf)))
+        residual = error / loops.weights
         raise LoopNotClosed(
             f"[[closure]] '{names[worst][0]}': this loop of '{mechanism.name}' stays open by "
             f"{abs(residual[worst]):.2e} m (or rad) when assembled from the start values; check the keys 'start' of "
             "the joints or the link lengths",
             loop=names[worst][0], residual=float(abs(residual[worst])))
-    _check_welds(mechanism, home)
+    _check_branches(mechanism, home)
     _check_limits(mechanism, home)
-    loops = Loops(mechanism=mechanism, home=home, degrees_of_freedom=0, partitions={}, dynamic="actuated",
-                  neighbours=home[None], length=length, equations=equations)
+    loops = _with(loops, home=home, neighbours=home[None])
     neighbours, mobility = _explore(loops)
     loops = _with(loops, degrees_of_freedom=mobility, neighbours=neighbours)
     _check_motors(loops)
@@ -163,28 +185,34 @@ def _with(loops: Loops, **changes: object) -> Loops:
 def _characteristic_length(mechanism: Mechanism, q: FloatArray) -> float:
     """Return the rms distance of body origins and closure points from their mean. [m]"""
     poses = body_transforms(mechanism, ca.SX(ca.DM(q)))
-    points = [np.array(ca.DM(ca.densify(pose.translation))).ravel() for pose in poses.values()]
+    points = [_number(pose.translation).ravel() for pose in poses.values()]
     for closure in mechanism.closures:
-        for frame in (closure.a, closure.b):
-            if frame is not None and frame.body != BASE:
-                pose = poses[frame.body]
-                shift = fixed_transform(frame.placement)[1]
-                points.append(np.array(ca.DM(ca.densify(pose.translation + pose.rotation @ ca.DM(shift)))).ravel())
+        for frame in closure.frames:
+            if frame.body != BASE:
+                end = poses[frame.body] @ fixed_transform(frame.placement)
+                points.append(_number(end.translation).ravel())
     spread = np.array(points) - np.mean(points, axis=0)
-    return max(float(np.sqrt((spread**2).sum(axis=1).mean())), 1e-3)
+    size = float(np.sqrt((spread**2).sum(axis=1).mean()))
+    return size if size > 1e-9 else 1e-3  # all in one point, as in a spherical wrist: any length will do
 
 
-def _check_welds(mechanism: Mechanism, home: FloatArray) -> None:
-    """Raise if a weld is closed with its frames half a turn apart, where its residual vanishes too."""
+def _check_branches(mechanism: Mechanism, home: FloatArray) -> None:
+    """Raise if a closure's equations hold in another way than meant."""
     poses = body_transforms(mechanism, ca.SX(ca.DM(home)))
     for closure in mechanism.closures:
-        if closure.kind == "weld" and closure.a is not None and closure.b is not None:
-            a, b = (np.array(ca.DM(ca.densify(poses[end.body].rotation))) @ fixed_transform(end.placement)[0]
-                    for end in (closure.a, closure.b))
-            if np.sum(a * b) < 0:  # trace of A^T B: 3 if the frames coincide, -1 half a turn apart
-                raise LoopNotClosed(
-                    f"[[closure]] '{closure.name}': this loop of '{mechanism.name}' assembles with the welded frames "
-                    "half a turn apart; change the keys 'start' of its joints", loop=closure.name, residual=np.pi)
+        mistaken = CLOSURES[closure.kind].mistaken
+        if mistaken is None:
+            continue
+        placed = (poses[frame.body] @ fixed_transform(frame.placement) for frame in closure.frames)
+        ends = [Transform(*(_number(part) for part in (end.rotation, end.translation))) for end in placed]
+        if wrong := mistaken(*ends):
+            raise LoopNotClosed(f"[[closure]] '{closure.name}': this loop of '{mechanism.name}' assembles with {wrong};"
+                                " change the keys 'start' of its joints", loop=closure.name, residual=np.pi)
+
+
+def _number(expression: ca.SX) -> Any:
+    """Return the value of a constant expression."""
+    return np.array(ca.DM(ca.densify(expression)))
 
 
 def _check_limits(mechanism: Mechanism, home: FloatArray) -> None:
@@ -198,40 +226,48 @@ def _check_limits(mechanism: Mechanism, home: FloatArray) -> None:
                 joint=joint.name, position=float(value))
 
 
-def _assemble_start(mechanism: Mechanism, equations: ca.Function, start: FloatArray) -> tuple[FloatArray, FloatArray]:
+def _assemble_start(loops: Loops) -> tuple[FloatArray, FloatArray]:
     """Close the loops from the start values: platform held if that works, else motors held, else all moving."""
-    virtual = np.array([joint.virtual for joint in mechanism.joints])
-    actuated = np.array([joint.actuated for joint in mechanism.joints])
-    for held in (virtual, actuated, np.zeros(len(start), dtype=bool)):
-        home, residual = _gauss_newton(equations, start, ~held)
-        if not residual.size or np.abs(residual).max() < CLOSED:
+    virtual = np.array([joint.virtual for joint in loops.mechanism.joints])
+    actuated = np.array([joint.actuated for joint in loops.mechanism.joints])
+    for held in (virtual, actuated, np.zeros(len(loops.home), dtype=bool)):
+        home, error = _gauss_newton(loops, loops.home, ~held)
+        if not error.size or np.abs(error).max() < CLOSED:
             break
-    return home, residual
+    return home, error
 
 
-def _gauss_newton(equations: ca.Function, start: FloatArray, free: NDArray[np.bool_] | None = None,
+def _gauss_newton(loops: Loops, start: FloatArray, free: NDArray[np.bool_] | None = None,
                   iterations: int = 200) -> tuple[FloatArray, FloatArray]:
-    """Close the loops near a start by damped least-norm Newton steps; all coordinates move unless `free` says."""
+    """Close the loops near a start by damped least-norm Newton steps; all coordinates move unless `free` says.
+
+    Returns:
+        The configuration (n,) and the closure residuals as fractions of the robot (c,).
+    """
     q = np.array(start, dtype=float)
     move = np.ones(len(q), dtype=bool) if free is None else free
-    residual = np.array(equations(q)[0]).ravel()
+
+    def error_at(q: FloatArray) -> FloatArray:
+        return np.array(loops.equations(q)[0]).ravel() * loops.weights
+
+    error = error_at(q)
     for _ in range(iterations):
-        if residual.size == 0 or np.abs(residual).max() < 1e-14:
+        if error.size == 0 or np.abs(error).max() < 1e-14:
             break
-        jacobian = np.array(equations(q)[1])[:, move]
-        step = np.linalg.lstsq(jacobian, -residual, rcond=1e-9)[0]
+        jacobian = loops.scaled(np.array(loops.equations(q)[1]))[:, move]
+        step = np.linalg.lstsq(jacobian, -error, rcond=1e-9)[0]
         scale = min(1.0, 0.5 / max(float(np.abs(step).max()), 1e-300))
         while True:
             trial = q.copy()
-            trial[move] += scale * step
-            new = np.array(equations(trial)[0]).ravel()
-            if np.linalg.norm(new) < np.linalg.norm(residual) or scale < 1e-4:
+            trial[move] += scale * step * loops.units[move]
+            new = error_at(trial)
+            if np.linalg.norm(new) < np.linalg.norm(error) or scale < 1e-4:
                 break
             scale /= 2
-        if np.linalg.norm(new) >= np.linalg.norm(residual):
+        if np.linalg.norm(new) >= np.linalg.norm(error):
             break
-        q, residual = trial, new
-    return q, residual
+        q, error = trial, new
+    return q, error
 
 
 def _rank(values: NDArray[Any]) -> int:
@@ -252,12 +288,11 @@ def _explore(loops: Loops) -> tuple[FloatArray, int]:
     _, values, vt = np.linalg.svd(jacobian)
     rank_home = _rank(values)
     free = vt[rank_home:]
-    unscale = np.where([joint.kind == "revolute" for joint in mechanism.joints], 1 / loops.length, 1.0)
     found, ranks = [], []
     for _ in range(24):
-        step = (rng.standard_normal(len(free)) @ free) * unscale * loops.length
-        q, residual = _gauss_newton(loops.equations, loops.home + 0.05 * step / max(np.abs(step).max(), 1e-12))
-        if np.abs(residual).max() < CLOSED and np.abs(q - loops.home).max() < 0.5:
+        step = rng.standard_normal(len(free)) @ free
+        q, error = _gauss_newton(loops, loops.home + 0.05 * loops.units * step / max(np.abs(step).max(), 1e-12))
+        if np.abs(error).max() < CLOSED and np.abs((q - loops.home) / loops.units).max() < 0.5:
             found.append(q)
             ranks.append(_rank(np.linalg.svd(loops.scaled(np.array(loops.equations(q)[1])), compute_uv=False)))
     generic = max(ranks, default=rank_home)
@@ -314,10 +349,18 @@ def _partition(loops: Loops, candidates: list[int], by: By) -> Partition:
 
 
 def _best_columns(matrix: FloatArray, count: int) -> list[int]:
-    """Return the columns that pivoted QR takes first."""
-    from scipy.linalg import qr  # here, because it takes as long to import as most robots, which need no choice
+    """Return columns far from dependent: again and again the longest once those before are projected out.
 
-    return [int(column) for column in qr(matrix, pivoting=True, mode="economic")[2][:count]]
+    Of equally long ones (equal legs) the first, whatever the rounding on this machine.
+    """
+    rest, chosen = np.array(matrix), []
+    for _ in range(count):
+        lengths = np.linalg.norm(rest, axis=0)
+        column = int(np.argmax(lengths >= (1 - 1e-9) * lengths.max()))
+        chosen.append(column)
+        direction = rest[:, column] / lengths[column]
+        rest -= np.outer(direction, direction @ rest)
+    return chosen
 
 
 @dataclass(frozen=True, eq=False)
@@ -361,8 +404,9 @@ class Closure:
 def closure_expressions(loops: Loops, by: By, q: ca.SX) -> Closure:
     """Write the closed chain for one partition.
 
-    The check is |K E 1| / (|K| |E 1|), rounding if the fixed pivots served and larger where they did not, plus a share
-    of |E 1| that counts only where the closures lose rank: elimination may solve singular equations exactly.
+    With K in fractions of the robot and u moving every independent coordinate by a radian or the robot's length, the
+    check is |K E u| / (|K| |E u|), rounding if the fixed pivots served and larger where they did not, plus a share of
+    |E u| that counts only where the closures lose rank: elimination may solve singular equations exactly.
     """
     part = loops.partitions[by]
     n, m = q.shape[0], len(part.independent)
@@ -375,8 +419,9 @@ def closure_expressions(loops: Loops, by: By, q: ca.SX) -> Closure:
     if part.dependent:
         rows, D = list(part.rows), list(part.dependent)
         closure_map[D, :] = solve(jacobian[rows, D], -jacobian[rows, list(part.independent)], part.pivots)
-        total = closure_map @ ca.SX.ones(m, 1)
-        used = jacobian[rows, :]
+        total = closure_map @ ca.DM(loops.units[list(part.independent)])
+        used = ca.DM(np.diag(loops.weights[rows])) @ jacobian[rows, :]
         scale = ca.sqrt(ca.sumsqr(ca.fabs(used) @ ca.fabs(total)))
-        check = ca.sqrt(ca.sumsqr(used @ total)) / scale + GROWTH * ca.sqrt(ca.sumsqr(total))
+        growth = ca.sqrt(ca.sumsqr(total / ca.DM(loops.units)))
+        check = ca.sqrt(ca.sumsqr(used @ total)) / scale + GROWTH * growth
     return Closure(part, jacobian, phi, closure_map, check, q)

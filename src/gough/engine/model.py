@@ -12,14 +12,16 @@ from numpy.typing import ArrayLike
 from gough.core.arrays import FloatArray, check_finite, check_shape
 from gough.core.errors import InvalidInput, nearest
 from gough.core.motion import Motion
-from gough.core.parameters import INERTIAL, BaseParameters, ParameterTable
+from gough.core.names import INERTIAL, LOAD, Parameter
+from gough.core.names import parameters as named
+from gough.core.parameters import BaseParameters, ParameterTable
 from gough.core.regression import Regression
 from gough.engine.elimination import cholesky_solve
 from gough.engine.kinematics import CHECK, ClosedChain
 from gough.engine.loops import Closure, close_loops, closure_expressions
 from gough.engine.symbolic import TreeEfforts, body_transforms
 from gough.kernels.kernel import Kernel
-from gough.mechanism.types import INERTIAL_UNITS, Mechanism
+from gough.mechanism.types import Mechanism
 
 BLOCK = 2048  # samples per block: a 6 x 50 regressor of these stays in the second-level cache
 
@@ -90,17 +92,17 @@ class Model:
 
     # -- parameters -------------------------------------------------------------------------------------------------
 
-    def resolve(self, name: str) -> tuple[str, ...]:
+    def resolve(self, name: str) -> tuple[Parameter, ...]:
         """Return the standard columns a parameter name stands for: itself, all its ties, or the load body's."""
-        if name in self.mechanism.ties:
-            return self.mechanism.ties[name]
-        if name in self._standard_names:
-            return (name,)
-        if name.startswith("payload."):
-            parameter = name.rpartition(".")[2]
-            if parameter in INERTIAL:
-                return (f"{self.load_body}.{parameter}",)
-        valid = [*self._standard_names, *self.mechanism.ties, *(f"payload.{p.name}.m" for p in self.mechanism.payloads)]
+        parameter = Parameter(name)
+        if parameter in self.mechanism.ties:
+            return self.mechanism.ties[parameter]
+        if parameter in self._standard_names:
+            return (parameter,)
+        if parameter.payload is not None and parameter.inertial:
+            return (Parameter.of(self.load_body, parameter.kind),)
+        valid = [*self._standard_names, *self.mechanism.ties,
+                 *(Parameter.of_payload(p.name, "m") for p in self.mechanism.payloads)]
         raise InvalidInput(f"'{self.mechanism.name}' has no parameter '{name}'{nearest(name, valid)}", name=name)
 
     @cached_property
@@ -109,12 +111,10 @@ class Model:
 
     def unit(self, name: str) -> str:
         """Return the unit of a parameter."""
-        parameter = name.rpartition(".")[2]
-        if parameter in INERTIAL:
-            return INERTIAL_UNITS[parameter]
-        return self.mechanism.standard.units[self.mechanism.standard.index(self.resolve(name)[0])]
+        known = Parameter(name).unit
+        return known or self.mechanism.standard.units[self.mechanism.standard.index(self.resolve(name)[0])]
 
-    def parameter_names(self, *, tie_legs: bool = False) -> tuple[str, ...]:
+    def parameter_names(self, *, tie_legs: bool = False) -> tuple[Parameter, ...]:
         """Return the standard parameter names in base order; tied ones once, under their common name, if asked."""
         names = [self.mechanism.standard.names[i] for i in self.mechanism.base_order]
         if not tie_legs:
@@ -127,12 +127,11 @@ class Model:
         source = (self.mechanism.standard if table is None else table)
         lookup = source.as_dict() if isinstance(source, ParameterTable) else dict(source)
         result = []
-        for name in names:
+        for name in named(names):
             if name in lookup:
                 result.append(lookup[name])
-            elif name.startswith("payload."):
-                _, payload, parameter = name.split(".", 2)
-                result.append(float(self.mechanism.payload(payload).values.get(parameter, 0.0)))
+            elif name.payload is not None:
+                result.append(float(self.mechanism.payload(name.payload).values.get(name.kind, 0.0)))
             else:
                 result.append(float(np.mean([lookup[member] for member in self.resolve(name)])))
         return np.array(result)
@@ -163,8 +162,8 @@ class Model:
 
     def generalised_efforts(self, tree: TreeEfforts, closure_map: ca.SX, chi: ca.SX, load: ca.SX) -> ca.SX:
         """Return the rows' efforts (m,) for standard parameters chi (p,) and a load (10,) on the load body."""
-        index = {name: i for i, name in enumerate(self.mechanism.standard.names)}
-        extra = {f"{self.load_body}.{p}": load[k] for k, p in enumerate(INERTIAL)}
+        index: dict[str, int] = {name: i for i, name in enumerate(self.mechanism.standard.names)}
+        extra: dict[str, ca.SX] = {Parameter.of(self.load_body, p): load[k] for k, p in enumerate(INERTIAL)}
 
         def value(name: str) -> ca.SX | None:
             own = chi[index[name]] if name in index else None
@@ -287,8 +286,7 @@ class Model:
     def _careful_efforts(self, q: FloatArray, velocity: FloatArray, acceleration: FloatArray, band: FloatArray,
                          chi: FloatArray, load: FloatArray, samples: np.ndarray) -> FloatArray:
         """Return the rows' efforts of samples where the fixed elimination order failed, (t, m)."""
-        loaded = tuple(f"payload.load.{p}" for p in INERTIAL)
-        flat = (*self.mechanism.standard.names, *loaded)
+        flat = (*self.mechanism.standard.names, *LOAD)
         values = np.concatenate([np.broadcast_to(chi, (len(q), chi.shape[-1])),
                                  np.broadcast_to(load, (len(q), len(INERTIAL)))], axis=1)
         regressor = self._careful_regressor(q, velocity, acceleration, flat, band, samples)
@@ -326,7 +324,7 @@ class Model:
             noise = None if covariance is None else np.einsum("tam,ab,tbk->tmk", act, covariance, act)
         if wrench is not None:
             rows = rows + self.wrench_efforts(motion.q, wrench)
-        names = parameters.names if isinstance(parameters, BaseParameters) else tuple(parameters)
+        names = parameters.names if isinstance(parameters, BaseParameters) else named(parameters)
         return Regression(
             regressor=self.regressor(motion, parameters, dead_band=dead_band), effort=rows, rows=self.rows,
             row_units=self.row_units, parameters=names, units=tuple(self.unit(n) for n in column_names(parameters)),
@@ -437,8 +435,8 @@ class Model:
         return np.zeros(10) if load is None else np.asarray(load, dtype=float)
 
 
-def column_names(parameters: Sequence[str] | BaseParameters) -> tuple[str, ...]:
+def column_names(parameters: Sequence[str] | BaseParameters) -> tuple[Parameter, ...]:
     """Return the columns to evaluate: the names themselves, or the independent columns of base parameters."""
     if isinstance(parameters, BaseParameters):
         return tuple(parameters.standard[i] for i in parameters.independent)
-    return tuple(parameters)
+    return named(parameters)

@@ -5,7 +5,6 @@ Notation: q all coordinates, phi(q) = 0 the closures, K = dphi/dq. Vectors of a 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,11 +13,11 @@ import casadi as ca
 import numpy as np
 
 from gough.core.arrays import FloatArray
-from gough.core.parameters import INERTIAL
-from gough.mechanism.terms import TERMS
-from gough.mechanism.types import BASE, Closure, Mechanism, Placement
-
-_AXES = ("x", "y", "z")
+from gough.core.names import INERTIAL, Parameter, parameters
+from gough.mechanism.closures import CLOSURES, Configuration
+from gough.mechanism.placement import Placement
+from gough.mechanism.terms import JointState
+from gough.mechanism.types import BASE, Mechanism
 
 
 @dataclass(frozen=True)
@@ -32,23 +31,9 @@ class Transform:
         return Transform(self.rotation @ other.rotation, self.translation + self.rotation @ other.translation)
 
 
-def fixed_transform(placement: Placement) -> tuple[FloatArray, FloatArray]:
-    """Return rotation (3, 3) and translation (3,) of a placement; round-off at right angles is removed."""
-    rotation, translation = np.eye(3), np.zeros(3)
-    for step, value in placement.steps:
-        axis = _AXES.index(step[1].lower())
-        if step[0] == "T":
-            translation = translation + rotation[:, axis] * value
-            continue
-        c, s = math.cos(value), math.sin(value)
-        c, s = (0.0 if abs(c) < 1e-15 else c), (0.0 if abs(s) < 1e-15 else s)
-        turn = np.eye(3)
-        i, j = (axis + 1) % 3, (axis + 2) % 3
-        turn[i, i], turn[i, j], turn[j, i], turn[j, j] = c, -s, s, c
-        rotation = rotation @ turn
-    rotation[np.abs(rotation) < 1e-15] = 0.0
-    translation[np.abs(translation) < 1e-15] = 0.0
-    return rotation, translation
+def fixed_transform(placement: Placement) -> Transform:
+    """Return a placement as constant expressions."""
+    return Transform(_sparse(placement.rotation), _sparse(placement.translation))
 
 
 def _sparse(values: FloatArray) -> ca.SX:
@@ -69,15 +54,16 @@ def joint_transforms(mechanism: Mechanism, q: ca.SX) -> list[Transform]:
     """Return the transform from each joint's parent body to its child body."""
     transforms = []
     for i, joint in enumerate(mechanism.joints):
-        rotation, translation = (_sparse(a) for a in fixed_transform(joint.placement))
+        fixed = fixed_transform(joint.placement)
         if joint.kind == "revolute":
             c, s = ca.cos(q[i]), ca.sin(q[i])
             turn, k = ca.SX(3, 3), "xyz".index(joint.axis)
             u, v = (k + 1) % 3, (k + 2) % 3
             turn[u, u], turn[u, v], turn[v, u], turn[v, v], turn[k, k] = c, -s, s, c, 1
-            transforms.append(Transform(rotation @ turn, translation))
+            transforms.append(Transform(fixed.rotation @ turn, fixed.translation))
         else:
-            transforms.append(Transform(rotation, translation + rotation[:, "xyz".index(joint.axis)] * q[i]))
+            along = fixed.rotation[:, "xyz".index(joint.axis)] * q[i]
+            transforms.append(Transform(fixed.rotation, fixed.translation + along))
     return transforms
 
 
@@ -89,38 +75,14 @@ def body_transforms(mechanism: Mechanism, q: ca.SX) -> dict[str, Transform]:
     return poses
 
 
-def closure_residual(closure: Closure, mechanism: Mechanism, q: ca.SX, poses: dict[str, Transform]) -> ca.SX:
-    """Return phi of one closure: zero when the loop is closed. [m or rad]"""
-    if closure.kind == "coupling":
-        index = {name: i for i, name in enumerate(mechanism.coordinates)}
-        return closure.constant + sum((c * q[index[name]] for name, c in closure.coefficients.items()), start=ca.SX(0))
-    assert closure.a is not None
-    assert closure.b is not None
-    ends = []
-    for frame in (closure.a, closure.b):
-        rotation, translation = (_sparse(a) for a in fixed_transform(frame.placement))
-        ends.append(poses[frame.body] @ Transform(rotation, translation))
-    a, b = ends
-    gap = b.translation - a.translation
-    if closure.kind == "distance":
-        assert closure.length is not None
-        return (ca.sumsqr(gap) - closure.length**2) / (2 * closure.length)
-    relative = a.rotation.T @ b.rotation
-    parts = []
-    if closure.kind in ("point", "revolute", "weld"):
-        parts.append(gap)
-    if closure.kind in ("revolute", "parallel"):
-        parts.append(ca.vertcat(relative[0, 2], relative[1, 2]))
-    if closure.kind == "weld":
-        parts.append(ca.vertcat(relative[2, 1] - relative[1, 2], relative[0, 2] - relative[2, 0],
-                                relative[1, 0] - relative[0, 1]) / 2)
-    return ca.vertcat(*parts)
-
-
 def closure_equations(mechanism: Mechanism, q: ca.SX) -> ca.SX:
-    """Return phi of all closures, stacked, (c,)."""
+    """Return phi of all closures, stacked, (c,): zero where the loops are closed. [m or rad]"""
     poses = body_transforms(mechanism, q)
-    parts = [closure_residual(closure, mechanism, q, poses) for closure in mechanism.closures]
+    coordinates = {name: q[i] for i, name in enumerate(mechanism.coordinates)}
+    parts: list[ca.SX] = []
+    for closure in mechanism.closures:
+        ends = (poses[frame.body] @ fixed_transform(frame.placement) for frame in closure.frames)
+        parts += CLOSURES[closure.kind].residual(closure, Configuration(coordinates, *ends))
     return ca.densify(ca.vertcat(*parts)) if parts else ca.SX(0, 1)
 
 
@@ -215,17 +177,20 @@ class TreeEfforts:
             body = joint.parent
         return efforts
 
+    def _term(self, i: int, name: str) -> Any:
+        """Return a joint term for a unit coefficient."""
+        state = JointState(self.q[i], self.qd[i], self.qdd[i], self.sign[i], ca)
+        return self.mechanism.terms[name].expression(state)
+
     def columns(self, names: Sequence[str]) -> ca.SX:
         """Return the tree efforts for a unit of each named standard parameter, (n, p)."""
         result = ca.SX(len(self.mechanism.joints), len(names))
         wanted: dict[str, list[tuple[int, str]]] = {}
-        for k, name in enumerate(names):
-            item, _, parameter = name.rpartition(".")
-            if parameter in TERMS and item in self._index:
-                i = self._index[item]
-                result[i, k] = TERMS[parameter].expression(self.q[i], self.qd[i], self.qdd[i], self.sign[i])
+        for k, name in enumerate(parameters(names)):
+            if name.kind in self.mechanism.terms and name.owner in self._index:
+                result[self._index[name.owner], k] = self._term(self._index[name.owner], name.kind)
             else:
-                wanted.setdefault(item, []).append((k, parameter))
+                wanted.setdefault(name.owner, []).append((k, name.kind))
         for body, requests in wanted.items():
             if body not in self._wrenches:
                 kin = self.kinematics
@@ -246,7 +211,7 @@ class TreeEfforts:
         force = {body.name: ca.SX(3, 1) for body in self.mechanism.bodies}
         moment = {body.name: ca.SX(3, 1) for body in self.mechanism.bodies}
         for body in self.mechanism.bodies:
-            given = {p: value(f"{body.name}.{p}") for p in INERTIAL}
+            given = {p: value(Parameter.of(body.name, p)) for p in INERTIAL}
             if all(v is None for v in given.values()):
                 continue
             number = {p: ca.SX(0) if v is None else v for p, v in given.items()}
@@ -264,9 +229,9 @@ class TreeEfforts:
             f, n = force[joint.child], moment[joint.child]
             own = (n if joint.kind == "revolute" else f)["xyz".index(joint.axis)]
             for term in joint.terms:
-                coefficient = value(f"{joint.name}.{term}")
+                coefficient = value(Parameter.of(joint.name, term))
                 if coefficient is not None:
-                    own += coefficient * TERMS[term].expression(self.q[i], self.qd[i], self.qdd[i], self.sign[i])
+                    own += coefficient * self._term(i, term)
             efforts[i] = own
             if joint.parent != BASE:
                 R, r = kin.transforms[i].rotation, kin.transforms[i].translation

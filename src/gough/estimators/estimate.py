@@ -19,15 +19,17 @@ from numpy.typing import ArrayLike
 
 from gough.core.arrays import FloatArray, IntArray, check_finite, check_shape, frozen
 from gough.core.errors import InvalidInput, nearest
+from gough.core.names import Parameter
+from gough.core.names import parameters as named
 from gough.core.parameters import ParameterTable
 from gough.core.regression import Regression
 from gough.core.statistics import student_quantile
 from gough.core.storage import plain, read_json, stored, unstored, write_json
+from gough.core.text import text_table
 
 if TYPE_CHECKING:
     from gough.estimators.problem import Problem
 
-GAIN = ".gain"  # the ending of drive gain names
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -104,7 +106,7 @@ class Estimate:
         notes: Remarks of the estimator.
     """
 
-    parameters: tuple[str, ...]
+    parameters: tuple[Parameter, ...]
     units: tuple[str, ...]
     values: FloatArray
     covariance: FloatArray
@@ -134,7 +136,6 @@ class Estimate:
         object.__setattr__(self, "counts", frozen(counts, np.int64))
         if not len(self.residual_mean):
             object.__setattr__(self, "residual_mean", frozen(np.full(r, np.nan)))
-        _check_names(self.parameters, self.units)
         for name, shape in (("values", (p,)), ("covariance", (p, p)), ("residual_rms", (r,)),
                             ("residual_relative", (r,)), ("residual_mean", (r,)), ("counts", (r,)),
                             ("noise_covariance", (r, r))):
@@ -226,7 +227,8 @@ class Estimate:
     def select(self, parameters: Sequence[str]) -> Estimate:
         """Return the estimate of some parameters, in the given order; the others stay marginalised."""
         keep = [_index(self.parameters, name) for name in parameters]
-        return replace(self, parameters=tuple(parameters), units=tuple(self.units[i] for i in keep),
+        return replace(self, parameters=tuple(self.parameters[i] for i in keep),
+                       units=tuple(self.units[i] for i in keep),
                        degrees_of_freedom=self.degrees_of_freedom[keep],
                        values=self.values[keep], covariance=self.covariance[np.ix_(keep, keep)],
                        sources=tuple(replace(source, std=source.std[keep],
@@ -242,10 +244,9 @@ class Estimate:
         Raises:
             InvalidInput: A parameter of the estimate is not in the regression.
         """
-        names = [name for name in self.parameters if not name.endswith(GAIN)]
-        values = self.values[[i for i, name in enumerate(self.parameters) if not name.endswith(GAIN)]]
-        columns = [_index(regression.parameters, name) for name in names]
-        return np.asarray(regression.regressor[:, :, columns] @ values)
+        keep = [i for i, name in enumerate(self.parameters) if not name.is_gain]
+        columns = [_index(regression.parameters, self.parameters[i]) for i in keep]
+        return np.asarray(regression.regressor[:, :, columns] @ self.values[keep])
 
     def summary(self) -> str:
         """Return the result as plain text: parameters, residual per row, condition number, notes."""
@@ -319,20 +320,21 @@ class Enclosure:
         certificate: What the guarantee rests on, as plain numbers, strings and lists (error bound, dual gap, rows
             removed, ...).
         notes: Remarks, e.g. that the guarantee is conditional.
+        settings: How it was found, enough to find it again.
     """
 
-    parameters: tuple[str, ...]
+    parameters: tuple[Parameter, ...]
     units: tuple[str, ...]
     lower: FloatArray
     upper: FloatArray
     method: str
     certificate: Mapping[str, Any] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    settings: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         _settle(self, ("parameters", "units", "notes"), ("lower", "upper"))
         object.__setattr__(self, "certificate", MappingProxyType(plain(self.certificate)))
-        _check_names(self.parameters, self.units)
         for name in ("lower", "upper"):
             check_shape(getattr(self, name), (len(self.parameters),), f"{name} bounds")
         if not (self.lower <= self.upper).all():  # also catches NaN
@@ -370,7 +372,8 @@ class Enclosure:
                  for name, low, high, width, unit in
                  zip(self.parameters, self.lower, self.upper, self.width, self.units)]
         certificate = [f"  {key.replace('_', ' ')}: {shorten(_short(value), 100)}"
-                       for key, value in self.certificate.items() if value not in ([], None, "")]
+                       for key, value in self.certificate.items()
+                       if value not in ([], None, "") and not isinstance(value, dict)]
         return "\n".join([f"{self.method}: box of {len(self)} parameters", "",
                           text_table(["parameter", "lower", "upper", "width", "unit"], lines),
                           *(["", "Certificate", *certificate] if certificate else []), *_notes(self.notes)])
@@ -401,16 +404,6 @@ def _short(value: Any) -> str:
     return f"{value:.3g}" if isinstance(value, float) else str(value)
 
 
-def text_table(header: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
-    """Return aligned columns as plain text: the first to the left, the others to the right."""
-    every = [list(header), *(list(line) for line in lines)]
-    widths = [max(len(line[c]) for line in every) for c in range(len(header))]
-    return "\n".join(
-        "  ".join(cell.ljust(w) if c == 0 else cell.rjust(w) for c, (cell, w) in enumerate(zip(line, widths))).rstrip()
-        for line in every
-    )
-
-
 def _range(values: FloatArray) -> str:
     """Return '12' or '3.2 to 12'."""
     low, high = (f"{edge:.4g}" for edge in (values.min(initial=np.inf), values.max(initial=0.0)))
@@ -421,7 +414,7 @@ def _notes(notes: Sequence[str]) -> list[str]:
     return ["", "Notes", *(f"  {note}" for note in notes)] if notes else []
 
 
-def _index(names: tuple[str, ...], name: str) -> int:
+def _index(names: Sequence[str], name: str) -> int:
     try:
         return names.index(name)
     except ValueError:
@@ -431,13 +424,11 @@ def _index(names: tuple[str, ...], name: str) -> int:
 def _settle(result: Estimate | Enclosure, tuples: Iterable[str], arrays: Iterable[str]) -> None:
     for name in tuples:
         object.__setattr__(result, name, tuple(getattr(result, name)))
+    object.__setattr__(result, "parameters", named(result.parameters, result.units))
+    if len(set(result.parameters)) != len(result.parameters):
+        raise InvalidInput("parameter names repeat")
     for name in arrays:
         if getattr(result, name) is not None:
             object.__setattr__(result, name, frozen(getattr(result, name)))
 
 
-def _check_names(parameters: tuple[str, ...], units: tuple[str, ...]) -> None:
-    if len(units) != len(parameters):
-        raise InvalidInput(f"{len(parameters)} parameters but {len(units)} units")
-    if len(set(parameters)) != len(parameters):
-        raise InvalidInput("parameter names repeat")

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol, Self, TypeVar
+from typing import Any, Protocol, Self, TypeVar, runtime_checkable
 
 import numpy as np
 
 from gough.core.arrays import FloatArray, check_finite
 from gough.core.condensed import Condensed, Residual
 from gough.core.errors import InvalidInput, NotIdentifiable
+from gough.core.names import Parameter
 from gough.core.regression import Regression
 from gough.estimators.estimate import Estimate
 
@@ -22,7 +23,7 @@ class Problem(Protocol):
     @property
     def row_units(self) -> tuple[str, ...]: ...
     @property
-    def parameters(self) -> tuple[str, ...]: ...
+    def parameters(self) -> tuple[Parameter, ...]: ...
     @property
     def units(self) -> tuple[str, ...]: ...
 
@@ -49,11 +50,12 @@ class LinearProblem(Problem, Protocol):
         """Return the problem with [W y] @ matrix in the place of [W y]."""
 
 
+@runtime_checkable
 class Estimator(Protocol):
     """Settings that turn a problem into an estimate: a frozen dataclass of any origin.
 
-    A class attribute `needs` says what more than a linear problem it takes; without it, nothing. 'gains' takes a
-    `GainProblem` (and has nominal gains in `nominal`), 'model' learns the robot's standard parameters by `about`.
+    A class attribute `wants` may ask for another problem than a regression: 'gains' for a `GainProblem`, or what the
+    rooms above offer.
     """
 
     def fit(self, problem: Any, /) -> Estimate:

@@ -1,10 +1,18 @@
 """Optimal excitation: trajectories that tell most about a robot, inside its limits."""
 
-from gough.excitation.constraints import Limit, collect_limits
+from gough.engine.limits import Limit, collect_limits
 from gough.excitation.criteria import CRITERIA, Criterion, criterion_gradient, criterion_value
-from gough.excitation.design import Design, Run, design, effort_covariance, information_factor, usual_frequency
+from gough.excitation.design import (
+    Design,
+    DesignSettings,
+    Run,
+    design,
+    effort_covariance,
+    first_frequency,
+    information_factor,
+)
 
 __all__ = [
-    "CRITERIA", "Criterion", "Design", "Limit", "Run", "collect_limits", "criterion_gradient", "criterion_value",
-    "design", "effort_covariance", "information_factor", "usual_frequency",
+    "CRITERIA", "Criterion", "Design", "DesignSettings", "Limit", "Run", "collect_limits", "criterion_gradient",
+    "criterion_value", "design", "effort_covariance", "first_frequency", "information_factor",
 ]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,15 +15,18 @@ from numpy.typing import ArrayLike
 from gough.core.arrays import FloatArray, check_finite, check_shape
 from gough.core.blas import one_blas_thread
 from gough.core.errors import InvalidInput
+from gough.core.files import write_text
+from gough.core.options import Settings, option, settle, takes
 from gough.core.parameters import BaseParameters
 from gough.core.trajectory import Fourier
-from gough.engine.base import base_parameters
+from gough.engine.base import TIE_LEGS, base_parameters
+from gough.engine.limits import SINGULARITY, Limit, collect_limits
 from gough.engine.loops import By
 from gough.engine.model import Model, column_names
-from gough.excitation.constraints import SINGULARITY, Limit, collect_limits
-from gough.excitation.criteria import CRITERIA, Criterion, criterion_value
+from gough.excitation.criteria import Criterion, criterion_value
+from gough.excitation.frequency import informative_frequency
 from gough.excitation.problem import Part, Problem
-from gough.excitation.search import Verified, find_centre, random_starts, solve_and_verify
+from gough.excitation.search import find_centre, random_starts, solve_and_verify
 from gough.excitation.solver import InteriorPoint, Progress
 from gough.mechanism import Limits
 
@@ -31,20 +36,42 @@ ACTIVE = 0.98  # a limit that is used to this part is called active
 
 
 @dataclass(frozen=True, kw_only=True)
-class Run:
+class DesignSettings(Settings):
+    """How a trajectory is designed: its form, its criterion, the search."""
+
+    harmonics: int = option(5, "Harmonics of each coordinate.", least=1)
+    frequency: float | None = option(
+        None, "Fundamental, moved until a period is a whole number of controller samples; by default the one that "
+        "tells most per recorded time.",
+        unit="Hz", above=0)
+    coordinates: By | None = option(None, "Whose Fourier series; task by default where the robot has such coordinates.")
+    criterion: Criterion = option(
+        "d", "What to minimise: d, -ln det of the information; cond, condition number; a, trace of the covariance; e, "
+        "its largest eigenvalue.")
+    at_rest: bool = option(False, "Start and end each period with zero velocity and acceleration.")
+    optimise_frequency: bool = option(False, "Let the frequency vary; then information per time is compared.")
+    tie_legs: bool = option(False, TIE_LEGS)
+    singularity: float = option(
+        SINGULARITY, "Smallest |det dq_act/dx| relative to home, and inverse of the largest; 0 to ignore.", least=0)
+    samples: int | None = option(
+        None, f"Grid samples per period; {GRID} per period of the highest harmonic by default.", least=1)
+    starts: int = option(4, "Optimisations from different random trajectories; the best is kept.", least=1)
+    seed: int = option(0, "Seed of the random generator.", least=0)
+    iterations: int = option(300, "Most steps of each optimisation.", least=1)
+    tolerance: float = option(0.002, "How far from its local minimum the objective may end.", above=0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run(Settings):
     """One trajectory of an experiment: several are designed jointly, their information adds up.
 
-    Args:
-        frequency: Fundamental; None for the usual one. A slow run shows friction, a fast one inertia (P03 4.1). [Hz]
-        harmonics: None for those of the design.
-        payload: Payload carried, by name, or None (BG13 (29)).
-        periods: How often it will be run.
+    A slow run shows friction, a fast one inertia (P03 4.1); runs with and without payload tell them apart (BG13 (29)).
     """
 
-    frequency: float | None = None
-    harmonics: int | None = None
-    payload: str | None = None
-    periods: int = 1
+    frequency: float | None = option(None, "Fundamental; that of the design by default.", unit="Hz", above=0)
+    harmonics: int | None = option(None, "Harmonics; those of the design by default.", least=1)
+    payload: str | None = option(None, "Name of the payload carried.")
+    periods: int = option(1, "How often it will be run.", least=1)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -64,6 +91,7 @@ class Design:
         base: The parameters it informs about.
         evaluations: Evaluations of objective and constraints.
         seconds: Time taken, compilation included.
+        settings: How it was designed.
         history: Objective after each step of the best start (the criterion on the coarse grid; its logarithm unless d).
     """
 
@@ -79,6 +107,7 @@ class Design:
     base: BaseParameters
     evaluations: int
     seconds: float
+    settings: DesignSettings
     history: tuple[float, ...]
 
     @property
@@ -92,6 +121,11 @@ class Design:
                 "parameters": len(self.base), "violations": self.violations, "active": list(self.active),
                 "evaluations": self.evaluations, "seconds": self.seconds}
 
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the first trajectory as JSON, with the settings it was designed by; whole or not at all."""
+        write_text(path, json.dumps(self.trajectory.to_dict() | {"settings": self.settings.to_dict()}, indent=1,
+                                    allow_nan=False) + "\n")
+
     def summary(self) -> str:
         """Return plain text."""
         lines = [f"criterion {self.criterion}: {self.value:.6g}, condition number {self.condition_number:.4g}, "
@@ -104,13 +138,15 @@ class Design:
         return "\n".join(lines)
 
 
-def usual_frequency(model: Model, harmonics: int = 5, limits: Mapping[str, Limits] | None = None) -> float:
-    """Return a fundamental frequency that uses the motors: the highest harmonic meets the first of their limits.
+def first_frequency(model: Model, harmonics: int = 5, limits: Mapping[str, Limits] | None = None) -> float:
+    """Return a fundamental frequency at which the highest harmonic at full swing meets the motors' first limit.
+
+    The search of `informative_frequency` begins there.
 
     A motor that swings by half its range r to both sides reaches its velocity limit v at v / (2 pi r) and its
     acceleration limit a at sqrt(a / r) / (2 pi); without an acceleration limit its effort limit over its inertia at
     home is taken. The lowest of these over all motors is the highest harmonic. (PaLiDA: 1.59 Hz; AH09 found 1.62 Hz.)
-    Without any limit: 1 Hz. No period is longer than a minute, and each is a whole number of controller samples.
+    Without any limit: 1 Hz. No period is longer than a minute.
     """
     found = {(limit.quantity, limit.name): limit for limit in collect_limits(model, limits)}
     inertia = model.mass_matrix(model.home[None])[0].diagonal()
@@ -125,21 +161,19 @@ def usual_frequency(model: Model, harmonics: int = 5, limits: Mapping[str, Limit
             corners.append(np.sqrt(acceleration.half / reach) / (2 * np.pi))
         elif effort and name in model.rows and inertia[model.rows.index(name)] > 0:
             corners.append(np.sqrt(effort.half / inertia[model.rows.index(name)] / reach) / (2 * np.pi))
-    return _on_rate(max(min(corners, default=1.0) / harmonics, 1 / LONGEST), model.mechanism.noise.rate)
+    return max(float(min(corners, default=1.0)) / harmonics, 1 / LONGEST)
 
 
 def _on_rate(frequency: float, rate: float) -> float:
     return rate / max(round(rate / frequency), 1)
 
 
+@takes(DesignSettings)
 @one_blas_thread
-def design(model: Model, *, harmonics: int = 5, frequency: float | None = None, coordinates: By | None = None,
-           criterion: Criterion = "d", at_rest: bool = False, optimise_frequency: bool = False,
-           runs: Sequence[Run] | None = None, limits: Mapping[str, Limits] | None = None,
-           singularity: float | None = SINGULARITY, tie_legs: bool = False, base: BaseParameters | None = None,
+def design(model: Model, settings: DesignSettings | None = None, *, runs: Sequence[Run] | None = None,
+           limits: Mapping[str, Limits] | None = None, base: BaseParameters | None = None,
            parameters: ArrayLike | None = None, covariance: ArrayLike | None = None, scale: ArrayLike | None = None,
-           samples: int | None = None, starts: int = 4, seed: int = 0, iterations: int = 300,
-           tolerance: float = 0.002, progress: Progress | None = None) -> Design:
+           progress: Progress | None = None, **options: Any) -> Design:
     """Find the most informative Fourier trajectories inside the limits of a robot.
 
     The variables are all Fourier coefficients (AH09 (19)) and, if asked, the fundamental frequency; then information
@@ -150,28 +184,16 @@ def design(model: Model, *, harmonics: int = 5, frequency: float | None = None, 
 
     Args:
         model: The robot.
-        harmonics: Of each coordinate.
-        frequency: Fundamental, moved to the nearest that makes a period a whole number of controller samples; see
-            `usual_frequency` for the default. [Hz]
-        coordinates: Whose Fourier series: `task` (default where the robot has them) or `actuated`.
-        criterion: See `criteria`.
-        at_rest: Start and end each period with zero velocity and acceleration.
-        optimise_frequency: Let the fundamental of every run vary.
+        settings: How to design; single options may be given by name instead.
         runs: Trajectories designed jointly; one without payload by default.
         limits: By coordinate, `platform.translation` or `platform.rotation`, replacing those of the robot file where
             given.
-        singularity: Smallest |det dq_act/dx| relative to home, and inverse of the largest; None to ignore.
-        tie_legs: Take what the robot file ties as equal across legs.
         base: Parameters to be identified; by default the base parameters of the experiment.
         parameters: Standard parameters for the efforts, (p,); a priori by default.
         covariance: Of the motor efforts, (a, a); from the robot's noise by default.
         scale: Units in which to measure the base parameters, (b,), for cond, a and e; SI by default.
-        samples: Grid samples per period; 24 per period of the highest harmonic by default.
-        starts: Optimisations from different random trajectories; the best result is returned.
-        seed: Of the random numbers.
-        iterations: Most steps of each optimisation.
-        tolerance: How far from its local minimum the objective may end.
         progress: Called after each step with its number, the objective and the largest violation seen (relative).
+        options: See `DesignSettings`.
 
     Raises:
         InfeasibleDesign: No trajectory keeps the limits; names the limit in the way.
@@ -179,24 +201,17 @@ def design(model: Model, *, harmonics: int = 5, frequency: float | None = None, 
         InvalidInput: Arguments that do not fit the robot.
     """
     began = time.perf_counter()
-    by: By = coordinates or ("task" if "task" in model.loops.partitions else "actuated")
+    chosen = settle(DesignSettings, settings, options)
+    by: By = chosen.coordinates or ("task" if "task" in model.loops.partitions else "actuated")
     if by not in model.loops.partitions:
         raise InvalidInput(f"'{model.mechanism.name}' has no independent {by} coordinates; use "
                            f"{' or '.join(model.loops.partitions)}")
-    if criterion not in CRITERIA:
-        raise InvalidInput(f"criterion is '{criterion}', expected one of {', '.join(CRITERIA)}")
-    if frequency is not None and not (np.isfinite(frequency) and frequency > 0):
-        raise InvalidInput(f"frequency is {frequency} Hz, expected a positive number")
-    if seed < 0:
-        raise InvalidInput(f"the seed is {seed}, expected a whole number of at least zero")
     wanted = tuple(runs) if runs else (Run(),)
-    _check_numbers(wanted, {"harmonics": harmonics, "starts": starts, "iterations": iterations,
-                            "samples": 1 if samples is None else samples}, frequency, tolerance, seed)
-    bounds = collect_limits(model, limits, singularity=singularity)
+    bounds = collect_limits(model, limits, singularity=chosen.singularity or None)
     _check_bounded(model, bounds, by)
     payloads = tuple(dict.fromkeys(run.payload for run in wanted if run.payload is not None))
     if base is None:
-        base = base_parameters(model, tie_legs=tie_legs, payloads=payloads)
+        base = base_parameters(model, tie_legs=chosen.tie_legs, payloads=payloads)
     values = model.standard_values() if parameters is None else np.asarray(parameters, dtype=float)
     check_shape(values, (len(model.mechanism.standard),), "standard parameters")
     check_finite(values, "standard parameters")
@@ -209,52 +224,36 @@ def design(model: Model, *, harmonics: int = 5, frequency: float | None = None, 
     if not (np.isfinite(units) & (units > 0)).all():
         raise InvalidInput(f"the parameter scale is {units.tolist()}, expected numbers above zero")
     rate = model.mechanism.noise.rate
-    usual = usual_frequency(model, harmonics, limits) if frequency is None else frequency
-    parts = []
-    for run in wanted:
-        h = harmonics if run.harmonics is None else run.harmonics
-        f = _on_rate(usual if run.frequency is None else run.frequency, rate)
-        grid = samples or GRID * h
-        parts.append(Part(harmonics=h, frequency=f, payload=run.payload, weight=run.periods * rate / f / grid,
-                          samples=grid, at_rest=at_rest, free_frequency=optimise_frequency))
     centre = find_centre(model, bounds, by=by, values=values, loads=[model.load(run.payload) for run in wanted],
-                         seed=seed)
-    problem = Problem(model, parts, by=by, criterion=criterion, base=base, limits=bounds, values=values,
-                      covariance=noise, scale=units, reach=_reach(model, bounds, by), centre=centre)
-    found = solve_and_verify(problem, random_starts(problem, starts, seed),
-                             InteriorPoint(iterations=iterations, tolerance=tolerance), rate, progress)
-    return _report(model, problem, found, wanted, base, noise, units, time.perf_counter() - began)
+                         seed=chosen.seed)
 
+    def problem_at(usual: float, criterion: Criterion = "d", free: bool = False) -> Problem:
+        parts = []
+        for run in wanted:
+            h = chosen.harmonics if run.harmonics is None else run.harmonics
+            f = _on_rate(usual if run.frequency is None else run.frequency, rate)
+            grid = chosen.samples or GRID * h
+            parts.append(Part(harmonics=h, frequency=f, payload=run.payload, weight=run.periods * rate / f / grid,
+                              samples=grid, at_rest=chosen.at_rest, free_frequency=free))
+        return Problem(model, parts, by=by, criterion=criterion, base=base, limits=bounds, values=values,
+                       covariance=noise, scale=units, reach=_reach(model, bounds, by), centre=centre)
 
-def _check_numbers(runs: Sequence[Run], counts: Mapping[str, int], frequency: float | None, tolerance: float,
-                   seed: int) -> None:
-    """Raise for numbers no design can have."""
-    several = [("harmonics of a run", run.harmonics) for run in runs] + [("periods of a run", run.periods)
-                                                                         for run in runs]
-    for name, number in (*counts.items(), *several):
-        if number is not None and not (number >= 1 and number == int(number)):
-            raise InvalidInput(f"{name} is {number}, expected a whole number of at least 1")
-    rates = [("frequency", frequency), *(("frequency of a run", run.frequency) for run in runs),
-             ("tolerance", tolerance)]
-    for name, value in rates:
-        if value is not None and not (np.isfinite(value) and value > 0):
-            raise InvalidInput(f"{name} is {value}, expected a number above 0")
-    if seed < 0 or seed != int(seed):
-        raise InvalidInput(f"seed is {seed}, expected a whole number of at least 0")
-
-
-def _report(model: Model, problem: Problem, found: Verified, runs: tuple[Run, ...], base: BaseParameters,
-            covariance: FloatArray, scale: FloatArray, seconds: float) -> Design:
+    frequency = chosen.frequency
+    if frequency is None:
+        frequency = informative_frequency(problem_at, first_frequency(model, chosen.harmonics, limits), chosen.seed)
+    problem = problem_at(frequency, chosen.criterion, chosen.optimise_frequency)
+    search = InteriorPoint(iterations=chosen.iterations, tolerance=chosen.tolerance)
+    found = solve_and_verify(problem, random_starts(problem, chosen.starts, chosen.seed), search, rate, progress)
     usage = np.abs(found.extremes).max(axis=1)
-    names = tuple(str(limit) for limit, used in zip(problem.limits, usage) if used >= ACTIVE)
-    factors = {white: information_factor(model, found.trajectories, base, runs=runs,
-                                         covariance=covariance if white else None) for white in (True, False)}
+    factors = {white: information_factor(model, found.trajectories, base, runs=wanted,
+                                         covariance=noise if white else None) for white in (True, False)}
     return Design(
-        trajectories=found.trajectories, runs=runs, criterion=problem.criterion,
-        value=criterion_value(problem.criterion, factors[problem.criterion != "cond"] * scale),
-        condition_number=criterion_value("cond", factors[False]), violations=int((usage > 1).sum()), active=names,
-        limits=problem.limits, usage=usage, base=base, evaluations=problem.evaluations, seconds=seconds,
-        history=found.history)
+        trajectories=found.trajectories, runs=wanted, criterion=problem.criterion,
+        value=criterion_value(problem.criterion, factors[problem.criterion != "cond"] * units),
+        condition_number=criterion_value("cond", factors[False]), violations=int((usage > 1).sum()),
+        active=tuple(str(limit) for limit, used in zip(problem.limits, usage) if used >= ACTIVE),
+        limits=problem.limits, usage=usage, base=base, evaluations=problem.evaluations,
+        seconds=time.perf_counter() - began, settings=chosen, history=found.history)
 
 
 def effort_covariance(model: Model) -> FloatArray:
@@ -282,8 +281,7 @@ def information_factor(model: Model, trajectories: Sequence[Fourier], base: Base
         by: By = "task" if trajectory.coordinates == model.mechanism.task else "actuated"
         times = np.arange(round(trajectory.period * model.mechanism.noise.rate)) / model.mechanism.noise.rate
         motion = model.kinematics.motion(times, *trajectory.at(times), by)
-        own = f"payload.{run.payload}."
-        mask = np.array([not n.startswith("payload.") or n.startswith(own) for n in names]) * np.sqrt(run.periods)
+        mask = np.array([n.payload in (None, run.payload) for n in names]) * np.sqrt(run.periods)
         for block in model.blocks(motion, np.zeros((len(times), len(model.actuated))), base, covariance=noise):
             assert block.covariance is not None
             white = np.linalg.solve(np.linalg.cholesky(block.covariance), block.regressor) * mask

@@ -11,12 +11,12 @@ from scipy.linalg import block_diag
 
 from gough.core.arrays import FloatArray
 from gough.core.parameters import BaseParameters
-from gough.core.trajectory import Fourier, rest_basis
+from gough.core.trajectory import Fourier, fourier_basis, rest_basis
 from gough.engine.derivatives import close, regressor_adjoint, response, smooth_regressor
 from gough.engine.kinematics import CHECK
+from gough.engine.limits import Limit
 from gough.engine.loops import CLOSED, By
 from gough.engine.model import Model, column_names
-from gough.excitation.constraints import Limit, normalised
 from gough.excitation.criteria import Criterion, criterion_gradient
 from gough.kernels.kernel import Kernel
 
@@ -26,7 +26,7 @@ class Part:
     """One trajectory of a design: what is fixed about it.
 
     Args:
-        harmonics: Of the Fourier series.
+        harmonics: Number of harmonics of the Fourier series.
         frequency: Fundamental, or where to start if it is free. [Hz]
         payload: Name of the payload carried, or None.
         weight: Controller samples that each grid sample stands for, over all periods.
@@ -59,11 +59,7 @@ class Part:
 
         AH09 (12), (14), (15) with time in units of 1 / w.
         """
-        k = np.arange(1.0, self.harmonics + 1)
-        angle = 2 * np.pi * phase[:, None] * k
-        c, s = np.cos(angle), np.sin(angle)
-        one, none = np.ones((len(phase), 1)), np.zeros((len(phase), 1))
-        return np.hstack([one, s / k, -c / k]), np.hstack([none, c, s]), np.hstack([none, -s * k, c * k])
+        return fourier_basis(2 * np.pi * phase, 1 / (2 * np.pi), self.harmonics)
 
 
 @dataclass(eq=False)
@@ -75,7 +71,7 @@ class Point:
         q: Configurations of each part.
         motions: Positions, velocities, accelerations of each part.
         constraints: Normalised, each part's (t, o) one after the other, flat.
-        derivatives: Of the constraints by (q_P, v, a), each part (t, o, 3m).
+        derivatives: Derivatives of the constraints by (q_P, v, a), each part (t, o, 3m).
         objective: To be minimised.
         seeds: Derivative of the objective by the whitened regressors.
     """
@@ -103,8 +99,8 @@ class Problem:
         base: Parameters to be identified, of the experiment as a whole.
         limits: What to respect.
         values: Standard parameters for the efforts, (p,).
-        covariance: Of the motor efforts, (a, a).
-        scale: Of the parameters, (b,).
+        covariance: Covariance of the motor efforts, (a, a).
+        scale: Unit in which each parameter is measured, (b,).
         reach: Half the range of each trajectory coordinate, (m,). [m or rad]
         centre: Configuration about which trajectories are built, (n,).
     """
@@ -139,9 +135,7 @@ class Problem:
 
     def _mask(self, part: Part) -> FloatArray:
         """Return one for the columns a part informs about: the robot's and those of its own payload."""
-        own = f"payload.{part.payload}."
-        return np.array([0.0 if name.startswith("payload.") and not name.startswith(own) else 1.0
-                         for name in self.names]) * self.scale
+        return np.array([float(name.payload in (None, part.payload)) for name in self.names]) * self.scale
 
     def random_direction(self, rng: np.random.Generator) -> FloatArray:
         """Return random coefficients of size one; a free frequency stays at its start."""
@@ -329,3 +323,21 @@ class Linearisation:
         shapes = [D.shape[:2] for D in self._point.derivatives]
         cuts = np.cumsum([t * o for t, o in shapes])[:-1]
         return [part.reshape(shape) for part, shape in zip(np.split(weights, cuts), shapes)]
+
+
+def normalised(limits: Sequence[Limit], values: FloatArray, redundant: bool) -> tuple[FloatArray, FloatArray]:
+    """Map outputs of `derivatives.response` to [-1, 1] inside the limits.
+
+    Returns:
+        (values - centre) / half, (t, o), the regularity by its logarithm, NaN beyond the singularity; and its
+        derivative by the output, (t, o).
+    """
+    result, slope = np.array(values), np.ones_like(values)
+    for i, limit in enumerate(limits):
+        if limit.quantity == "regularity":
+            power = 0.5 if redundant else 1.0  # the determinant of a redundant robot is a squared one
+            positive = np.where(values[:, i] > 0, values[:, i], np.nan)
+            result[:, i] = power * np.log(positive)
+            slope[:, i] = power / positive
+    half = np.array([limit.half for limit in limits])
+    return (result - [limit.centre for limit in limits]) / half, slope / half

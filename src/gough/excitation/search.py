@@ -1,4 +1,4 @@
-"""From nothing to a verified design: a pose to start from, random starts, solving, verifying, tightening."""
+"""Find a pose to start from, draw random starts, solve, verify on a finer grid, tighten and repeat."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from gough.core.errors import InfeasibleDesign, LoopNotClosed, NotIdentifiable, 
 from gough.core.motion import Motion
 from gough.core.trajectory import Fourier
 from gough.engine.derivatives import close
+from gough.engine.limits import Limit, measure
 from gough.engine.loops import CLOSED, By
 from gough.engine.model import Model
-from gough.excitation.constraints import Limit, measure
 from gough.excitation.problem import Point, Problem
 from gough.excitation.solver import InteriorPoint, Progress, interior_point
 

@@ -1,9 +1,9 @@
-"""A result for other tools: C code, URDF, MJCF, tables."""
+"""A result for other tools: C code, URDF, MJCF, tables. Each format is one file with its entry in `EXPORTS`."""
 
 from gough.export.controller import controller_code
-from gough.export.export import export
+from gough.export.formats import EXPORTS, Export, export, register_export
 from gough.export.mjcf import to_mjcf
-from gough.export.tables import to_json, to_table, to_toml
+from gough.export.parameters import to_table
 from gough.export.urdf import to_urdf
 
-__all__ = ["controller_code", "export", "to_json", "to_mjcf", "to_table", "to_toml", "to_urdf"]
+__all__ = ["EXPORTS", "Export", "controller_code", "export", "register_export", "to_mjcf", "to_table", "to_urdf"]

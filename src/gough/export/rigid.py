@@ -1,20 +1,20 @@
-"""What both robot formats need: bodies that can exist, poses with the loops closed, numbers as text."""
+"""What robot formats need: bodies that can exist, terms they have words for."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Mapping
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from gough.core.arrays import FloatArray, check_finite, check_shape
 from gough.core.errors import InvalidInput, nearest
-from gough.core.parameters import INERTIAL
+from gough.core.names import INERTIAL, payload_of
 from gough.engine import Model
-from gough.engine.symbolic import fixed_transform
 from gough.estimators.physical.pseudo_inertia import pseudo_inertia
-from gough.mechanism.types import BASE, Placement
+from gough.identification import Identification
+from gough.mechanism.terms import JointTerm
 
 _CONSISTENT = 1e-9  # round-off allowed in the eigenvalues of a scaled pseudo-inertia
 
@@ -31,7 +31,7 @@ def check_bodies(model: Model, bodies: Mapping[str, ArrayLike]) -> dict[str, Flo
     known = [body.name for body in model.mechanism.bodies]
     found = {}
     for name, values in bodies.items():
-        if name.startswith("payload."):
+        if payload_of(name) is not None:
             continue
         if name not in known:
             raise InvalidInput(f"'{model.mechanism.name}' has no body '{name}'{nearest(name, known)}", body=name)
@@ -60,58 +60,60 @@ def _possible(parameters: FloatArray) -> bool:
     return bool(np.linalg.eigvalsh(J / np.outer(scale, scale))[0] > -_CONSISTENT)
 
 
-def check_terms(model: Model, terms: Mapping[str, float] | None) -> dict[str, float]:
+def check_terms(model: Model, terms: Mapping[str, float] | None, format: str = "",
+                known: Callable[[JointTerm], bool] = lambda term: True) -> dict[str, float]:
     """Return the coefficient of every joint term: given ones, else the robot file's.
 
+    Args:
+        model: The robot.
+        terms: Coefficients by name.
+        format: Where they are written, for the message.
+        known: Tells whether a term can be written there.
+
     Raises:
-        InvalidInput: A name that is no joint term of the robot.
+        InvalidInput: A name that is no joint term of the robot, or a term that the format has no word for.
     """
-    own = {name: value for name, value in model.mechanism.standard.as_dict().items()
-           if name.rpartition(".")[2] not in INERTIAL}
+    standard = model.mechanism.standard
+    own: dict[str, float] = {name: standard[name] for name in standard.names if not name.inertial}
     for name in terms or {}:
         if name not in own:
             raise InvalidInput(f"'{model.mechanism.name}' has no joint term '{name}'{nearest(name, own)}", name=name)
-    return own | {name: float(value) for name, value in (terms or {}).items()}
+    found = own | {name: float(value) for name, value in (terms or {}).items()}
+    for joint in model.mechanism.joints:
+        for term in (model.mechanism.terms[name] for name in joint.terms):
+            if found[f"{joint.name}.{term.name}"] and not known(term):
+                raise InvalidInput(f"{format} has no word for the term '{term.name}' ({term.label}) of joint "
+                                   f"'{joint.name}'; export it as C code, or identify without it",
+                                   joint=joint.name, term=term.name)
+    return found
+
+
+def physical_result(result: Identification, format: str) -> tuple[Mapping[str, ArrayLike], Mapping[str, float]]:
+    """Return bodies and joint terms of the physically consistent estimate.
+
+    Raises:
+        InvalidInput: There is none.
+    """
+    if not result.bodies:
+        failed = next((note for note in result.notes if note.startswith("feasible ")), None)
+        raise InvalidInput(
+            f"{format} needs bodies that can exist, and this result ({result.estimator}) has base parameters only; "
+            f"{failed or 'identify with the estimator feasible or all'}", estimator=result.estimator)
+    return result.bodies, result.joint_terms
+
+
+def drive_gains(result: Identification) -> dict[str, float]:
+    """Return the drive gains of a result by motor; none where efforts were recorded."""
+    return {joint: entry["value"] for joint, entry in result.drive_gains.items()}
 
 
 def standard_values(model: Model, bodies: Mapping[str, FloatArray], terms: Mapping[str, float]) -> FloatArray:
     """Return bodies and joint terms as standard parameters, (p,)."""
     values = []
     for name in model.mechanism.standard.names:
-        owner, _, parameter = name.rpartition(".")
-        values.append(bodies[owner][INERTIAL.index(parameter)] if owner in bodies and parameter in INERTIAL
+        values.append(bodies[name.owner][INERTIAL.index(name.kind)] if name.inertial and name.owner in bodies
                       else terms.get(name, 0.0))
     return np.array(values)
-
-
-def about_centre(parameters: FloatArray) -> tuple[float, FloatArray, FloatArray]:
-    """Return mass, centre of mass (3,) and inertia about it (3, 3) of ten parameters. [kg, m, kg m2]"""
-    mass, xx, xy, yy, xz, yz, zz = parameters[[0, 4, 5, 6, 7, 8, 9]]
-    c = parameters[1:4] / mass
-    about_origin = np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
-    return float(mass), c, about_origin - mass * (c @ c * np.eye(3) - np.outer(c, c))
-
-
-def matrix(placement: Placement) -> FloatArray:
-    """Return a placement as a homogeneous matrix, (4, 4)."""
-    result = np.eye(4)
-    result[:3, :3], result[:3, 3] = fixed_transform(placement)
-    return result
-
-
-def home_poses(model: Model) -> dict[str, FloatArray]:
-    """Return the pose of every body in the base frame at home, (4, 4) each."""
-    rotation, origin = model.kinematics.body_poses(model.home[None])
-    poses = {BASE: np.eye(4)}
-    for k, body in enumerate(model.mechanism.bodies):
-        poses[body.name] = np.eye(4)
-        poses[body.name][:3, :3], poses[body.name][:3, 3] = rotation[0, k], origin[0, k]
-    return poses
-
-
-def numbers(values: Iterable[float]) -> str:
-    """Return numbers to the last digit, round-off beside one removed: `0.0 0.25 1.0`."""
-    return " ".join(repr(0.0 if abs(v) < 1e-15 else float(v)) for v in values)
 
 
 def comment(text: str) -> str:

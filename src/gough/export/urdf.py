@@ -11,22 +11,30 @@ carry no motor and no friction; the closures move them.
 
 from __future__ import annotations
 
+import json
 import math
 import re
-from collections.abc import Iterable, Mapping
-from xml.etree import ElementTree
+from collections.abc import Mapping
+from typing import Literal
+from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
-import numpy as np
 from numpy.typing import ArrayLike
 
 from gough.core.arrays import FloatArray
+from gough.core.errors import InvalidInput
+from gough.core.inertia import about_centre
 from gough.engine import Model
-from gough.export.rigid import about_centre, check_bodies, check_terms, comment, matrix, numbers
-from gough.mechanism.types import BASE, Closure, Joint
+from gough.export.formats import Export, identifier, register_export
+from gough.export.rigid import check_bodies, check_terms, comment, drive_gains, physical_result
+from gough.identification import Identification
+from gough.mechanism.closures import CLOSURES
+from gough.mechanism.terms import TERMS
+from gough.mechanism.types import BASE, Closure, Frame, Joint
+from gough.virtual.mjcf import numbers
 
 UNLIMITED = 1e6  # URDF demands numbers: written for an effort or a velocity without limit. [N, N m, m/s, rad/s]
 _WINDING = {"revolute": 2 * math.pi, "prismatic": 1e3}  # room about home of a joint without limits [rad, m]
-_TYPES = {"point": "3d", "weld": "6d"}  # those the extended URDF knows; its readers take any other for 6d
+_TYPES = ("3d", "6d")  # of loops that the extended URDF knows; its readers take any other for 6d
 
 
 def to_urdf(model: Model, bodies: Mapping[str, ArrayLike], terms: Mapping[str, float] | None = None, *,
@@ -34,8 +42,8 @@ def to_urdf(model: Model, bodies: Mapping[str, ArrayLike], terms: Mapping[str, f
     """Return the URDF of a robot's tree and the YAML of what closes its loops.
 
     Names become identifiers (`leg1.slider` -> `leg1_slider`); a link that would share a joint's name ends in `_link`.
-    Viscous and Coulomb friction become `damping` and `friction`. A joint without position limits gets two turns (or
-    a kilometre) about home, so that it stays one number in every reader.
+    Joint terms become what `JointTerm.urdf` and `JointTerm.sidecar` say, `damping` for instance. A joint without
+    position limits gets two turns (or a kilometre) about home, so that it stays one number in every reader.
 
     Args:
         model: The robot.
@@ -45,40 +53,38 @@ def to_urdf(model: Model, bodies: Mapping[str, ArrayLike], terms: Mapping[str, f
         gains: Drive gains by motor, for the sidecar; left out by default.
 
     Raises:
-        InvalidInput: Parameters that no body can have, unknown names.
+        InvalidInput: Parameters that no body can have, unknown names, a joint term or a closure without a word for it.
     """
-    masses, coefficients = check_bodies(model, bodies), check_terms(model, terms)
-    mechanism = model.mechanism
-    names = _Names(mechanism.coordinates)
-    links = {BASE: names.unique(BASE)} | {body.name: names.unique(body.name, "_link") for body in mechanism.bodies}
-    robot = ElementTree.Element("robot", name=identifier(mechanism.name))
-    for body, link in links.items():
-        element = ElementTree.SubElement(robot, "link", name=link)
-        if body in masses:
-            _add_inertial(element, masses[body])
-    for joint, home in zip(mechanism.joints, model.home):
-        _add_joint(robot, joint, float(home), names, links, coefficients)
-    frames = {closure.name: _add_frames(robot, closure, names, links) for closure in mechanism.closures}
-    ElementTree.indent(robot)
-    note = f"<!-- The tree of '{comment(mechanism.name)}'; its loops are closed by what the YAML file lists. -->\n"
-    text = '<?xml version="1.0" encoding="utf-8"?>\n' + note + ElementTree.tostring(robot, encoding="unicode") + "\n"
-    return text, _sidecar(model, names, frames, coefficients, gains or {})
+    masses, mechanism = check_bodies(model, bodies), model.mechanism
+    coefficients = check_terms(model, terms, "URDF", lambda term: term.urdf is not None or term.sidecar is not None)
+    for closure in mechanism.closures:
+        if CLOSURES[closure.kind].urdf is None:
+            raise InvalidInput(f"closure '{closure.name}' of kind {closure.kind} has no form beside a URDF",
+                               closure=closure.name)
+    tree = _Tree(model, masses, coefficients)
+    return tree.xml(), tree.sidecar(gains or {})
 
 
-def identifier(name: str) -> str:
-    """Return a name of ASCII letters, digits and underscores that does not start with a digit."""
-    text = re.sub(r"[^A-Za-z0-9_]", "_", name) or "_"
-    return f"_{text}" if text[0].isdigit() else text
+class _Tree:
+    """A robot being written; `joint` and `link` give the identifiers of joints and bodies, each used once."""
 
-
-class _Names:
-    """Identifiers, each used once; `joint` gives that of a joint."""
-
-    def __init__(self, joints: Iterable[str]) -> None:
+    def __init__(self, model: Model, masses: Mapping[str, FloatArray], terms: Mapping[str, float]) -> None:
+        self.model, self.terms = model, terms
         self._used: set[str] = set()
-        self.joint = {name: self.unique(name) for name in joints}
+        mechanism = model.mechanism
+        self.joint = {name: self._unique(name) for name in mechanism.coordinates}
+        self.link = {BASE: self._unique(BASE)} | {b.name: self._unique(b.name, "_link") for b in mechanism.bodies}
+        self.root = Element("robot", name=identifier(mechanism.name))
+        for body, link in self.link.items():
+            element = SubElement(self.root, "link", name=link)
+            if body in masses:
+                _add_inertial(element, masses[body])
+        for joint, home in zip(mechanism.joints, model.home):
+            self._add_joint(joint, float(home))
+        self.frames = {closure.name: [self._add_frame(frame, f"{closure.name}_{end}")
+                                      for end, frame in zip("ab", closure.frames)] for closure in mechanism.closures}
 
-    def unique(self, name: str, ending: str = "") -> str:
+    def _unique(self, name: str, ending: str = "") -> str:
         """Return an unused identifier: the name, then with the ending, then with a number."""
         first = identifier(name)
         candidates = [first, first + ending, *(f"{first}{ending}_{k}" for k in range(2, len(self._used) + 4))]
@@ -86,37 +92,96 @@ class _Names:
         self._used.add(result)
         return result
 
+    def _terms(self, joint: Joint, form: Literal["urdf", "sidecar"]) -> dict[str, float]:
+        """Return the coefficients of a joint's terms by what they are called in URDF, or beside it."""
+        found: dict[str, float] = {}
+        for name in joint.terms:
+            key = getattr(self.model.mechanism.terms[name], form)
+            if key is not None:
+                found[key] = found.get(key, 0.0) + self.terms[f"{joint.name}.{name}"]
+        return found
 
-def _add_inertial(link: ElementTree.Element, parameters: FloatArray) -> None:
+    def _add(self, name: str, kind: str, parent: str, child: str, placed: FloatArray) -> Element:
+        joint = SubElement(self.root, "joint", name=name, type=kind)
+        SubElement(joint, "origin", xyz=numbers(placed[:3, 3]), rpy=numbers(roll_pitch_yaw(placed[:3, :3])))
+        SubElement(joint, "parent", link=parent)
+        SubElement(joint, "child", link=child)
+        return joint
+
+    def _add_joint(self, joint: Joint, home: float) -> None:
+        element = self._add(self.joint[joint.name], joint.kind, self.link[joint.parent], self.link[joint.child],
+                            joint.placement.matrix)
+        SubElement(element, "axis", xyz=numbers(float(joint.axis == axis) for axis in "xyz"))
+        limits, room = joint.limits, _WINDING[joint.kind]
+        low, high = limits.position or (home - room, home + room)
+        SubElement(element, "limit", lower=repr(low), upper=repr(high), effort=repr(limits.effort or UNLIMITED),
+                   velocity=repr(limits.velocity or UNLIMITED))
+        friction = {key: repr(value) for key, value in self._terms(joint, "urdf").items()}
+        if friction:
+            SubElement(element, "dynamics", friction)
+
+    def _add_frame(self, frame: Frame, name: str) -> str:
+        """Add a frame as a massless link and return its name."""
+        link = self._unique(name)
+        SubElement(self.root, "link", name=link)
+        self._add(self._unique(f"{link}_fixed"), "fixed", self.link[frame.body], link, frame.placement.matrix)
+        return link
+
+    def xml(self) -> str:
+        """Return the URDF."""
+        indent(self.root)
+        name = comment(self.model.mechanism.name)
+        note = f"<!-- The tree of '{name}'; its loops are closed by what the YAML file lists. -->\n"
+        return '<?xml version="1.0" encoding="utf-8"?>\n' + note + tostring(self.root, encoding="unicode") + "\n"
+
+    def sidecar(self, gains: Mapping[str, float]) -> str:
+        """Return the YAML."""
+        mechanism, joint = self.model.mechanism, self.joint
+        held = [c for c in mechanism.closures if CLOSURES[c.kind].urdf in _TYPES]
+        closures = []
+        for kind in CLOSURES.values():
+            if kind.urdf is not None and kind.urdf not in _TYPES:
+                own = [self._entry(closure) for closure in mechanism.closures if closure.kind == kind.name]
+                closures += [f"# {'Frames: ' if kind.frames else ''}{kind.label}.", f"{kind.urdf}: {_yaml(own)}"]
+        keys = dict.fromkeys(term.sidecar for term in TERMS.values() if term.sidecar is not None)
+        terms = {joint[j.name]: self._terms(j, "sidecar") for j in mechanism.joints}
+        beside = {key: {name: found[key] for name, found in terms.items() if key in found} for key in keys}
+        lines = [
+            f"# What closes the loops of '{comment(mechanism.name)}' and what URDF has no place for. SI units.",
+            "# Frames (links of the URDF) that coincide: 3d in their origins, 6d altogether.",
+            f"closed_loop: {_yaml([self.frames[closure.name] for closure in held])}",
+            f"type: {_yaml([CLOSURES[closure.kind].urdf for closure in held])}",
+            f"name_mot: {_yaml([joint[name] for name in mechanism.actuated])}",
+            "joint_name: []",
+            "joint_type: []",
+            *closures,
+            "# Coordinates of the platform: joints without a motor.",
+            f"task: {_yaml([joint[name] for name in mechanism.task])}",
+            "# A pose in which the loops are closed. [m, rad]",
+            f"home: {_yaml(dict(zip(joint.values(), self.model.home.tolist())))}",
+            f"gravity: {_yaml([float(g) for g in mechanism.gravity])}",
+            *(f"{key}: {_yaml(values)}" for key, values in beside.items()),
+            "# Effort per unit of recorded current or voltage.",
+            f"drive_gain: {_yaml({joint[name]: float(gain) for name, gain in gains.items()})}",
+        ]
+        return "\n".join(lines) + "\n"
+
+    def _entry(self, closure: Closure) -> object:
+        """Return a closure as it stands in the sidecar: its pair of frames, with its numbers if it has any."""
+        if not closure.frames:
+            return {"coefficients": {self.joint[j]: c for j, c in closure.coefficients.items()},
+                    "constant": closure.constant}
+        frames = self.frames[closure.name]
+        return {"frames": frames, **closure.values} if closure.values else frames
+
+
+def _add_inertial(link: Element, parameters: FloatArray) -> None:
     mass, centre, inertia = about_centre(parameters)
-    inertial = ElementTree.SubElement(link, "inertial")
-    ElementTree.SubElement(inertial, "origin", xyz=numbers(centre), rpy="0 0 0")
-    ElementTree.SubElement(inertial, "mass", value=repr(mass))
+    inertial = SubElement(link, "inertial")
+    SubElement(inertial, "origin", xyz=numbers(centre), rpy="0 0 0")
+    SubElement(inertial, "mass", value=repr(mass))
     entries = {f"i{'xyz'[i]}{'xyz'[j]}": repr(float(inertia[i, j])) for i in range(3) for j in range(i, 3)}
-    ElementTree.SubElement(inertial, "inertia", entries)
-
-
-def _add_joint(robot: ElementTree.Element, joint: Joint, home: float, names: _Names, links: Mapping[str, str],
-               terms: Mapping[str, float]) -> None:
-    element = ElementTree.SubElement(robot, "joint", name=names.joint[joint.name], type=joint.kind)
-    _add_ends(element, links[joint.parent], links[joint.child], matrix(joint.placement))
-    ElementTree.SubElement(element, "axis", xyz=numbers(float(joint.axis == axis) for axis in "xyz"))
-    room = _WINDING[joint.kind]
-    low, high = joint.limits.position or (home - room, home + room)
-    unlimited = {name: UNLIMITED if value is None else value
-                 for name, value in (("effort", joint.limits.effort), ("velocity", joint.limits.velocity))}
-    ElementTree.SubElement(element, "limit", {"lower": repr(low), "upper": repr(high)}
-                           | {name: repr(value) for name, value in unlimited.items()})
-    friction = {key: repr(terms[f"{joint.name}.{term}"]) for key, term in (("damping", "fv"), ("friction", "fs"))
-                if f"{joint.name}.{term}" in terms}
-    if friction:
-        ElementTree.SubElement(element, "dynamics", friction)
-
-
-def _add_ends(joint: ElementTree.Element, parent: str, child: str, placed: FloatArray) -> None:
-    ElementTree.SubElement(joint, "origin", xyz=numbers(placed[:3, 3]), rpy=numbers(roll_pitch_yaw(placed[:3, :3])))
-    ElementTree.SubElement(joint, "parent", link=parent)
-    ElementTree.SubElement(joint, "child", link=child)
+    SubElement(inertial, "inertia", entries)
 
 
 def roll_pitch_yaw(rotation: FloatArray) -> tuple[float, float, float]:
@@ -132,68 +197,16 @@ def roll_pitch_yaw(rotation: FloatArray) -> tuple[float, float, float]:
     return math.atan2(s * R[0, 2] - c * R[1, 2], c * R[1, 1] - s * R[0, 1]), pitch, yaw
 
 
-def _add_frames(robot: ElementTree.Element, closure: Closure, names: _Names,
-                links: Mapping[str, str]) -> tuple[str, ...]:
-    """Add the two frames of a closure as massless links and return their names."""
-    found = []
-    for end, frame in (("a", closure.a), ("b", closure.b)):
-        if frame is not None:
-            link = names.unique(f"{closure.name}_{end}")
-            ElementTree.SubElement(robot, "link", name=link)
-            joint = ElementTree.SubElement(robot, "joint", name=names.unique(f"{link}_fixed"), type="fixed")
-            _add_ends(joint, links[frame.body], link, matrix(frame.placement))
-            found.append(link)
-    return tuple(found)
-
-
-def _sidecar(model: Model, names: _Names, frames: Mapping[str, tuple[str, ...]], terms: Mapping[str, float],
-             gains: Mapping[str, float]) -> str:
-    mechanism = model.mechanism
-    held = [closure for closure in mechanism.closures if closure.kind in _TYPES]
-
-    def pairs(kind: str) -> list[list[str]]:
-        return [list(frames[closure.name]) for closure in mechanism.closures if closure.kind == kind]
-
-    rods = [closure for closure in mechanism.closures if closure.kind == "distance"]
-    couplings = [closure for closure in mechanism.closures if closure.kind == "coupling"]
-    beside = {key: {names.joint[j]: terms[f"{j}.{term}"] for j in mechanism.coordinates if f"{j}.{term}" in terms}
-              for key, term in (("rotor_inertia", "ia"), ("effort_offset", "off"), ("stiffness", "k"))}
-    lines = [
-        f"# What closes the loops of '{comment(mechanism.name)}' and what URDF has no place for. SI units.",
-        "# Frames (links of the URDF) that coincide: 3d in their origins, 6d altogether.",
-        f"closed_loop: {_yaml([list(frames[closure.name]) for closure in held])}",
-        f"type: {_yaml([_TYPES[closure.kind] for closure in held])}",
-        f"name_mot: {_yaml([names.joint[name] for name in mechanism.actuated])}",
-        "joint_name: []",
-        "joint_type: []",
-        "# Frames whose origins coincide and whose z axes are parallel; whose z axes are parallel; `length` apart.",
-        f"revolute: {_yaml(pairs('revolute'))}",
-        f"parallel: {_yaml(pairs('parallel'))}",
-        f"distance: {_yaml([{'frames': list(frames[rod.name]), 'length': rod.length} for rod in rods])}",
-        "# The sum of coefficient times coordinate, plus the constant, is zero.",
-        "coupling: " + _yaml([{"coefficients": {names.joint[j]: c for j, c in closure.coefficients.items()},
-                               "constant": closure.constant} for closure in couplings]),
-        "# Coordinates of the platform: joints without a motor.",
-        f"task: {_yaml([names.joint[name] for name in mechanism.task])}",
-        "# A pose in which the loops are closed. [m, rad]",
-        "home: " + _yaml({names.joint[n]: float(v) for n, v in zip(mechanism.coordinates, model.home)}),
-        f"gravity: {_yaml(list(mechanism.gravity))}",
-        *(f"{key}: {_yaml(values)}" for key, values in beside.items()),
-        "# Effort per unit of recorded current or voltage.",
-        f"drive_gain: {_yaml({names.joint[name]: float(gain) for name, gain in gains.items()})}",
-    ]
-    return "\n".join(lines) + "\n"
-
-
 def _yaml(value: object) -> str:
-    """Return a value in YAML's flow style. Strings are identifiers here and are quoted all the same."""
-    if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{_yaml(key)}: {_yaml(item)}" for key, item in value.items()) + "}"
-    if isinstance(value, list):
-        return "[" + ", ".join(_yaml(item) for item in value) + "]"
-    if isinstance(value, str):
-        return f"'{value}'"
-    if isinstance(value, float | int | np.floating):
-        text = repr(float(value))  # YAML 1.1 takes 1e-05 for a string: it wants a point in the mantissa
-        return text if "." in text or "e" not in text else text.replace("e", ".0e")
-    return "null"
+    """Return a value in YAML's flow style: JSON, but YAML 1.1 takes 1e-05 for a string without a point."""
+    return re.sub(r"(?<![\w.\"])(-?\d+)e", r"\1.0e", json.dumps(value))
+
+
+def _write(model: Model, result: Identification, name: str) -> dict[str, str]:
+    tree, closures = to_urdf(model, *physical_result(result, "URDF"), gains=drive_gains(result))
+    return {"urdf": tree, "yaml": closures}
+
+
+register_export(Export(
+    name="urdf", label="the physically consistent robot as URDF, its loops in YAML beside it, without payload",
+    write=_write))

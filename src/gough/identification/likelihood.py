@@ -18,14 +18,12 @@ from gough.estimators.linear.likelihood import (
 )
 from gough.processing import Processed
 from gough.processing.families import AveragedPeriod, CutoffFamily, TrajectoryFamily
-from gough.processing.reversals import away_from_reversals
 
 HIGHEST = 40  # bins tried by default
 
 
-def averaged_period(model: Model, processed: Sequence[Processed], base: BaseParameters,
-                    window: float) -> AveragedPeriod:
-    """Return the one periodic recording that maximum likelihood works on, without samples near reversals.
+def averaged_period(model: Model, processed: Sequence[Processed], base: BaseParameters) -> AveragedPeriod:
+    """Return the one periodic recording that maximum likelihood works on, only samples at which all rows count.
 
     Raises:
         InvalidRecording: Several recordings, or one without periods.
@@ -35,10 +33,7 @@ def averaged_period(model: Model, processed: Sequence[Processed], base: BasePara
     done = processed[0]
     if done.average is None:
         raise InvalidRecording(f"{done.source}: maximum likelihood needs at least two whole periods")
-    keep = np.arange(len(done))
-    if window > 0:
-        keep = np.flatnonzero(away_from_reversals(model, done.motion, done.motion.time, window, done.dead_band))
-    return AveragedPeriod(model=model, processed=done, base=base, keep=keep)
+    return AveragedPeriod(model=model, processed=done, base=base, keep=np.flatnonzero(done.mask.all(axis=1)))
 
 
 def cutoff_likelihood(period: AveragedPeriod, *, highest: int = HIGHEST,

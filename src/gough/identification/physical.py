@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from gough.core.parameters import INERTIAL
 from gough.engine import Model
 from gough.estimators.physical.feasible import FeasibleEstimate
 
@@ -18,14 +17,12 @@ def physical_parameters(model: Model, found: FeasibleEstimate) -> tuple[dict[str
     owner: dict[str, str] = {}
     torn: set[str] = set()
     for name, value in zip(found.standard.names, found.standard.values.tolist()):
-        group, _, parameter = name.rpartition(".")
-        members = (name,) if name.startswith("payload.") else model.resolve(name)
-        for member in members:
-            if parameter not in INERTIAL:
+        for member in (name,) if name.payload is not None else model.resolve(name):
+            if not name.inertial:
                 terms[member] = value
                 continue
-            body = member.rpartition(".")[0]
-            if owner.setdefault(body, group) != group:
+            body = member.owner
+            if owner.setdefault(body, name.owner) != name.owner:
                 torn.add(body)
-            bodies[body] = tuple(found.bodies[group].tolist())
+            bodies[body] = tuple(found.bodies[name.owner].tolist())
     return {body: values for body, values in bodies.items() if body not in torn}, terms

@@ -5,23 +5,29 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
+from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gough.core.arrays import FloatArray, check_shape, frozen
+from gough.core.documents import parse_json
 from gough.core.errors import InvalidInput
-from gough.core.files import write_together
-from gough.core.parameters import INERTIAL, BaseParameters
+from gough.core.files import write_together, written_together
+from gough.core.names import Parameter
+from gough.core.parameters import BaseParameters
+from gough.core.storage import plain, restored
 from gough.engine import Model, standard_from_base
-from gough.estimators.estimate import GAIN, Enclosure, Estimate
+from gough.estimators.estimate import Enclosure, Estimate
 from gough.identification.structures import ModelChoice
 from gough.identification.validation import Validation
+from gough.processing import Processing, ProcessingChoice
 
-FORMAT = 1
+FORMAT = 2
+RESULT, FITS = "estimate.json", "fits.npz"
 FIT_ARRAYS = ("time", "measured", "predicted", "q", "used")
 
 
@@ -55,7 +61,7 @@ class Fit:
         object.__setattr__(self, "used", used)
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Identification:
     """Parameters of a robot with uncertainty, validation and what led to them.
 
@@ -69,6 +75,7 @@ class Identification:
         enclosures: Guaranteed boxes by name.
         validation: Verdict, with held-out data if there were any.
         nominal_gains: Drive gains used to turn currents into efforts, by joint; empty if efforts were recorded.
+        known: Payload parameters that were measured, from which drive gains were found.
         bodies: Ten inertial parameters by body of the physically consistent estimate; empty if it was not made.
             [kg, kg m, kg m2]
         joint_terms: Coefficients of the joint terms that go with them, by name (`leg1.slider.fv`).
@@ -76,8 +83,11 @@ class Identification:
         quality: Figures of the data by recording: closure residual, sensors, reversal window, cut-off.
         history: Steps of the choice of essential parameters, in words.
         notes: What the user should know.
-        settings: How it was made, enough to make it again.
+        settings: What was asked for, every option: the same logs and settings give the same result.
+        choice: How the logs were processed, and what that was chosen from; other logs are to be processed likewise.
+        logs: Names of the logs by use: `identification`, `loaded`, `validation`.
         structures: Friction structures, leg symmetry and weak directions, if asked for.
+        beside: Names of the files that were saved with it: the robot file, a study.
     """
 
     robot: str
@@ -89,6 +99,7 @@ class Identification:
     enclosures: Mapping[str, Enclosure] = field(default_factory=dict)
     validation: Validation
     nominal_gains: Mapping[str, float] = field(default_factory=dict)
+    known: Mapping[str, float] = field(default_factory=dict)
     bodies: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     joint_terms: Mapping[str, float] = field(default_factory=dict)
     fits: tuple[Fit, ...] = ()
@@ -96,22 +107,44 @@ class Identification:
     history: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     settings: Mapping[str, Any] = field(default_factory=dict)
+    choice: ProcessingChoice | None = None
+    logs: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     structures: ModelChoice | None = None
+    beside: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        return f"<Identification of {self.robot}: {len(self.estimate)} parameters by {self.estimator}; {self.verdict}>"
 
     @property
     def drive_gains(self) -> dict[str, dict[str, float]]:
         """Identified gains with standard deviations by joint, or the nominal ones without."""
         found = {}
         for name, value, std in zip(self.estimate.parameters, self.estimate.values, self.estimate.std):
-            if name.endswith(GAIN):
-                found[name.removesuffix(GAIN)] = {"value": float(value), "std": float(std)}
+            if name.is_gain:
+                found[name.owner] = {"value": float(value), "std": float(std)}
         return found or {name: {"value": float(v)} for name, v in self.nominal_gains.items()}
 
     @property
-    def payload(self) -> dict[str, dict[str, float]]:
+    def payload(self) -> dict[Parameter, dict[str, float]]:
         """Identified payload parameters by name."""
         return {name: {"value": float(v), "std": float(s)} for name, v, s in
-                zip(self.estimate.parameters, self.estimate.values, self.estimate.std) if name.startswith("payload.")}
+                zip(self.estimate.parameters, self.estimate.values, self.estimate.std) if name.payload is not None}
+
+    @property
+    def gains(self) -> dict[str, float] | None:
+        """Drive gains by joint, identified or nominal; None where efforts were recorded."""
+        return {name: entry["value"] for name, entry in self.drive_gains.items()} or None
+
+    @property
+    def processing(self) -> Processing:
+        """How all logs were processed; complete, unless the result was put together by hand."""
+        return Processing() if self.choice is None else self.choice.processing
+
+    def processing_with(self, asked: Processing) -> Processing:
+        """Return how other logs of the robot are to be processed: as these were, but for what is asked for."""
+        usual, own = Processing(), self.processing
+        return replace(own, **{f.name: getattr(asked, f.name) for f in fields(asked)
+                               if getattr(asked, f.name) != getattr(usual, f.name)})
 
     @property
     def verdict(self) -> str:
@@ -124,14 +157,8 @@ class Identification:
         They are not physical body by body (use the `feasible` estimate for that), but exact for the model's efforts.
         """
         own = {name: value for name, value in zip(self.estimate.parameters, self.estimate.values)
-               if not name.startswith("payload.") and not name.endswith(GAIN)}
+               if name.payload is None and not name.is_gain}
         return standard_from_base(model, self.base.select(own), np.array(list(own.values())))[0]
-
-    def load(self, known: Mapping[str, float] | None = None) -> FloatArray:
-        """Return the ten inertial parameters of the identified payload, known ones included."""
-        values = {name.rpartition(".")[2]: v["value"] for name, v in self.payload.items()}
-        values |= {name.rpartition(".")[2]: v for name, v in (known or {}).items()}
-        return np.array([values.get(p, 0.0) for p in INERTIAL])
 
     def to_dict(self) -> dict[str, Any]:
         """Return the documented JSON form."""
@@ -147,14 +174,18 @@ class Identification:
             "notes": [*e.notes, *self.notes], "tied": self.tied,
             "quality": {k: dict(v) for k, v in self.quality.items()}, "history": list(self.history),
             "regrouping": self.base.regrouping(), "settings": dict(self.settings),
+            "processing": self.processing.to_dict(),
+            "choice": None if self.choice is None else self.choice.to_dict(),
+            "logs": {use: list(names) for use, names in self.logs.items()},
             **({} if self.structures is None else {"structures": self.structures.to_dict()}),
         }
 
     def summary(self) -> str:
         """Return the result as plain text, verdict first."""
         parts = [f"{self.robot}: {self.verdict}", "", self.estimate.summary()]
-        if self.notes:
-            parts += ["", "Data and processing", *(f"  {note}" for note in self.notes)]
+        chosen = () if self.choice is None else self.choice.summary().splitlines()
+        if self.notes or chosen:
+            parts += ["", "Data and processing", *(f"  {note}" for note in (*chosen, *self.notes))]
         if self.validation.predicts != "not tested":
             further = tuple(doubt for doubt in self.validation.doubts if doubt not in self.estimate.doubts)
             parts += ["", "Held-out data", replace(self.validation, doubts=further).summary()]
@@ -171,75 +202,37 @@ class Identification:
             folder: An existing folder.
             beside: Text files, by name, that belong to the result; all appear together.
         """
-        target = Path(folder)
-        content = self.to_dict() | {
-            "estimates": {name: e.to_dict() for name, e in self.estimates.items()},
-            "enclosures": {name: e.to_dict() for name, e in self.enclosures.items()},
-            "result": self.estimate.to_dict(),
-            "nominal_gains": dict(self.nominal_gains),
-            "bodies": {name: list(values) for name, values in self.bodies.items()},
-            "joint_terms": dict(self.joint_terms),
-            "base": {"names": list(self.base.names), "units": list(self.base.units),
-                     "standard": list(self.base.standard), "matrix": self.base.matrix.tolist(),
-                     "independent": list(self.base.independent),
-                     "singular_values": self.base.singular_values.tolist(), "tolerance": self.base.tolerance},
-        }
-        arrays = {}
-        for k, fit in enumerate(self.fits):
-            for name in FIT_ARRAYS:
-                arrays[f"{k}.{name}"] = getattr(fit, name)
-        content["fits"] = [{"label": f.label, "held_out": f.held_out} for f in self.fits]
+        kept = {f.name: plain(getattr(self, f.name)) for f in fields(self) if f.name != "fits"}
+        kept["beside"] = [*(beside or {})]
+        kept["fits"] = [{"label": fit.label, "held_out": fit.held_out} for fit in self.fits]
+        arrays = {f"{k}.{name}": getattr(fit, name) for k, fit in enumerate(self.fits) for name in FIT_ARRAYS}
         buffer = io.BytesIO()
         np.savez_compressed(buffer, **arrays)
-        texts = {**(beside or {}), "estimate.json": json.dumps(content, indent=1)}
-        write_together({target / "fits.npz": buffer.getvalue(),
-                        **{target / name: text.encode("utf-8") for name, text in texts.items()}})
+        texts = {**(beside or {}), RESULT: json.dumps(self.to_dict() | {"stored": kept}, indent=1)}
+        write_together(folder, {FITS: buffer.getvalue(), **{name: text.encode() for name, text in texts.items()}})
 
 
 def load_identification(folder: str | Path) -> Identification:
     """Read what `Identification.save` wrote.
 
     Raises:
-        InvalidInput: No such result, or not one of Gough's.
+        InvalidInput: No such result, not one of Gough's, or damaged.
     """
-    path = Path(folder) / "estimate.json"
+    path = Path(folder) / RESULT
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = parse_json(written_together(folder, RESULT).read_text(encoding="utf-8"))
     except (FileNotFoundError, NotADirectoryError):
         raise InvalidInput(f"'{path}' does not exist; give the folder that `gough identify -o` wrote") from None
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+    except (InvalidInput, UnicodeDecodeError) as error:
         raise InvalidInput(f"'{path}' is not a result of Gough: {error}") from None
-    if content.get("format") != FORMAT:
-        raise InvalidInput(f"'{path}' has format {content.get('format')}, expected {FORMAT}")
+    version = content.get("format") if isinstance(content, dict) else None
+    if version != FORMAT:
+        raise InvalidInput(f"'{path}' has format {version}, expected {FORMAT}")
     try:
-        return _from_dict(content, Path(folder))
-    except (KeyError, TypeError, ValueError) as error:
+        kept, hints = dict(content["stored"]), get_type_hints(Identification)
+        with np.load(written_together(folder, FITS)) as arrays:
+            kept["fits"] = [{**fit, **{name: arrays[f"{k}.{name}"] for name in FIT_ARRAYS}}
+                            for k, fit in enumerate(kept["fits"])]
+        return Identification(**{name: restored(hint, kept[name]) for name, hint in hints.items() if name in kept})
+    except (KeyError, TypeError, ValueError, OSError, EOFError, MemoryError, RecursionError, BadZipFile) as error:
         raise InvalidInput(f"'{path}' is damaged: {error!r}; run the identification again") from None
-
-
-def _from_dict(content: dict[str, Any], folder: Path) -> Identification:
-    base, v = content["base"], content["validation"]
-    rows = v["rows"]
-    fits: list[Fit] = []
-    if content.get("fits"):
-        with np.load(folder / "fits.npz") as arrays:
-            for k, fit in enumerate(content["fits"]):
-                fits.append(Fit(label=fit["label"], held_out=fit["held_out"],
-                                **{n: arrays[f"{k}.{n}"] for n in FIT_ARRAYS if f"{k}.{n}" in arrays}))
-    validation = Validation(
-        rows=tuple(rows), row_units=tuple(r["unit"] for r in rows.values()),
-        rms=np.array([r["rms"] for r in rows.values()]), relative=np.array([r["relative"] for r in rows.values()]),
-        whiteness=np.array([float("nan") if r["whiteness"] is None else r["whiteness"] for r in rows.values()]),
-        numerics=v["numerics"], predicts=v["predicts"], doubts=tuple(v["doubts"]), source=v["source"])
-    return Identification(
-        robot=content["robot"], estimator=content["estimator"], estimate=Estimate.from_dict(content["result"]),
-        base=BaseParameters(names=tuple(base["names"]), units=tuple(base["units"]), standard=tuple(base["standard"]),
-                            matrix=np.array(base["matrix"]), independent=tuple(base["independent"]),
-                            singular_values=np.array(base["singular_values"]), tolerance=base["tolerance"]),
-        tied=content["tied"], estimates={k: Estimate.from_dict(e) for k, e in content["estimates"].items()},
-        enclosures={k: Enclosure.from_dict(e) for k, e in content["enclosures"].items()}, validation=validation,
-        nominal_gains=content["nominal_gains"], bodies={k: tuple(v) for k, v in content.get("bodies", {}).items()},
-        joint_terms=content.get("joint_terms", {}), fits=tuple(fits), quality=content["quality"],
-        history=tuple(content["history"]), notes=tuple(content["notes"][len(content["result"]["notes"]):]),
-        settings=content["settings"],
-        structures=ModelChoice.from_dict(content["structures"]) if "structures" in content else None)

@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 
 from gough.core.errors import GoughError
+from gough.core.names import tied_name
 from gough.core.parameters import BaseParameters
 from gough.core.regression import Regression
+from gough.core.text import text_table
 from gough.engine import Model
-from gough.estimators.estimate import text_table
 from gough.estimators.problem import Estimator
 from gough.estimators.selection.selection import (
     Structure,
     compare_structures,
     tie_test,
-    tied_name,
     weak_directions,
 )
 
-FRICTION = ("fv", "fs")
 NEAR = 1.01  # of the best held-out error: as good
 LEVEL = 0.05  # of the F-test
 WEAKEST = 5  # directions listed
@@ -177,28 +176,31 @@ def _rms(values: Any) -> float:
 
 
 def friction_structures(model: Model, base: BaseParameters) -> dict[str, Structure]:
-    """Return none, viscous, Coulomb, both of the motors, and of all joints; both also with equal legs' friction tied.
+    """Return no friction, each kind alone (viscous, Coulomb), all of the motors, and of all joints.
 
-    Only friction that the robot file declares. Offsets stay in all of them. Structures that come to the same are named
-    once.
+    All of them also with equal legs' friction tied. Only friction that the robot file declares. Offsets stay in all of
+    them. Structures that come to the same are named once.
     """
     heads = {name: base.standard[i] for name, i in zip(base.names, base.independent)}
-    rest = [n for n, head in heads.items() if head.rpartition(".")[2] not in FRICTION]
+    kinds = {name: term for name, term in model.mechanism.terms.items() if term.dissipative}
+    rest = [n for n, head in heads.items() if head.kind not in kinds]
     every = [n for n in heads if n not in rest]
     motors = [n for n in every if _is_active(model, heads[n])]
 
     def only(kind: str) -> list[str]:
-        return [n for n in motors if heads[n].endswith(f".{kind}")]
+        return [n for n in motors if heads[n].kind == kind]
 
-    def tied(names: list[str]) -> list[str | tuple[str, ...]]:
+    def tied(names: Sequence[str]) -> list[str | tuple[str, ...]]:
         groups = [group for group in leg_groups(base) if group[0] in names]
         return [*(n for n in names if not any(n in group for group in groups)), *groups]
 
-    candidates: dict[str, Structure] = {
-        "none": rest, "viscous": [*rest, *only("fv")], "Coulomb": [*rest, *only("fs")],
-        "both": [*rest, *motors], "both, legs alike": [*rest, *tied(motors)],
-        "both, passive joints too": [*rest, *every],
-        "both, passive joints too, legs alike": [*rest, *tied(every)]}
+    all_ = "both" if len(kinds) <= 2 else "all"
+    candidates: dict[str, Structure] = {"none": rest}
+    candidates |= {term.label.removesuffix(" friction"): [*rest, *only(name)] for name, term in kinds.items()}
+    candidates |= {
+        all_: [*rest, *motors], f"{all_}, legs alike": [*rest, *tied(motors)],
+        f"{all_}, passive joints too": [*rest, *every],
+        f"{all_}, passive joints too, legs alike": [*rest, *tied(every)]}
     found: dict[str, Structure] = {}
     for name, structure in candidates.items():
         if not any(set(structure) == set(other) for other in found.values()):
@@ -207,17 +209,16 @@ def friction_structures(model: Model, base: BaseParameters) -> dict[str, Structu
 
 
 def _is_active(model: Model, parameter: str) -> bool:
-    return all(member.rpartition(".")[0] in model.mechanism.actuated for member in model.resolve(parameter))
+    return all(member.owner in model.mechanism.actuated for member in model.resolve(parameter))
 
 
 def leg_groups(base: BaseParameters) -> tuple[tuple[str, ...], ...]:
     """Return base parameters that would be equal if legs were: the same name and formula but for the leg."""
     found: dict[tuple[Any, ...], list[str]] = {}
     for row, name in zip(base.matrix, base.names):
-        leg, dot, rest = name.partition(".")
-        if "." not in rest:
-            continue  # not inside a leg
-        formula = tuple(sorted((base.standard[i].removeprefix(leg + dot) if base.standard[i].startswith(leg + dot)
-                                else f"/{base.standard[i]}", f"{row[i]:.6g}") for i in np.flatnonzero(row)))
-        found.setdefault((rest, formula), []).append(name)
+        if name.leg is None:
+            continue
+        members = [(base.standard[i], f"{row[i]:.6g}") for i in np.flatnonzero(row)]
+        formula = tuple(sorted((m.leg == name.leg, m.local if m.leg == name.leg else m, share) for m, share in members))
+        found.setdefault((name.local, formula), []).append(name)
     return tuple(tuple(group) for group in found.values() if len(group) > 1)

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy import stats
+from scipy.special import chdtrc
 
 from gough.core.arrays import FloatArray, frozen
 from gough.core.errors import InvalidInput
 from gough.core.regression import Regression
-from gough.estimators.estimate import Estimate, text_table
+from gough.core.text import text_table
+from gough.engine import Model
+from gough.estimators.estimate import Estimate
+from gough.identification.experiment import prepare
+from gough.logs.recording import Recording
+
+if TYPE_CHECKING:
+    from gough.identification.result import Identification
 
 GOOD, FAIR = 0.10, 0.25  # relative prediction error of the worst row that counts as good and as fair
 WEAK_CONDITION = 1e4  # condition number beyond which digits are in doubt
@@ -26,7 +33,9 @@ class Validation:
         rows: Names of the equation rows, (r,).
         row_units: Their units.
         rms: rms prediction error, (r,). [row unit]
-        relative: rms prediction error over rms effort, (r,). [1]
+        relative: rms prediction error over rms effort of the equations that count, (r,). [1]
+        relative_all: The same of all equations, near reversals too, (r,). [1]
+        share: Part of each row that counts, (r,). [1]
         whiteness: p-value of the Ljung-Box test that the residual is white, (r,); small means structure is left.
         numerics: The estimate is numerically sound.
         predicts: It predicts the held-out data: 'good', 'fair', 'poor', or 'not tested' without any.
@@ -43,9 +52,15 @@ class Validation:
     predicts: str
     doubts: tuple[str, ...]
     source: str
+    relative_all: FloatArray = field(default_factory=lambda: np.empty(0))
+    share: FloatArray = field(default_factory=lambda: np.empty(0))
 
     def __post_init__(self) -> None:
-        for name in ("rms", "relative", "whiteness"):
+        if not len(self.relative_all):
+            object.__setattr__(self, "relative_all", self.relative)
+        if not len(self.share):
+            object.__setattr__(self, "share", np.ones(len(self.rows)))
+        for name in ("rms", "relative", "whiteness", "relative_all", "share"):
             object.__setattr__(self, name, frozen(getattr(self, name)))
 
     @property
@@ -62,18 +77,19 @@ class Validation:
     def to_dict(self) -> dict[str, Any]:
         """Return the documented JSON form."""
         return {
-            "rows": {row: {"rms": float(a), "relative": float(b), "whiteness": None if np.isnan(c) else float(c),
-                           "unit": unit}
-                     for row, a, b, c, unit in zip(self.rows, self.rms, self.relative, self.whiteness, self.row_units)},
+            "rows": {row: {"rms": float(self.rms[j]), "relative": float(self.relative[j]),
+                           "relative_all": float(self.relative_all[j]), "share": float(self.share[j]),
+                           "whiteness": None if np.isnan(self.whiteness[j]) else float(self.whiteness[j]),
+                           "unit": self.row_units[j]} for j, row in enumerate(self.rows)},
             "numerics": self.numerics, "predicts": self.predicts, "doubts": list(self.doubts),
             "verdict": self.verdict, "source": self.source}
 
     def summary(self) -> str:
         """Return the validation as plain text."""
-        lines = [[row, f"{rms:.4g}", f"{100 * rel:.2f} %", f"{p:.2g}", unit]
-                 for row, rms, rel, p, unit in
-                 zip(self.rows, self.rms, self.relative, self.whiteness, self.row_units)]
-        table = text_table(["row", "rms error", "of effort", "white?", "unit"], lines)
+        lines = [[row, f"{self.rms[j]:.4g}", f"{100 * self.relative[j]:.2f} %", f"{100 * self.relative_all[j]:.2f} %",
+                  f"{100 * self.share[j]:.0f} %", f"{self.whiteness[j]:.2g}", self.row_units[j]]
+                 for j, row in enumerate(self.rows)]
+        table = text_table(["row", "rms error", "of effort", "of all samples", "counts", "white?", "unit"], lines)
         return "\n".join([self.verdict, "", table, *([""] if self.doubts else []), *self.doubts])
 
 
@@ -92,7 +108,7 @@ def whiteness(residual: FloatArray, lags: int | None = None) -> FloatArray:
     for k in range(1, count + 1):
         rho = (centred[k:] * centred[:-k]).sum(axis=0) / power
         q += rho**2 / (n - k)
-    return np.asarray(stats.chi2.sf(n * (n + 2) * q, count))
+    return np.asarray(chdtrc(count, n * (n + 2) * q))
 
 
 def _noise_variance(part: Regression) -> FloatArray:
@@ -127,9 +143,11 @@ def validate(estimate: Estimate, held_out: Sequence[Regression] = (), *, source:
     residuals = [part.effort - estimate.predict(part) for part in held_out]
     efforts = np.concatenate([part.effort for part in held_out])
     together = np.concatenate(residuals)
-    rms = np.sqrt((together**2).mean(axis=0))
-    size = np.sqrt((efforts**2).mean(axis=0))
-    relative = rms / np.maximum(size, 1e-300)
+    counts = np.concatenate([np.ones(part.effort.shape, bool) if part.mask is None else part.mask for part in held_out])
+    many = np.maximum(counts.sum(axis=0), 1)
+    rms = np.sqrt((counts * together**2).sum(axis=0) / many)
+    relative = rms / np.maximum(np.sqrt((counts * efforts**2).sum(axis=0) / many), 1e-300)
+    every = np.sqrt((together**2).sum(axis=0) / np.maximum((efforts**2).sum(axis=0), 1e-300))
     white = np.min([whiteness(r) for r in residuals], axis=0)
     worst = float(relative.max())
     predicts = "good" if worst < GOOD else "fair" if worst < FAIR else "poor"
@@ -141,4 +159,32 @@ def validate(estimate: Estimate, held_out: Sequence[Regression] = (), *, source:
             doubts.append(f"{row}: the held-out error is {value / own[row]:.1f} times that on the identification data; "
                           "the model may be overfitted or the machine has changed")
     return Validation(rows=rows, row_units=held_out[0].row_units, rms=rms, relative=relative, whiteness=white,
-                      numerics=numerics, predicts=predicts, doubts=tuple(doubts), source=source)
+                      numerics=numerics, predicts=predicts, doubts=tuple(doubts), source=source, relative_all=every,
+                      share=counts.mean(axis=0))
+
+
+def validate_result(model: Model, result: Identification, recordings: Sequence[Recording]) -> Validation:
+    """Judge an identification on recordings it has not seen, processed as those it was found from.
+
+    Args:
+        model: The robot.
+        result: The identification.
+        recordings: Other logs.
+    """
+    experiment = prepare(model, recordings, result.base, processing=result.processing, gains=result.gains)
+    parts = [without_known(part, result.known) for part in experiment.parts]
+    return validate(result.estimate, parts, source=", ".join(log.source for log in recordings))
+
+
+def without_known(part: Regression, known: Mapping[str, float]) -> Regression:
+    """Return a regression without the efforts of payload parameters that are known."""
+    return replace(part, effort=part.effort - known_effort(part, known)) if known else part
+
+
+def known_effort(part: Regression, known: Mapping[str, float]) -> FloatArray:
+    """Return the effort of known payload parameters, (t, r). [row unit]"""
+    total = np.zeros(part.effort.shape)
+    for name, value in known.items():
+        if name in part.parameters:
+            total += part.regressor[:, :, part.parameters.index(name)] * value
+    return total

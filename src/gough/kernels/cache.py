@@ -1,8 +1,9 @@
 """Object code on disk, so that the second start of a program compiles nothing.
 
 Files hold machine code that will be executed: the directory is created for its owner only, and one that belongs
-to somebody else or that others may write to is not used. Damage is found by a checksum; every failure of the
-file system means no more than compiling again.
+to somebody else or that others may write to is not used. Each file names the key it was written for and carries a
+checksum, so neither damage nor a file under another's name is executed; every failure of the file system means no
+more than compiling again.
 """
 
 from __future__ import annotations
@@ -13,18 +14,19 @@ import os
 import tempfile
 from pathlib import Path
 
-MAGIC = b"gough object 1\n"
+from platformdirs import user_cache_path
+
+MAGIC = b"gough object 2\n"
 LIMIT = 500_000_000  # [bytes]
 
 
 def cache_directory() -> Path | None:
-    """Directory of the cache: GOUGH_CACHE_DIR, else XDG_CACHE_HOME/gough, else ~/.cache/gough; None if unusable."""
+    """Directory of the cache: GOUGH_CACHE_DIR, else the platform's own place for caches; None if unusable."""
     try:
         chosen = os.environ.get("GOUGH_CACHE_DIR")
-        base = os.environ.get("XDG_CACHE_HOME")
-        directory = Path(chosen) if chosen else (Path(base) if base else Path.home() / ".cache") / "gough"
+        directory = Path(chosen) if chosen else user_cache_path("gough", appauthor=False)
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if hasattr(os, "getuid"):
+        if hasattr(os, "getuid"):  # on Windows the user's own folders are closed to others anyway
             status = directory.stat()
             if status.st_uid != os.getuid() or status.st_mode & 0o022:
                 return None
@@ -33,8 +35,12 @@ def cache_directory() -> Path | None:
     return directory
 
 
+def _header(key: str, code: bytes) -> bytes:
+    return MAGIC + key.encode() + b"\n" + hashlib.sha256(code).digest()
+
+
 def read(key: str) -> bytes | None:
-    """Return the stored object code, or None if there is none or it is damaged."""
+    """Return the stored object code, or None if there is none, it is damaged or belongs to another key."""
     directory = cache_directory()
     if directory is None:
         return None
@@ -43,12 +49,13 @@ def read(key: str) -> bytes | None:
         data = path.read_bytes()
     except OSError:
         return None
-    head = len(MAGIC) + 32
-    if data[:len(MAGIC)] != MAGIC or hashlib.sha256(data[head:]).digest() != data[len(MAGIC):head]:
+    size = len(_header(key, b""))
+    code = data[size:]
+    if data[:size] != _header(key, code):
         return None
     with contextlib.suppress(OSError):
         os.utime(path)  # the oldest files go first
-    return data[head:]
+    return code
 
 
 def write(key: str, code: bytes) -> None:
@@ -60,7 +67,7 @@ def write(key: str, code: bytes) -> None:
     try:
         handle, temporary = tempfile.mkstemp(prefix=f"{key[:16]}.", suffix=".part", dir=directory)
         with os.fdopen(handle, "wb") as file:
-            file.write(MAGIC + hashlib.sha256(code).digest() + code)
+            file.write(_header(key, code) + code)
         os.replace(temporary, directory / f"{key}.o")
         _evict(directory)
     except OSError:

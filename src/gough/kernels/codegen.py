@@ -14,42 +14,12 @@ from dataclasses import dataclass
 import casadi
 
 from gough.kernels.driver import Layout, arrange, surroundings
-from gough.kernels.tape import NAMES, Node, Tape
+from gough.kernels.operations import OPERATIONS
+from gough.kernels.tape import CONST, INPUT, Node, Tape
 from gough.kernels.vectormath import VECTORISED, Lines, sincos
 
 PART_LENGTH = 500  # operations in one function; longer ones compile more slowly and run no faster
-# Fused multiply-adds are welcome; reassociation brought no speed, and no NaN or infinity may be assumed away.
-_FLAGS = "contract"
-_SIN, _COS, _INPUT, _CONST = casadi.OP_SIN, casadi.OP_COS, casadi.OP_INPUT, casadi.OP_CONST
-
-# {t} vector type, {f} fast-math flags, {a} {b} operands, {w} lanes
-_INSTRUCTIONS: dict[int, str] = {
-    casadi.OP_ADD: "fadd {f} {t} {a}, {b}",
-    casadi.OP_SUB: "fsub {f} {t} {a}, {b}",
-    casadi.OP_MUL: "fmul {f} {t} {a}, {b}",
-    casadi.OP_DIV: "fdiv {f} {t} {a}, {b}",
-    casadi.OP_NEG: "fneg {f} {t} {a}",
-    casadi.OP_SQ: "fmul {f} {t} {a}, {a}",
-    casadi.OP_TWICE: "fadd {f} {t} {a}, {a}",
-    casadi.OP_INV: "fdiv {f} {t} splat (double 1.0), {a}",
-    casadi.OP_SQRT: "call {t} @llvm.sqrt.v{w}f64({t} {a})",
-    casadi.OP_FABS: "call {t} @llvm.fabs.v{w}f64({t} {a})",
-    casadi.OP_FLOOR: "call {t} @llvm.floor.v{w}f64({t} {a})",
-    casadi.OP_CEIL: "call {t} @llvm.ceil.v{w}f64({t} {a})",
-    casadi.OP_FMIN: "call {t} @llvm.minimum.v{w}f64({t} {a}, {t} {b})",
-    casadi.OP_FMAX: "call {t} @llvm.maximum.v{w}f64({t} {a}, {t} {b})",
-    casadi.OP_COPYSIGN: "call {t} @llvm.copysign.v{w}f64({t} {a}, {t} {b})",
-}
-_TRUTHS: dict[int, tuple[str, ...]] = {
-    casadi.OP_LT: ("fcmp olt {t} {a}, {b}",),
-    casadi.OP_LE: ("fcmp ole {t} {a}, {b}",),
-    casadi.OP_EQ: ("fcmp oeq {t} {a}, {b}",),
-    casadi.OP_NE: ("fcmp une {t} {a}, {b}",),
-    casadi.OP_NOT: ("fcmp oeq {t} {a}, zeroinitializer",),
-    casadi.OP_AND: ("fcmp une {t} {a}, zeroinitializer", "fcmp une {t} {b}, zeroinitializer", "and"),
-    casadi.OP_OR: ("fcmp une {t} {a}, zeroinitializer", "fcmp une {t} {b}, zeroinitializer", "or"),
-}
-_LIBM_NAMES = {casadi.OP_CONSTPOW: "pow"}
+_SIN, _COS = casadi.OP_SIN, casadi.OP_COS
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,7 +54,7 @@ class _Schedule:
         pairs = [(v, cosines[a]) for v, (op, a, _) in enumerate(nodes) if op == _SIN and a in cosines]
         self.twins = {min(pair): max(pair) for pair in pairs}  # the first of a pair computes both
         later = set(self.twins.values())
-        units = [v for v, (op, _, _) in enumerate(nodes) if op not in (_INPUT, _CONST) and v not in later]
+        units = [v for v, (op, _, _) in enumerate(nodes) if op not in (INPUT, CONST) and v not in later]
         self.parts = [units[i:i + PART_LENGTH] for i in range(0, len(units), PART_LENGTH)] or [[]]
         self.part_of = {v: number for number, part in enumerate(self.parts) for v in part}
         self.part_of |= {second: self.part_of[first] for first, second in self.twins.items()}
@@ -153,9 +123,9 @@ class _Part:
         if name is not None:
             return name
         op, a, b = self.nodes[v]
-        if op == _CONST:
+        if op == CONST:
             return f"splat (double 0x{a & 0xFFFFFFFFFFFFFFFF:016X})"
-        row = self.layout.inputs[a] + b if op == _INPUT else self.layout.work + self.schedule.row_of[v]
+        row = self.layout.inputs[a] + b if op == INPUT else self.layout.work + self.schedule.row_of[v]
         name = f"%l{v}"
         self.lines.append(f"  %p{v} = getelementptr inbounds {self.type}, ptr %s, i64 {row}")
         self.lines.append(f"  {name} = load {self.type}, ptr %p{v}, align {self.align}, !invariant.load !0")
@@ -189,41 +159,15 @@ class _Part:
                 self.loaded[twin] = other
                 yield twin
             return
-        words = {"t": self.type, "f": _FLAGS, "a": a, "b": b, "w": self.width}
-        if op in _INSTRUCTIONS:
-            self.lines.append(f"  {name} = " + _INSTRUCTIONS[op].format(**words))
-        elif op in _TRUTHS:
-            self._truth(name, [line.format(**words) for line in _TRUTHS[op]])
-        elif op == casadi.OP_IF_ELSE_ZERO:
-            self.lines.append(f"  {name}.c = fcmp une {self.type} {a}, zeroinitializer")
-            self._choose(name, f"{name}.c", b, "zeroinitializer")
-        elif op == casadi.OP_SIGN:  # sign(0) = 0 and sign(nan) = nan: the argument itself
-            self.lines.append(f"  {name}.c = fcmp one {self.type} {a}, zeroinitializer")
-            self.lines.append(f"  {name}.s = call {self.type} @llvm.copysign.v{self.width}f64("
-                              f"{self.type} splat (double 1.0), {self.type} {a})")
-            self._choose(name, f"{name}.c", f"{name}.s", a)
+        operation = OPERATIONS[op]
+        if operation.lines:
+            words = {"n": name, "a": a, "b": b, "t": self.type, "m": f"<{self.width} x i1>", "s": f"v{self.width}f64"}
+            *before, value = (line.format(**words) for line in operation.lines)
+            self.lines += [f"  {line}" for line in (*before, f"{name} = {value}")]
         else:
-            word = _LIBM_NAMES.get(op, NAMES[op])
-            operands = [a, b] if second >= 0 else [a]
-            if word in VECTORISED:
-                at = Lines(f"t{v}", self.width)
-                name = VECTORISED[word](at, *operands)
-                self.lines += at.text
-            else:
-                arguments = ", ".join(f"{self.type} {x}" for x in operands)
-                self.lines.append(f"  {name} = call {self.type} @lanes_{word}({arguments})")
+            word, operands = operation.function, [a, b][:operation.operands]
+            at = Lines(f"t{v}", self.width)
+            name = VECTORISED[word](at, *operands) if word in VECTORISED else at.lanes(word, *operands)
+            self.lines += at.text
         self.loaded[v] = name
         yield v
-
-    def _truth(self, name: str, lines: list[str]) -> None:
-        """Emit a comparison (or two and their and/or) as 1.0 and 0.0."""
-        condition = f"{name}.c0"
-        self.lines += [f"  {name}.c{i} = {line}" for i, line in enumerate(lines[:2])]
-        if len(lines) == 3:
-            condition = f"{name}.c"
-            self.lines.append(f"  {condition} = {lines[2]} <{self.width} x i1> {name}.c0, {name}.c1")
-        self._choose(name, condition, "splat (double 1.0)", "zeroinitializer")
-
-    def _choose(self, name: str, condition: str, yes: str, no: str) -> None:
-        self.lines.append(f"  {name} = select <{self.width} x i1> {condition}, "
-                          f"{self.type} {yes}, {self.type} {no}")

@@ -14,7 +14,7 @@ from pathlib import Path
 import llvmlite
 from llvmlite import binding as llvm
 
-from gough.kernels import codegen, driver, vectormath
+from gough.kernels.operations import LIBRARY
 
 
 class Compiler:
@@ -78,16 +78,14 @@ def _create() -> Compiler:
 def _generator() -> str:
     """Hash of the code generator itself, so that no edit of it can meet old object code."""
     digest = hashlib.sha256()
-    for module in (codegen, driver, vectormath):
-        digest.update(Path(str(module.__file__)).read_bytes())
+    for file in sorted(Path(__file__).parent.glob("*.py")):
+        digest.update(file.read_bytes())
     return digest.hexdigest()
 
 
 @cache
 def _libm() -> dict[str, int]:
-    """Addresses of the mathematical functions of the C library."""
+    """Addresses of the mathematical functions of the C library; Windows has some with an underscore only."""
     library = ctypes.CDLL("ucrtbase" if sys.platform == "win32" else None)
-    return {
-        name: int(ctypes.cast(getattr(library, name), ctypes.c_void_p).value or 0)
-        for name in (*driver.LIBM_UNARY, *driver.LIBM_BINARY)
-    }
+    found = {name: getattr(library, name, None) or getattr(library, f"_{name}") for name in LIBRARY}
+    return {name: int(ctypes.cast(symbol, ctypes.c_void_p).value or 0) for name, symbol in found.items()}

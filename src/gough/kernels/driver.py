@@ -9,11 +9,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import accumulate
 
+from gough.kernels.operations import INTRINSICS, LIBRARY
 from gough.kernels.tape import Shape, Tape
 from gough.kernels.vectormath import Lines
-
-LIBM_UNARY = ("sin", "cos", "tan", "sinh", "cosh", "asinh", "acosh", "atanh", "expm1", "log", "log1p", "erf")
-LIBM_BINARY = ("pow", "hypot", "fmod", "remainder")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,8 +50,7 @@ def surroundings(tape: Tape, layout: Layout, body: str, parts: int) -> Iterator[
 
 def _declarations(width: int) -> Iterator[str]:
     v = f"<{width} x double>"
-    for word, count in (("sqrt", 1), ("fabs", 1), ("floor", 1), ("ceil", 1), ("minimum", 2), ("maximum", 2),
-                        ("copysign", 2), ("fma", 3)):
+    for word, count in INTRINSICS.items():
         yield f"declare {v} @llvm.{word}.v{width}f64({', '.join([v] * count)})"
     yield f"declare {v} @llvm.masked.load.v{width}f64.p0(ptr, i32, <{width} x i1>, {v})"
     yield f"declare void @llvm.masked.store.v{width}f64.p0({v}, ptr, i32, <{width} x i1>)"
@@ -63,23 +60,22 @@ def _declarations(width: int) -> Iterator[str]:
 def _lanes(body: str, width: int) -> Iterator[str]:
     """Emit the libm functions in use, one call per lane."""
     v = f"<{width} x double>"
-    for words, count in ((LIBM_UNARY, 1), (LIBM_BINARY, 2)):
-        for word in words:
-            if f"@lanes_{word}(" not in body:
-                continue
-            yield f"declare double @gough_{word}({', '.join(['double'] * count)})"
-            arguments = ", ".join(f"{v} %x{i}" for i in range(count))
-            yield f"define internal {v} @lanes_{word}({arguments}) #1 {{"
-            result = "poison"
-            for lane in range(width):
-                for i in range(count):
-                    yield f"  %x{i}.{lane} = extractelement {v} %x{i}, i64 {lane}"
-                scalars = ", ".join(f"double %x{i}.{lane}" for i in range(count))
-                yield f"  %y{lane} = call double @gough_{word}({scalars})"
-                yield f"  %r{lane} = insertelement {v} {result}, double %y{lane}, i64 {lane}"
-                result = f"%r{lane}"
-            yield f"  ret {v} {result}"
-            yield "}"
+    for word, count in LIBRARY.items():
+        if f"@lanes_{word}(" not in body:
+            continue
+        yield f"declare double @gough_{word}({', '.join(['double'] * count)})"
+        arguments = ", ".join(f"{v} %x{i}" for i in range(count))
+        yield f"define internal {v} @lanes_{word}({arguments}) #1 {{"
+        result = "poison"
+        for lane in range(width):
+            for i in range(count):
+                yield f"  %x{i}.{lane} = extractelement {v} %x{i}, i64 {lane}"
+            scalars = ", ".join(f"double %x{i}.{lane}" for i in range(count))
+            yield f"  %y{lane} = call double @gough_{word}({scalars})"
+            yield f"  %r{lane} = insertelement {v} {result}, double %y{lane}, i64 {lane}"
+            result = f"%r{lane}"
+        yield f"  ret {v} {result}"
+        yield "}"
 
 
 def _transpose(at: Lines, rows: list[str]) -> list[str]:

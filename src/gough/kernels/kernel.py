@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, wait
 from ctypes import addressof, c_char
 from functools import cache
@@ -83,16 +83,12 @@ class Kernel:
     def __repr__(self) -> str:
         return f"Kernel('{self.name}', inputs {self.input_shapes}, outputs {self.output_shapes})"
 
-    def __call__(self, *inputs: ArrayLike, out: Sequence[NDArray[np.float64]] | None = None,
-                 samples: int | None = None, threads: int | None = None) -> tuple[FloatArray, ...]:
+    def __call__(self, *inputs: ArrayLike, threads: int | None = None) -> tuple[FloatArray, ...]:
         """Evaluate all samples.
 
         Args:
             *inputs: Each (t, rows, cols), or (t, rows) for a column; without the sample axis, one value
-                shared by all samples.
-            out: Arrays to write into instead of new ones, C-contiguous, shaped like the result; they must not
-                overlap the inputs.
-            samples: t, where it cannot be seen because all inputs are shared; 1 if not given.
+                shared by all samples (t = 1 if all are shared).
             threads: At most this many threads; all cores if not given.
 
         Returns:
@@ -101,11 +97,8 @@ class Kernel:
         Raises:
             InvalidInput: Number or shape of the arrays.
         """
-        arrays, strides, t = self._checked_inputs(inputs, samples)
-        if out is None:
-            results = tuple([np.empty((t, *shape)) for shape in self._outer])
-        else:
-            results = self._checked_out(out, arrays, t)
+        arrays, strides, t = self._checked_inputs(inputs)
+        results = tuple([np.empty((t, *shape)) for shape in self._outer])
         if t == 0:
             return results
         addresses = [*map(_address, arrays), *strides, *map(_address, results)]
@@ -130,15 +123,12 @@ class Kernel:
         self._run(call.table, call.table + n, call.table + 2 * n, start, stop, block)
         self._scratch.append((block, memory))
 
-    def _checked_inputs(self, inputs: tuple[ArrayLike, ...],
-                        samples: int | None) -> tuple[list[NDArray[np.float64]], list[int], int]:
+    def _checked_inputs(self, inputs: tuple[ArrayLike, ...]) -> tuple[list[NDArray[np.float64]], list[int], int]:
         """Return the inputs as arrays, the doubles from sample to sample of each (0: shared), and t."""
         if len(inputs) != len(self._inner):
             raise InvalidInput(f"kernel '{self.name}' got {len(inputs)} inputs, expected {len(self._inner)} "
                                f"of shapes {self.input_shapes}", given=len(inputs), expected=len(self._inner))
-        if samples is not None and samples < 0:
-            raise InvalidInput(f"kernel '{self.name}' got samples = {samples}, expected 0 or more", samples=samples)
-        t = samples
+        t: int | None = None
         arrays: list[NDArray[np.float64]] = []
         strides: list[int] = []
         for i, given in enumerate(inputs):
@@ -167,24 +157,6 @@ class Kernel:
             f"input {i} ('{self._function.name_in(i)}') of kernel '{self.name}' has shape {x.shape}, "
             f"expected ({batch}), or {inner} if all samples share it",
             input=i, shape=x.shape, expected=inner, samples=t)
-
-    def _checked_out(self, out: Sequence[NDArray[np.float64]], arrays: list[NDArray[np.float64]],
-                     t: int) -> tuple[FloatArray, ...]:
-        if len(out) != len(self._outer):
-            raise InvalidInput(f"kernel '{self.name}' got {len(out)} arrays in out, expected {len(self._outer)}",
-                               given=len(out), expected=len(self._outer))
-        for i, (array, shape) in enumerate(zip(out, self._outer)):
-            wanted = (t, *shape)
-            if array.shape != wanted or array.dtype != np.float64:
-                raise InvalidInput(f"out[{i}] of kernel '{self.name}' is {array.dtype} {array.shape}, "
-                                   f"expected float64 {wanted}", output=i, shape=array.shape, expected=wanted)
-            if not array.flags.carray:  # aligned, C-contiguous, writeable
-                raise InvalidInput(f"out[{i}] of kernel '{self.name}' must be C-contiguous and writeable; "
-                                   "pass a fresh array such as numpy.empty", output=i)
-            if any(np.may_share_memory(array, x) for x in arrays):
-                raise InvalidInput(f"out[{i}] of kernel '{self.name}' overlaps an input; pass another array",
-                                   output=i)
-        return tuple(out)
 
 
 def _inner_shape(shape: tuple[int, int]) -> tuple[int, ...]:

@@ -10,26 +10,13 @@ import casadi
 import numpy as np
 
 from gough.core.errors import GoughError, InvalidInput
+from gough.kernels.operations import NAMES, OPERATIONS
 
 Shape = tuple[int, int]
 Node = tuple[int, int, int]
 
-NAMES: dict[int, str] = {
-    getattr(casadi, name): name[3:].lower() for name in dir(casadi) if name.startswith("OP_")
-}
-_INPUT, _OUTPUT, _CONST = casadi.OP_INPUT, casadi.OP_OUTPUT, casadi.OP_CONST
-_COPIES = frozenset((casadi.OP_ASSIGN, casadi.OP_LIFT))
-_COMMUTATIVE = frozenset((casadi.OP_ADD, casadi.OP_MUL, casadi.OP_EQ, casadi.OP_NE, casadi.OP_AND, casadi.OP_OR,
-                          casadi.OP_FMIN, casadi.OP_FMAX, casadi.OP_HYPOT))
-UNARY = frozenset(
-    getattr(casadi, f"OP_{name}")
-    for name in ("NEG", "EXP", "LOG", "SQRT", "SQ", "TWICE", "SIN", "COS", "TAN", "ASIN", "ACOS", "ATAN", "NOT",
-                 "FLOOR", "CEIL", "FABS", "SIGN", "ERF", "INV", "SINH", "COSH", "TANH", "ASINH", "ACOSH", "ATANH",
-                 "LOG1P", "EXPM1"))
-BINARY = frozenset(
-    getattr(casadi, f"OP_{name}")
-    for name in ("ADD", "SUB", "MUL", "DIV", "POW", "CONSTPOW", "LT", "LE", "EQ", "NE", "AND", "OR", "FMOD",
-                 "COPYSIGN", "IF_ELSE_ZERO", "FMIN", "FMAX", "ATAN2", "HYPOT", "REMAINDER"))
+INPUT, CONST = casadi.OP_INPUT, casadi.OP_CONST
+_OUTPUT, _COPIES = casadi.OP_OUTPUT, frozenset((casadi.OP_ASSIGN, casadi.OP_LIFT))
 
 
 class UnsupportedOperation(GoughError):
@@ -55,8 +42,8 @@ class Tape:
 
     @property
     def digest(self) -> str:
-        """Hash of everything the machine code depends on; names do not count."""
-        shapes = repr((self.input_shapes, self.output_shapes, len(self.nodes))).encode()
+        """Hash of everything the machine code depends on; names do not count, CasADi's operation numbers do."""
+        shapes = repr((self.input_shapes, self.output_shapes, len(self.nodes), casadi.CasadiMeta.version())).encode()
         nodes = np.array(self.nodes, dtype=np.int64).tobytes()
         results = np.array(self.results, dtype=np.int64).tobytes()
         return hashlib.sha256(b"|".join((shapes, nodes, results))).hexdigest()
@@ -102,29 +89,27 @@ def _walk(function: casadi.Function, sources: list[list[int]],
     held = [-1] * function.sz_w()  # node in each work slot
     results: list[Node] = []
     read, written = function.instruction_input, function.instruction_output
-    for k, operation in enumerate(map(function.instruction_id, range(function.n_instructions()))):
-        if operation == _OUTPUT:
+    for k, code in enumerate(map(function.instruction_id, range(function.n_instructions()))):
+        if code == _OUTPUT:
             array, entry = written(k)
             results.append((held[read(k)[0]], array, targets[array][entry]))
             continue
         slot = written(k)[0]
-        if operation == _INPUT:
+        if code == INPUT:
             array, entry = read(k)
-            node = (_INPUT, array, sources[array][entry])
-        elif operation == _CONST:
-            node = (_CONST, _bits(function.instruction_constant(k)), -1)
-        elif operation in UNARY:
-            node = (operation, held[read(k)[0]], -1)
-        elif operation in BINARY:
-            left, right = (held[i] for i in read(k))
-            if left > right and operation in _COMMUTATIVE:
-                left, right = right, left
-            node = (operation, left, right)
-        elif operation in _COPIES:
+            node = (INPUT, array, sources[array][entry])
+        elif code == CONST:
+            node = (CONST, _bits(function.instruction_constant(k)), -1)
+        elif code in OPERATIONS:
+            operands = [held[i] for i in read(k)[:OPERATIONS[code].operands]]
+            if OPERATIONS[code].commutative:
+                operands.sort()
+            node = (code, operands[0], operands[1] if len(operands) > 1 else -1)
+        elif code in _COPIES:
             held[slot] = held[read(k)[0]]
             continue
         else:
-            word = NAMES.get(operation, str(operation))
+            word = NAMES.get(code, str(code))
             raise UnsupportedOperation(
                 f"function '{function.name()}' uses the operation '{word}', which has no machine code; "
                 "rewrite the expression with elementary operations", operation=word, function=function.name())
@@ -137,4 +122,3 @@ def _walk(function: casadi.Function, sources: list[list[int]],
 
 def _bits(value: float) -> int:
     return int(struct.unpack("<q", struct.pack("<d", value))[0])
-

@@ -66,6 +66,10 @@ class Lines:
         arguments = ", ".join(f"{self.vector} {x}" for x in operands)
         return self.let(f"call {self.vector} @llvm.{word}.v{self.width}f64({arguments})")
 
+    def lanes(self, word: str, *operands: str) -> str:
+        """Call a function of the C library lane by lane."""
+        return self.let(f"call {self.vector} @lanes_{word}({', '.join(f'{self.vector} {x}' for x in operands)})")
+
     def compare(self, word: str, a: str, b: str) -> str:
         return self.let(f"fcmp {word} {self.vector} {a}, {b}")
 
@@ -132,8 +136,7 @@ def sincos(at: Lines, x: str, block: str) -> tuple[str, str]:
     any_large = at.let(f"icmp ne i{at.width} {mask}, 0")
     at.text += [f"  br i1 {any_large}, label %{at.prefix}.far, label %{at.prefix}.join, !prof !1",
                 f"{at.prefix}.far:"]
-    far = [at.select(large, at.let(f"call {v} @lanes_{word}({v} {x})"), value)
-           for word, value in zip(("sin", "cos"), near)]
+    far = [at.select(large, at.lanes(word, x), value) for word, value in zip(("sin", "cos"), near)]
     at.text += [f"  br label %{at.prefix}.join", f"{at.prefix}.join:"]
     merged = [at.let(f"phi {v} [ {a}, %{block} ], [ {c}, %{at.prefix}.far ]") for a, c in zip(near, far)]
     return merged[0], merged[1]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -14,6 +16,7 @@ JITTER = 0.01  # of a sampling step; below this stamps count as even
 GAP = 1.5  # sampling steps; a longer one means that samples are missing
 BRIDGE = 10.5  # sampling steps; what would be interpolated over a longer one is no data
 STUCK = 20  # samples, and times as long as usual, that a channel may keep its value while the robot moves
+JUMP = 8.0  # times the steps about it; noise on noise reaches 4 in a million samples
 SATURATED_RUN = 5  # samples in a row at the extreme
 SATURATED_RATIO = 3.0  # how much more often the extreme is taken than the values next to it
 
@@ -25,6 +28,13 @@ def inspect(recording: Recording) -> tuple[Finding, ...]:
     for kind, channels in recording.groups():
         found += inspect_group(kind, channels, moving)
     return tuple(found)
+
+
+def inspected(recording: Recording) -> Recording:
+    """Return the recording with what `inspect` finds among its findings, unless a reader has put it there."""
+    if recording.inspected:
+        return recording
+    return replace(recording, quality=recording.quality + inspect(recording), inspected=True)
 
 
 def inspect_group(kind: str, channels: Channels, moving: NDArray[np.bool_]) -> list[Finding]:
@@ -42,7 +52,53 @@ def inspect_group(kind: str, channels: Channels, moving: NDArray[np.bool_]) -> l
         found += inspect_channel(values, f"{name}.{kind}", unit, use)
         if kind in ("effort", "current"):
             found += inspect_stretches(values, f"{name}.{kind}", unit, moving[:, j])
+        if kind in ("position", "passive"):
+            found += inspect_jumps(values, f"{name}.{kind}", unit)
+    return found + _twins(kind, channels)
+
+
+def _twins(kind: str, channels: Channels) -> list[Finding]:
+    """Return the columns that hold the same samples as another one: a copy, not a measurement."""
+    first: dict[bytes, str] = {}
+    found = []
+    for values, name in zip(channels.values.T, channels.names):
+        if values.min() == values.max():
+            continue
+        twin = first.setdefault(values.tobytes(), name)
+        if twin != name:
+            found.append(Finding(kind="duplicated", channel=f"{name}.{kind}", numbers={"samples": len(values)},
+                                 message=f"all {len(values)} samples are those of {twin}.{kind}; is one channel "
+                                         "recorded twice?"))
     return found
+
+
+def inspect_jumps(values: FloatArray, channel: str, unit: str) -> list[Finding]:
+    """Return whether a position jumps: an encoder that starts again after a turn, or counts that were lost.
+
+    A step is a jump if it differs from the four steps about it by more than `JUMP` times the largest of them and the
+    usual step together: a mechanism does not go that far within one sample and on as before. Jumps of one size, up and
+    down, are those of a counter that starts again.
+    """
+    steps = np.diff(values)
+    if len(steps) < 16:
+        return []
+    about = np.lib.stride_tricks.sliding_window_view(np.pad(steps, 2, mode="edge"), 5)[:, [0, 1, 3, 4]]
+    odd = np.abs(steps - np.median(about, axis=1))
+    moved = np.abs(steps[steps != 0])
+    if not len(moved):
+        return []
+    jumps = np.flatnonzero(odd > JUMP * (np.abs(about).max(axis=1) + np.median(moved)))
+    if not len(jumps):
+        return []
+    sizes = np.abs(steps[jumps])
+    numbers = {"count": len(jumps), "size": float(np.median(sizes)), "sample": int(jumps[0])}
+    if np.ptp(sizes) < 0.2 * sizes.max() and sizes.min() > 0.8 * np.ptp(values):
+        return [Finding(kind="wrap", channel=channel, numbers=numbers,
+                        message=f"jumps {len(jumps)} time(s) by about {np.median(sizes):.6g} {unit}, its whole range: "
+                                "the counter starts again; say unwrap = true in the description")]
+    return [Finding(kind="jump", channel=channel, numbers=numbers,
+                    message=f"jumps {len(jumps)} time(s), by {sizes.max():.4g} {unit} at most, first after sample "
+                            f"{jumps[0]}; were counts lost?")]
 
 
 def inspect_clock(time: FloatArray, channel: str) -> tuple[Finding, ...]:

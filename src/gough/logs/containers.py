@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import zipfile
+import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from math import prod
@@ -14,9 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gough.core.arrays import FloatArray
+from gough.core.documents import parse_json
 from gough.core.errors import InvalidInput, InvalidRecording
 from gough.logs.tables import Table, repeated_names
 from gough.logs.writers import FORMAT, MARK
+
+LARGEST = 2 * 2**30  # bytes of compressed arrays once unpacked: they are read whole
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,19 +65,24 @@ def open_npz(path: Path) -> tuple[Mapping[str, object], dict[str, NDArray[Any] |
     try:
         with zipfile.ZipFile(path) as archive:
             members = archive.infolist()
+        unpacked = sum(m.file_size for m in members if m.compress_type != zipfile.ZIP_STORED)
+        if unpacked > LARGEST:
+            raise ValueError(f"{unpacked / 2**30:.1f} GiB when unpacked, expected at most {LARGEST / 2**30:g}; store "
+                             "long arrays uncompressed, they are then read piece by piece")
         with np.load(path, allow_pickle=False) as data:
             for member in members:
                 name = member.filename.removesuffix(".npy")
                 stored = _stored(path, member)
                 arrays[name] = data[name] if stored is None else stored
-    except (zipfile.BadZipFile, ValueError, OSError, EOFError, KeyError) as error:
+    except (zipfile.BadZipFile, zlib.error, ValueError, OSError, EOFError, KeyError, MemoryError,
+            NotImplementedError) as error:
         raise InvalidRecording(f"{source} cannot be read as NPZ ({error}); expected a file numpy.savez wrote, without "
                                "objects", source=source) from error
     facts: Mapping[str, object] = {}
     if "facts" in arrays:
         try:
-            facts = json.loads(str(arrays["facts"]))
-        except ValueError as error:
+            facts = parse_json(str(arrays["facts"]))
+        except InvalidInput as error:
             raise InvalidRecording(f"{source}: the array 'facts' is damaged: {error}", source=source) from error
         if not isinstance(facts, dict) or facts.get("format") != MARK or facts.get("version") != FORMAT:
             raise InvalidRecording(f"{source}: 'facts' are not those of {MARK} version {FORMAT}", source=source)
@@ -95,6 +103,8 @@ def _stored(path: Path, member: zipfile.ZipInfo) -> StoredArray | None:
         shape, by_columns, dtype = read_header(handle)
         if not shape or by_columns or dtype.kind not in "fiu":
             return None
+        if prod(shape) * dtype.itemsize > member.file_size:
+            raise ValueError(f"'{member.filename}' claims {prod(shape)} values and has {member.file_size} bytes")
         return StoredArray(path=path, offset=handle.tell(), shape=shape, dtype=dtype)
 
 

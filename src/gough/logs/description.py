@@ -19,6 +19,7 @@ A description file::
     columns = ["joint_position_0", "joint_position_1"]   # in the order of the joints
     unit = "m"                  # or units = [...], one for each column
     scale = 1.0                 # optional number or list: column * scale is in the unit
+    unwrap = true               # optional, positions: the column starts again after one turn; or after this number
     interpolation = "linear"    # optional: linear, cubic or previous, if the clock differs
 
     [pose]                      # also: passive, mocap; these name their coordinates
@@ -29,15 +30,16 @@ A description file::
 
 from __future__ import annotations
 
+import math
 import re
-import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from gough.core.documents import parse_toml
 from gough.core.errors import GoughError, InvalidInput, InvalidRecording, nearest
-from gough.core.units import conversion, dimension_of, quantity
+from gough.core.units import canonical, conversion, dimension_of, quantity
 from gough.logs.recording import JOINT_KINDS, KINDS
 from gough.logs.resampling import METHODS
 
@@ -83,6 +85,7 @@ class Group:
         time: The stamps of this file.
         file: Name inside the folder of the run, or None if the run is one file.
         interpolation: How values are taken to another clock.
+        turns: After what each column starts again, zero if it does not. [SI unit of the column]
     """
 
     kind: str
@@ -93,6 +96,7 @@ class Group:
     time: TimeBase
     file: str | None = None
     interpolation: str = "linear"
+    turns: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -121,8 +125,8 @@ def load_description(path: str | Path) -> Description:
     """
     path = Path(path)
     try:
-        data = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        data = parse_toml(path.read_text(encoding="utf-8-sig"))
+    except (OSError, UnicodeDecodeError, InvalidInput) as error:
         raise InvalidRecording(f"cannot read the description '{path.name}': {error}", source=path.name) from error
     try:
         return _description(data)
@@ -159,7 +163,7 @@ def _group(kind: str, data: Any, joints: tuple[str, ...], time: Any) -> Group:
     where = f"[{kind}] "
     if not isinstance(data, dict):
         raise InvalidRecording(f"{kind} is {data!r}, expected a table [{kind}]")
-    _known(data, {"file", "columns", "names", "unit", "units", "scale", "interpolation", "time"}, where)
+    _known(data, {"file", "columns", "names", "unit", "units", "scale", "interpolation", "time", "unwrap"}, where)
     columns = _texts(data, "columns", where)
     if kind in JOINT_KINDS and "names" in data:
         raise InvalidRecording(f"{where}names: the columns of a joint signal follow 'joints'; leave names out")
@@ -186,7 +190,27 @@ def _group(kind: str, data: Any, joints: tuple[str, ...], time: Any) -> Group:
     pairs = [_si(kind, unit, f"{where}column '{column}'") for unit, column in zip(units, columns)]
     return Group(kind=kind, names=names, columns=columns, units=tuple(si for _, si in pairs),
                  factors=tuple(float(f * s) for (f, _), s in zip(pairs, scales)), time=_time(stamps),
-                 file=_file(data.get("file"), where), interpolation=method)
+                 file=_file(data.get("file"), where), interpolation=method,
+                 turns=_turns(kind, data.get("unwrap", False), units, pairs, scales, where))
+
+
+def _turns(kind: str, unwrap: Any, units: tuple[str, ...], pairs: list[tuple[float, str]], scales: list[float],
+           where: str) -> tuple[float, ...]:
+    """Return after what each column starts again: one turn for angles, else the number given. [SI]"""
+    if unwrap is False:
+        return ()
+    if kind not in ("position", "reference", "passive"):
+        raise InvalidRecording(f"{where}unwrap: only positions start again after a turn")
+    number = isinstance(unwrap, int | float) and not isinstance(unwrap, bool)
+    if unwrap is not True and not (number and unwrap > 0):
+        raise InvalidRecording(f"{where}unwrap is {unwrap!r}, expected true or after what number the column starts "
+                               "again, e.g. 65536")
+    if unwrap is True and any(dimension_of(unit) != "angle" for unit in units):
+        raise InvalidRecording(f"{where}unwrap = true means one turn, but the columns are in {', '.join(units)}; write "
+                               "after what number they start again, e.g. unwrap = 65536")
+    if unwrap is True:
+        return tuple(2 * math.pi * abs(scale) for scale in scales)
+    return tuple(abs(unwrap * factor * scale) for (factor, _), scale in zip(pairs, scales))
 
 
 def _time(data: Any) -> TimeBase:
@@ -290,6 +314,8 @@ def _si(kind: str, unit: str, where: str) -> tuple[float, str]:
     if dimension not in allowed:
         raise InvalidInput(f"{where} unit '{unit}' measures {dimension}; {kind} is expected in "
                            f"{' or '.join(allowed.values())}".strip(), unit=unit)
+    if kind == "current":  # a drive gain is per recorded unit, whatever that is
+        return 1.0, canonical(unit)
     return conversion(unit), allowed[dimension]
 
 

@@ -11,13 +11,14 @@ import numpy as np
 
 from gough.core.arrays import FloatArray
 from gough.core.errors import InvalidInput, InvalidRecording, nearest
-from gough.logs.checks import check_gaps, inspect, inspect_clock, inspect_group, moving_joints
-from gough.logs.containers import array_table, open_npz, parquet_blocks, read_mat
+from gough.logs.checks import check_gaps, inspect_clock, inspect_group, inspected, moving_joints
+from gough.logs.containers import open_npz
 from gough.logs.description import Description, Group, TimeBase, describe_headers, load_description
 from gough.logs.finding import Finding
+from gough.logs.formats import table_blocks
 from gough.logs.recording import JOINT_KINDS, KINDS, Channels, Recording, check_time, check_values
 from gough.logs.resampling import even_times, interpolate, resample_evenly, stretch
-from gough.logs.tables import Table, joined, text_blocks
+from gough.logs.tables import Table, joined
 
 
 def read_recording(path: str | Path, description: str | Path | Description | None = None,
@@ -44,10 +45,10 @@ def read_recording(path: str | Path, description: str | Path | Description | Non
                                    source=path.name)
         recording = _read_folder(path, described)
     elif _is_npz(path) and described is None and (native := _native(path)) is not None:
-        recording = _inspected(native.recording(slice(None)))
+        recording = inspected(native.recording(slice(None)))
     else:
-        table = joined(_table_blocks(path, 65536, described))
-        recording = _inspected(_on_one_clock(table, described))
+        table = joined(table_blocks(path, 65536, described))
+        recording = inspected(_on_one_clock(table, described))
         if described is not None:
             recording = _started_at_zero(recording, described)
     return _ordered(recording, joints)
@@ -128,7 +129,14 @@ def _blocks(path: Path, description: Description | None, size: int) -> Iterator[
     else:
         records = _table_records(path, description, size)
     done, start, previous = 0, 0.0, -np.inf
+    position = description.group("position") if description is not None else None
+    turns = np.array(position.turns if position is not None else ())
+    last: FloatArray | None = None
     for record in records:
+        if len(turns):  # each block was unwrapped on its own; it goes on from where the last one ended
+            whole = turns * np.round((record.position[0] - (record.position[0] if last is None else last)) / turns)
+            record = replace(record, position=record.position - whole)
+            last = record.position[-1]
         check_time(record.time, record.source, previous=previous, first=done)
         previous = float(record.time[-1])
         if description is not None:
@@ -140,14 +148,9 @@ def _blocks(path: Path, description: Description | None, size: int) -> Iterator[
 
 def _table_records(path: Path, description: Description | None, size: int) -> Iterator[Recording]:
     origin = None
-    for table in _table_blocks(path, size, description):
+    for table in table_blocks(path, size, description):
         origin = _origin(table, description) if origin is None else origin
         yield _on_one_clock(table, description, origin)
-
-
-def _inspected(recording: Recording) -> Recording:
-    """Look at the samples as they are in the file, before anything is interpolated."""
-    return replace(recording, quality=recording.quality + inspect(recording))
 
 
 def _loaded(description: str | Path | Description | None) -> Description | None:
@@ -156,24 +159,6 @@ def _loaded(description: str | Path | Description | None) -> Description | None:
 
 def _is_npz(path: Path) -> bool:
     return path.suffix.lower() == ".npz"
-
-
-def _table_blocks(path: Path, size: int, description: Description | None) -> Iterator[Table]:
-    """Yield the tables of a file of any format."""
-    if not path.exists():
-        raise InvalidRecording(f"there is no file '{path}'", source=path.name)
-    suffix = path.suffix.lower()
-    if suffix in (".parquet", ".pq"):
-        yield from parquet_blocks(path, size)
-    elif suffix in (".mat", ".npz"):
-        whole = read_mat(path) if suffix == ".mat" else array_table(path.name, open_npz(path)[1])
-        count = max(len(c) for c in whole.columns.values())
-        for i in range(0, count, size):
-            # A column shorter than the others (a constant beside the signals) stays whole and is refused if asked for.
-            yield replace(whole, first=i, columns={
-                name: c[i:i + size] if len(c) == count else c for name, c in whole.columns.items()})
-    else:
-        yield from text_blocks(path, size, decimal=description.decimal if description else ".")
 
 
 def _headers(table: Table) -> list[str]:
@@ -210,7 +195,10 @@ def _values(table: Table, group: Group, samples: int) -> FloatArray:
         if len(column) != samples:
             raise InvalidRecording(f"{table.source}: column '{name}' has {len(column)} samples, its time {samples}; "
                                    "matrices need one row for each sample", source=table.source, column=name)
-    return np.column_stack([column * factor for column, factor in zip(columns, group.factors)])
+    values = np.column_stack([column * factor for column, factor in zip(columns, group.factors)])
+    for j, turn in enumerate(group.turns):
+        values[:, j] = np.unwrap(values[:, j], period=turn)
+    return values
 
 
 def _made(description: Description, time: FloatArray, values: Mapping[str, FloatArray], source: str,
@@ -282,7 +270,7 @@ def _read_folder(path: Path, description: Description) -> Recording:
     tables: dict[str, Table] = {}
     for group in description.groups:
         if group.file is not None and group.file not in tables:
-            tables[group.file] = joined(_table_blocks(_existing(path, group.file), 65536, description))
+            tables[group.file] = joined(table_blocks(_existing(path, group.file), 65536, description))
     home = tables[str(position.file)]
     origin = _origin(home, description)
     clocks = {g.kind: _stamps(tables[str(g.file)], g.time, origin) for g in description.groups}
@@ -316,7 +304,8 @@ def _read_folder(path: Path, description: Description) -> Recording:
     quality.append(Finding(
         kind="overlap", channel=path.name, numbers={"start": start - own[0], "duration": end - start},
         message=f"all files together cover {end - start:.3f} s; samples outside were cut off"))
-    return _with_period(_made(description, time - time[0], values, path.name, tuple(quality)), description)
+    made = _made(description, time - time[0], values, path.name, tuple(quality))
+    return _with_period(replace(made, inspected=True), description)
 
 
 def _existing(folder: Path, name: str) -> Path:

@@ -60,7 +60,8 @@ class Recording:
         position_units: `m` or `rad` for each joint, (a,).
         effort: Motor efforts, (t, a), or None. [N for joints in m, N m for joints in rad]
         current: What the drive was told or measured instead of an effort, (t, a), or None. [current_units]
-        current_units: `A`, `V` or `1` for each joint, (a,); empty without current.
+        current_units: The unit each was recorded in (`A`, `mA`, `V`, `%`, `1`), (a,); empty without current. Drive
+            gains are per this unit.
         velocity: Velocities the controller computed, (t, a), or None. [m/s or rad/s]
         reference: Reference positions, (t, a), or None. [m or rad]
         pose: Platform pose the controller computed, or None.
@@ -70,6 +71,7 @@ class Recording:
         payload: Name of the payload carried, or None.
         source: Where the samples come from; used in messages.
         quality: What reading and inspecting the samples found.
+        inspected: `checks.inspect` has looked at the samples.
 
     Raises:
         InvalidRecording: A value that is not finite or a time that does not increase; carries column and sample.
@@ -91,6 +93,7 @@ class Recording:
     payload: str | None = None
     source: str = "recording"
     quality: tuple[Finding, ...] = ()
+    inspected: bool = False
 
     def __post_init__(self) -> None:
         put = object.__setattr__
@@ -114,9 +117,10 @@ class Recording:
         if len(self.position_units) != len(self.joints) or not set(self.position_units) <= {"m", "rad"}:
             raise InvalidInput(f"position_units is {self.position_units}, expected 'm' or 'rad' for each of "
                                f"{len(self.joints)} joints")
-        if (self.current is None) != (not self.current_units) or not set(self.current_units) <= {"A", "V", "1"}:
-            raise InvalidInput(f"current_units is {self.current_units}, expected 'A', 'V' or '1' for each joint, "
-                               "and nothing without current")
+        if (self.current is None) != (not self.current_units) or (
+                self.current_units and len(self.current_units) != len(self.joints)):
+            raise InvalidInput(f"current_units is {self.current_units}, expected 'A', 'V', '1' or what else was "
+                               "recorded for each joint, and nothing without current")
         if self.period_samples is not None and self.period_samples < 2:
             raise InvalidInput(f"a period of {self.period_samples} samples; at least 2 are needed")
 
@@ -217,17 +221,21 @@ class Recording:
         check_shape(factors, (len(self.joints),), "drive gains")
         return replace(self, effort=self.current * factors)
 
-    def save(self, path: str | Path) -> Path:
+    def save(self, path: str | Path, *, settings: Mapping[str, object] | None = None) -> Path:
         """Write the recording as CSV (`.csv`, `.csv.gz`) or NPZ (`.npz`) and return the path.
 
         The file appears complete or not at all. CSV numbers have the digits to read back the same.
+
+        Args:
+            path: The file.
+            settings: How the log was made, to be kept with it.
 
         Raises:
             OutputError: Another suffix, or the file cannot be written.
         """
         from gough.logs.writers import save_recording  # a recording must not need files to exist
 
-        return save_recording(self, Path(path))
+        return save_recording(self, Path(path), settings)
 
 
 def check_values(values: FloatArray, names: Sequence[str], kind: str, time: FloatArray, source: str,

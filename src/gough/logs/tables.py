@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import gzip
 import io
-import json
 import re
 import zlib
 from collections import Counter
@@ -17,12 +16,14 @@ from pathlib import Path
 import numpy as np
 
 from gough.core.arrays import FloatArray
-from gough.core.errors import InvalidRecording, nearest
+from gough.core.documents import parse_json
+from gough.core.errors import InvalidInput, InvalidRecording, nearest
 from gough.logs.finding import Finding
 from gough.logs.writers import FORMAT, MARK
 
 DELIMITERS = ("\t", ";", ",", "|", None)  # None: any white space
 COMMENTS = ("#", "%")
+LONGEST = 2**22  # characters of a line; a table of 100,000 columns fits
 _WORD = re.compile(r"(?:\[[^\]]*\]|\S)+(?:\s+\[[^\]]*\])?")  # `leg1.slider.effort [N m]` is one
 
 
@@ -151,11 +152,15 @@ def _open(path: Path) -> io.TextIOWrapper:
     return open(path, encoding="utf-8-sig")
 
 
-def _numbered(handle: Iterable[str], source: str, findings: list[Finding]) -> Iterator[tuple[int, str]]:
+def _numbered(handle: io.TextIOWrapper, source: str, findings: list[Finding]) -> Iterator[tuple[int, str]]:
     """Yield lines with their numbers; a gzip stream that stops early ends there and is reported."""
     number = 0
     try:
-        for number, line in enumerate(handle, start=1):
+        while line := handle.readline(LONGEST):
+            number += 1
+            if len(line) == LONGEST:
+                raise InvalidRecording(f"{source}: line {number} has more than {LONGEST} characters; is this a table?",
+                                       source=source, line=number)
             yield number, line
     except EOFError:
         findings.append(Finding(kind="truncated", channel=source, numbers={"line": number},
@@ -207,8 +212,8 @@ def _facts(comment: str, source: str) -> Mapping[str, object]:
     if words[0].strip() != MARK:
         return {}
     try:
-        version, facts = int(words[1]), json.loads(words[2])
-    except (IndexError, ValueError) as error:
+        version, facts = int(words[1]), parse_json(words[2])
+    except (IndexError, ValueError, InvalidInput) as error:
         raise InvalidRecording(f"{source}: the line '{comment.strip()[:60]}' is damaged; expected "
                                f"'# {MARK} {FORMAT} {{...}}'", source=source) from error
     if version != FORMAT or not isinstance(facts, dict):

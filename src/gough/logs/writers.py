@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import IO
 
@@ -18,17 +18,18 @@ FORMAT = 1
 MARK = "gough-recording"
 
 
-def save_recording(recording: Recording, path: Path) -> Path:
+def save_recording(recording: Recording, path: Path, settings: Mapping[str, object] | None = None) -> Path:
     """Write a recording as CSV or NPZ by the suffix of the path; see `Recording.save`."""
     name = path.name.lower()
+    made = {} if settings is None else {"settings": dict(settings)}
     if name.endswith(".npz"):
-        return _replace(path, lambda handle: _write_npz(recording, handle))
+        return _replace(path, lambda handle: _write_npz(recording, handle, made))
     if name.endswith(".csv"):
-        return _replace(path, lambda handle: _write_csv(recording, handle))
+        return _replace(path, lambda handle: _write_csv(recording, handle, made))
     if name.endswith(".csv.gz"):
         def compressed(handle: IO[bytes]) -> None:
             with gzip.GzipFile(filename="", fileobj=handle, mode="wb", compresslevel=4, mtime=0) as inner:
-                _write_csv(recording, inner)  # type: ignore[arg-type]
+                _write_csv(recording, inner, made)  # type: ignore[arg-type]
         return _replace(path, compressed)
     raise OutputError(f"cannot write a recording as '{path.name}'; expected .csv, .csv.gz or .npz", path=str(path))
 
@@ -39,10 +40,10 @@ def _replace(path: Path, write: Callable[[IO[bytes]], None]) -> Path:
     return path
 
 
-def _write_csv(recording: Recording, handle: IO[bytes], rows: int = 4096) -> None:
+def _write_csv(recording: Recording, handle: IO[bytes], made: Mapping[str, object], rows: int = 4096) -> None:
     groups = list(recording.groups())
     header = ["time [s]"] + [f"{name}.{kind} [{unit}]" for kind, c in groups for name, unit in zip(c.names, c.units)]
-    facts = {"payload": recording.payload, "period_samples": recording.period_samples}
+    facts = {"payload": recording.payload, "period_samples": recording.period_samples, **made}
     handle.write(f"# {MARK} {FORMAT} {json.dumps(facts)}\n".encode())
     handle.write((",".join(_quoted(name) for name in header) + "\n").encode())
     line = ",".join(["%r"] * len(header)) + "\n"  # repr: the shortest digits that read back the same
@@ -56,12 +57,12 @@ def _quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"' if any(c in name for c in ',"\n\r') else name
 
 
-def _write_npz(recording: Recording, handle: IO[bytes]) -> None:
+def _write_npz(recording: Recording, handle: IO[bytes], made: Mapping[str, object]) -> None:
     groups = dict(recording.groups())
     facts = {
         "format": MARK, "version": FORMAT, "joints": recording.joints, "payload": recording.payload,
         "period_samples": recording.period_samples,
-        "columns": {kind: {"names": c.names, "units": c.units} for kind, c in groups.items()},
+        "columns": {kind: {"names": c.names, "units": c.units} for kind, c in groups.items()}, **made,
     }
     # Stored, not compressed: long recordings are read slice by slice.
     np.savez(handle, allow_pickle=False, facts=np.array(json.dumps(facts)), time=recording.time,

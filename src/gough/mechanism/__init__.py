@@ -1,7 +1,10 @@
-"""The description of a robot, and its reader."""
+"""The description of a robot, and its readers."""
 
-from gough.mechanism.reader import bundled_robots, load_robot, parse_robot, robot_text
-from gough.mechanism.terms import TERMS, JointTerm
+from gough.mechanism.closures import CLOSURES, ClosureKind, register_closure
+from gough.mechanism.files import ROBOT_FORMATS, bundled_robots, load_robot, register_robot_format, robot_text
+from gough.mechanism.placement import Placement
+from gough.mechanism.reader import parse_robot
+from gough.mechanism.terms import TERMS, JointState, JointTerm, register_term
 from gough.mechanism.types import (
     BASE,
     Body,
@@ -12,10 +15,10 @@ from gough.mechanism.types import (
     Mechanism,
     Noise,
     Payload,
-    Placement,
 )
 
 __all__ = [
-    "BASE", "TERMS", "Body", "Closure", "Frame", "Joint", "JointTerm", "Limits", "Mechanism", "Noise", "Payload",
-    "Placement", "bundled_robots", "load_robot", "parse_robot", "robot_text",
+    "BASE", "CLOSURES", "ROBOT_FORMATS", "TERMS", "Body", "Closure", "ClosureKind", "Frame", "Joint", "JointState",
+    "JointTerm", "Limits", "Mechanism", "Noise", "Payload", "Placement", "bundled_robots", "load_robot", "parse_robot",
+    "register_closure", "register_robot_format", "register_term", "robot_text",
 ]

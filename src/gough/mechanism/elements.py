@@ -9,16 +9,18 @@ from typing import Literal, cast
 import numpy as np
 
 from gough.core.errors import nearest
-from gough.core.parameters import INERTIAL
-from gough.core.units import dimension_of
-from gough.mechanism.tables import Table
+from gough.core.inertia import PLACES, parallel_axes
+from gough.core.names import INERTIAL, inside_leg
+from gough.core.units import dimension_of, is_unit
+from gough.mechanism.closures import CLOSURES
+from gough.mechanism.placement import Placement
 from gough.mechanism.terms import TERMS
-from gough.mechanism.types import BASE, Body, Closure, ClosureKind, Frame, Joint, Limits, Noise, Payload, Placement
+from gough.mechanism.toml_table import TomlTable
+from gough.mechanism.types import BASE, Body, Closure, Frame, Joint, Limits, Noise, Payload
 
 Kind = Literal["revolute", "prismatic"]
 Axis = Literal["x", "y", "z"]
 
-SOURCE_KEYS = ("source", "sources")
 PLACEMENT_KEYS = ("xyz", "rpy", "polar", "mdh")
 INERTIA_KEYS = (*INERTIAL, "com", "about", "parameters", "zero", "symmetric")
 # Dimensions of (prismatic, revolute) joints.
@@ -57,7 +59,7 @@ class Scope:
         """Return the name shared by the same thing in equal legs."""
         return "" if self.leg is None else f"{self.template}.{name}"
 
-    def frame(self, table: Table, key: str, local: Placement) -> Frame:
+    def frame(self, table: TomlTable, key: str, local: Placement) -> Frame:
         """Return a placement on the body a key names."""
         name = table.text(key)
         if name == BASE:
@@ -69,7 +71,7 @@ class Scope:
         raise table.error(f"body '{name}' does not exist{nearest(name, (BASE, *self.inner, *self.outer))}", key)
 
 
-def read_placement(table: Table) -> Placement:
+def read_placement(table: TomlTable) -> Placement:
     """Read a placement: `xyz` and `rpy`, or `polar = [radius, angle, z]`, or `mdh`; none of them is identity."""
     given = [key for key in ("polar", "mdh") if key in table]
     if len(given) > 1 or (given and ("xyz" in table or "rpy" in table)):
@@ -86,7 +88,7 @@ def read_placement(table: Table) -> Placement:
     return Placement.xyz_rpy(cast(tuple[float, float, float], xyz), cast(tuple[float, float, float], rpy))
 
 
-def read_inertia(table: Table) -> tuple[tuple[str, ...], dict[str, float]]:
+def read_inertia(table: TomlTable) -> tuple[tuple[str, ...], dict[str, float]]:
     """Read which inertial parameters a body has and their values about its frame's origin.
 
     About the centre of mass c (`about = "com"`) the inertia moves by Steiner: I = I_c + m (c.c 1 - c c^T).
@@ -128,29 +130,26 @@ def read_inertia(table: Table) -> tuple[tuple[str, ...], dict[str, float]]:
     return parameters, {name: values[name] for name in parameters if name in values}
 
 
-def _about_frame(table: Table, values: dict[str, float]) -> dict[str, float]:
+def _about_frame(table: TomlTable, values: dict[str, float]) -> dict[str, float]:
     """Move the inertia from the centre of mass to the frame's origin."""
     mass = values.get("m", 0.0)
     if mass == 0.0:
         raise table.error("inertia about the centre of mass needs a mass 'm' above zero", "about")
-    c = np.array([values.get(key, 0.0) for key in ("mx", "my", "mz")]) / mass
-    shift = mass * (c @ c * np.eye(3) - np.outer(c, c))
-    axes = {"x": 0, "y": 1, "z": 2}
-    moved = {name: values.get(name, 0.0) + float(shift[axes[name[1]], axes[name[2]]])
-             for name in INERTIAL if name.startswith("I")}
+    shift = parallel_axes(mass, np.array([values.get(key, 0.0) for key in ("mx", "my", "mz")]) / mass)
+    moved = {name: values.get(name, 0.0) + float(shift[place]) for name, place in zip(INERTIAL[4:], PLACES)}
     return {name: value for name, value in moved.items() if name in values or value != 0.0}
 
 
-def read_body(table: Table, scope: Scope) -> Body:
+def read_body(table: TomlTable, scope: Scope) -> Body:
     """Read `[[body]]`."""
-    table.check_keys(("name", *INERTIA_KEYS, *SOURCE_KEYS))
+    table.check_keys(("name", *INERTIA_KEYS))
     name = table.name()
     parameters, values = read_inertia(table)
     return Body(name=scope.full(name), parameters=parameters, values=values, leg=scope.leg, template=scope.kin(name),
-                sources=table.sources(key for key in table.data if key in (*INERTIAL, "com")))
+                sources=table.sources())
 
 
-def read_limits(table: Table, kind: Kind, *, effort: bool = True) -> Limits:
+def read_limits(table: TomlTable, kind: Kind, *, effort: bool = True) -> Limits:
     """Read the bounds of a joint or a task coordinate."""
     valid = ("position", "velocity", "acceleration", *(("effort",) if effort else ()))
     table.check_keys(valid)
@@ -160,19 +159,19 @@ def read_limits(table: Table, kind: Kind, *, effort: bool = True) -> Limits:
         if low >= high:
             raise table.error("expected [lowest, highest] with lowest below highest", "position")
         position = (low, high)
-    return Limits(position=position, velocity=table.positive("velocity", VELOCITY[kind]),
-                  acceleration=table.positive("acceleration", ACCELERATION[kind]),
-                  effort=table.positive("effort", EFFORT[kind]) if effort else None)
+    return Limits(position=position, velocity=table.positive("velocity", VELOCITY[kind], None),
+                  acceleration=table.positive("acceleration", ACCELERATION[kind], None),
+                  effort=table.positive("effort", EFFORT[kind], None) if effort else None)
 
 
-def check_start(table: Table, start: float, limits: Limits, key: str) -> None:
+def check_start(table: TomlTable, start: float, limits: Limits, key: str) -> None:
     """Raise unless the start lies within the position limits."""
     if limits.position is not None and not limits.position[0] <= start <= limits.position[1]:
         low, high = limits.position
         raise table.error(f"starts at {start:g}, outside the position limits {low:g} to {high:g} (SI)", key)
 
 
-def read_terms(table: Table, kind: Kind) -> tuple[tuple[str, ...], dict[str, float]]:
+def read_terms(table: TomlTable, kind: Kind) -> tuple[tuple[str, ...], dict[str, float]]:
     """Read which terms a joint has and their a-priori coefficients."""
     terms = table.words("terms", TERMS) if "terms" in table else ()
     given = table.table("values")
@@ -180,17 +179,17 @@ def read_terms(table: Table, kind: Kind) -> tuple[tuple[str, ...], dict[str, flo
     for name in given.data:
         if name not in terms:
             raise given.error(f"the key 'terms' does not list '{name}'{nearest(name, terms or TERMS)}", name)
-        unit = TERMS[name].units[0 if kind == "prismatic" else 1]
-        values[name] = given.number(name, dimension_of(unit))
+        unit = TERMS[name].unit(kind)
+        values[name] = given.number(name, dimension_of(unit) if is_unit(unit) else "none")
         if TERMS[name].nonnegative and values[name] < 0:
             raise given.error(f"{TERMS[name].label} cannot be negative, found {values[name]:g} {unit}", name)
     return terms, values
 
 
-def read_joint(table: Table, scope: Scope) -> list[Joint]:
+def read_joint(table: TomlTable, scope: Scope) -> list[Joint]:
     """Read `[[joint]]`; universal and spherical joints become two or three revolute ones."""
     kind = table.choice("type", ("revolute", "prismatic", *SHORTHANDS))
-    common = ("name", "type", "parent", "child", *PLACEMENT_KEYS, "terms", "values", "start", *SOURCE_KEYS)
+    common = ("name", "type", "parent", "child", *PLACEMENT_KEYS, "terms", "values", "start")
     if kind in SHORTHANDS:
         table.check_keys((*common, "axes", "names"))
         return _expand(table, scope, SHORTHANDS[kind])
@@ -208,23 +207,18 @@ def read_joint(table: Table, scope: Scope) -> list[Joint]:
     return [Joint(
         name=scope.full(name), kind=single, parent=parent.body, child=_child(table, scope), placement=parent.placement,
         axis=cast(Axis, table.choice("axis", ("x", "y", "z"), "z")), actuated=actuated, limits=limits, terms=terms,
-        values=values, gain=table.positive("gain", "gain"), start=start, leg=scope.leg, template=scope.kin(name),
-        sources=_joint_sources(table))]
+        values=values, gain=table.positive("gain", "gain", None), start=start, leg=scope.leg, template=scope.kin(name),
+        sources=table.sources())]
 
 
-def _child(table: Table, scope: Scope) -> str:
+def _child(table: TomlTable, scope: Scope) -> str:
     name = table.text("child")
     if name not in scope.inner:
         raise table.error(f"body '{name}' does not exist{nearest(name, scope.inner)}", "child")
     return scope.full(name)
 
 
-def _joint_sources(table: Table) -> dict[str, str]:
-    keys = [key for key in table.data if key in (*PLACEMENT_KEYS, "limits", "gain", "start")]
-    return table.sources((*keys, *table.table("values").data))
-
-
-def _expand(table: Table, scope: Scope, usual: str) -> list[Joint]:
+def _expand(table: TomlTable, scope: Scope, usual: str) -> list[Joint]:
     """Turn a universal or spherical joint into revolute ones, with massless bodies between.
 
     At zero the child's frame is the placed frame; R = Rot(axes[0], start[0]) Rot(axes[1], start[1]) ...
@@ -246,40 +240,37 @@ def _expand(table: Table, scope: Scope, usual: str) -> list[Joint]:
     return [
         Joint(name=scope.full(names[i]), kind="revolute", parent=parents[i], child=carried[i], axis=cast(Axis, axes[i]),
               placement=first.placement if i == 0 else Placement(), terms=terms, values=values, start=starts[i],
-              leg=scope.leg, template=scope.kin(names[i]), sources=_joint_sources(table))
+              leg=scope.leg, template=scope.kin(names[i]), sources=table.sources())
         for i in range(len(axes))]
 
 
-def read_closure(table: Table, scope: Scope, joints: dict[str, Joint]) -> Closure:
+def read_closure(table: TomlTable, scope: Scope, joints: dict[str, Joint]) -> Closure:
     """Read `[[closure]]`."""
-    kind = cast(ClosureKind, table.choice("kind", ("point", "revolute", "weld", "distance", "parallel", "coupling")))
-    own = {"coupling": ("coefficients", "constant"), "distance": ("a", "b", "length")}.get(kind, ("a", "b"))
-    table.check_keys(("name", "kind", *own, *SOURCE_KEYS))
-    table.sources(key for key in table.data if key in own)
+    kind = CLOSURES[table.choice("kind", tuple(CLOSURES))]
+    own = ("a", "b", *kind.values) if kind.frames else ("coefficients", "constant")
+    table.check_keys(("name", "kind", *own))
     name = scope.full(table.name())
-    if kind != "coupling":
+    if kind.frames:
         a, b = (_end(table, scope, key) for key in ("a", "b"))
-        length = table.positive("length", "length")
-        if kind == "distance" and length is None:
-            raise table.error("is required but missing", "length")
-        return Closure(name=name, kind=kind, a=a, b=b, length=length)
+        values = {key: table.positive(key, dimension) for key, dimension in kind.values.items()}
+        return Closure(name=name, kind=kind.name, a=a, b=b, values=values)
     given = table.table("coefficients")
     coefficients = {}
     for short in given.data:
         full = scope.full(short)
         if full not in joints:
-            prefix = scope.full("")
-            near = (j.removeprefix(prefix) for j in joints if j.startswith(prefix))
+            near = (inside_leg(j.name, scope.leg) for j in joints.values() if scope.leg in (None, j.leg))
             raise given.error(f"joint '{short}' does not exist{nearest(short, near)}", short)
         coefficients[full] = given.number(short)
     if not coefficients:
-        raise table.error("a coupling needs the coefficients of at least one joint", "coefficients")
+        raise table.error(f"a {kind.name} needs the coefficients of at least one joint", "coefficients")
     kinds = {joints[j].kind for j in coefficients}
     dimension = POSITION[kinds.pop()] if len(kinds) == 1 else "none"
-    return Closure(name=name, kind=kind, coefficients=coefficients, constant=table.number("constant", dimension, 0.0))
+    return Closure(name=name, kind=kind.name, coefficients=coefficients,
+                   constant=table.number("constant", dimension, 0.0))
 
 
-def _end(table: Table, scope: Scope, key: str) -> Frame:
+def _end(table: TomlTable, scope: Scope, key: str) -> Frame:
     if key not in table:
         raise table.error("is required but missing", key)
     end = table.table(key)
@@ -287,10 +278,9 @@ def _end(table: Table, scope: Scope, key: str) -> Frame:
     return scope.frame(end, "body", read_placement(end))
 
 
-def read_payload(table: Table, scope: Scope, usual: str) -> Payload:
+def read_payload(table: TomlTable, scope: Scope, usual: str) -> Payload:
     """Read `[[payload]]`; it is fixed to the platform unless it names another body."""
-    table.check_keys(("name", "body", "known", *INERTIA_KEYS, *SOURCE_KEYS))
-    table.sources(key for key in table.data if key in (*INERTIAL, "com"))
+    table.check_keys(("name", "body", "known", *INERTIA_KEYS))
     parameters, values = read_inertia(table)
     known = table.words("known", parameters) if "known" in table else ()
     for i, name in enumerate(known):
@@ -302,20 +292,19 @@ def read_payload(table: Table, scope: Scope, usual: str) -> Payload:
     return Payload(name=table.name(), body=body, parameters=parameters, values=values, known=known)
 
 
-def read_noise(table: Table, kinds: set[Kind]) -> Noise:
+def read_noise(table: TomlTable, kinds: set[Kind]) -> Noise:
     """Read `[noise]`; plain numbers are in the units of the motors, or SI if these are of both kinds."""
-    table.check_keys(("position", "effort", "correlation", "resolution", "rate", *SOURCE_KEYS))
-    table.sources(key for key in table.data if key not in SOURCE_KEYS)
+    table.check_keys(("position", "effort", "correlation", "resolution", "rate"))
     kind = next(iter(kinds)) if len(kinds) == 1 else None
     position, effort = (POSITION[kind], EFFORT[kind]) if kind else ("none", "none")
     usual = Noise()
     noise = Noise(position=table.number("position", position, usual.position),
                   effort=table.number("effort", effort, usual.effort),
                   correlation=table.number("correlation", "none", usual.correlation),
-                  resolution=table.positive("resolution", position),
-                  rate=table.positive("rate", "frequency") or usual.rate)
-    for key, value in (("position", noise.position), ("effort", noise.effort)):
-        if value < 0:
+                  resolution=table.positive("resolution", position, None),
+                  rate=table.positive("rate", "frequency", usual.rate))
+    for key in ("position", "effort"):
+        if getattr(noise, key) < 0:
             raise table.error("a standard deviation cannot be negative", key)
     if not -1 < noise.correlation < 1:
         raise table.error("expected a correlation between -1 and 1", "correlation")

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fnmatch import fnmatchcase
-from importlib import resources
-from pathlib import Path
 from typing import Any, cast
 
+from gough.core.documents import parse_toml
 from gough.core.errors import InvalidInput, InvalidMechanism, nearest
-from gough.core.parameters import INERTIAL
+from gough.core.names import INERTIAL, PAYLOAD, Parameter
 from gough.core.units import conversion
 from gough.mechanism.elements import (
     INERTIA_KEYS,
     PLACEMENT_KEYS,
-    SOURCE_KEYS,
+    POSITION,
     Axis,
     Kind,
     Scope,
@@ -30,54 +28,14 @@ from gough.mechanism.elements import (
     read_payload,
     read_placement,
 )
-from gough.mechanism.tables import Table, unit_factors
-from gough.mechanism.types import BASE, Body, Closure, Frame, Joint, Limits, Mechanism, Payload
+from gough.mechanism.toml_table import SOURCE_KEYS, TomlTable, unit_factors
+from gough.mechanism.types import BASE, Body, Frame, Joint, Limits, Mechanism
 
 FORMAT = 1
 LARGEST = 1_000_000  # bytes; the largest bundled robot has 6 kB
 TOP_KEYS = ("format", "name", "title", "reference", "gravity", "redundant", "units", "platform", "body", "joint",
             "leg", "closure", "payload", "tie", "noise")
 TASK = {"x": "prismatic", "y": "prismatic", "z": "prismatic", "rx": "revolute", "ry": "revolute", "rz": "revolute"}
-
-
-def bundled_robots() -> tuple[tuple[str, str], ...]:
-    """Return name and title of every robot that comes with Gough."""
-    return tuple((name, str(tomllib.loads(text)["title"])) for name, text in sorted(_bundled().items()))
-
-
-def load_robot(name_or_path: str | Path) -> Mechanism:
-    """Read a bundled robot by name, or a robot file by path.
-
-    A bundled name wins over a file of the same name in the working directory; write `./palida` for the file.
-
-    Raises:
-        InvalidMechanism: No such robot, or the file is not a valid description; names file, table and key.
-    """
-    return parse_robot(*robot_text(name_or_path))
-
-
-def robot_text(name_or_path: str | Path) -> tuple[str, str]:
-    """Return the text of a bundled robot or a robot file, and where it comes from; see `load_robot`."""
-    bundled = _bundled()
-    if isinstance(name_or_path, str) and name_or_path in bundled:
-        return bundled[name_or_path], f"gough/robots/{name_or_path}.toml"
-    path = Path(name_or_path)
-    try:
-        if not path.is_file():
-            raise InvalidMechanism(
-                f"'{name_or_path}' is neither a robot file nor a bundled robot"
-                f"{nearest(str(name_or_path), bundled)}", file=str(path))
-        size = path.stat().st_size
-        if size > LARGEST:
-            raise InvalidMechanism(
-                f"{path}: {size / 1e6:.1f} MB is too large for a robot file (at most {LARGEST / 1e6:g} MB); "
-                "is this a recording?", file=str(path), size=size)
-        text = path.read_text(encoding="utf-8-sig")  # some editors write a mark of the byte order
-    except UnicodeDecodeError as error:
-        raise InvalidMechanism(f"{path}: not a text file in UTF-8 (byte {error.start})", file=str(path)) from None
-    except (OSError, ValueError) as error:
-        raise InvalidMechanism(f"'{name_or_path}' cannot be read: {error}", file=str(path)) from None
-    return text, str(path)
 
 
 def parse_robot(text: str, source: str) -> Mechanism:
@@ -96,25 +54,14 @@ def parse_robot(text: str, source: str) -> Mechanism:
     if not text.strip():
         raise InvalidMechanism(f"{source}: the file is empty", file=source)
     try:
-        return _read_mechanism(Table(_read_toml(text, source), "top level", source))
+        return _read_mechanism(TomlTable(parse_toml(text), "top level", source))
+    except InvalidInput as error:
+        raise InvalidMechanism(f"{source}: not valid TOML: {error}", file=source) from None
     except RecursionError:
         raise InvalidMechanism(f"{source}: lists or tables are nested too deeply", file=source) from None
 
 
-def _read_toml(text: str, source: str) -> dict[str, Any]:
-    try:
-        return tomllib.loads(text)
-    except ValueError as error:  # also numbers of thousands of digits
-        raise InvalidMechanism(f"{source}: not valid TOML: {error}", file=source) from None
-
-
-def _bundled() -> dict[str, str]:
-    folder = resources.files("gough") / "robots"
-    return {entry.name.removesuffix(".toml"): entry.read_text(encoding="utf-8")
-            for entry in folder.iterdir() if entry.name.endswith(".toml")}
-
-
-def _read_mechanism(root: Table) -> Mechanism:
+def _read_mechanism(root: TomlTable) -> Mechanism:
     version = root.number("format")
     if version != FORMAT:
         raise root.error(f"format {version:g} is not supported; this version of Gough reads format {FORMAT}", "format")
@@ -122,37 +69,31 @@ def _read_mechanism(root: Table) -> Mechanism:
     name = root.name()
     gravity = root.numbers("gravity", ("acceleration",) * 3) if "gravity" in root else (0.0, 0.0, -9.80665)  # SI always
     root = replace(root, factors=_read_units(root))
-    build = _Build(root)
-    build.read()
-    joints = _tree_order(build)
-    bodies = {body.name: body for body in build.bodies.values()}
-    ordered = tuple(bodies[joint.child] for joint in joints)
-    platform = build.platform
-    everything = Scope(inner=frozenset(bodies), outer=frozenset())
-    payloads: list[Payload] = []
-    for table in root.sections("payload", "payload"):
-        payloads.append(read_payload(table, everything, platform or ordered[-1].name))
-        if payloads[-1].body != payloads[0].body:
-            raise table.error(f"is fixed to '{payloads[-1].body}', but '{payloads[0].name}' to '{payloads[0].body}'; "
-                              "all payloads of a robot go on one body", "body")
-    kinds: set[Kind] = {joint.kind for joint in joints if joint.actuated}
-    if not kinds:
-        raise root.error("no joint is actuated; mark the motors with 'actuated = true'", "joint")
+    parts = _Parts(root)
     try:
-        return Mechanism(
+        tree = Mechanism(
             name=name, title=root.text("title", ""), reference=root.text("reference", ""), source=root.file,
-            bodies=ordered, joints=joints, closures=tuple(build.closures), platform=platform,
-            twist_limits=build.twist_limits, payloads=tuple(payloads),
-            gravity=cast(tuple[float, float, float], gravity), redundant=root.flag("redundant"),
-            ties=_read_ties(root.section("tie"), ordered, joints), noise=read_noise(root.section("noise"), kinds))
+            bodies=tuple(parts.bodies), joints=tuple(parts.joints), closures=tuple(parts.closures),
+            platform=parts.platform, twist_limits=parts.twist_limits, redundant=root.flag("redundant"),
+            gravity=cast(tuple[float, float, float], gravity))
+        everything = Scope(inner=frozenset(body.name for body in tree.bodies), outer=frozenset())
+        usual = tree.platform or tree.bodies[-1].name
+        tables = root.sections("payload", "payload")
+        for table in tables:
+            parts.claim("payload", table.name(), table)
+        return replace(
+            tree, payloads=tuple(read_payload(table, everything, usual) for table in tables),
+            ties=_read_ties(root.section("tie"), tree),
+            noise=read_noise(root.section("noise"), {joint.kind for joint in tree.joints if joint.actuated}))
     except InvalidMechanism as error:
-        message = str(error)
-        if message.startswith(root.file):
+        if "table" in error.numbers:
             raise
-        raise InvalidMechanism(f"{root.file}: {message}", **{"file": root.file, **error.numbers}) from None
+        found = error.numbers
+        raise parts.tables.get((found.get("part"), found.get("name")), root).error(
+            str(error), cast(str | None, found.get("key"))) from None
 
 
-def _read_units(root: Table) -> dict[str, float]:
+def _read_units(root: TomlTable) -> dict[str, float]:
     units = root.section("units")
     dimensions = ("length", "angle", "mass")
     units.check_keys(dimensions)
@@ -169,83 +110,67 @@ def _read_units(root: Table) -> dict[str, float]:
     return unit_factors(**factors)
 
 
-@dataclass
-class _Placed:
-    """A joint with the table it came from, for errors about the tree."""
+class _Parts:
+    """Bodies, joints and closures of a file under their full names, and the tables they came from."""
 
-    joint: Joint
-    table: Table
-
-
-class _Build:
-    """Collects bodies, joints and closures of a file, each under its full name."""
-
-    def __init__(self, root: Table) -> None:
-        self.root = root
-        self.bodies: dict[str, Body] = {}
-        self.joints: dict[str, _Placed] = {}
-        self.closures: list[Closure] = []
-        self.tables: dict[tuple[str, str], Table] = {}
+    def __init__(self, root: TomlTable) -> None:
+        self.bodies: list[Body] = []
+        self.joints: list[Joint] = []
+        self.tables: dict[tuple[object, object], TomlTable] = {}
         self.platform: str | None = None
         self.twist_limits: dict[str, Limits] = {}
-
-    def read(self) -> None:
-        """Read platform, top level and legs; closures last, since they may name anything."""
-        root = self.root
         bodies, joints = root.sections("body", "body"), root.sections("joint", "joint")
         inner = {table.name() for table in bodies}
         if "platform" in root:
-            inner.add(self._read_platform(root.section("platform")))
+            self.platform = self._read_platform(root.section("platform"))
+            inner.add(self.platform)
         top = Scope(inner=frozenset(inner), outer=frozenset())
-        self._read_parts(top, bodies, joints)
-        closures: list[tuple[Table, Scope]] = []
+        self._read_tree(top, bodies, joints)
+        closures: list[tuple[TomlTable, Scope]] = []
         for leg in root.sections("leg", "leg"):
-            self._claim("leg", leg.name(), leg)
-            for scope, parts in _place_leg(leg, top):
-                self._claim("leg instance", str(scope.leg), leg)
-                self._read_parts(scope, parts["body"], parts["joint"])
-                closures += [(table, scope) for table in parts["closure"]]
-        everything = replace(top, inner=frozenset(self.bodies))
+            self.claim("leg", leg.name(), leg)
+            for scope, tables in _place_leg(leg, top):
+                self.claim("leg instance", str(scope.leg), leg)
+                self._read_tree(scope, tables["body"], tables["joint"])
+                closures += [(table, scope) for table in tables["closure"]]
+        everything = replace(top, inner=frozenset(body.name for body in self.bodies))
         closures += [(table, everything) for table in root.sections("closure", "closure")]
-        known = {name: placed.joint for name, placed in self.joints.items()}
-        for table, scope in closures:
-            closure = read_closure(table, scope, known)
-            self._claim("closure", closure.name, table)
-            self.closures.append(closure)
-        for table in root.sections("payload", "payload"):
-            self._claim("payload", table.name(), table)
+        known = {joint.name: joint for joint in self.joints}
+        self.closures = [read_closure(table, scope, known) for table, scope in closures]
+        for closure, (table, _) in zip(self.closures, closures):
+            self.claim("closure", closure.name, table)
 
-    def _claim(self, kind: str, name: str, table: Table) -> None:
+    def claim(self, kind: str, name: str, table: TomlTable) -> None:
+        """Raise if a name is taken or means something else."""
         if name == BASE:
             raise table.error(f"'{BASE}' is the fixed body; choose another name", "name")
-        if name == "payload" and kind in ("body", "leg instance"):
-            raise table.error("'payload' stands before the parameters of payloads; choose another name", "name")
+        if name == PAYLOAD and kind not in ("closure", "payload"):
+            raise table.error(f"'{PAYLOAD}' stands before the parameters of payloads; choose another name", "name")
         if (kind, name) in self.tables:
             raise table.error(f"{kind} '{name}' is defined twice (also in {self.tables[kind, name].place}); "
                               "names must be unique", "name")
         self.tables[kind, name] = table
 
-    def _add_body(self, body: Body, table: Table) -> None:
-        self._claim("body", body.name, table)
-        self.bodies[body.name] = body
+    def _add(self, table: TomlTable, *parts: Body | Joint) -> None:
+        for part in parts:
+            self.claim("body" if isinstance(part, Body) else "joint", part.name, table)
+            if isinstance(part, Body):
+                self.bodies.append(part)
+            else:
+                self.joints.append(part)
 
-    def _add_joint(self, joint: Joint, table: Table) -> None:
-        self._claim("joint", joint.name, table)
-        self.joints[joint.name] = _Placed(joint, table)
-
-    def _read_parts(self, scope: Scope, bodies: list[Table], joints: list[Table]) -> None:
+    def _read_tree(self, scope: Scope, bodies: list[TomlTable], joints: list[TomlTable]) -> None:
         for table in bodies:
-            self._add_body(read_body(table, scope), table)
+            self._add(table, read_body(table, scope))
         for table in joints:
             chain = read_joint(table, scope)
-            for joint in chain:
-                self._add_joint(joint, table)
-            for joint in chain[:-1]:  # the massless bodies between the axes of a universal or spherical joint
-                self._add_body(Body(name=joint.child, parameters=(), leg=scope.leg, template=joint.template), table)
+            between = [Body(name=joint.child, parameters=(), leg=scope.leg, template=joint.template)
+                       for joint in chain[:-1]]  # massless, between the axes of a universal or spherical joint
+            self._add(table, *chain, *between)
 
-    def _read_platform(self, table: Table) -> str:
+    def _read_platform(self, table: TomlTable) -> str:
         """Read `[platform]` into a chain of virtual joints, one for each task coordinate; return its name."""
-        table.check_keys(("name", "coordinates", "start", "limits", *INERTIA_KEYS, *SOURCE_KEYS))
+        table.check_keys(("name", "coordinates", "start", "limits", *INERTIA_KEYS))
         name = table.name("name", "platform")
         coordinates = table.words("coordinates", TASK)
         if not coordinates:
@@ -263,30 +188,26 @@ class _Build:
             own.check_keys(("velocity", "acceleration"))
             self.twist_limits[parts[kind]] = read_limits(own, kind, effort=False)
         parent = BASE
-        for i, coordinate in enumerate(coordinates):
+        for coordinate in coordinates:
             kind = cast(Kind, TASK[coordinate])
             bounds = read_limits(limits.table(coordinate), kind, effort=False)
-            value = start.number(coordinate, "length" if kind == "prismatic" else "angle", 0.0)
+            value = start.number(coordinate, POSITION[kind], 0.0)
             check_start(start, value, bounds, coordinate)
-            last = i == len(coordinates) - 1
-            child = name if last else f"{name}.{coordinate}"
-            if not last:
-                self._add_body(Body(name=child, parameters=()), table)
-            self._add_joint(
-                Joint(name=f"{name}.{coordinate}", kind=kind, parent=parent, child=child,
-                      axis=cast(Axis, coordinate[-1]), virtual=True, limits=bounds, start=value), table)
+            child = name if coordinate == coordinates[-1] else f"{name}.{coordinate}"
+            if child != name:
+                self._add(table, Body(name=child, parameters=()))
+            self._add(table, Joint(
+                name=f"{name}.{coordinate}", kind=kind, parent=parent, child=child, axis=cast(Axis, coordinate[-1]),
+                virtual=True, limits=bounds, start=value))
             parent = child
         parameters, values = read_inertia(table)
-        sources = table.sources(key for key in table.data if key in (*INERTIAL, "com", "start", "limits"))
-        self._add_body(Body(name=name, parameters=parameters, values=values, sources=sources), table)
-        self.platform = name
+        self._add(table, Body(name=name, parameters=parameters, values=values, sources=table.sources()))
         return name
 
 
-def _place_leg(leg: Table, top: Scope) -> list[tuple[Scope, dict[str, list[Table]]]]:
+def _place_leg(leg: TomlTable, top: Scope) -> list[tuple[Scope, dict[str, list[TomlTable]]]]:
     """Return scope and tables of every instance of a leg, with `$key` replaced by the instance's value."""
-    leg.check_keys(("name", "instances", "body", "joint", "closure", *SOURCE_KEYS))
-    leg.sources(("instances",))
+    leg.check_keys(("name", "instances", "body", "joint", "closure"))
     template = leg.name()
     instances = leg.sections("instances", "leg.instances", f" of leg '{template}'")
     if not instances:
@@ -294,7 +215,7 @@ def _place_leg(leg: Table, top: Scope) -> list[tuple[Scope, dict[str, list[Table
     placed = []
     for instance in instances:
         name = instance.name()
-        instance.sources(key for key in instance.data if key not in ("name", *SOURCE_KEYS))
+        instance.sources()
         base = instance.table("base")
         base.check_keys(("body", *PLACEMENT_KEYS))
         frame = Frame(body=BASE, placement=read_placement(base))
@@ -317,7 +238,7 @@ def _place_leg(leg: Table, top: Scope) -> list[tuple[Scope, dict[str, list[Table
     return placed
 
 
-def _substitute(value: Any, instance: Table, used: set[str]) -> Any:
+def _substitute(value: Any, instance: TomlTable, used: set[str]) -> Any:
     """Replace every text `$key` by the instance's value of that key."""
     if isinstance(value, Mapping):
         return {key: _substitute(v, instance, used) for key, v in value.items()}
@@ -333,58 +254,29 @@ def _substitute(value: Any, instance: Table, used: set[str]) -> Any:
     return instance.data[key]
 
 
-def _tree_order(build: _Build) -> tuple[Joint, ...]:
-    """Return the joints with parents before children, otherwise in the order of the file."""
-    carrier: dict[str, _Placed] = {}
-    for placed in build.joints.values():
-        child = placed.joint.child
-        if child in carrier:
-            raise placed.table.error(
-                f"body '{child}' has two parents: joints '{carrier[child].joint.name}' and '{placed.joint.name}'; "
-                "keep one joint and close the loop with a closure", "child")
-        carrier[child] = placed
-    for name in build.bodies:
-        if name not in carrier:
-            raise build.tables["body", name].error(f"body '{name}' hangs on no joint; add a joint or remove it", "name")
-    if not carrier:
-        raise build.root.error("the robot has no joints; add [[joint]] or [[leg]] tables", "joint")
-    reached, ordered, waiting = {BASE}, [], [placed.joint for placed in build.joints.values()]
-    while waiting:
-        ready = next((joint for joint in waiting if joint.parent in reached), None)
-        if ready is None:
-            placed = build.joints[waiting[0].name]
-            raise placed.table.error(f"body '{placed.joint.parent}' is not connected to the base: "
-                                     "the joints that carry it form a ring", "parent")
-        waiting.remove(ready)
-        reached.add(ready.child)
-        ordered.append(ready)
-    return tuple(ordered)
-
-
-def _read_ties(table: Table, bodies: tuple[Body, ...], joints: tuple[Joint, ...]) -> dict[str, tuple[str, ...]]:
+def _read_ties(table: TomlTable, tree: Mechanism) -> dict[Parameter, tuple[Parameter, ...]]:
     """Return the parameters shared by equal legs: `leg.rod.Ixx` -> (`leg1.rod.Ixx`, `leg2.rod.Ixx`, ...)."""
-    table.check_keys(("parameters", *SOURCE_KEYS))
-    groups: dict[str, list[str]] = {}
-    for body, joint in zip(bodies, joints):
+    table.check_keys(("parameters",))
+    groups: dict[Parameter, list[Parameter]] = {}
+    for body, joint in zip(tree.bodies, tree.joints):
         own = [(body, p) for p in INERTIAL if p in body.parameters] + [(joint, t) for t in joint.terms]
         for item, parameter in own:
             if item.leg is not None:
-                groups.setdefault(f"{item.template}.{parameter}", []).append(f"{item.name}.{parameter}")
+                groups.setdefault(Parameter.of(item.template, parameter), []).append(Parameter.of(item.name, parameter))
     patterns = table.words("parameters") if "parameters" in table else ()
-    chosen: set[str] = set()
+    chosen: set[Parameter] = set()
     for i, pattern in enumerate(patterns):
         # written without the leg's name, or with it where two kinds of legs differ
-        found = {name for name in groups if fnmatchcase(name, pattern) or fnmatchcase(name.partition(".")[2], pattern)}
+        found = {name for name in groups if fnmatchcase(name, pattern) or fnmatchcase(name.local, pattern)}
         if not found:
-            short = (name.partition(".")[2] for name in groups)
+            short = (name.local for name in groups)
             raise table.error(f"no parameter of a leg matches '{pattern}'{nearest(pattern, short)}",
                               f"parameters[{i}]")
         chosen |= found
     standard = {name for members in groups.values() for name in members}
     for name in sorted(chosen & standard):
-        leg = name.partition(".")[0]
         if groups[name] == [name]:
             continue
-        raise table.error(f"the tied parameter '{name}' has the name of a parameter of the leg '{leg}'; name the kind "
-                          "of leg differently from its instances", "parameters")
+        raise table.error(f"the tied parameter '{name}' has the name of a parameter of the leg '{name.leg}'; name the "
+                          "kind of leg differently from its instances", "parameters")
     return {name: tuple(members) for name, members in groups.items() if name in chosen}

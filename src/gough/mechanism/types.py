@@ -6,49 +6,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
-from typing import Literal
+from typing import Literal, TypeVar
 
 import numpy as np
 
 from gough.core.errors import InvalidInput, InvalidMechanism, nearest
-from gough.core.parameters import BASE_ORDER, INERTIAL, ParameterTable
-from gough.mechanism.terms import TERMS
+from gough.core.names import INERTIAL, Parameter, parameters
+from gough.core.parameters import BASE_ORDER, ParameterTable
+from gough.mechanism.closures import CLOSURES
+from gough.mechanism.placement import UNMOVED, Placement
+from gough.mechanism.terms import TERMS, JointTerm
 
 BASE = "base"  # the name of the fixed body
-
-Step = tuple[Literal["Rx", "Ry", "Rz", "Tx", "Ty", "Tz"], float]
-
-
-@dataclass(frozen=True)
-class Placement:
-    """A fixed transform as a chain of elementary rotations [rad] and translations [m], applied left to right.
-
-    Kept as steps, not as a matrix, so that geometry stays symbolic until compilation.
-    """
-
-    steps: tuple[Step, ...] = ()
-
-    def then(self, other: Placement) -> Placement:
-        """Return this placement followed by another."""
-        return Placement(self.steps + other.steps)
-
-    @classmethod
-    def xyz_rpy(cls, xyz: tuple[float, float, float], rpy: tuple[float, float, float] = (0.0, 0.0, 0.0)) -> Placement:
-        """Place by position [m] and fixed-axis roll, pitch, yaw [rad] (URDF: R = Rz(yaw) Ry(pitch) Rx(roll))."""
-        x, y, z = xyz
-        roll, pitch, yaw = rpy
-        return cls((("Tx", x), ("Ty", y), ("Tz", z), ("Rz", yaw), ("Ry", pitch), ("Rx", roll)))
-
-    @classmethod
-    def mdh(cls, *, gamma: float = 0.0, b: float = 0.0, alpha: float = 0.0, d: float = 0.0, theta: float = 0.0,
-            r: float = 0.0) -> Placement:
-        """Place by modified Denavit-Hartenberg parameters, tree form: Rz Tz Rx Tx Rz Tz. [m, rad]"""
-        return cls((("Rz", gamma), ("Tz", b), ("Rx", alpha), ("Tx", d), ("Rz", theta), ("Tz", r)))
-
-    @classmethod
-    def polar(cls, radius: float, angle: float, z: float = 0.0) -> Placement:
-        """Place on a circle about z: x axis radial outwards, y tangential. [m, rad, m]"""
-        return cls((("Rz", angle), ("Tx", radius), ("Tz", z)))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -110,7 +79,7 @@ class Joint:
         actuated: Driven by a motor.
         virtual: A task coordinate of the platform: no real joint, no terms.
         limits: Bounds.
-        terms: Which joint terms it has (`ia fv fs off k`).
+        terms: Which joint terms it has, by name; see `TERMS`.
         values: A-priori coefficients of these, SI.
         gain: Drive gain: effort per unit of recorded current or voltage, or None if efforts are recorded.
         start: Value from which the loops are assembled. [m or rad]
@@ -121,7 +90,7 @@ class Joint:
     kind: Literal["revolute", "prismatic"]
     parent: str
     child: str
-    placement: Placement = Placement()
+    placement: Placement = UNMOVED
     axis: Literal["x", "y", "z"] = "z"
     actuated: bool = False
     virtual: bool = False
@@ -157,10 +126,7 @@ class Frame:
     """A frame fixed to a body."""
 
     body: str
-    placement: Placement = Placement()
-
-
-ClosureKind = Literal["point", "revolute", "weld", "distance", "parallel", "coupling"]
+    placement: Placement = UNMOVED
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -169,27 +135,37 @@ class Closure:
 
     Args:
         name: Full name, e.g. `leg1.tip`.
-        kind: `point` (3 equations: origins coincide), `revolute` (5: and z axes parallel), `weld` (6),
-            `distance` (1: origins `length` apart), `parallel` (2: z axes parallel),
-            `coupling` (1: sum of coefficient x coordinate + constant = 0).
-        a, b: The two frames (not for couplings).
-        length: For `distance`. [m]
-        coefficients: Joint name -> coefficient, for `coupling`.
-        constant: For `coupling`.
+        kind: Its entry in `CLOSURES`.
+        a, b: The two frames, for kinds that hold frames.
+        values: What the kind needs beside them, e.g. the `length` of a rod. [SI]
+        coefficients: Joint name -> coefficient, for a `coupling`.
+        constant: Of a `coupling`.
     """
 
     name: str
-    kind: ClosureKind
+    kind: str
     a: Frame | None = None
     b: Frame | None = None
-    length: float | None = None
+    values: Mapping[str, float] = field(default_factory=dict)
     coefficients: Mapping[str, float] = field(default_factory=dict)
     constant: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.kind not in CLOSURES:
+            raise InvalidMechanism(f"closure '{self.name}' is of the unknown kind '{self.kind}'"
+                                   f"{nearest(self.kind, CLOSURES)}", closure=self.name)
+        for name in ("values", "coefficients"):
+            object.__setattr__(self, name, MappingProxyType(dict(getattr(self, name))))
+
+    @property
+    def frames(self) -> tuple[Frame, ...]:
+        """The frames it holds: two, or none."""
+        return () if self.a is None or self.b is None else (self.a, self.b)
 
     @property
     def equations(self) -> int:
         """Number of scalar equations."""
-        return {"point": 3, "revolute": 5, "weld": 6, "distance": 1, "parallel": 2, "coupling": 1}[self.kind]
+        return len(CLOSURES[self.kind].units)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -233,19 +209,14 @@ class Noise:
     rate: float = 1000.0
 
 
-INERTIAL_UNITS = {"m": "kg", "mx": "kg m", "my": "kg m", "mz": "kg m"} | {
-    name: "kg m2" for name in INERTIAL if name.startswith("I")
-}
-
-
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Mechanism:
     """A robot: bodies, joints in tree order (parents first), closures, payloads.
 
     Args:
         name: E.g. `palida`.
-        bodies: All moving bodies.
-        joints: One per body, parents before children, task coordinates (virtual) included.
+        bodies: All moving bodies; put into the order of the joints that carry them.
+        joints: One per body, task coordinates (virtual) included; put into tree order, parents before children.
         closures: What closes the loops.
         platform: Body that carries tool and payloads, or None (serial: the last body).
         twist_limits: Bounds of the platform's speed and acceleration whatever the direction, by `translation` (of its
@@ -268,7 +239,7 @@ class Mechanism:
     twist_limits: Mapping[str, Limits] = field(default_factory=dict)
     payloads: tuple[Payload, ...] = ()
     gravity: tuple[float, float, float] = (0.0, 0.0, -9.80665)
-    ties: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    ties: Mapping[Parameter, tuple[Parameter, ...]] = field(default_factory=dict)
     redundant: bool = False
     noise: Noise = Noise()
     title: str = ""
@@ -276,73 +247,45 @@ class Mechanism:
     source: str = ""
 
     def __post_init__(self) -> None:
-        for name in ("ties", "twist_limits"):
-            object.__setattr__(self, name, MappingProxyType(dict(getattr(self, name))))
-        self._check_tree()
-        self._check_closures()
-
-    def _check_tree(self) -> None:
-        for kind, names in (("body", [b.name for b in self.bodies]), ("joint", [j.name for j in self.joints]),
-                            ("closure", [c.name for c in self.closures]), ("payload", [p.name for p in self.payloads])):
-            for i, name in enumerate(names):
-                if name in names[:i]:
-                    raise InvalidMechanism(f"{kind} '{name}' is defined twice; names must be unique", name=name)
-        known = {b.name for b in self.bodies}
-        reached = {BASE}
-        for joint in self.joints:
-            for role, end in (("parent", joint.parent), ("child", joint.child)):
-                if end not in known and not (role == "parent" and end == BASE):
-                    raise InvalidMechanism(
-                        f"joint '{joint.name}' names the {role} body '{end}', which does not exist"
-                        f"{nearest(end, known)}", joint=joint.name, body=end)
-            if joint.child in reached:
-                other = next(j.name for j in self.joints if j.child == joint.child)
-                raise InvalidMechanism(
-                    f"body '{joint.child}' has two parents: joints '{other}' and '{joint.name}'; "
-                    "keep one joint and close the loop with a closure", body=joint.child)
-            if joint.parent not in reached:
-                raise InvalidMechanism(
-                    f"joint '{joint.name}' sits on body '{joint.parent}', which no earlier joint carries; "
-                    "list joints from the base outwards", joint=joint.name)
-            reached.add(joint.child)
-        for body in self.bodies:
-            if body.name not in reached:
-                raise InvalidMechanism(
-                    f"body '{body.name}' hangs on no joint; add a joint or remove it", body=body.name)
-        if not self.joints:
-            raise InvalidMechanism("the mechanism has no joints")
+        ties = {Parameter(tied): parameters(members) for tied, members in self.ties.items()}
+        joints = _tree_order(self.bodies, self.joints)
+        bodies = {body.name: body for body in self.bodies}
+        for name, content in (("ties", MappingProxyType(ties)), ("twist_limits", MappingProxyType(
+                dict(self.twist_limits))), ("joints", joints), ("bodies", tuple(bodies[j.child] for j in joints))):
+            object.__setattr__(self, name, content)
         if not any(joint.actuated for joint in self.joints):
-            raise InvalidMechanism("no joint is actuated; mark the motors with 'actuated = true'")
-
-    def _check_closures(self) -> None:
-        names = {b.name for b in self.bodies} | {BASE}
-        joints = {j.name for j in self.joints}
+            raise InvalidMechanism("no joint is actuated; mark the motors with 'actuated = true'", key="joint")
+        _check_unique("closure", self.closures)
+        _check_unique("payload", self.payloads)
         for closure in self.closures:
-            if closure.kind == "coupling":
-                if not closure.coefficients:
-                    raise InvalidMechanism(f"coupling '{closure.name}' has no coefficients")
-                for joint in closure.coefficients:
-                    if joint not in joints:
-                        raise InvalidMechanism(
-                            f"coupling '{closure.name}' names the joint '{joint}'{nearest(joint, joints)}")
-                continue
-            for frame in (closure.a, closure.b):
-                if frame is None:
-                    raise InvalidMechanism(f"closure '{closure.name}' needs two frames")
-                if frame.body not in names:
-                    raise InvalidMechanism(
-                        f"closure '{closure.name}' names the body '{frame.body}', which does not exist"
-                        f"{nearest(frame.body, names)}", closure=closure.name, body=frame.body)
-            if closure.kind == "distance" and not (closure.length is not None and closure.length > 0):
-                raise InvalidMechanism(f"closure '{closure.name}' of kind distance needs a positive length")
+            self._check_closure(closure)
         for payload in self.payloads:
-            if payload.body not in names - {BASE}:
+            first = self.payloads[0]
+            if payload.body not in bodies or payload.body != first.body:
                 raise InvalidMechanism(
-                    f"payload '{payload.name}' is fixed to the body '{payload.body}', which does not exist"
-                    f"{nearest(payload.body, names)}")
-            if payload.body != self.payloads[0].body:
-                raise InvalidMechanism(f"payloads are fixed to '{self.payloads[0].body}' and to '{payload.body}'; "
-                                       "all payloads of a robot go on one body")
+                    f"payload '{payload.name}' is fixed to '{payload.body}', " + (
+                        f"which is no moving body{nearest(payload.body, bodies)}" if payload.body not in bodies else
+                        f"but '{first.name}' to '{first.body}'; all payloads of a robot go on one body"),
+                    part="payload", name=payload.name, key="body")
+
+    def _check_closure(self, closure: Closure) -> None:
+        def fault(message: str, key: str) -> InvalidMechanism:
+            return InvalidMechanism(f"closure '{closure.name}' of kind {kind.name} {message}", part="closure",
+                                    name=closure.name, key=key)
+
+        kind, bodies = CLOSURES[closure.kind], {BASE, *(body.name for body in self.bodies)}
+        if kind.frames != bool(closure.frames) or kind.frames == bool(closure.coefficients):
+            needed = "two frames" if kind.frames else "coefficients of joints"
+            raise fault(f"needs {needed} and nothing else", "a" if kind.frames else "coefficients")
+        for joint in closure.coefficients:
+            if joint not in self.coordinates:
+                raise fault(f"names the joint '{joint}'{nearest(joint, self.coordinates)}", "coefficients")
+        for key, frame in zip("ab", closure.frames):
+            if frame.body not in bodies:
+                raise fault(f"names the body '{frame.body}', which does not exist{nearest(frame.body, bodies)}", key)
+        for key in kind.values:
+            if not closure.values.get(key, 0.0) > 0:
+                raise fault(f"needs a positive {key}", key)
 
     @cached_property
     def coordinates(self) -> tuple[str, ...]:
@@ -359,81 +302,118 @@ class Mechanism:
         """Names of the task coordinates of the platform (empty for serial robots)."""
         return tuple(joint.name for joint in self.joints if joint.virtual)
 
+    @cached_property
+    def terms(self) -> Mapping[str, JointTerm]:
+        """The joint terms it has anywhere, in the order in which base parameters are sought."""
+        used = {term for joint in self.joints for term in joint.terms}
+        return MappingProxyType({name: term for name, term in TERMS.items() if name in used})
+
+    @cached_property
+    def rubbing(self) -> tuple[int, ...]:
+        """Indices of the coordinates with dry friction: a term that jumps where the velocity changes sign."""
+        return tuple(i for i, joint in enumerate(self.joints) if any(self.terms[t].coulomb for t in joint.terms))
+
     def body(self, name: str) -> Body:
         """Return a body by name."""
-        for body in self.bodies:
-            if body.name == name:
-                return body
-        raise InvalidInput(f"no body '{name}'{nearest(name, (b.name for b in self.bodies))}")
+        return _find("body", self.bodies, name)
 
     def joint(self, name: str) -> Joint:
         """Return a joint by name."""
-        for joint in self.joints:
-            if joint.name == name:
-                return joint
-        raise InvalidInput(f"no joint '{name}'{nearest(name, self.coordinates)}")
+        return _find("joint", self.joints, name)
 
     def payload(self, name: str) -> Payload:
         """Return a payload by name."""
-        for payload in self.payloads:
-            if payload.name == name:
-                return payload
-        raise InvalidInput(f"no payload '{name}'{nearest(name, (p.name for p in self.payloads))}")
+        return _find("payload", self.payloads, name)
 
     @cached_property
     def standard(self) -> ParameterTable:
         """All standard parameters with a-priori values, platform first, then leg by leg, body by body."""
-        names: list[str] = []
-        values: list[float] = []
-        units: list[str] = []
-        carried = {joint.child: joint for joint in self.joints}
-        order = sorted(range(len(self.bodies)), key=lambda i: (self.bodies[i].name != self.platform, i))
-        for body in (self.bodies[i] for i in order):
-            for parameter in INERTIAL:
-                if parameter in body.parameters:
-                    names.append(f"{body.name}.{parameter}")
-                    values.append(float(body.values.get(parameter, 0.0)))
-                    units.append(INERTIAL_UNITS[parameter])
-            joint = carried[body.name]
-            for term in joint.terms:
-                names.append(f"{joint.name}.{term}")
-                values.append(float(joint.values.get(term, 0.0)))
-                units.append(TERMS[term].units[0 if joint.kind == "prismatic" else 1])
-        return ParameterTable(names=tuple(names), values=np.array(values), units=tuple(units))
+        found: dict[Parameter, float] = {}
+        for body, joint in sorted(zip(self.bodies, self.joints), key=lambda pair: pair[0].name != self.platform):
+            found |= {Parameter.of(body.name, kind): float(body.values.get(kind, 0.0))
+                      for kind in INERTIAL if kind in body.parameters}
+            found |= {Parameter.of(joint.name, term, self.terms[term].unit(joint.kind)):
+                      float(joint.values.get(term, 0.0)) for term in joint.terms}
+        return ParameterTable(names=tuple(found), values=np.array(list(found.values())))
 
     def payload_parameters(self, name: str) -> ParameterTable:
         """Return a payload's parameters as `payload.<name>.m` and so on, in INERTIAL order."""
         payload = self.payload(name)
         keep = [p for p in INERTIAL if p in payload.parameters]
         return ParameterTable(
-            names=tuple(f"payload.{name}.{p}" for p in keep),
+            names=tuple(Parameter.of_payload(name, p) for p in keep),
             values=np.array([float(payload.values.get(p, 0.0)) for p in keep]),
-            units=tuple(INERTIAL_UNITS[p] for p in keep),
         )
 
     @cached_property
     def base_order(self) -> tuple[int, ...]:
         """Order of the standard parameters in which base parameters are sought (BG13 (23)).
 
-        Platform first, then parameter by parameter across the legs; inside a body `BASE_ORDER`. So identical legs
-        regroup identically.
+        Platform first, then parameter by parameter across the legs; inside a body `BASE_ORDER`, then its joint's terms.
+        So identical legs regroup identically.
         """
-        owner: dict[str, tuple[str | None, str, int]] = {}
-        for depth, joint in enumerate(self.joints):
-            for item in (self.body(joint.child), joint):
-                owner[item.name] = (item.leg, item.template or item.name, depth)
-        templates: dict[str, int] = {}
-        for _, template, _depth in owner.values():
-            templates.setdefault(template, len(templates))
-        legs = list(dict.fromkeys(leg for leg, _, _ in owner.values()))
-        # A body and the joint that carries it share one place: body parameters first, then the joint's terms.
-        body_of = {joint.name: joint.child for joint in self.joints}
+        ranks = {name: rank for rank, name in enumerate((*BASE_ORDER, *self.terms))}
+        carried = {joint.name: body for body, joint in zip(self.bodies, self.joints)}
+        legs = list(dict.fromkeys(body.leg for body in self.bodies))
+        templates = list(dict.fromkeys(body.template or body.name for body in self.bodies))
 
-        def key(i: int) -> tuple[int, int, int, int]:
-            item, _, parameter = self.standard.names[i].rpartition(".")
-            rank = BASE_ORDER.index(parameter) if parameter in BASE_ORDER else len(BASE_ORDER)
-            body = body_of.get(item, item) if parameter not in INERTIAL else item
-            leg, template, _ = owner[body]
-            return (0 if body == self.platform else 1, templates[template], rank, legs.index(leg))
+        def key(name: Parameter) -> tuple[bool, int, int, int]:
+            body = self.body(name.owner) if name.inertial else carried[name.owner]
+            return (body.name != self.platform, templates.index(body.template or body.name), ranks[name.kind],
+                    legs.index(body.leg))
 
-        return tuple(sorted(range(len(self.standard)), key=key))
+        return tuple(sorted(range(len(self.standard)), key=lambda i: key(self.standard.names[i])))
+
+
+Part = TypeVar("Part", Body, Joint, Closure, Payload)
+
+
+def _find(kind: str, parts: tuple[Part, ...], name: str) -> Part:
+    for part in parts:
+        if part.name == name:
+            return part
+    raise InvalidInput(f"no {kind} '{name}'{nearest(name, (part.name for part in parts))}")
+
+
+def _check_unique(kind: str, parts: tuple[Part, ...]) -> None:
+    names = [part.name for part in parts]
+    for i, name in enumerate(names):
+        if name in names[:i]:
+            raise InvalidMechanism(f"{kind} '{name}' is defined twice; names must be unique", part=kind, name=name,
+                                   key="name")
+
+
+def _tree_order(bodies: tuple[Body, ...], joints: tuple[Joint, ...]) -> tuple[Joint, ...]:
+    """Return the joints with parents before children, otherwise in their order."""
+    _check_unique("body", bodies)
+    _check_unique("joint", joints)
+    known = {body.name for body in bodies}
+    carrier: dict[str, Joint] = {}
+    for joint in joints:
+        for key, end, valid in (("parent", joint.parent, known | {BASE}), ("child", joint.child, known)):
+            if end not in valid:
+                raise InvalidMechanism(
+                    f"joint '{joint.name}' names the body '{end}', which does not exist{nearest(end, valid)}",
+                    part="joint", name=joint.name, key=key)
+        if joint.child in carrier:
+            raise InvalidMechanism(
+                f"body '{joint.child}' has two parents: joints '{carrier[joint.child].name}' and '{joint.name}'; "
+                "keep one joint and close the loop with a closure", part="joint", name=joint.name, key="child")
+        carrier[joint.child] = joint
+    for body in bodies:
+        if body.name not in carrier:
+            raise InvalidMechanism(f"body '{body.name}' hangs on no joint; add a joint or remove it", part="body",
+                                   name=body.name, key="name")
+    if not joints:
+        raise InvalidMechanism("the robot has no joints; add [[joint]] or [[leg]] tables", key="joint")
+    reached, ordered, waiting = {BASE}, [], list(joints)
+    while waiting:
+        ready = next((joint for joint in waiting if joint.parent in reached), None)
+        if ready is None:
+            raise InvalidMechanism(
+                f"body '{waiting[0].parent}' is not connected to the base: the joints that carry it form a ring",
+                part="joint", name=waiting[0].name, key="parent")
+        waiting.remove(ready)
+        reached.add(ready.child)
+        ordered.append(ready)
+    return tuple(ordered)

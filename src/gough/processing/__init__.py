@@ -1,6 +1,10 @@
-"""From log to regression: forward kinematics, filtering, differentiation, averaging, blocks."""
+"""From log to regression: one processing for an experiment, one way for short and long logs."""
 
-from gough.processing.prepare import Processed, Processing, matched, process, regression
-from gough.processing.stream import condense_log, regression_blocks
+from gough.processing.choice import ProcessingChoice, choose_processing
+from gough.processing.pieces import Processed, regression
+from gough.processing.ready import matched
+from gough.processing.settings import Processing
+from gough.processing.stream import condense_log, process, regression_blocks
 
-__all__ = ["Processed", "Processing", "condense_log", "matched", "process", "regression", "regression_blocks"]
+__all__ = ["Processed", "Processing", "ProcessingChoice", "choose_processing", "condense_log", "matched", "process",
+           "regression", "regression_blocks"]

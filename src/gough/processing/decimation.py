@@ -1,300 +1,163 @@
 """Parallel decimation: the same low-pass on effort and on every column of the regressor, then every n-th sample.
 
-A linear filter in parallel changes nothing in effort = regressor @ parameters (BG13 (19)-(20)).
+A linear filter in parallel changes nothing in effort = regressor @ parameters (BG13 (19)-(20)). Equations that do not
+count are left out of both sides before it: with h the filter and m the mask of a row,
+
+    y[n] = sum_j h[j] m[s+j] y[s+j] / sum_j h[j] m[s+j],    s = n factor,
+
+and the same for its columns. What is left counts if it holds at least half of the filter's energy sum_j h[j]^2.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from functools import lru_cache
-from itertools import pairwise
-from math import prod
+from typing import Any
 
 import numpy as np
-from scipy.signal import cheby1, firwin, kaiserord, resample, sosfiltfilt
+from numpy.typing import NDArray
+from scipy.signal import firwin, kaiserord
 
 from gough.core.arrays import FloatArray
 from gough.core.errors import InvalidInput
-from gough.core.regression import Regression
+from gough.core.regression import LABELS, Regression
+from gough.processing.settings import EDGE
 
+# Of what would fold back [dB]. Signals fold alike on both sides, which costs nothing; of white noise 1e-4 comes back.
+ATTENUATION = 40.0
+LEFT = 0.5  # part of the filter's energy that must count for a decimated equation to count
 _OUTPUTS = 8  # samples made by one matrix product: enough to use BLAS, few enough to waste little on zeros
 
 
-def _check_factor(factor: int) -> None:
-    if factor < 1 or factor != int(factor):
-        raise InvalidInput(f"decimation by {factor}; expected a whole number from 1")
-
-
-def decimate(values: FloatArray, factor: int) -> FloatArray:
-    """Decimate along the first axis as MATLAB's `decimate` does.
-
-    Chebyshev filter of type I, order 8, ripple 0.05 dB, cut-off 0.8 of the new Nyquist frequency, forward and backward
-    with point reflection over 24 samples; of t samples those at t, t - r, t - 2 r, ... (counted from 1) are kept.
-    Whole arrays only: in blocks use `decimate_blocks`.
-
-    Args:
-        values: Samples on an even clock, (t, ...).
-        factor: Keep one sample of so many; above 13 rather decimate twice.
-
-    Raises:
-        InvalidInput: Factor below 1, or not more than 24 samples.
-    """
-    _check_factor(factor)
-    if factor == 1:
-        return np.array(values, dtype=float)
-    if len(values) <= 24:
-        raise InvalidInput(f"{len(values)} samples are too few to decimate; more than 24 are needed",
-                           samples=len(values))
-    smooth = sosfiltfilt(_chebyshev(factor), values, axis=0, padlen=24)
-    return np.ascontiguousarray(smooth[_phase(len(values), factor)::factor])
-
-
-def _chebyshev(factor: int) -> FloatArray:
-    return np.asarray(cheby1(8, 0.05, 0.8 / factor, output="sos"))
-
-
-def _phase(samples: int, factor: int) -> int:
-    """Return the first index kept such that the last sample is kept too."""
-    return (samples - 1) % factor
-
-
-@lru_cache(maxsize=32)
-def _chebyshev_noise_gain(factor: int) -> float:
-    """Return the variance of filtered white noise of variance 1: the energy of the impulse response."""
-    impulse = np.zeros(800 * factor + 1)
-    impulse[400 * factor] = 1.0
-    response = sosfiltfilt(_chebyshev(factor), impulse, padlen=24)
-    return float(response @ response)
-
-
-def decimation_taps(factor: int, attenuation: float = 60.0) -> FloatArray:
+def decimation_taps(factor: int) -> FloatArray:
     """Return a symmetric FIR low-pass for decimation, odd length, sum 1.
 
     Kaiser window; half amplitude at 0.8 of the new Nyquist frequency (BG13 after (19)), full attenuation from the new
-    Nyquist frequency on, so that nothing folds back.
-
-    Args:
-        factor: Decimation factor.
-        attenuation: Of what would fold back. [dB]
+    Nyquist frequency on.
     """
-    _check_factor(factor)
+    if factor < 1 or factor != int(factor):
+        raise InvalidInput(f"decimation by {factor}; expected a whole number from 1")
     if factor == 1:
         return np.ones(1)
-    count, beta = kaiserord(attenuation, 0.4 / factor)
-    return np.asarray(firwin(count | 1, 0.8 / factor, window=("kaiser", beta)))
+    count, beta = kaiserord(ATTENUATION, 2 * (1 - EDGE) / factor)
+    return np.asarray(firwin(count | 1, EDGE / factor, window=("kaiser", beta)))
 
 
-def decimate_fir(values: FloatArray, factor: int, taps: FloatArray | None = None) -> FloatArray:
-    """Decimate along the first axis with a FIR filter: y[n] = sum_j taps[j] x[n factor + j].
+def lowpass(values: FloatArray, factor: int) -> FloatArray:
+    """Decimate along the first axis: y[n] = sum_j h[j] x[n factor + j], at sample n factor + (len(h) - 1) / 2.
 
-    y[n] stands at input sample n factor + (len(taps) - 1) / 2. Only outputs whose whole window is inside are made:
-    nothing is assumed beyond the ends.
+    Only outputs whose whole window is inside are made: nothing is assumed beyond the ends.
+    """
+    return _filtered(values, decimation_taps(factor), factor)
+
+
+class Decimator:
+    """Decimates a stream of consecutive regressions in constant memory, exact across block borders.
+
+    A covariance is taken as that of white noise: sum_j h[j]^2 Sigma[n factor + j]. Labels are those of the sample in
+    the middle.
 
     Args:
-        values: Samples on an even clock, (t, ...).
         factor: Decimation factor.
-        taps: Symmetric filter of odd length; `decimation_taps` by default.
-
-    Returns:
-        ((t - len(taps)) // factor + 1, ...), or no samples if the window does not fit.
     """
-    return next(decimate_blocks([values], factor, taps))
+
+    def __init__(self, factor: int) -> None:
+        self._taps, self._factor = decimation_taps(factor), int(factor)
+        self._rest: dict[str, NDArray[Any]] = {}
+
+    def push(self, block: Regression) -> Regression | None:
+        """Take the next piece of the problem; return the samples it completes, or None without any."""
+        if self._factor == 1:
+            return block
+        own, taps, factor = _arrays(block), self._taps, self._factor
+        held = {name: np.concatenate([self._rest[name], own[name]]) if self._rest else own[name] for name in own}
+        count = max(0, (len(held["signals"]) - len(taps)) // factor + 1)
+        self._rest = {name: values[count * factor:].copy() for name, values in held.items()}
+        half = (len(taps) - 1) // 2
+        middle = slice(half, half + (count - 1) * factor + 1, factor)
+        return _reduced(block, held, taps, factor, middle) if count else None
 
 
-def decimate_blocks(blocks: Iterable[FloatArray], factor: int, taps: FloatArray | None = None) -> Iterator[FloatArray]:
-    """Decimate a stream of blocks exactly as `decimate_fir` does the whole, in constant memory.
+def decimated(blocks: Iterable[Regression], factor: int, *, around: bool = False) -> Iterator[Regression]:
+    """Yield the samples of a stream of regressions that a `Decimator` completes.
 
-    Yields:
-        For every block the outputs it completes, possibly none.
-
-    Raises:
-        InvalidInput: Factor below 1, or taps that are not symmetric, of even length or shorter than the factor.
+    Args:
+        blocks: Consecutive pieces of one problem.
+        factor: Decimation factor.
+        around: The blocks are one period that repeats: windows reach around its ends.
     """
-    h = _checked_taps(factor, taps)
-    band = _band(h, factor)
-    rest: FloatArray | None = None
-    for block in blocks:
-        x = np.asarray(block, dtype=float)
-        flat = x.reshape(len(x), prod(x.shape[1:]))
-        if rest is not None:
-            flat = np.concatenate([rest, flat])
-        made = _filtered(flat, band, len(h), factor)
-        rest = flat[len(made) * factor:].copy()
-        yield made.reshape(len(made), *x.shape[1:])
+    decimator = Decimator(factor)
+    half = (len(decimation_taps(factor)) - 1) // 2
+    for block in _wrapped(list(blocks), half) if around and half else blocks:
+        made = decimator.push(block)
+        if made is not None:
+            yield made
 
 
-def _checked_taps(factor: int, taps: FloatArray | None) -> FloatArray:
-    _check_factor(factor)
-    h = decimation_taps(factor) if taps is None else np.asarray(taps, dtype=float)
-    if h.ndim != 1 or len(h) % 2 == 0 or not np.allclose(h, h[::-1], rtol=0, atol=1e-12 * np.abs(h).max()):
-        raise InvalidInput("decimation needs a symmetric filter of odd length, or signals would be shifted in time")
-    if len(h) < factor:
-        raise InvalidInput(f"{len(h)} taps for decimation by {factor}; expected at least as many as the factor")
-    return h
+def _wrapped(blocks: list[Regression], half: int) -> Iterator[Regression]:
+    """Yield a period with the samples before its start and after its end that the first and last windows need."""
+    samples = sum(len(block) for block in blocks)
+    if samples < 2 * half + 1:
+        raise InvalidInput(f"{samples} samples cannot be decimated as one period by a filter of {2 * half + 1}; "
+                           "decimate less", samples=samples)
+    yield from (b.take(slice(max(0, len(b) - left), None)) for b, left in _last(blocks, half))
+    yield from blocks
+    yield from (b.take(slice(0, left)) for b, left in _last(blocks[::-1], half)[::-1])
 
 
-def _band(h: FloatArray, factor: int) -> FloatArray:
-    """Return the matrix that makes `_OUTPUTS` samples at once: decimation becomes a product of dense blocks."""
-    band = np.zeros((_OUTPUTS, (_OUTPUTS - 1) * factor + len(h)))
+def _last(blocks: list[Regression], count: int) -> list[tuple[Regression, int]]:
+    """Return the blocks that hold the last `count` samples, with how many of them each holds."""
+    found: list[tuple[Regression, int]] = []
+    for block in reversed(blocks):
+        if count > 0:
+            found.insert(0, (block, min(count, len(block))))
+            count -= len(block)
+    return found
+
+
+def _arrays(block: Regression) -> dict[str, NDArray[Any]]:
+    """Return what is filtered, columns, effort and repetitions side by side, (t, r, c), and what travels with it."""
+    parts = [block.regressor, block.effort[:, :, None]]
+    if block.replicates is not None:
+        parts.append(block.replicates.transpose(1, 2, 0))
+    arrays: dict[str, NDArray[Any]] = {"signals": np.concatenate(parts, axis=2)}
+    if block.covariance is not None and block.covariance.ndim == 3:
+        arrays["covariance"] = block.covariance
+    return arrays | {name: getattr(block, name) for name in LABELS if getattr(block, name) is not None}
+
+
+def _reduced(like: Regression, held: dict[str, NDArray[Any]], taps: FloatArray, factor: int,
+             middle: slice) -> Regression:
+    """Return all outputs whose window lies inside; `like` gives shapes and names, `middle` the samples they are of."""
+    signals, mask = held["signals"], held.get("mask")
+    labels: dict[str, Any] = {name: held[name][middle] for name in LABELS if name in held}
+    if mask is None or mask.all():
+        made = _filtered(signals, taps, factor)
+    else:
+        made = _filtered(signals * mask[:, :, None], taps, factor)
+        counts = _filtered(mask, taps**2, factor) >= LEFT * float(taps @ taps)
+        made /= np.where(counts, _filtered(mask, taps, factor), 1.0)[:, :, None]
+        odd = np.flatnonzero(~counts.all(axis=0))  # what does not count is shown as it is, low-passed
+        plain = _filtered(signals[:, odd], taps, factor)
+        made[:, odd] = np.where(counts[:, odd, None], made[:, odd], plain)
+        labels["mask"] = counts
+    p, cov = like.regressor.shape[2], like.covariance
+    if cov is not None:
+        cov = float(taps @ taps) * cov if cov.ndim == 2 else _filtered(held["covariance"], taps**2, factor)
+    return replace(like, regressor=made[:, :, :p], effort=made[:, :, p], covariance=cov, **labels,
+                   replicates=None if like.replicates is None else made[:, :, p + 1:].transpose(2, 0, 1))
+
+
+def _filtered(values: NDArray[Any], taps: FloatArray, factor: int) -> FloatArray:
+    """Return all outputs whose window lies inside, (t, ...) -> (count, ...), as products of dense blocks."""
+    length, flat = len(taps), np.asarray(values, dtype=float).reshape(len(values), -1)
+    band = np.zeros((_OUTPUTS, (_OUTPUTS - 1) * factor + length))
     for k in range(_OUTPUTS):
-        band[k, k * factor:k * factor + len(h)] = h
-    return band
-
-
-def _filtered(flat: FloatArray, band: FloatArray, length: int, factor: int) -> FloatArray:
-    """Return all outputs whose window of `length` samples lies inside, (t, c) -> (count, c)."""
+        band[k, k * factor:k * factor + length] = taps
     count = max(0, (len(flat) - length) // factor + 1)
     made = np.empty((count, flat.shape[1]))
     for start in range(0, count, _OUTPUTS):
         k = min(_OUTPUTS, count - start)
         span = (k - 1) * factor + length
         np.matmul(band[:k, :span], flat[start * factor:start * factor + span], out=made[start:start + k])
-    return made
-
-
-def decimate_regression(regression: Regression, factor: int) -> Regression:
-    """Decimate regressor, effort and replicates in parallel with `decimate`, each group on its own.
-
-    A covariance is taken as that of white noise and multiplied by the energy of the filter's impulse response.
-    """
-    _check_factor(factor)
-    if factor == 1:
-        return regression
-    gain = _chebyshev_noise_gain(factor)
-    parts = []
-    for part in _runs(regression):
-        keep = slice(_phase(len(part), factor), None, factor)
-        cov = part.covariance
-        parts.append(replace(
-            part,
-            regressor=decimate(part.regressor, factor), effort=decimate(part.effort, factor),
-            covariance=None if cov is None else gain * (cov[keep] if cov.ndim == 3 else cov),
-            time=None if part.time is None else part.time[keep],
-            group=None if part.group is None else part.group[keep],
-            replicates=None if part.replicates is None
-            else decimate(part.replicates.swapaxes(0, 1), factor).swapaxes(0, 1)))
-    return _joined(parts)
-
-
-def decimate_period(regression: Regression, factor: int) -> Regression:
-    """Decimate the regression of exactly one period in parallel: an ideal low-pass at the new Nyquist frequency.
-
-    The DFTs of regressor, effort and replicates keep the harmonics of t // factor samples. Nothing is guessed at the
-    ends, and white noise stays white with 1 / factor of its covariance. A jump of friction and the jerk it causes stay
-    on both sides of the equation as long as positions were filtered well above the new Nyquist frequency.
-
-    Raises:
-        InvalidInput: Factor below 1, several groups, or less than two samples left.
-    """
-    _check_factor(factor)
-    if factor == 1:
-        return regression
-    t, left = len(regression), len(regression) // factor
-    if left < 2 or (regression.group is not None and len(np.unique(regression.group)) > 1):
-        raise InvalidInput(f"{t} samples cannot be decimated by {factor} as one period", samples=t)
-    cov, time, replicates = regression.covariance, regression.time, regression.replicates
-    if cov is not None:
-        cov = (cov[np.arange(left) * t // left] if cov.ndim == 3 else cov) * left / t
-    if time is not None:
-        time = time[0] + (time[1] - time[0]) * t / left * np.arange(left)
-    return replace(
-        regression, regressor=resample(regression.regressor, left), effort=resample(regression.effort, left),
-        covariance=cov, time=time, group=None if regression.group is None else regression.group[:left],
-        replicates=None if replicates is None else resample(replicates, left, axis=1))
-
-
-def decimate_regression_blocks(blocks: Iterable[Regression], factor: int,
-                               taps: FloatArray | None = None) -> Iterator[Regression]:
-    """Decimate a stream of regressions with a FIR filter, in constant memory, exact across block borders.
-
-    Where the group changes a new stretch begins: no window reaches over it. A covariance is taken as that of white
-    noise: sum_j taps[j]^2 Sigma[n factor + j].
-
-    Args:
-        blocks: Consecutive pieces of one problem.
-        factor: Decimation factor.
-        taps: Symmetric filter of odd length; `decimation_taps` by default.
-
-    Yields:
-        Regressions of the samples completed; pieces without any are left out.
-    """
-    h = _checked_taps(factor, taps)
-    bands = (_band(h, factor), _band(h**2, factor))
-    middle = (len(h) - 1) // 2
-    label: int | None = None
-    rest: tuple[FloatArray, FloatArray, FloatArray] | None = None
-    for block in blocks:
-        for part in _runs(block) if len(block) else ():
-            group = None if part.group is None else int(part.group[0])
-            signals, noise, time = _packed(part, rest if group == label else None)
-            made = _filtered(signals, bands[0], len(h), factor)
-            count = len(made)
-            if count:
-                kept = time[middle:middle + (count - 1) * factor + 1:factor]
-                variances = _filtered(noise, bands[1], len(h), factor)
-                yield _unpacked(part, made, variances, kept, float(h @ h), group)
-            label, used = group, count * factor
-            rest = (signals[used:].copy(), noise[used:].copy(), time[used:].copy())
-
-
-def _packed(part: Regression, rest: tuple[FloatArray, FloatArray, FloatArray] | None
-            ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return what is filtered by h, what by h^2 and the times, (t, c) each, behind the samples left over."""
-    t = len(part)
-    signals = [part.regressor.reshape(t, -1), part.effort]
-    if part.replicates is not None:
-        signals.append(part.replicates.swapaxes(0, 1).reshape(t, -1))
-    cov = part.covariance
-    noise = [cov.reshape(t, -1) if cov is not None and cov.ndim == 3 else np.empty((t, 0))]
-    times = [np.empty((t, 0)) if part.time is None else part.time[:, None]]
-    before = rest or tuple(np.empty((0, sum(a.shape[1] for a in arrays))) for arrays in (signals, noise, times))
-    packed = []
-    for arrays, old in zip((signals, noise, times), before):
-        whole = np.empty((len(old) + t, old.shape[1]))
-        whole[:len(old)] = old
-        np.concatenate(arrays, axis=1, out=whole[len(old):])
-        packed.append(whole)
-    return packed[0], packed[1], packed[2]
-
-
-def _unpacked(part: Regression, made: FloatArray, variances: FloatArray, time: FloatArray, gain: float,
-              group: int | None) -> Regression:
-    """Return the regression of filtered samples; `part` gives shapes and names."""
-    _, r, p = part.regressor.shape
-    count, cov = len(made), part.covariance
-    if cov is not None:
-        cov = variances.reshape(count, r, r) if cov.ndim == 3 else gain * cov
-    return replace(
-        part, regressor=made[:, :r * p].reshape(count, r, p), effort=made[:, r * p:r * p + r], covariance=cov,
-        time=None if part.time is None else time[:, 0], group=None if group is None else np.full(count, group),
-        replicates=None if part.replicates is None
-        else made[:, r * p + r:].reshape(count, -1, r).swapaxes(0, 1))
-
-
-def _joined(parts: list[Regression]) -> Regression:
-    """Put stretches back together, labels unchanged."""
-    first = parts[0]
-    if len(parts) == 1:
-        return first
-
-    def stacked(name: str, axis: int = 0) -> FloatArray | None:
-        return None if getattr(first, name) is None else np.concatenate([getattr(p, name) for p in parts], axis=axis)
-
-    constant = first.covariance is None or first.covariance.ndim == 2
-    return replace(
-        first, regressor=np.concatenate([p.regressor for p in parts]), effort=np.concatenate([p.effort for p in parts]),
-        covariance=first.covariance if constant else stacked("covariance"), time=stacked("time"),
-        group=None if first.group is None else np.concatenate([p.group for p in parts if p.group is not None]),
-        replicates=stacked("replicates", axis=1))
-
-
-def _runs(regression: Regression) -> Iterator[Regression]:
-    """Yield the stretches of samples in which the group stays the same."""
-    if regression.group is None or not len(regression):
-        yield regression
-        return
-    # A regression of one group is passed on as it is: no copy.
-    edges = [0, *(np.flatnonzero(np.diff(regression.group)) + 1).tolist(), len(regression)]
-    for start, end in pairwise(edges):
-        yield regression if end - start == len(regression) else regression.take(slice(start, end))
+    return made.reshape(count, *values.shape[1:])

@@ -22,7 +22,7 @@ from gough.engine.derivatives import response
 from gough.engine.loops import By
 from gough.processing.averaging import PeriodAverage
 from gough.processing.frequency import lowpass_periodic
-from gough.processing.prepare import Processed
+from gough.processing.pieces import Processed
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -133,8 +133,7 @@ class CutoffFamily:
     def _motion(self, z: FloatArray) -> Motion:
         def make() -> Motion:
             period = self.period
-            smooth = lowpass_periodic(period.pose, period.average.rate, len(period.pose), float(z[0]))
-            return period.motion(smooth.position, smooth.velocity, smooth.acceleration)
+            return period.motion(*lowpass_periodic(period.pose, period.average.rate, len(period.pose), float(z[0])))
 
         return _remembered(self._last, z, make)
 

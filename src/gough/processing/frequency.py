@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 import numpy as np
 from scipy.ndimage import uniform_filter1d
 
-from gough.core.arrays import FloatArray, check_finite, check_shape, frozen
+from gough.core.arrays import FloatArray, check_finite, check_shape
 from gough.core.errors import InvalidInput
+from gough.core.trajectory import Fourier
+from gough.core.trajectory.base import PositionVelocityAcceleration
 from gough.logs.checks import quantisation_step
 from gough.processing.averaging import PeriodAverage
-from gough.processing.filters import Derivatives, check_cutoff
+from gough.processing.filters import check_cutoff
+
+FREEDOM = 50  # repetitions times neighbouring harmonics that the noise of a harmonic is estimated from
 
 
-def lowpass_periodic(values: FloatArray, rate: float, period_samples: int, cutoff: float) -> Derivatives:
+def lowpass_periodic(values: FloatArray, rate: float, period_samples: int,
+                     cutoff: float) -> PositionVelocityAcceleration:
     """Filter and differentiate whole periods exactly: DFT, ideal low-pass, times j w, back.
 
     X = DFT x,  X = 0 where f > cutoff,  x = DFT^-1 X,  xd = DFT^-1 (j w X),  xdd = DFT^-1 (-w^2 X); AH09 3.3.
@@ -41,8 +46,8 @@ def lowpass_periodic(values: FloatArray, rate: float, period_samples: int, cutof
     jw = (2j * np.pi * frequency).reshape(-1, *[1] * (values.ndim - 1))
     X = np.fft.rfft(values, axis=0)
     X[frequency > cutoff * (1 + 1e-9)] = 0.0
-    return Derivatives(position=np.fft.irfft(X, n, axis=0), velocity=np.fft.irfft(jw * X, n, axis=0),
-                       acceleration=np.fft.irfft(jw**2 * X, n, axis=0))
+    position, velocity, acceleration = (np.fft.irfft(jw**k * X, n, axis=0) for k in range(3))
+    return position, velocity, acceleration
 
 
 def check_whole_periods(samples: int, period_samples: int) -> None:
@@ -52,42 +57,12 @@ def check_whole_periods(samples: int, period_samples: int) -> None:
     if samples == 0 or samples % period_samples:
         raise InvalidInput(
             f"{samples} samples are {samples / period_samples:.4f} periods of {period_samples}, expected whole ones: "
-            "the DFT of part of a period leaks into all harmonics; cut with whole_periods() or use resample_to_period",
+            "the DFT of part of a period leaks into all harmonics; leave out what follows the last whole one",
             samples=samples, period_samples=period_samples)
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class FourierFit:
-    """A Fourier series fitted to samples; AH09 (12), coefficients are velocities.
-
-    Args:
-        frequency: Fundamental frequency. [Hz]
-        offset: Mean, (k,). [unit]
-        mu: Velocity amplitudes of the cosines, (n_h, k). [unit/s]
-        nu: Velocity amplitudes of the sines, (n_h, k). [unit/s]
-    """
-
-    frequency: float
-    offset: FloatArray
-    mu: FloatArray
-    nu: FloatArray
-
-    def __post_init__(self) -> None:
-        for name in ("offset", "mu", "nu"):
-            object.__setattr__(self, name, frozen(getattr(self, name)))
-        check_shape(self.nu, self.mu.shape, "nu")
-
-    def at(self, time: FloatArray) -> Derivatives:
-        """Return position, velocity and acceleration at some times; AH09 (12), (14), (15)."""
-        kw = 2 * np.pi * self.frequency * np.arange(1, len(self.mu) + 1)
-        sine, cosine = np.sin(time[:, None] * kw), np.cos(time[:, None] * kw)
-        return Derivatives(
-            position=self.offset + (sine / kw) @ self.mu - (cosine / kw) @ self.nu,
-            velocity=cosine @ self.mu + sine @ self.nu,
-            acceleration=-(sine * kw) @ self.mu + (cosine * kw) @ self.nu)
-
-
-def fourier_fit(values: FloatArray, time: FloatArray, frequency: float, harmonics: int) -> FourierFit:
+def fourier_fit(values: FloatArray, time: FloatArray, frequency: float, harmonics: int, *,
+                coordinates: Sequence[str], units: Sequence[str]) -> Fourier:
     """Fit a Fourier series of known frequency by least squares: the implicit filter of AH09 (17)-(18).
 
     B = [1, sin(k w t)/(k w) ..., -cos(k w t)/(k w) ...],  Xi = (B^T B)^-1 B^T x. Departure: (17) prints the cosines
@@ -99,6 +74,7 @@ def fourier_fit(values: FloatArray, time: FloatArray, frequency: float, harmonic
         time: Their times, (t,). [s]
         frequency: Fundamental frequency. [Hz]
         harmonics: Number of harmonics.
+        coordinates, units: Names and units of the columns, (k,).
 
     Raises:
         InvalidInput: Fewer samples than coefficients, harmonics beyond Nyquist, or a frequency that is not positive.
@@ -114,90 +90,41 @@ def fourier_fit(values: FloatArray, time: FloatArray, frequency: float, harmonic
     kw = 2 * np.pi * frequency * np.arange(1, harmonics + 1)
     B = np.concatenate([np.ones((len(time), 1)), np.sin(time[:, None] * kw), -np.cos(time[:, None] * kw)], axis=1)
     Xi = np.linalg.lstsq(B, values, rcond=None)[0]  # columns scaled by k w: better conditioned
-    return FourierFit(frequency=frequency, offset=Xi[0], mu=Xi[1:harmonics + 1] * kw[:, None],
-                      nu=Xi[harmonics + 1:] * kw[:, None])
+    return Fourier(coordinates=tuple(coordinates), units=tuple(units), frequency=frequency, offset=Xi[0],
+                   mu=Xi[1:harmonics + 1] * kw[:, None], nu=Xi[harmonics + 1:] * kw[:, None])
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class SpectralComparison:
-    """Amplitude spectra of position, velocity and acceleration after implicit and explicit filtering; AH09 Fig. 2.
+def pose_cutoff(pose: FloatArray, scatter: FloatArray, rate: float, rounding: FloatArray) -> float:
+    """Return the highest harmonic of a pose that Akaike's criterion keeps. [Hz]
 
-    Args:
-        frequency: Of the DFT bins, (m,). [Hz]
-        implicit: From the Fourier fit, (3, m, k).
-        explicit: From the DFT over whole periods, (3, m, k).
-    """
-
-    frequency: FloatArray
-    implicit: FloatArray
-    explicit: FloatArray
-
-    @property
-    def difference(self) -> FloatArray:
-        """implicit - explicit, (3, m, k)."""
-        return np.asarray(self.implicit - self.explicit)
-
-
-def compare_spectra(values: FloatArray, rate: float, period_samples: int, frequency: float,
-                    harmonics: int) -> SpectralComparison:
-    """Filter whole periods implicitly with a nominal frequency and explicitly, and return both spectra; AH09 Fig. 2.
+    With X_k the DFT of the mean pose at harmonic k and V_k its covariance, from the scatter between periods, keeping
+    harmonic k raises the log-likelihood by X_k^H V_k^-1 X_k and costs 2 real parameters a coordinate: the harmonics
+    kept are those up to argmax_K sum_k<=K (X_k^H V_k^-1 X_k - 2 m). Poses are judged, not the positions of the motors:
+    inverse kinematics makes harmonics of its own.
 
     Args:
-        values: Samples on an even clock, whole periods, (t, k).
+        pose: Mean pose over a period, (N, m). [m or rad]
+        scatter: Pose of each period minus the mean one, (Nm, N, m). [m or rad]
         rate: Sampling rate. [Hz]
-        period_samples: Samples in one real period.
-        frequency: Nominal fundamental frequency given to the implicit fit, perhaps mistuned. [Hz]
-        harmonics: Harmonics fitted, and kept by the explicit filter.
-    """
-    time = np.arange(len(values)) / rate
-    explicit = lowpass_periodic(values, rate, period_samples, harmonics * rate / period_samples)
-    implicit = fourier_fit(values, time, frequency, harmonics).at(time)
-    spectra = [np.stack([amplitude_spectrum(getattr(d, name)) for name in ("position", "velocity", "acceleration")])
-               for d in (implicit, explicit)]
-    bins = np.asarray(np.fft.rfftfreq(len(values), 1 / rate), dtype=np.float64)
-    return SpectralComparison(frequency=bins, implicit=spectra[0], explicit=spectra[1])
-
-
-def amplitude_spectrum(values: FloatArray) -> FloatArray:
-    """Return the amplitudes of the sine waves a signal is the sum of, (t, k) -> (t // 2 + 1, k)."""
-    n = len(values)
-    amplitude = np.abs(np.fft.rfft(values, axis=0)) / n
-    amplitude[1:(n + 1) // 2] *= 2.0
-    return np.asarray(amplitude)
-
-
-def best_cutoff(average: PeriodAverage) -> float:
-    """Return the cut-off that gives the most accurate accelerations of an averaged motion. [Hz]
-
-    Of K harmonics kept, those kept bring noise V_k / Nm and those dropped lose signal |X_k|^2 - V_k / Nm, with X_k the
-    mean and V_k the variance between periods of the DFT at harmonic k, smoothed over neighbouring harmonics. The sum of
-    both over w_k^4, relative to the acceleration energy of each joint, estimates the error; K minimises it. Only
-    harmonics that stand out of the noise (1e-3 for a false one among all) count as signal: the weight k^4 would
-    otherwise let chance at high frequencies decide. A sensor whose noise is below half its quantisation step repeats
-    its rounding in every period: its noise is at least step^2 / 12 a sample.
+        rounding: Covariance of what rounding of the sensors adds to a sample in every period alike, (m, m).
 
     Raises:
         InvalidInput: No harmonic stands out of the noise.
     """
-    n, count = len(average), average.count
+    count, n, m = scatter.shape
     bins = (n - 1) // 2
-    mean = np.fft.rfft(average.position, axis=0)[1:bins + 1]
-    variance = np.zeros(mean.shape)
-    for period in average.position_periods:
-        variance += np.abs(np.fft.rfft(period, axis=0)[1:bins + 1] - mean) ** 2 / (count - 1)
-    noise = uniform_filter1d(variance, min(25, max(bins, 1)), axis=0, mode="nearest") / count
-    noise = np.maximum(noise, n * rounding_variance(average))
-    power = np.abs(mean) ** 2
-    level = np.log(1e3 * max(power.size, 1))  # |X|^2 / noise is exponentially distributed without signal
-    signal = np.where(power > level * noise, power - noise, 0.0)
-    weight = np.arange(1.0, bins + 1)[:, None] ** 4
-    scale = np.sum(weight * power, axis=0)
-    alive = scale > 0
-    gain = np.cumsum(np.sum((weight * (signal - noise))[:, alive] / scale[alive], axis=1))
-    if not len(gain) or gain.max() <= 0:
+    X = np.fft.rfft(pose, axis=0)[1:bins + 1]
+    D = np.fft.rfft(scatter, axis=1)[:, 1:bins + 1]
+    V = np.einsum("pki,pkj->kij", D, D.conj()) / (count * (count - 1))
+    width = min(max(1, -(-FREEDOM // (count - 1)) | 1), max(bins, 1))
+    V = uniform_filter1d(V.real, width, axis=0, mode="nearest") + 1j * uniform_filter1d(V.imag, width, axis=0,
+                                                                                         mode="nearest")
+    floor = np.diag((1e-10 * np.abs(X).max(axis=0, initial=0.0)) ** 2 + np.finfo(float).tiny)
+    gain = np.einsum("ki,ki->k", X.conj(), np.linalg.solve(V + n * rounding + floor, X[:, :, None])[:, :, 0]).real
+    total = np.cumsum(gain - 2 * m)
+    if not bins or total.max() <= 0:
         raise InvalidInput("no harmonic of the motion stands out of the noise; choose the cut-off yourself")
-    kept = int(np.argmax(gain >= gain.max() * (1 - 1e-9))) + 1  # without noise, rounding errors must not decide
-    return float(kept * average.rate / n)
+    return float((int(np.argmax(total)) + 1) * rate / n)
 
 
 def rounding_variance(average: PeriodAverage) -> FloatArray:

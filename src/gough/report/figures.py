@@ -33,7 +33,7 @@ def effort_charts(fit: Fit, rows: Sequence[str], units: Sequence[str], panels: i
 
     Args:
         fit: A recording.
-        rows, units: Of its efforts.
+        rows, units: Names of its efforts, and their units.
         panels: Pictures in the whole report, which share a budget of points.
     """
     count = int(np.clip(POINTS / 3 / max(panels, 1), 250, 1400))
@@ -47,7 +47,7 @@ def _effort_chart(fit: Fit, j: int, row: str, row_unit: str, segment: NDArray[np
     measured, predicted = fit.measured[:, j], fit.predicted[:, j]
     residual = measured - predicted
     keep = extremes(residual, count)
-    used = _used(fit)
+    used = _used(fit, j)
     rms = float(np.sqrt(np.mean(residual[used] ** 2)))
     size = float(np.sqrt(np.mean(measured[used] ** 2)))
     x = (float(fit.time[0]), float(fit.time[-1])) if len(fit.time) > 1 else (0.0, 1.0)
@@ -71,10 +71,10 @@ def _effort_chart(fit: Fit, j: int, row: str, row_unit: str, segment: NDArray[np
         data_unit=unit(row_unit))
 
 
-def _used(fit: Fit) -> NDArray[np.bool_]:
-    """Return which samples entered the estimate or its validation; all if none are marked."""
-    every = np.ones(len(fit.time), dtype=bool)
-    return fit.used if fit.used is not None and fit.used.any() else every
+def _used(fit: Fit, j: int) -> NDArray[np.bool_]:
+    """Return which samples of a row entered the estimate or its validation; all if none are marked."""
+    marks = fit.used if fit.used is None or fit.used.ndim == 1 else fit.used[:, j]
+    return marks if marks is not None and marks.any() else np.ones(len(fit.time), dtype=bool)
 
 
 def _left_out(plot: Plot, time: FloatArray, used: NDArray[np.bool_]) -> Markup:
@@ -119,11 +119,12 @@ def spectra(fits: Sequence[Fit], rows: Sequence[str]) -> list[Markup]:
     """Return the amplitude density of each row's residual over frequency, on common axes. [row unit / sqrt(Hz)]"""
     found: list[list[tuple[FloatArray, FloatArray, bool]]] = [[] for _ in rows]
     for held_out in (False, True):
-        fit = next((f for f in fits if f.held_out == held_out and _used(f).sum() >= 16), None)
-        if fit is not None:
-            for j in range(len(rows)):
-                residual = (fit.measured[:, j] - fit.predicted[:, j])[_used(fit)]
-                frequency, density = amplitude_density(fit.time[_used(fit)], residual)
+        for j in range(len(rows)):
+            fit = next((f for f in fits if f.held_out == held_out and _used(f, j).sum() >= 16), None)
+            if fit is not None:
+                used = _used(fit, j)
+                residual = (fit.measured[:, j] - fit.predicted[:, j])[used]
+                frequency, density = amplitude_density(fit.time[used], residual)
                 found[j].append((np.log10(frequency), np.log10(density), held_out))
     every = [curve for curves in found for curve in curves]
     if not every:
@@ -162,19 +163,37 @@ def amplitude_density(time: FloatArray, values: FloatArray, bands: int = 48) -> 
 
 
 def _residual(fits: Sequence[Fit], j: int, held_out: bool) -> FloatArray:
-    parts = [(f.measured[:, j] - f.predicted[:, j])[_used(f)] for f in fits if f.held_out == held_out]
+    parts = [(f.measured[:, j] - f.predicted[:, j])[_used(f, j)] for f in fits if f.held_out == held_out]
     return np.concatenate(parts) if parts else np.zeros(0)
 
 
 # -- parameters -----------------------------------------------------------------------------------------------------
 
 
+def bar(part: float, tone: str, title: str, *, width: int = 60, mark: float | None = None) -> Markup:
+    """Return a bar that is filled in part, with a tick at `mark`."""
+    tick = Markup("") if mark is None else tag("line", x1=width * mark, x2=width * mark, y1=0, y2=8, class_="mark")
+    return svg(width + 2, 8, tag("rect", x=0, y=2, width=width, height=4, class_="rail"),
+               tag("rect", x=0, y=2, width=max(width * min(max(part, 0.0), 1.0), 0.6), height=4, class_=tone), tick,
+               title=title, class_="bar" if width == 60 else "bar wide")
+
+
 def share_bar(share: float) -> Markup:
-    """Return a bar for a relative standard deviation; full at 50 %, a mark at the 30 % where doubt begins."""
-    width = 60.0 * min(share, 0.5) / 0.5
-    return svg(62, 8, tag("rect", x=0, y=2, width=60, height=4, class_="rail"),
-               tag("rect", x=0, y=2, width=max(width, 0.6), height=4, class_="bad" if share > 0.3 else "good"),
-               tag("line", x1=36, x2=36, y1=0, y2=8, class_="mark"), title=percent(share), class_="bar")
+    """Return a bar for a relative standard deviation; full at 50 %, a tick at the 30 % where doubt begins."""
+    return bar(share / 0.5, "bad" if share > 0.3 else "good", percent(share), mark=0.6)
+
+
+def usage_bar(usage: float) -> Markup:
+    """Return a bar for the part of a limit that is used."""
+    return bar(usage, "bad" if usage > 1 else "warn" if usage >= 0.98 else "good", percent(usage), width=120)
+
+
+def change_bar(before: float | None, after: float | None) -> Markup:
+    """Return a bar for what a correction leaves of an error; nothing if either is not known."""
+    if not before or after is None:
+        return Markup("")
+    left = after / before
+    return bar(left, "good" if left < 1 else "bad", f"{percent(left)} of it is left")
 
 
 def correlation_matrix(estimate: Estimate) -> Markup:
@@ -247,13 +266,13 @@ def _comparison_chart(chosen: Estimate, results: Mapping[str, Estimate | Enclosu
                 at = top + pitch / 2 + 5 * (k - (len(estimates) - 1) / 2)
                 parts += _answer(plot, at, estimate, name, chosen.values[i], scale[i], k)
     key, x = [], margin
-    for k, name in enumerate(estimates):
-        key += [_mark(x + 5, 12, k), text(x + 14, 15.5, name, "label")]
-        x += 30 + 6.2 * len(name)
-    for k, name in enumerate(boxes):
+    for k, label in enumerate(estimates):
+        key += [_mark(x + 5, 12, k), text(x + 14, 15.5, label, "label")]
+        x += 30 + 6.2 * len(label)
+    for k, label in enumerate(boxes):
         key += [tag("rect", x=x, y=7, width=14, height=10, class_=f"box box-{k % 2}"),
-                text(x + 19, 15.5, name, "label")]
-        x += 34 + 6.2 * len(name)
+                text(x + 19, 15.5, label, "label")]
+        x += 34 + 6.2 * len(label)
     words = "difference from the chosen estimate, in its standard deviations; bars are 95 % intervals"
     foot = text(plot.left + plot.width / 2, plot.bottom + 27, words, "tick middle")
     return svg(860, plot.bottom + 34, *parts, *key, plot.x_axis(6), foot, title="estimators compared",
@@ -308,6 +327,19 @@ def singular_value_chart(base: BaseParameters) -> Markup:
                text(plot.right, plot.bottom + 24, words, "tick end"), title="singular values of the structure")
 
 
+def candidate_chart(candidates: Sequence[tuple[float, float]], chosen: float | None) -> Markup:
+    """Return the prediction error over the cut-off of the filters that were tried, the one taken marked."""
+    cutoff, error = (np.array(column) for column in zip(*candidates))
+    x = np.log10(cutoff)
+    plot = Plot(left=52, top=10, width=358, height=112, x=span_of(x, pad=0.03), y=span_of(100 * error, np.zeros(1)))
+    dots = [tag("circle", cx=plot.across(a), cy=plot.up(b), r=2.6, class_="chosen" if f == chosen else "kept")
+            for f, a, b in zip(cutoff, x, 100 * error)]
+    return svg(420, 152, plot.y_axis(4), plot.curve(x, 100 * error, "candidates"), *dots, plot.x_axis(log=True),
+               text(plot.right, plot.bottom + 25, "cut-off [Hz]", "tick end"),
+               text(plot.left, plot.bottom + 25, "error of the prediction [%]", "tick"),
+               title="error of the prediction over the cut-off")
+
+
 def trajectory_charts(trajectory: Trajectory) -> list[Markup]:
     """Return position over one period for each coordinate of a trajectory."""
     time = np.linspace(0.0, trajectory.period or trajectory.duration, 241)
@@ -319,14 +351,6 @@ def trajectory_charts(trajectory: Trajectory) -> list[Markup]:
             282, 108, text(plot.left, 13, f"{name} [{unit(coordinate_unit)}]", "name"), plot.y_axis(3),
             plot.x_axis(4, "s"), plot.curve(time, position[:, k], "predicted"), title=f"reference of {name}"))
     return pictures
-
-
-def usage_bar(usage: float) -> Markup:
-    """Return a bar for the part of a limit that is used."""
-    return svg(122, 8, tag("rect", x=0, y=2, width=120, height=4, class_="rail"),
-               tag("rect", x=0, y=2, width=120 * min(max(usage, 0.0), 1.0), height=4,
-                   class_="bad" if usage > 1 else "warn" if usage >= 0.98 else "good"),
-               title=percent(usage), class_="bar wide")
 
 
 def correlation_data(estimate: Estimate) -> dict[str, Any]:

@@ -7,7 +7,6 @@ import hashlib
 import os
 from collections.abc import Sequence
 from importlib import resources
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +14,13 @@ import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from gough import __version__
 from gough.core.errors import InvalidInput
 from gough.core.files import write_text
+from gough.core.names import words
 from gough.core.trajectory import Trajectory
 from gough.engine import Model
-from gough.estimators.estimate import GAIN, Enclosure, Estimate
+from gough.estimators.estimate import Enclosure, Estimate
 from gough.excitation import Design
 from gough.identification import Identification
 from gough.report import figures, tables
@@ -64,19 +65,19 @@ def render(model: Model, identification: Identification, *,
     content = _content(model, identification)
     content |= _experiment(design, trajectory)
     return environment.get_template("report.html").render(
-        content, style=Markup(style), script=Markup(script), digest=digest, version=version("gough"))
+        content, style=Markup(style), script=Markup(script), digest=digest, version=__version__)
 
 
 def dotted(name: str) -> Markup:
     """Return a dotted name, its last word strong; a long one may wrap after its dots."""
-    *heads, last = name.split(".")
+    *heads, last = words(name)
     dot = Markup(".<wbr>") if len(name) > LONG else "."
     return Markup("").join(Markup("{}{}").format(head, dot) for head in heads) + Markup("<b>{}</b>").format(last)
 
 
 def _check_robot(model: Model, result: Identification) -> None:
     known = {*model.mechanism.standard.names, *model.mechanism.ties}
-    strange = [name for name in result.base.standard if name not in known and not name.startswith("payload.")]
+    strange = [name for name in result.base.standard if name not in known and name.payload is None]
     if strange or any(fit.q.shape[1] != len(model.mechanism.coordinates) for fit in result.fits):
         raise InvalidInput(f"the result is of '{result.robot}', the model of '{model.mechanism.name}'; give the robot "
                            "file the result was made with")
@@ -98,14 +99,13 @@ def _content(model: Model, result: Identification) -> dict[str, Any]:
         scenes = {"robot": robot_scene(model, fits[0]), "paths": path_scene(model, fits)}
     return {
         "mechanism": model.mechanism, "result": result, "estimate": estimate, "verdict": _verdict(result),
-        "parameters": [row for row in parameters if not row.name.endswith(GAIN)
-                       and not row.name.startswith("payload.")],
-        "payload": [row for row in parameters if row.name.startswith("payload.")],
-        "known_payload": tables.known_payload(model, result),
+        "parameters": [row for row in parameters if row.name.payload is None and not row.name.is_gain],
+        "payload": [row for row in parameters if row.name.payload is not None],
+        "known_payload": tables.known_payload(result),
         "gains": tables.gain_rows(model, result), "share_bar": figures.share_bar,
         "boxes": [tables.box_title(label) for label in result.enclosures],
         "robot_file": Path(model.mechanism.source).name,
-        "identified_gains": any(name.endswith(GAIN) for name in estimate.parameters),
+        "identified_gains": any(name.is_gain for name in estimate.parameters),
         "regroupings": tables.regroupings(result), "fits": _recordings(model, result), "residuals": residuals,
         "matrix": figures.correlation_matrix(estimate) if len(estimate) > 1 else "",
         "pairs": tables.strongest_pairs(estimate), "recordings": recordings, "quality": quality,
@@ -115,7 +115,9 @@ def _content(model: Model, result: Identification) -> dict[str, Any]:
         "comparison_charts": figures.comparison_charts(estimate, answers) if len(answers) > 1 else [],
         "certificates": tables.certificates(result),
         "spread": SPREAD.get(estimate.uncertainty, estimate.uncertainty), "choice": result.structures,
-        "settings": tables.setting_rows(result.settings), "scenes": scenes,
+        "diagnosis": tables.diagnosis(result), "shares": tables.shares(estimate), "candidates": _candidates(result),
+        "settings": tables.setting_rows({**result.logs, **result.settings, **result.processing.to_dict()}),
+        "scenes": scenes,
         "data": {"scenes": scenes, "correlation": figures.correlation_data(estimate)},
     }
 
@@ -129,7 +131,8 @@ def _recordings(model: Model, result: Identification) -> list[dict[str, Any]]:
 
 
 def _verdict(result: Identification) -> dict[str, Any]:
-    v, e = result.validation, result.estimate
+    v, e, judged = result.validation, result.estimate, tables.judgement(result)
+    fine = "open" if judged["remarks"] else "good"  # nothing is green while a rule speaks
     tested = v.predicts != "not tested"
     overall = float(np.sqrt(np.mean(v.relative**2)))
     worst = int(np.argmax(v.relative))
@@ -138,13 +141,18 @@ def _verdict(result: Identification) -> dict[str, Any]:
     return {
         "prediction": {"good": "Good prediction", "fair": "Fair prediction", "poor": "Poor prediction"}.get(
             v.predicts, "Prediction not tested"),
-        "prediction_colour": {"good": "good", "fair": "warn", "poor": "bad"}.get(v.predicts, "open"),
+        "prediction_colour": {"good": fine, "fair": "warn", "poor": "bad"}.get(v.predicts, "open"),
         "overall": percent(overall), "worst": percent(float(v.relative[worst])), "worst_row": v.rows[worst],
         "tested": tested, "numerics": "Numerics fine" if v.numerics else "Numerics doubtful",
-        "numerics_colour": "good" if v.numerics else "bad",
+        "numerics_colour": fine if v.numerics else "bad",
         "condition": number(e.condition_number, 3), "poor": poor, "pairs": pairs,
-        "doubts": list(dict.fromkeys(v.doubts)), "sentence": v.verdict,
+        "doubts": list(dict.fromkeys(v.doubts)), **judged,
     }
+
+
+def _candidates(result: Identification) -> Markup:
+    found, chosen = tables.candidates(result)
+    return figures.candidate_chart(found, chosen) if len(found) > 1 else Markup("")
 
 
 def _experiment(design: Design | None, trajectory: Trajectory | Sequence[Trajectory] | None) -> dict[str, Any]:

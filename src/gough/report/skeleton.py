@@ -11,8 +11,8 @@ from scipy.interpolate import Akima1DInterpolator
 
 from gough.core.arrays import FloatArray
 from gough.engine import Model
-from gough.engine.symbolic import fixed_transform
-from gough.mechanism.types import BASE, Mechanism, Placement
+from gough.mechanism.placement import Placement
+from gough.mechanism.types import BASE, Mechanism
 
 SAME = 1e-6  # points nearer than this, relative to the robot's size, are one
 STRIDE = 0.04  # largest move of a point between two frames, relative to the robot's size
@@ -93,10 +93,10 @@ def skeleton(model: Model, q: FloatArray) -> Skeleton:
         if joint.actuated or start not in dots:
             dots[start] = "motor" if joint.actuated else "joint"
     for closure in mechanism.closures:
-        if closure.a is None or closure.b is None:
+        if not closure.frames:
             continue
-        a, b = (index(frame.body, _point(frame.placement)) for frame in (closure.a, closure.b))
-        if closure.kind == "distance":
+        a, b = (index(frame.body, _point(frame.placement)) for frame in closure.frames)
+        if "length" in closure.values:
             links[a, b] = "rod"
         for k in (a, b):
             dots.setdefault(k, "joint")
@@ -116,14 +116,13 @@ def _anchors(mechanism: Mechanism) -> dict[str, list[FloatArray]]:
         if not joint.virtual:
             anchors[joint.parent].append(_point(joint.placement))
     for closure in mechanism.closures:
-        for frame in (closure.a, closure.b):
-            if frame is not None:
-                anchors[frame.body].append(_point(frame.placement))
+        for frame in closure.frames:
+            anchors[frame.body].append(_point(frame.placement))
     return anchors
 
 
 def _point(placement: Placement) -> FloatArray:
-    return fixed_transform(placement)[1]
+    return placement.translation
 
 
 def _is_plane(points: FloatArray) -> bool:

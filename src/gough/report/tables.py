@@ -8,10 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from gough.core.names import Parameter
 from gough.engine import Model
-from gough.estimators.estimate import GAIN, Enclosure, Estimate
+from gough.estimators.estimate import Enclosure, Estimate
 from gough.estimators.selection.compare import compare
 from gough.identification import Identification
+from gough.report.figures import change_bar
 from gough.report.numbers import number, percent, unit, with_std
 
 POOR = 0.3  # relative standard deviation beyond which a parameter is doubtful (as `Estimate.doubts`)
@@ -29,13 +31,13 @@ class Row:
         name: Full name.
         value, std: With the same last digit.
         share: Relative standard deviation. [1]
-        unit: Of both.
+        unit: Unit of both.
         bounds: Guaranteed bounds, one text for each enclosure.
         prior: The value the robot file implies, or an empty text.
         remarks: Why it is doubtful.
     """
 
-    name: str
+    name: Parameter
     value: str
     std: str
     share: float
@@ -84,11 +86,11 @@ def _prior(model: Model, identification: Identification) -> dict[str, str]:
     base, estimate = identification.base, identification.estimate
     standard = model.values(base.standard)
     values, sizes = base.values(standard), np.abs(base.matrix) @ np.abs(standard)
-    found = {name: number(float(v) if abs(v) > ROUNDING * size else 0.0)
+    found: dict[str, str] = {name: number(float(v) if abs(v) > ROUNDING * size else 0.0)
              for name, v, size in zip(base.names, values, sizes) if size > 0}
     for name in estimate.parameters:
-        if name.endswith(GAIN):
-            gain = model.mechanism.joint(name.removesuffix(GAIN)).gain
+        if name.is_gain:
+            gain = model.mechanism.joint(name.owner).gain
             found[name] = "" if gain is None else number(gain)
     return found
 
@@ -104,7 +106,7 @@ def certificates(identification: Identification) -> list[tuple[str, str]]:
     found = []
     for label, box in identification.enclosures.items():
         facts = [f"{key.replace('_', ' ')} {_fact(value)}" for key, value in box.certificate.items()
-                 if value not in ([], None, "", False)]
+                 if value not in ([], None, "", False) and not isinstance(value, dict)]
         found.append((box_title(label), "; ".join([box.method, *facts, *box.notes])))
     return found
 
@@ -150,6 +152,63 @@ def residual_rows(identification: Identification) -> list[dict[str, Any]]:
                       "white": "< 10⁻⁶" if v.whiteness[k] < 1e-6 else number(float(v.whiteness[k]), 2)}
         rows.append(entry)
     return rows
+
+
+def judgement(identification: Identification) -> dict[str, Any]:
+    """Return the headline of the verdict and its remarks, worst first; none where there is only a sentence.
+
+    A verdict is a table (or gives one as `to_dict`) of `headline` (good, look or wrong) and `remarks`, each with
+    `rule`, `level` and `message`.
+    """
+    found = _plain(identification.verdict)
+    remarks = sorted(found.get("remarks", ()), key=lambda remark: remark["level"] != "wrong")
+    return {"headline": found.get("headline", ""), "remarks": remarks}
+
+
+def diagnosis(identification: Identification) -> dict[str, Any]:
+    """Return the mistakes that explain the residual and what the logs would show, as text; empty without a diagnosis.
+
+    A diagnosis is a table (or gives one as `to_dict`) of `mistakes`, each with `name`, `text`, `advice`, `share` (of
+    the residual), `before` and `after` (error of the prediction, relative), `judged_on` and `alike`; of `limits`, each
+    with `name`, `place`, `size` (None: cannot be seen) and `unit`; and of `notes`.
+    """
+    found = _plain(getattr(identification, "diagnosis", None))
+    mistakes = [{"name": m["name"], "text": m["text"], "advice": m["advice"], "alike": list(m.get("alike", ())),
+                 "judged_on": m.get("judged_on", ""), "bar": change_bar(m.get("before"), m.get("after")),
+                 **{key: _share(m.get(key)) for key in ("share", "before", "after")}}
+                for m in found.get("mistakes", ())]
+    limits = [{"name": x["name"], "place": x["place"], "unit": unit(x["unit"]),
+               "size": "cannot be seen" if x["size"] is None else number(float(x["size"]), 2)}
+              for x in found.get("limits", ())]
+    return {"mistakes": mistakes, "limits": limits, "notes": list(found.get("notes", ()))} if found else {}
+
+
+def _share(value: float | None) -> str:
+    return "–" if value is None else percent(float(value))
+
+
+def shares(estimate: Estimate) -> dict[str, str]:
+    """Return for each row the share of its samples that count; empty if all do."""
+    part = estimate.counts / max(estimate.samples, 1)
+    return {} if (part == 1).all() else {row: percent(float(share)) for row, share in zip(estimate.rows, part)}
+
+
+def candidates(identification: Identification) -> tuple[list[tuple[float, float]], float | None]:
+    """Return cut-off [Hz] and prediction error of the filters that were tried, and the cut-off that was taken.
+
+    The choice is a table (or gives one as `to_dict`) of `cutoffs`, each with `cutoff` and `error`, and the `processing`
+    that was chosen, with its `cutoff`.
+    """
+    found = _plain(getattr(identification, "choice", None))
+    pairs = [(float(c["cutoff"]), float(c["error"])) for c in found.get("cutoffs", ()) if c.get("error") is not None]
+    return sorted(pairs), found.get("processing", {}).get("cutoff")
+
+
+def _plain(value: Any) -> Mapping[str, Any]:
+    """Return a table as it is, a value that can be written as one, and an empty table for everything else."""
+    if hasattr(value, "to_dict"):
+        value = value.to_dict()
+    return value if isinstance(value, Mapping) else {}
 
 
 def strongest_pairs(estimate: Estimate) -> list[dict[str, str]]:
@@ -200,20 +259,16 @@ def _answer(result: Estimate | Enclosure, name: str) -> str:
     return " ±\u00a0".join(with_std(float(result.values[i]), float(result.std[i])))
 
 
-def known_payload(model: Model, identification: Identification) -> str:
+def known_payload(identification: Identification) -> str:
     """Return what was known of the payload, from which drive gains were found; empty if there was none."""
-    name = identification.settings.get("payload")
-    if name is None or not any(p.name == name for p in model.mechanism.payloads):
-        return ""
-    payload = model.mechanism.payload(name)
-    known = identification.settings.get("known") or {p: payload.values.get(p, 0.0) for p in payload.known}
-    return ", ".join(f"{p} = {number(float(v))} {unit(model.unit(f'payload.{name}.{p}'))}" for p, v in known.items())
+    known = {Parameter(name): value for name, value in identification.known.items()}
+    return ", ".join(f"{p.kind} = {number(float(v))} {unit(p.unit)}" for p, v in known.items())
 
 
 def regroupings(identification: Identification) -> list[tuple[str, str]]:
     """Return the base parameters that stand for more than one standard parameter, with their formulas."""
     base, kept = identification.base, identification.estimate.parameters
-    heads = {name: base.standard[i] for name, i in zip(base.names, base.independent)}
+    heads: dict[str, str] = {name: base.standard[i] for name, i in zip(base.names, base.independent)}
     return [(name, formula) for name, formula in base.regrouping().items()
             if name in kept and formula != heads[name]]
 

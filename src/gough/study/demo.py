@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
 
 from gough.core.errors import InvalidInput, nearest
-from gough.core.files import write_text
+from gough.core.files import require_free_folder, write_text
+from gough.core.names import Parameter
 from gough.engine import Model, base_parameters
-from gough.estimators.estimate import GAIN, Estimate
+from gough.estimators.estimate import Estimate
 from gough.mechanism import load_robot
-from gough.study.run import VERBS, resolved
+from gough.study.run import run_step
 from gough.study.text import study_text
-from gough.study.verbs import free_folder
 
 Step = tuple[str, dict[str, Any]]
 
@@ -95,7 +96,7 @@ def plan(robot: str) -> Plan:
             robot="h4", story="guaranteed bounds from an error bound of 1.5 N m, as in Poignet et al. (2003)",
             steps=(*_common("gough", periods=(8, 2)), ("identify", {**identify, "estimator": "all"}),
                    ("bounds", {"logs": ["identification.csv"], "error_bound": 1.5, "prior": [0.0, 2.0],
-                               "method": "gauss-seidel", "output": "bounds_gauss_seidel.json"}),
+                               "solver": "gauss-seidel", "output": "bounds_gauss_seidel.json"}),
                    ("bounds", {"logs": ["identification.csv"], "error_bound": 1.5, "prior": [0.0, 2.0],
                                "output": "bounds.json"}), *_finish())),
         "stewart": lambda: Plan(
@@ -121,38 +122,26 @@ def run_demo(robot: str, output: str, *, force: bool = False,
         tell: Called with a verb and its fraction done.
     """
     chosen = plan(robot)
-    folder = free_folder(output, force)
-    assert folder is not None
+    folder = require_free_folder(output, force)
     folder.mkdir(parents=True, exist_ok=True)
     write_text(folder / "study.toml", study_text(chosen.robot, [*chosen.steps]))
     for verb, options in chosen.steps:
-        call = {key: resolved(key, value, folder) for key, value in options.items()}
-        if "force" in VERBS[verb].__annotations__:
-            call["force"] = True
-        if "robot" in VERBS[verb].__annotations__:
-            call["robot"] = chosen.robot
-        if "progress" in VERBS[verb].__annotations__ and tell is not None:
-            call["progress"] = _progress(verb, tell)
-        yield verb, options, VERBS[verb](**call)
-
-
-def _progress(verb: str, tell: Callable[[str, float], None]) -> Callable[..., None]:
-    if verb == "design":
-        return lambda step, value, worst: tell(verb, min(step / 200, 1.0))
-    return lambda fraction: tell(verb, fraction)
+        robot_too = {"robot": chosen.robot} if verb not in ("report", "export") else {}
+        yield verb, options, run_step(verb, {**robot_too, **options}, folder=folder.resolve(), force=True,
+                                      progress=None if tell is None else partial(tell, verb))
 
 
 def truth_table(robot: str, estimate: Estimate, tie_legs: bool) -> list[tuple[str, float, float, float, bool]]:
     """Return name, true value, estimate, standard deviation, and whether the 95 % interval holds the truth."""
     model = Model(load_robot(robot))
-    payloads = dict.fromkeys(n.split(".")[1] for n in estimate.parameters if n.startswith("payload."))
+    payloads = dict.fromkeys(n.payload for n in estimate.parameters if n.payload is not None)
     base = base_parameters(model, tie_legs=tie_legs, payloads=tuple(payloads))
     true = dict(zip(base.names, base.values(model.values(base.standard))))
     for joint in model.mechanism.joints:
         if joint.gain is not None:
-            true[joint.name + GAIN] = joint.gain
+            true[Parameter.gain(joint.name)] = joint.gain
     interval = estimate.interval(0.95)
-    rows = []
+    rows: list[tuple[str, float, float, float, bool]] = []
     for k, name in enumerate(estimate.parameters):
         value = true[name]
         held = bool(interval[k, 0] <= value <= interval[k, 1])

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -83,13 +83,13 @@ class ControlSetup:
     load: FloatArray
 
 
-class Loop(Protocol):
-    """A running controller."""
+Loop = Callable[[int, FloatArray, FloatArray, FloatArray], FloatArray]
+"""A running controller: (sample, position, velocity, free), the latter (k, a) each -> efforts (k, a).
 
-    def command(self, k: int, position: FloatArray, velocity: FloatArray, free: FloatArray) -> FloatArray:
-        """Return efforts (k, a) at sample k; integrators of motors that are not free (saturated) stand still."""
+Integrators of motors that are not free (saturated) stand still."""
 
 
+@runtime_checkable
 class Controller(Protocol):
     """Settings of a controller."""
 
@@ -149,30 +149,24 @@ class PID:
 
     def start(self, setup: ControlSetup) -> Loop:
         """Return the running loop."""
-        return _PIDLoop(self, setup)
+        motors, motion, period = list(setup.model.actuated), setup.reference, setup.period
+        kp, ki, kd = self.gains(setup.model, 1 / period)
+        reference = np.ascontiguousarray(motion.q[:, motors])
+        rate = motion.qd[:, motors] * (1.0 if self.velocity_feedforward or self.feedforward else 0.0)
+        feed = np.zeros_like(reference)
+        if self.feedforward is not None:
+            given = _with_band(self.feedforward, setup.dead_band)(motion.q, motion.qd, motion.qdd)
+            check_shape(given, reference.shape, "feed-forward efforts")
+            feed = _held_mean(given)
+        integral = setup.holding - feed[0]  # [N or N m]
 
+        def command(k: int, position: FloatArray, velocity: FloatArray, free: FloatArray) -> FloatArray:
+            nonlocal integral
+            error = reference[k] - position
+            integral = integral + ki * period * error * free
+            return np.asarray(feed[k] + kp * error + integral + kd * (rate[k] - velocity))
 
-class _PIDLoop:
-    def __init__(self, settings: PID, setup: ControlSetup) -> None:
-        motors = list(setup.model.actuated)
-        reference = setup.reference
-        self._kp, self._ki, self._kd = settings.gains(setup.model, 1 / setup.period)
-        self._period = setup.period
-        self._position = np.ascontiguousarray(reference.q[:, motors])
-        self._rate = reference.qd[:, motors] * (1.0 if settings.velocity_feedforward or settings.feedforward else 0.0)
-        self._feed = np.zeros_like(self._position)
-        if settings.feedforward is not None:
-            feed = _with_band(settings.feedforward, setup.dead_band)(reference.q, reference.qd, reference.qdd)
-            check_shape(feed, self._position.shape, "feed-forward efforts")
-            self._feed = _held_mean(feed)
-        self._integral = setup.holding - self._feed[0]  # [N or N m]
-
-    def command(self, k: int, position: FloatArray, velocity: FloatArray, free: FloatArray) -> FloatArray:
-        error = self._position[k] - position
-        self._integral = self._integral + self._ki * self._period * error * free
-        effort: FloatArray = (self._feed[k] + self._kp * error + self._integral
-                              + self._kd * (self._rate[k] - velocity))
-        return effort
+        return command
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -204,45 +198,30 @@ class ComputedTorque:
 
     def start(self, setup: ControlSetup) -> Loop:
         """Return the running loop."""
-        return _ComputedTorqueLoop(self, setup)
-
-
-class _ComputedTorqueLoop:
-    def __init__(self, settings: ComputedTorque, setup: ControlSetup) -> None:
-        model = setup.model
-        self._inverse = _with_band(settings.inverse or nominal_model(setup), setup.dead_band)
-        self._w = default_bandwidth(1 / setup.period) if settings.bandwidth is None else settings.bandwidth
-        self._closing = closing_kernel(model)
-        self._reference = setup.reference
-        self._speed, self._thrust = _held_mean(setup.reference.qd), _held_mean(setup.reference.qdd)
-        self._motors = list(model.actuated)
-        self._leading = list(model.loops.partitions["actuated"].independent)
-        self._columns = [self._motors.index(i) for i in self._leading]
-        self._period = setup.period
-        trials = len(setup.holding)
-        self._q = np.repeat(setup.reference.q[:1], trials, axis=0)
-        self._qd = np.repeat(setup.reference.qd[:1], trials, axis=0)
-        self._integral = np.zeros((trials, len(self._leading)))
+        model, ref, period = setup.model, setup.reference, setup.period
+        inverse = _with_band(self.inverse or RobotModel(model=model, load=setup.load), setup.dead_band)
+        w = default_bandwidth(1 / period) if self.bandwidth is None else self.bandwidth
+        closing = closing_kernel(model)
+        speed, thrust = _held_mean(ref.qd), _held_mean(ref.qdd)
+        motors, lead = list(model.actuated), list(model.loops.partitions["actuated"].independent)
+        columns = [motors.index(i) for i in lead]
+        q, qd = (np.repeat(x[:1], len(setup.holding), axis=0) for x in (ref.q, ref.qd))
+        integral = np.zeros((len(q), len(lead)))
         # A constant effort that the model lacks at the start (wrong gravity) is held from the beginning.
-        still = np.zeros_like(self._q)
-        self._held = setup.holding - self._inverse(self._q, still, still)
+        held = setup.holding - inverse(q, np.zeros_like(q), np.zeros_like(q))
 
-    def command(self, k: int, position: FloatArray, velocity: FloatArray, free: FloatArray) -> FloatArray:
-        w, lead = self._w, self._leading
-        ref = self._reference
-        error = ref.q[k, lead] - position[:, self._columns]
-        rate = ref.qd[k, lead] - velocity[:, self._columns]
-        self._integral = self._integral + self._period * error * free[:, self._columns]
-        wanted = self._thrust[k, lead] + 3 * w * rate + 3 * w**2 * error + w**3 * self._integral
-        guess = self._q + self._period * self._qd
-        guess[:, self._motors] = position
-        self._q, self._qd, qdd, _ = self._closing(guess, self._speed[k, lead], wanted)
-        return self._inverse(self._q, self._qd, qdd) + self._held
+        def command(k: int, position: FloatArray, velocity: FloatArray, free: FloatArray) -> FloatArray:
+            nonlocal q, qd, integral
+            error = ref.q[k, lead] - position[:, columns]
+            rate = ref.qd[k, lead] - velocity[:, columns]
+            integral = integral + period * error * free[:, columns]
+            wanted = thrust[k, lead] + 3 * w * rate + 3 * w**2 * error + w**3 * integral
+            guess = q + period * qd
+            guess[:, motors] = position
+            q, qd, qdd, _ = closing(guess, speed[k, lead], wanted)
+            return inverse(q, qd, qdd) + held
 
-
-def nominal_model(setup: ControlSetup) -> RobotModel:
-    """Return the a-priori model with the nominal payload."""
-    return RobotModel(model=setup.model, load=setup.load)
+        return command
 
 
 def _with_band(inverse: InverseModel, dead_band: FloatArray) -> InverseModel:

@@ -7,119 +7,144 @@ far they open.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+from xml.etree.ElementTree import SubElement
+
 import mujoco
 import numpy as np
 
 from gough.core.arrays import FloatArray
-from gough.virtual.mujoco_tree import build_mujoco
-from gough.virtual.plant import PlantSettings, Sample, check_terms
+from gough.core.errors import InvalidInput
+from gough.core.parameters import INERTIAL
+from gough.engine.model import Model
+from gough.mechanism.closures import CLOSURES
+from gough.mechanism.types import BASE, Closure, Frame, Joint
+from gough.virtual.joint_efforts import JointEfforts
+from gough.virtual.mjcf import Scene, links_of, text
+from gough.virtual.plant import PlantSettings
+from gough.virtual.tree_plant import TreePlant, runge_kutta
 
-MujocoState = tuple[FloatArray, FloatArray]  # qpos and qvel, each (k, number of MuJoCo's joints)
+
+def build_mujoco(model: Model, values: FloatArray, load: FloatArray, timestep: float) -> Any:
+    """Return a robot as MjModel; actuator k drives motor k with gear 1, joints have the coordinates' names.
+
+    A leg without inertia (base, two or three pivots in one point, slider, two ends that coincide) becomes a force
+    between its two ends.
+
+    Args:
+        model: The robot.
+        values: Standard parameters, (p,).
+        load: Inertial parameters of a payload on the load body, (10,).
+        timestep: Of the integrator. [s]
+
+    Raises:
+        InvalidInput: Other massless bodies, bodies that cannot exist, closures without a form in MuJoCo.
+    """
+    mechanism = model.mechanism
+    table = dict(zip(mechanism.standard.names, values.tolist()))
+    inertia = {body.name: np.array([table.get(f"{body.name}.{p}", 0.0) for p in INERTIAL])
+               + (load if body.name == model.load_body else 0.0) for body in mechanism.bodies}
+    every = range(len(mechanism.joints))
+    rotor = dict(zip(mechanism.coordinates, JointEfforts(mechanism, table, every, np.ones(len(every))).rotor.tolist()))
+    legs = _massless_legs(model, inertia, rotor)
+    massive = {name for name, parameters in inertia.items() if parameters.any()}
+    links = links_of(model, massive, {joint.child for leg in legs.values() for joint in leg})
+    for link in links:
+        if link.body not in massive:
+            raise InvalidInput(f"body '{link.body}' has no mass; MuJoCo needs some in every body: use the pinocchio or "
+                               "gough plant", body=link.body)
+    scene = Scene(model, links, timestep=timestep, tolerance=1e-14)
+    scene.add_links(inertia, {name: {"armature": repr(value)} for name, value in rotor.items() if value})
+    tendon = {}
+    for closure in mechanism.closures:
+        if (leg := legs.get(closure.name)) is not None:
+            ends = (Frame(body=BASE, placement=leg[0].placement), closure.frames[1])
+            sites = [scene.add_site(frame, f"{closure.name}.{end}") for end, frame in zip("ab", ends)]
+            tendon[leg[-1].name] = scene.add_rod(closure.name, sites)
+        else:
+            scene.add_closure(closure)
+    for name in mechanism.actuated:
+        where = {"tendon": tendon[name]} if name in tendon else {"joint": text(name)}
+        SubElement(scene.actuator, "motor", {"name": text(name)} | where)
+    try:
+        return mujoco.MjModel.from_xml_string(scene.xml())
+    except ValueError as error:
+        raise InvalidInput(f"MuJoCo cannot simulate '{mechanism.name}': {error}; use the pinocchio or gough plant"
+                           ) from error
 
 
-class MujocoPlant:
-    """Trials one after the other: MuJoCo's accelerations, integrated by the classical Runge-Kutta method.
+def _massless_legs(model: Model, inertia: Mapping[str, FloatArray], rotor: Mapping[str, float],
+                   ) -> dict[str, tuple[Joint, ...]]:
+    """Return the joints of each massless leg, slider last, by the closure at its tip."""
+    by_child = {joint.child: joint for joint in model.mechanism.joints}
 
-    Not by `mj_step`, which would hold friction and efforts over its step. All joints are scalar, so qpos integrates
-    qvel. Friction acts as applied force; Coulomb friction is linear inside the dead band, as in the other plants.
+    def chain(closure: Closure) -> tuple[Joint, ...]:
+        joints: list[Joint] = []
+        body = closure.frames[0].body
+        while body != BASE:
+            joints.insert(0, by_child[body])
+            body = by_child[body].parent
+        return tuple(joints)
+
+    def is_leg(closure: Closure, joints: tuple[Joint, ...]) -> bool:
+        inner = [closure.frames[0].placement, *(joint.placement for joint in joints[1:])]
+        return (bool(joints) and joints[-1].actuated and joints[-1].kind == "prismatic"
+                and all(joint.kind == "revolute" and not joint.terms for joint in joints[:-1])
+                and not any(inertia[joint.child].any() for joint in joints) and not rotor[joints[-1].name]
+                and not any(placement.translation.any() for placement in inner))
+
+    tips = {c.name: (c, chain(c)) for c in model.mechanism.closures if CLOSURES[c.kind].mjcf == ("connect",)}
+    return {name: joints for name, (closure, joints) in tips.items() if is_leg(closure, joints)}
+
+
+class MujocoTree:
+    """One robot of MuJoCo. All its joints are scalar, so qpos integrates qvel; joint terms act as applied force.
+
+    Args:
+        settings: What it is built from.
+        trial: Which trial of these.
     """
 
-    def __init__(self, settings: PlantSettings) -> None:
+    def __init__(self, settings: PlantSettings, trial: int) -> None:
         model, mechanism = settings.model, settings.model.mechanism
-        check_terms(mechanism, "mujoco")
-        self._settings = settings
-        names = mechanism.standard.names
-        step = settings.period / settings.substeps
-        self._robots = [
-            build_mujoco(mechanism, dict(zip(names, values.tolist())), load, model.load_body, step)
-            for values, load in zip(settings.values, settings.load)]
-        self._data = [mujoco.MjData(robot.model) for robot in self._robots]
-        self._own = list(self._robots[0].coordinates)
-        self._motors, self._rows = list(model.actuated), list(model.independent)
-        self._whole = len(self._own) == len(mechanism.joints)
-        self._terms = [_terms(settings, values, self._own) for values in settings.values]
-        self._leg_terms = [_terms(settings, values, self._motors) for values in settings.values]
-        self._free = np.array([i not in self._own for i in self._motors], dtype=float)
-        self._q = np.repeat(model.home[None], settings.trials, axis=0)
+        values = settings.values[trial]
+        self._model = build_mujoco(model, values, settings.load[trial], settings.period / settings.substeps)
+        self._data = mujoco.MjData(self._model)
+        index = {text(name): i for i, name in enumerate(mechanism.coordinates)}
+        self.coordinates = [index[self._model.joint(j).name] for j in range(self._model.njnt)]
+        table = dict(zip(mechanism.standard.names, values.tolist()))
+        self._terms, self._leg_terms = (JointEfforts(mechanism, table, coordinates, settings.dead_band)
+                                        for coordinates in (self.coordinates, model.actuated))
+        self._on_leg = np.array([i not in self.coordinates for i in model.actuated], dtype=float)
 
-    def start(self, q: FloatArray, qd: FloatArray) -> MujocoState:
-        """Return the state."""
-        self._q = np.array(q)
-        return np.array(q[:, self._own]), np.array(qd[:, self._own])
-
-    def read(self, state: MujocoState) -> tuple[FloatArray, FloatArray]:
+    def motors(self, q: FloatArray, v: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return position and velocity of the motors."""
-        position, velocity = np.empty((2, len(self._robots), len(self._motors)))
-        for k, (robot, data) in enumerate(zip(self._robots, self._data)):
-            data.qpos[:], data.qvel[:] = state[0][k], state[1][k]
-            mujoco.mj_fwdPosition(robot.model, data)
-            mujoco.mj_fwdVelocity(robot.model, data)
-            position[k], velocity[k] = data.actuator_length, data.actuator_velocity
-        return position, velocity
-
-    def step(self, state: MujocoState, effort: FloatArray) -> tuple[Sample, MujocoState]:
-        """Advance by one controller period."""
-        position, _ = self.read(state)
-        h = self._settings.period / self._settings.substeps
-        acceleration = np.empty_like(state[0])
-        next_q, next_v = np.empty_like(state[0]), np.empty_like(state[1])
-        for k in range(len(self._robots)):
-            q, v = state[0][k], state[1][k]
-            for i in range(self._settings.substeps):
-                tau = effort[2 * i:2 * i + 3, k]
-                a1 = self._acceleration(k, q, v, tau[0])
-                v2 = v + h / 2 * a1
-                a2 = self._acceleration(k, q + h / 2 * v, v2, tau[1])
-                v3 = v + h / 2 * a2
-                a3 = self._acceleration(k, q + h / 2 * v2, v3, tau[1])
-                v4 = v + h * a3
-                a4 = self._acceleration(k, q + h * v3, v4, tau[2])
-                if i == 0:
-                    acceleration[k] = a1
-                q, v = q + h / 6 * (v + 2 * v2 + 2 * v3 + v4), v + h / 6 * (a1 + 2 * a2 + 2 * a3 + a4)
-            next_q[k], next_v[k] = q, v
-        return self._sample(state, position, acceleration), (next_q, next_v)
-
-    def _acceleration(self, k: int, q: FloatArray, v: FloatArray, effort: FloatArray) -> FloatArray:
-        """Return MuJoCo's qacc under motor efforts less the friction of joints and massless legs."""
-        data, model = self._data[k], self._robots[k].model
+        data = self._data
         data.qpos[:], data.qvel[:] = q, v
-        mujoco.mj_fwdPosition(model, data)
-        mujoco.mj_fwdVelocity(model, data)
-        viscous, coulomb, offset, spring, band = self._terms[k]
-        sign = np.clip(data.qvel / band, -1.0, 1.0)
-        data.qfrc_applied[:] = -(viscous * data.qvel + coulomb * sign + offset + spring * data.qpos)
-        viscous, coulomb, offset, spring, band = self._leg_terms[k]
-        length, rate = data.actuator_length, data.actuator_velocity
-        friction = viscous * rate + coulomb * np.clip(rate / band, -1.0, 1.0) + offset + spring * length
-        data.ctrl[:] = effort - self._free * friction
-        mujoco.mj_fwdActuation(model, data)
-        mujoco.mj_fwdAcceleration(model, data)
-        mujoco.mj_fwdConstraint(model, data)
+        mujoco.mj_fwdPosition(self._model, data)
+        mujoco.mj_fwdVelocity(self._model, data)
+        return np.array(data.actuator_length), np.array(data.actuator_velocity)
+
+    def acceleration(self, q: FloatArray, v: FloatArray, effort: FloatArray) -> FloatArray:
+        """Return MuJoCo's qacc under motor efforts less the joint terms, also those of massless legs."""
+        data = self._data
+        position, velocity = self.motors(q, v)
+        data.qfrc_applied[:] = -self._terms(q, v)
+        data.ctrl[:] = effort - self._on_leg * self._leg_terms(position, velocity)
+        mujoco.mj_fwdActuation(self._model, data)
+        mujoco.mj_fwdAcceleration(self._model, data)
+        mujoco.mj_fwdConstraint(self._model, data)
         return np.array(data.qacc)
 
-    def _sample(self, state: MujocoState, position: FloatArray, acceleration: FloatArray) -> Sample:
-        """Return all coordinates; those of massless legs follow from the platform's."""
-        model, q = self._settings.model, self._q.copy()
-        q[:, self._own] = state[0]
-        velocity, rates = state[1], acceleration
-        if not self._whole:
-            q, error = model.kinematics._newton(q, "task")
-            self._q = q.copy()
-            task = list(model.loops.partitions["task"].independent)
-            order = [self._own.index(i) for i in task]
-            qd, qdd = model.kinematics.rates(q, velocity[:, order], rates[:, order], "task")
-            q[:, self._motors] = position
-            return Sample(q, qd[:, self._rows], qdd[:, self._rows], error)
-        order = [self._own.index(i) for i in self._rows]
-        check = np.where(np.isfinite(q).all(axis=1), 0.0, np.inf)  # open loops show in Simulation.loop_error
-        return Sample(q, velocity[:, order], rates[:, order], check)
+    def settle(self, q: FloatArray, v: FloatArray) -> tuple[FloatArray, FloatArray, float]:
+        """Return both as they are: MuJoCo pulls its loops closed itself, and `Simulation.loop_error` shows how well."""
+        return q, v, 0.0 if np.isfinite(q).all() else np.inf
 
 
-def _terms(settings: PlantSettings, values: FloatArray, coordinates: list[int]) -> tuple[FloatArray, ...]:
-    """Return viscous, Coulomb, offset and spring coefficients and the dead band of some coordinates."""
-    mechanism = settings.model.mechanism
-    table = dict(zip(mechanism.standard.names, values.tolist()))
-    names = [mechanism.coordinates[i] for i in coordinates]
-    found = [np.array([table.get(f"{name}.{term}", 0.0) for name in names]) for term in ("fv", "fs", "off", "k")]
-    return (*found, np.maximum(settings.dead_band[coordinates], 1e-300))
+def mujoco_plant(settings: PlantSettings) -> TreePlant:
+    """Return MuJoCo's plant: its accelerations, integrated by the classical Runge-Kutta method.
+
+    Not by `mj_step`, which would hold friction and efforts over its step.
+    """
+    return TreePlant(settings, [MujocoTree(settings, k) for k in range(settings.trials)], runge_kutta)

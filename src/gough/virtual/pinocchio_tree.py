@@ -1,7 +1,7 @@
 """A mechanism as a Pinocchio tree with its closures as equations of Pinocchio's placements and Jacobians.
 
-Shares no equation with the engine: placements, inertias, kinematics, mass matrix and bias come from Pinocchio, closures
-are written again on its world-frame Jacobian J and dJ/dt (point p of a body: velocity J_lin v + (J_ang v) x p).
+Shares no equation with the engine: inertias, kinematics, mass matrix and bias come from Pinocchio, closures are written
+again on its world-frame Jacobian J and dJ/dt (point p of a body: velocity J_lin v + (J_ang v) x p).
 """
 
 from __future__ import annotations
@@ -15,25 +15,15 @@ from scipy.linalg import qr
 
 from gough.core.arrays import FloatArray
 from gough.core.errors import InvalidInput
+from gough.core.inertia import about_centre
 from gough.core.parameters import INERTIAL
-from gough.mechanism.types import BASE, Mechanism, Placement
+from gough.mechanism.closures import CLOSURES
+from gough.mechanism.types import BASE, Mechanism
 
 JOINTS = {
     ("revolute", "x"): pin.JointModelRX, ("revolute", "y"): pin.JointModelRY, ("revolute", "z"): pin.JointModelRZ,
     ("prismatic", "x"): pin.JointModelPX, ("prismatic", "y"): pin.JointModelPY, ("prismatic", "z"): pin.JointModelPZ,
 }
-
-
-def to_se3(placement: Placement) -> Any:
-    """Return a placement as SE3."""
-    result = pin.SE3.Identity()
-    for step, value in placement.steps:
-        axis = np.eye(3)["xyz".index(step[1].lower())]
-        if step[0] == "T":
-            result = result * pin.SE3(np.eye(3), value * axis)
-        else:
-            result = result * pin.SE3(pin.AngleAxis(float(value), axis).matrix(), np.zeros(3))
-    return result
 
 
 def build_tree(mechanism: Mechanism, values: Mapping[str, float], load: FloatArray, load_body: str,
@@ -52,34 +42,30 @@ def build_tree(mechanism: Mechanism, values: Mapping[str, float], load: FloatArr
     model.gravity.linear = np.array(mechanism.gravity)
     carried = {BASE: 0}
     order: list[int] = []
-    waiting = [i for i, joint in reversed(list(enumerate(mechanism.joints))) if joint.parent == BASE]
-    while waiting:
-        i = waiting.pop()
-        joint = mechanism.joints[i]
-        index = model.addJoint(carried[joint.parent], JOINTS[joint.kind, joint.axis](), to_se3(joint.placement),
-                               joint.name)
-        carried[joint.child] = index
-        order.append(i)
-        given = np.array([values.get(f"{joint.child}.{p}", 0.0) for p in INERTIAL])
-        inertia = _inertia(given + (load if joint.child == load_body else 0.0), joint.child)
-        model.appendBodyToJoint(index, inertia, pin.SE3.Identity())
-        waiting += [k for k, other in reversed(list(enumerate(mechanism.joints))) if other.parent == joint.child]
+
+    def add(body: str) -> None:
+        for i, joint in enumerate(mechanism.joints):
+            if joint.parent == body:
+                index = model.addJoint(carried[body], JOINTS[joint.kind, joint.axis](),
+                                       pin.SE3(np.array(joint.placement.matrix)), joint.name)
+                given = np.array([values.get(f"{joint.child}.{p}", 0.0) for p in INERTIAL])
+                inertia = _inertia(given + (load if joint.child == load_body else 0.0), joint.child)
+                model.appendBodyToJoint(index, inertia, pin.SE3.Identity())
+                carried[joint.child] = index
+                order.append(i)
+                add(joint.child)
+
+    add(BASE)
     return model, order, carried
 
 
 def _inertia(values: FloatArray, body: str) -> Any:
     """Return the inertia of [m, m c, I about the frame]; without mass there can be no first moment."""
-    mass, first = values[0], values[1:4]
-    xx, xy, yy, xz, yz, zz = values[4:]
-    about = np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
-    if mass <= 0.0:
-        if mass < 0 or first.any():
-            raise InvalidInput(f"body '{body}' has the mass {mass:g} kg and the first moments {first.tolist()} kg m; "
-                               "Pinocchio simulates only bodies that could exist", body=body)
-        return pin.Inertia(0.0, np.zeros(3), about)
-    c = first / mass
+    if values[0] < 0 or (values[0] == 0 and values[1:4].any()):
+        raise InvalidInput(f"body '{body}' has the mass {values[0]:g} kg and the first moments {values[1:4].tolist()} "
+                           "kg m; Pinocchio simulates only bodies that could exist", body=body)
     try:
-        return pin.Inertia(mass, c, about - mass * (c @ c * np.eye(3) - np.outer(c, c)))
+        return pin.Inertia(*about_centre(values))
     except RuntimeError as error:
         raise InvalidInput(f"body '{body}' has inertias that no body can have about its centre of mass; Pinocchio "
                            "simulates only bodies that could exist: use the plant 'gough'", body=body) from error
@@ -88,25 +74,39 @@ def _inertia(values: FloatArray, body: str) -> Any:
 class Closures:
     """The closure equations of a mechanism in the coordinates of a Pinocchio tree.
 
+    A kind of closure is made of the parts its entry names, each with a residual and its rate where the loops are closed
+    (p origins, w angular velocities in the world):
+
+        gap       p_b - p_a                                    d/dt of it
+        distance  |p_b - p_a| - length                         d/dt of it
+        axis      x_a . z_b and y_a . z_b                      (w_b - w_a) . (z_b x axis), axis = x_a, y_a
+        turn      rotation vector of R_a^T R_b                 R_a^T (w_b - w_a)
+        sum       constant + sum of coefficient x coordinate   sum of coefficient x rate
+
     Args:
         mechanism: The robot.
         model, order, carried: From `build_tree`.
+
+    Raises:
+        InvalidInput: A kind of closure without such parts; names it.
     """
 
     def __init__(self, mechanism: Mechanism, model: Any, order: list[int], carried: dict[str, int]) -> None:
-        pairs = [c for c in mechanism.closures if c.kind != "coupling"]
-        kinds = [c.kind for c in pairs]
-        self._gap = [k for k, kind in enumerate(kinds) if kind in ("point", "revolute", "weld")]
-        self._axis = [k for k, kind in enumerate(kinds) if kind in ("revolute", "parallel")]
-        self._turn = [k for k, kind in enumerate(kinds) if kind == "weld"]
-        self._distance = [k for k, kind in enumerate(kinds) if kind == "distance"]
-        self._length = np.array([pairs[k].length for k in self._distance], dtype=float)
+        parts = {closure.name: CLOSURES[closure.kind].pinocchio for closure in mechanism.closures}
+        for closure in mechanism.closures:
+            if parts[closure.name] is None:
+                raise InvalidInput(f"closure '{closure.name}' of kind {closure.kind} has no form in the pinocchio "
+                                   "plant; use the gough plant", closure=closure.name)
+        pairs = [closure for closure in mechanism.closures if closure.frames]
+        self._gap, self._axis, self._turn, self._distance = (
+            [k for k, closure in enumerate(pairs) if part in (parts[closure.name] or ())]
+            for part in ("gap", "axis", "turn", "distance"))
+        self._length = np.array([pairs[k].values["length"] for k in self._distance])
         # Ends 0..c-1 are the frames a, ends c..2c-1 the frames b.
-        frames = [f for f in (*(c.a for c in pairs), *(c.b for c in pairs)) if f is not None]
+        frames = [closure.frames[end] for end in (0, 1) for closure in pairs]
         joints = [carried[frame.body] for frame in frames]
-        placed = [to_se3(frame.placement) for frame in frames]
-        self._rotation = np.array([p.rotation for p in placed]).reshape(-1, 3, 3)
-        self._translation = np.array([p.translation for p in placed]).reshape(-1, 3, 1)
+        self._rotation = np.array([frame.placement.rotation for frame in frames]).reshape(-1, 3, 3)
+        self._translation = np.array([frame.placement.translation for frame in frames]).reshape(-1, 3, 1)
         self._joints = sorted(set(joints) - {0})
         self._where = np.array([self._joints.index(j) + 1 if j else 0 for j in joints], dtype=int)
         support = np.zeros((model.njoints, model.nv))
@@ -115,14 +115,11 @@ class Closures:
                 support[j, model.joints[k].idx_v] = 1.0
         self._mask = support[joints]  # which coordinates move each end, (2c, n)
         self._poses = np.tile(np.eye(3, 4), (len(self._joints) + 1, 1, 1))
-        places = {mechanism.coordinates[i]: place for place, i in enumerate(order)}
-        couplings = [c for c in mechanism.closures if c.kind == "coupling"]
-        self._coupling = np.zeros((len(couplings), model.nv))
-        for row, closure in enumerate(couplings):
-            for name, value in closure.coefficients.items():
-                self._coupling[row, places[name]] = value
-        self._constant = np.array([c.constant for c in couplings])
-        self._still = np.zeros(len(couplings))
+        sums = [closure for closure in mechanism.closures if not closure.frames]
+        weights = [[closure.coefficients.get(mechanism.coordinates[i], 0.0) for i in order] for closure in sums]
+        self._coupling = np.array(weights).reshape(len(sums), model.nv)
+        self._constant = np.array([closure.constant for closure in sums])
+        self._still = np.zeros(len(sums))
 
     def _ends(self, data: Any) -> tuple[FloatArray, FloatArray]:
         """Return rotations (2c, 3, 3) and origins (2c, 3) of the ends in the world."""
@@ -148,8 +145,7 @@ class Closures:
     def jacobian(self, data: Any, v: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return K (c, n) and (dK/dt) v (c,) where the loops are closed; data holds J and dJ at q and v.
 
-        Rows, in the order of `residual`: d/dt (p_b - p_a); d/dt of the components of z_b along x_a and y_a, which is
-        (w_b - w_a) . (z_b x x_a); R_a^T (w_b - w_a); d/dt |p_b - p_a|; couplings.
+        Rows in the order of `residual`.
         """
         if not len(self._mask):
             return self._coupling, self._still
@@ -170,12 +166,10 @@ class Closures:
             angular, relative = columns[c:, 3:] - columns[:c, 3:], spin[c:] - spin[:c]
             turning = turning[c:] - turning[:c]
         for k in self._axis:  # the relative spin is along z, so z x (w_a x axis) does not act on it
-            z = rotation[c + k, :, 2]
-            z_rate = np.cross(spin[c + k], z)
-            for axis in rotation[k, :, :2].T:
-                across = np.cross(z, axis)
-                rows.append((across @ angular[k])[None])
-                extra.append(np.array([across @ turning[k] + np.cross(z_rate, axis) @ relative[k]]))
+            z, axes = rotation[c + k, :, 2], rotation[k, :, :2].T
+            across, rate = np.cross(z, axes), np.cross(np.cross(spin[c + k], z), axes)
+            rows.append(across @ angular[k])
+            extra.append(across @ turning[k] + rate @ relative[k])
         for k in self._turn:  # there is no relative spin
             rows.append(rotation[k].T @ angular[k])
             extra.append(rotation[k].T @ turning[k])
@@ -187,9 +181,7 @@ class Closures:
             rows.append((along[:, None] @ linear[far])[:, 0])
             extra.append((along * push[far]).sum(axis=1)
                          + ((moving**2).sum(axis=1) - (along * moving).sum(axis=1)**2) / size)
-        rows.append(self._coupling)
-        extra.append(self._still)
-        return np.concatenate(rows), np.concatenate(extra)
+        return np.concatenate([*rows, self._coupling]), np.concatenate([*extra, self._still])
 
 
 _LEVI_CIVITA = np.array([[0, 0, 0, 0, 0, -1, 0, 1, 0], [0, 0, 1, 0, 0, 0, -1, 0, 0], [0, -1, 0, 1, 0, 0, 0, 0, 0.0]])

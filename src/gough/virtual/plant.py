@@ -12,11 +12,9 @@ from gough.core.arrays import FloatArray, check_finite, check_shape, frozen
 from gough.core.errors import InvalidInput
 from gough.engine.model import Model
 from gough.engine.stepping import runge_kutta_kernel
-from gough.mechanism.types import Mechanism
 
 STABLE = 1.2  # friction rate times step; the classical Runge-Kutta method is stable below 2.78
 LONGEST, SHORTEST = 1e-3, 2e-5  # steps of the integrator [s]
-OWN_TERMS = ("ia", "fv", "fs", "off", "k")  # joint terms the independent plants write themselves
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -140,15 +138,6 @@ class GoughPlant:
             worst = np.maximum(worst, result[:, -1])
             state = result[:, n + m:-1]
         return Sample(first[:, :n], velocity, first[:, n:n + m], worst), state
-
-
-def check_terms(mechanism: Mechanism, plant: str) -> None:
-    """Raise unless a plant that writes joint terms itself knows all of the robot's: ia, fv, fs, off, k."""
-    for joint in mechanism.joints:
-        for term in joint.terms:
-            if term not in OWN_TERMS:
-                raise InvalidInput(f"the {plant} plant does not know the term '{term}' of joint '{joint.name}'; use "
-                                   "the gough plant", joint=joint.name, term=term)
 
 
 def friction_rate(model: Model, values: FloatArray, load: FloatArray, dead_band: FloatArray, q: FloatArray) -> float:

@@ -9,10 +9,11 @@ import numpy as np
 from gough.core.arrays import FloatArray
 from gough.core.errors import InvalidTrajectory, LoopNotClosed, SingularConfiguration, nearest
 from gough.core.motion import Motion
-from gough.core.trajectory import Trajectory, platform_twist
+from gough.core.trajectory import Trajectory
+from gough.core.trajectory.curves import smooth_start
+from gough.engine.limits import collect_limits, measure
 from gough.engine.loops import By
 from gough.engine.model import Model
-from gough.mechanism import Limits
 
 NEAR = 1e-4  # ratio of singular values of the scaled closures taken as too close to a singularity
 WHOLE = 1e-6  # how far a period may be from a whole number of samples
@@ -58,26 +59,24 @@ def build_reference(model: Model, trajectory: Trajectory, rate: float, periods: 
         if periods not in (None, 1):
             raise InvalidTrajectory(f"the trajectory does not repeat, but {periods} periods were asked for; use one",
                                     periods=periods)
-        motion = _motion(model, trajectory, trajectory.times(rate), None, by)
-        _check(model, motion, by)
+        motion = _motion(model, trajectory, trajectory.times(rate), by)
+        _check(model, motion)
         return Reference(motion=motion, lead=0, period_samples=None)
     count = periods if periods is not None else max(1, round(trajectory.duration / period))
-    if count < 1 or lead_in < 0 or int(count) != count or int(lead_in) != lead_in:
-        raise InvalidTrajectory(f"{count} periods after a lead-in of {lead_in}; expected whole numbers of at least one "
-                                "and zero", periods=count)
     samples = round(period * rate)
     if samples < 2 or abs(period * rate - samples) > WHOLE * max(samples, 1):
         raise InvalidTrajectory(
             f"a period of {period:.9g} s is {period * rate:.9g} samples at {rate:g} Hz, expected a whole number; use a "
             f"period of {max(samples, 2) / rate:.9g} s", period=period, rate=rate)
-    once = _motion(model, trajectory, np.arange(samples) / rate, None, by)
-    _check(model, once, by)
+    once = _motion(model, trajectory, np.arange(samples) / rate, by)
+    _check(model, once)
     lead = lead_in * samples
     parts = [once] * count
     if lead:
-        time = np.arange(-lead, 0) / rate
-        pace = _pace(time + lead / rate, period / 2)
-        parts.insert(0, _motion(model, trajectory, time, pace, by, start=once.q[-1]))
+        time, ramp = np.arange(-lead, 0) / rate, period / 2
+        along, pace, change = smooth_start((time + lead / rate) / ramp)
+        path = ramp * along - (lead / rate - ramp / 2)  # ends at zero: half a ramp of path time is lost on the way
+        parts.insert(0, _motion(model, trajectory, time, by, (path, pace, change / ramp), start=once.q[-1]))
     joined = {name: np.concatenate([getattr(part, name) for part in parts])
               for name in ("q", "qd", "qdd", "closure_residual")}
     motion = Motion(coordinates=once.coordinates, time=np.arange(-lead, count * samples) / rate, **joined)
@@ -111,20 +110,9 @@ def driven_by(model: Model, trajectory: Trajectory) -> By:
     return by
 
 
-def _pace(elapsed: FloatArray, ramp: float) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return path time s, ds/dt and d2s/dt2 of a lead-in that ends at s = 0 at full pace, each (t,).
-
-    ds/dt = 10 u^3 - 15 u^4 + 6 u^5, u = elapsed / ramp; half a ramp of path time is lost on the way.
-    """
-    u = np.minimum(elapsed / ramp, 1.0)
-    end = elapsed[-1] + (elapsed[1] - elapsed[0])
-    along = ramp * (u**6 - 3 * u**5 + 2.5 * u**4) + np.maximum(elapsed - ramp, 0.0)
-    return (along - (end - ramp / 2), 6 * u**5 - 15 * u**4 + 10 * u**3, 30 * (u**4 - 2 * u**3 + u**2) / ramp)
-
-
-def _motion(model: Model, trajectory: Trajectory, time: FloatArray,
-            pace: tuple[FloatArray, FloatArray, FloatArray] | None, by: By, start: FloatArray | None = None) -> Motion:
-    """Return the motion of all coordinates at times, along the path at another pace if one is given."""
+def _motion(model: Model, trajectory: Trajectory, time: FloatArray, by: By,
+            pace: tuple[FloatArray, FloatArray, FloatArray] | None = None, start: FloatArray | None = None) -> Motion:
+    """Return the motion of all coordinates at times, along the path at another pace (s, ds/dt, d2s/dt2) if given."""
     s, sd, sdd = (time, np.ones_like(time), np.zeros_like(time)) if pace is None else pace
     position, velocity, acceleration = trajectory.at(s)
     acceleration = acceleration * sd[:, None]**2 + velocity * sdd[:, None]
@@ -141,38 +129,20 @@ def _motion(model: Model, trajectory: Trajectory, time: FloatArray,
         raise InvalidTrajectory(f"'{mechanism.name}' cannot follow the trajectory: {error}", **error.numbers) from error
 
 
-def _check(model: Model, motion: Motion, by: By) -> None:
+def _check(model: Model, motion: Motion) -> None:
     """Raise if the motion exceeds limits of actuated or task coordinates or meets a singularity."""
-    for i, joint in enumerate(model.mechanism.joints):
-        low, high = joint.limits.position or (-np.inf, np.inf)
-        _check_range(joint.name, "position", motion.q[:, i], low, high, joint.unit, motion.time)
-        _check_speeds(joint.name, joint.limits, motion.qd[:, i], motion.qdd[:, i], joint.unit, motion.time)
-    task = [motion.column(name) for name in model.mechanism.task]
-    twist = platform_twist(model.mechanism.task, motion.q[:, task], motion.qd[:, task], motion.qdd[:, task])
-    for part, columns, unit in (("translation", slice(0, 3), "m"), ("rotation", slice(3, 6), "rad")):
-        speed, change = (np.linalg.norm(x[:, columns], axis=1) for x in twist)
-        _check_speeds(f"{model.mechanism.platform}.{part}", model.mechanism.twist_limits.get(part, Limits()),
-                      speed, change, unit, motion.time)
+    limits = [limit for limit in collect_limits(model, singularity=None) if limit.quantity != "effort"]
+    for limit, used in zip(limits, measure(model, limits, motion).T):
+        slack = 1e-9 * max(abs(limit.lower), abs(limit.upper), 1.0) / limit.half
+        beyond = np.abs(used) - 1 > slack
+        if beyond.any():
+            time, worst = float(motion.time[np.argmax(beyond)]), used[np.argmax(np.abs(used))]
+            value = float(limit.centre + limit.half * worst)
+            raise InvalidTrajectory(
+                f"the trajectory takes '{limit.name}' beyond its {limit.quantity} limits at t = {time:.4g} s: "
+                f"{value:.4g} {limit.unit} at worst, allowed {limit.lower:.4g} to {limit.upper:.4g}; make it smaller "
+                "or slower", joint=limit.name, time=time, value=value)
     _check_singularities(model, motion)
-
-
-def _check_speeds(name: str, limits: Limits, velocity: FloatArray, acceleration: FloatArray, unit: str,
-                  time: FloatArray) -> None:
-    for word, values, most, per in (("velocity", velocity, limits.velocity or np.inf, "/s"),
-                                    ("acceleration", acceleration, limits.acceleration or np.inf, "/s2")):
-        _check_range(name, word, values, -most, most, unit + per, time)
-
-
-def _check_range(name: str, word: str, values: FloatArray, low: float, high: float, unit: str,
-                 time: FloatArray) -> None:
-    slack = 1e-9 * max(abs(x) for x in (low, high, 1.0) if np.isfinite(x))
-    beyond = np.maximum(low - values, values - high)
-    if (beyond > slack).any():
-        first, worst = int(np.argmax(beyond > slack)), values[np.argmax(beyond)]
-        raise InvalidTrajectory(
-            f"the trajectory takes '{name}' beyond its {word} limits at t = {time[first]:.4g} s: {worst:.4g} {unit} at "
-            f"worst, allowed {low:.4g} to {high:.4g}; make it smaller or slower",
-            joint=name, time=float(time[first]), value=float(worst))
 
 
 def _check_singularities(model: Model, motion: Motion) -> None:

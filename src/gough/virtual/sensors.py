@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -53,6 +54,9 @@ def measure_positions(rng: np.random.Generator, position: FloatArray, noise: Noi
     return seen if noise.resolution is None else np.round(seen / noise.resolution) * noise.resolution
 
 
+Measure = Callable[[FloatArray], tuple[FloatArray, FloatArray]]
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Feedback:
     """Measured instead of true positions and velocities in the loop.
@@ -75,26 +79,23 @@ class Feedback:
         if not self.cutoff > 0:
             raise InvalidInput(f"the cut-off of the velocity filter is {self.cutoff} rad/s, expected above zero")
 
+    def start(self, position: FloatArray, velocity: FloatArray, period: float) -> Measure:
+        """Return the running sensors: true position -> position and velocity as the controller sees them, each (k, a).
 
-class FeedbackLoop:
-    """The running sensors of a simulation.
+        Args:
+            position, velocity: At the start, (k, a).
+            period: Of the controller. [s]
+        """
+        rng = np.random.default_rng(self.seed)
+        share = 1 - np.exp(-self.cutoff * period)
+        last = measure_positions(rng, position - period * velocity, self.noise)
+        rate = velocity
 
-    Args:
-        settings: Kind of sensors.
-        position, velocity: At the start, (k, a).
-        period: Of the controller. [s]
-    """
+        def measure(position: FloatArray) -> tuple[FloatArray, FloatArray]:
+            nonlocal last, rate
+            seen = measure_positions(rng, position, self.noise)
+            rate = rate + share * ((seen - last) / period - rate)
+            last = seen
+            return seen, rate
 
-    def __init__(self, settings: Feedback, position: FloatArray, velocity: FloatArray, period: float) -> None:
-        self._settings, self._period = settings, period
-        self._rng = np.random.default_rng(settings.seed)
-        self._last = measure_positions(self._rng, position - period * velocity, settings.noise)
-        self._velocity = velocity
-        self._share = 1 - np.exp(-settings.cutoff * period)
-
-    def measure(self, position: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return position and velocity as the controller sees them, each (k, a)."""
-        seen = measure_positions(self._rng, position, self._settings.noise)
-        self._velocity = self._velocity + self._share * ((seen - self._last) / self._period - self._velocity)
-        self._last = seen
-        return seen, self._velocity
+        return measure

@@ -13,6 +13,8 @@ from numpy.typing import ArrayLike
 from gough.core.arrays import FloatArray, check_shape, frozen
 from gough.core.errors import InvalidInput
 from gough.core.motion import Motion
+from gough.core.options import Settings
+from gough.core.text import text_table
 from gough.engine.model import Model
 from gough.logs.recording import Recording
 from gough.mechanism.types import Noise
@@ -39,6 +41,7 @@ class Simulation:
         payloads: Name of each trial's payload or None, (k,).
         period_samples: Of a periodic reference, or None.
         saturated: Samples at which a motor was at its limit, (k, a).
+        settings: How it was run.
     """
 
     model: Model
@@ -56,6 +59,7 @@ class Simulation:
     payloads: tuple[str | None, ...]
     period_samples: int | None
     saturated: FloatArray
+    settings: Settings
 
     def __post_init__(self) -> None:
         for name in ("time", "q", "velocity", "acceleration", "effort", "mean_effort", "reference", "dead_band"):
@@ -141,6 +145,16 @@ class Simulation:
             "tracking_rms": dict(zip(joints, self.tracking_rms[trial].tolist())),
             "tracking_max": dict(zip(joints, self.tracking_max[trial].tolist())),
             "loop_error": float(self.loop_error[trial]), "saturated_samples": int(self.saturated[trial].sum())}
+
+    def summary(self, trial: int = 0) -> str:
+        """Return the figures of a trial as plain text."""
+        facts = self.to_dict(trial)
+        rows = [[name, f"{rms:.3e}", f"{facts['tracking_max'][name]:.3e}", self.model.mechanism.joint(name).unit]
+                for name, rms in facts["tracking_rms"].items()]
+        return "\n".join([
+            f"{facts['robot']}: {facts['seconds']:.2f} s on the {facts['plant']} plant under {facts['controller']}",
+            text_table(["motor", "tracking rms", "tracking max", "unit"], rows),
+            f"loop error {facts['loop_error']:.1e} m or rad, saturated samples {facts['saturated_samples']}"])
 
 
 def record(simulation: Simulation, *, noise: Noise | None = None, seed: int | Sequence[int] = 0, trial: int = 0,

@@ -2,7 +2,7 @@
 
 from gough.core.trajectory.base import Trajectory
 from gough.core.trajectory.curves import Eased, PointToPoint, Sampled, ease
-from gough.core.trajectory.fourier import Fourier, circle, rest_basis, sines
+from gough.core.trajectory.fourier import Fourier, circle, fourier_basis, rest_basis, sines
 from gough.core.trajectory.rotation import (
     ORDERS,
     angular_acceleration,
@@ -10,7 +10,6 @@ from gough.core.trajectory.rotation import (
     platform_twist,
     rate_map,
     rate_map_derivative,
-    rotation_matrix,
 )
 from gough.core.trajectory.storage import load_trajectory, trajectory_from_dict
 
@@ -25,12 +24,12 @@ __all__ = [
     "angular_velocity",
     "circle",
     "ease",
+    "fourier_basis",
     "load_trajectory",
     "platform_twist",
     "rate_map",
     "rate_map_derivative",
     "rest_basis",
-    "rotation_matrix",
     "sines",
     "trajectory_from_dict",
 ]

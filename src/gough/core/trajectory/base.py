@@ -146,6 +146,7 @@ class Trajectory(ABC):
 
 
 def as_times(time: ArrayLike) -> FloatArray:
+    """Return times as an array (t,), checked."""
     t = np.atleast_1d(np.asarray(time, dtype=float))
     check_shape(t, (None,), "time")
     check_finite(t, "time")
@@ -153,5 +154,6 @@ def as_times(time: ArrayLike) -> FloatArray:
 
 
 def check_positive(value: float, name: str, unit: str) -> None:
+    """Raise `InvalidTrajectory` unless a value is a positive, finite number."""
     if not (isinstance(value, int | float | np.number) and np.isfinite(value) and value > 0):
         raise InvalidTrajectory(f"{name} is {value}, expected a positive number [{unit}]", value=value)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -120,6 +121,12 @@ class Sampled(Trajectory):
         """As given by `repeats`. [s]"""
         return self.repeats
 
+    def only(self, coordinates: Sequence[str]) -> Sampled:
+        """Return the curve of some coordinates."""
+        keep = self.columns(coordinates)
+        parts = {name: getattr(self, name)[:, keep] for name in self.arrays[1:] if getattr(self, name) is not None}
+        return replace(self, coordinates=tuple(coordinates), units=tuple(self.units[i] for i in keep), **parts)
+
     def at(self, time: ArrayLike) -> PositionVelocityAcceleration:
         """Return position, velocity and acceleration, each (t, c).
 
@@ -184,7 +191,7 @@ class Eased(Trajectory):
 
     @property
     def steady(self) -> tuple[float, float]:
-        """From when to when the base is run at full speed. [s]"""
+        """Start and end of the stretch in which the base runs at full speed. [s]"""
         return self.ramp, self.base.duration
 
     def at(self, time: ArrayLike) -> PositionVelocityAcceleration:
@@ -192,14 +199,18 @@ class Eased(Trajectory):
         t = as_times(time)
         late = t > self.duration / 2
         u = np.clip(np.where(late, self.duration - t, t) / self.ramp, 0.0, None)  # mirrored in the second half
-        v = np.minimum(u, 1.0)
-        along = self.ramp * (v**6 - 3 * v**5 + 2.5 * v**4 + u - v)
-        pace = 6 * v**5 - 15 * v**4 + 10 * v**3
-        change = 30 * (v**4 - 2 * v**3 + v**2) / self.ramp
-        s = np.where(late, self.base.duration - along, along)
-        sd, sdd = pace[:, None], np.where(late, -change, change)[:, None]
+        along, pace, change = smooth_start(u)
+        s = np.where(late, self.base.duration - self.ramp * along, self.ramp * along)
+        sd, sdd = pace[:, None], np.where(late, -change, change)[:, None] / self.ramp
         position, velocity, acceleration = self.base.at(s)
         return position, velocity * sd, acceleration * sd**2 + velocity * sdd
+
+
+def smooth_start(u: FloatArray) -> PositionVelocityAcceleration:
+    """Return path, pace and change of pace after u ramps from rest: 10 u^3 - 15 u^4 + 6 u^5, then full pace, (t,)."""
+    v = np.minimum(u, 1.0)
+    return (v**6 - 3 * v**5 + 2.5 * v**4 + u - v, 6 * v**5 - 15 * v**4 + 10 * v**3,
+            30 * (v**4 - 2 * v**3 + v**2))
 
 
 def ease(trajectory: Trajectory, ramp: float) -> Eased:

@@ -21,7 +21,7 @@ class Fourier(Trajectory):
     x_i(t) = x0_i + sum_k (mu_ki sin(k w t) - nu_ki cos(k w t)) / (k w),  w = 2 pi frequency.
 
     Args:
-        frequency: Of the fundamental. [Hz]
+        frequency: Fundamental frequency. [Hz]
         offset: x0, (c,). [m or rad]
         mu: Cosine coefficients of the velocity, (harmonics, c). [m/s or rad/s]
         nu: Sine coefficients of the velocity, (harmonics, c). [m/s or rad/s]
@@ -66,12 +66,10 @@ class Fourier(Trajectory):
 
     def at(self, time: ArrayLike) -> PositionVelocityAcceleration:
         """Return position (12), velocity (14) and acceleration (15) of AH09, each (t, c), at any time."""
-        kw = 2 * np.pi * self.frequency * np.arange(1, self.harmonics + 1)  # [rad/s]
-        angle = as_times(time)[:, None] * kw
-        cos, sin = np.cos(angle), np.sin(angle)
-        return (self.offset + (sin / kw) @ self.mu - (cos / kw) @ self.nu,
-                cos @ self.mu + sin @ self.nu,
-                (cos * kw) @ self.nu - (sin * kw) @ self.mu)
+        coefficients = np.vstack([self.offset, self.mu, self.nu])
+        position, velocity, acceleration = (
+            basis @ coefficients for basis in fourier_basis(as_times(time), self.frequency, self.harmonics))
+        return position, velocity, acceleration
 
     def on_rate(self, rate: float, *, adjust: bool = True) -> Fourier:
         """Return the trajectory with a period of a whole number of controller samples.
@@ -111,6 +109,18 @@ class Fourier(Trajectory):
         """
         mu_basis, nu_basis = rest_basis(self.harmonics)
         return replace(self, mu=mu_basis @ (mu_basis.T @ self.mu), nu=nu_basis @ (nu_basis.T @ self.nu))
+
+
+def fourier_basis(time: FloatArray, frequency: float, harmonics: int) -> PositionVelocityAcceleration:
+    """Return position, velocity and acceleration by (offset, mu, nu) at some times, each (t, 1 + 2 harmonics).
+
+    AH09 (12), (14), (15): [1, sin(k w t) / (k w), -cos(k w t) / (k w)] and its derivatives, w = 2 pi frequency.
+    """
+    kw = 2 * np.pi * frequency * np.arange(1, harmonics + 1)  # [rad/s]
+    angle = time[:, None] * kw
+    c, s = np.cos(angle), np.sin(angle)
+    one, none = np.ones((len(time), 1)), np.zeros((len(time), 1))
+    return np.hstack([one, s / kw, -c / kw]), np.hstack([none, c, s]), np.hstack([none, -s * kw, c * kw])
 
 
 def rest_basis(harmonics: int) -> tuple[FloatArray, FloatArray]:

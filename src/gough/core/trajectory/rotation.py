@@ -10,43 +10,33 @@ from numpy.typing import ArrayLike
 
 from gough.core.arrays import FloatArray, check_shape
 from gough.core.errors import InvalidInput, nearest
+from gough.core.names import last_word
 
 ORDERS = tuple("".join(axes) for axes in permutations("xyz"))
-
-
-def rotation_matrix(angles: ArrayLike, order: str) -> FloatArray:
-    """Return the rotation from the moved to the fixed frame, (t, 3, 3).
-
-    R = R_a(.) R_b(.) R_c(.) for order 'abc': 'xyz' is R = Rx(phi) Ry(theta) Rz(psi) of AH09, 'zyx' is
-    R = Rz(psi) Ry(theta) Rx(phi) of S20.
-
-    Args:
-        angles: About x, y, z in this sequence whatever the order of the rotations, (t, 3). [rad]
-        order: One of the six sequences of 'x', 'y', 'z'.
-    """
-    first, second, third = _axes(order)
-    value = _columns(angles, "angles")
-    return _elementary(first, value) @ _elementary(second, value) @ _elementary(third, value)
 
 
 def rate_map(angles: ArrayLike, order: str) -> FloatArray:
     """Return H with omega = H @ rates, (t, 3, 3); omega in the fixed frame.
 
+    The rotation to the fixed frame is R = R_a(.) R_b(.) R_c(.) for order 'abc': 'xyz' is R = Rx(phi) Ry(theta) Rz(psi)
+    of AH09, 'zyx' is R = Rz(psi) Ry(theta) Rx(phi) of S20.
     The column of an angle is its axis turned by the rotations before it: H_a = e_a, H_b = R_a e_b, H_c = R_a R_b e_c.
     For 'xyz' H = [[1, 0, sin th], [0, cos phi, -sin phi cos th], [0, sin phi, cos phi cos th]]: (16) of AH09, where
     the printed entries mix up the angles. Singular where the middle angle is +-90 deg.
 
     Args:
-        angles: As in `rotation_matrix`.
-        order: As in `rotation_matrix`.
+        angles: About x, y, z in this sequence whatever the order of the rotations, (t, 3). [rad]
+        order: One of the six sequences of 'x', 'y', 'z'.
     """
+    from scipy.spatial.transform import Rotation  # here, because it takes as long to import as a small verb
+
     first, second, third = _axes(order)
     value = _columns(angles, "angles")
-    turned = _elementary(first, value)
+    turned = Rotation.from_euler(order[0], value[:, [first]])
     map_ = np.zeros((len(value), 3, 3))
     map_[:, first, first] = 1.0
-    map_[:, :, second] = turned[:, :, second]
-    map_[:, :, third] = (turned @ _elementary(second, value))[:, :, third]
+    map_[:, :, second] = turned.as_matrix()[:, :, second]
+    map_[:, :, third] = (turned * Rotation.from_euler(order[1], value[:, [second]])).as_matrix()[:, :, third]
     return map_
 
 
@@ -86,7 +76,7 @@ def platform_twist(coordinates: Sequence[str], q: FloatArray, qd: FloatArray, qd
             the order of the rotations; axes left out do not move.
         q, qd, qdd: Their positions, rates and accelerations, each (t, c). [m or rad, per s, per s2]
     """
-    short = [name.rpartition(".")[2] for name in coordinates]
+    short = [last_word(name) for name in coordinates]
     turns = [name[1] for name in short if name[0] == "r"]
     order = "".join(turns + [axis for axis in "xyz" if axis not in turns])
     full = np.zeros((3, len(q), 6))
@@ -112,12 +102,3 @@ def _columns(values: ArrayLike, name: str) -> FloatArray:
 
 def _apply(matrices: FloatArray, vectors: ArrayLike, name: str) -> FloatArray:
     return np.asarray((matrices @ _columns(vectors, name)[:, :, None])[:, :, 0])
-
-
-def _elementary(axis: int, angles: FloatArray) -> FloatArray:
-    c, s = np.cos(angles[:, axis]), np.sin(angles[:, axis])
-    i, j = (axis + 1) % 3, (axis + 2) % 3
-    matrix = np.zeros((len(angles), 3, 3))
-    matrix[:, axis, axis] = 1.0
-    matrix[:, i, i], matrix[:, i, j], matrix[:, j, i], matrix[:, j, j] = c, -s, s, c
-    return matrix

@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from gough.core.arrays import FloatArray, IntArray, check_finite, check_shape, frozen
 from gough.core.errors import InvalidInput, nearest
+from gough.core.names import Parameter, parameters
 from gough.core.regression import Regression
 from gough.estimators.bounds.intervals import Interval
 
@@ -49,6 +49,13 @@ class Equations:
         """Whether the regressor is one matrix."""
         return self.regressor.lower is self.regressor.upper
 
+    def open_signs(self, box: Interval) -> list[int]:
+        """Return the parameters whose column is uncertain and whose sign a box leaves open."""
+        if self.exact:
+            return []
+        uncertain = (self.regressor.lower < self.regressor.upper).any(axis=0)
+        return [int(j) for j in np.flatnonzero(uncertain & (box.lower < 0) & (box.upper > 0))]
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class BoundedProblem:
@@ -78,15 +85,16 @@ class BoundedProblem:
     prior_upper: FloatArray
     rows: tuple[str, ...]
     row_units: tuple[str, ...]
-    parameters: tuple[str, ...]
+    parameters: tuple[Parameter, ...]
     units: tuple[str, ...]
     used: NDArray[np.bool_] | None = None
 
     def __post_init__(self) -> None:
         put = object.__setattr__
         same = self.regressor_lower is self.regressor_upper
-        for name in ("rows", "row_units", "parameters", "units"):
+        for name in ("rows", "row_units", "units"):
             put(self, name, tuple(getattr(self, name)))
+        put(self, "parameters", parameters(self.parameters, self.units))
         for name in ("regressor_lower", "effort", "prior_lower", "prior_upper"):
             put(self, name, frozen(getattr(self, name)))
         put(self, "regressor_upper", self.regressor_lower if same else frozen(self.regressor_upper))
@@ -94,7 +102,7 @@ class BoundedProblem:
             raise InvalidInput(f"effort has shape {self.effort.shape}, expected (samples, rows), at least one of each")
         t, r = self.effort.shape
         p = len(self.parameters)
-        for name, length in (("rows", r), ("row_units", r), ("units", p)):
+        for name, length in (("rows", r), ("row_units", r)):
             if len(getattr(self, name)) != length:
                 raise InvalidInput(f"{name} has {len(getattr(self, name))} entries, expected {length}")
         put(self, "error_bound", _per_entry(self.error_bound, (t, r)))
@@ -119,21 +127,17 @@ class BoundedProblem:
 
     @classmethod
     def from_regression(cls, regression: Regression, *, error_bound: ArrayLike, prior: Prior | None = None,
-                        uncertain: ArrayLike | None = None, magnitude: ArrayLike | None = None) -> BoundedProblem:
+                        ) -> BoundedProblem:
         """State the bounded-error problem of a regression.
 
         Args:
             regression: Regressor and effort.
             error_bound: As in `BoundedProblem`.
             prior: Bounds by name (others unbounded), or lower and upper, each one number or (p,). None: unbounded.
-            uncertain: Where the sign of an entry is unknown, see `uncertain_signs`.
-            magnitude: See `uncertain_signs`.
         """
         low, high = _prior(prior, regression.parameters)
-        lower = upper = frozen(regression.regressor)
-        if uncertain is not None:
-            lower, upper = uncertain_signs(lower, uncertain, magnitude)
-        return cls(regressor_lower=lower, regressor_upper=upper, effort=regression.effort,
+        lower = frozen(regression.regressor)
+        return cls(regressor_lower=lower, regressor_upper=lower, effort=regression.effort,
                    error_bound=np.asarray(error_bound, dtype=float), prior_lower=low, prior_upper=high,
                    rows=regression.rows, row_units=regression.row_units, parameters=regression.parameters,
                    units=regression.units)
@@ -160,10 +164,6 @@ class BoundedProblem:
         for sample, row in pairs:
             used[sample, row] = False
         return replace(self, used=used)
-
-    def describe(self, sample: int, row: int) -> str:
-        """Return how a person would name an equation."""
-        return f"sample {sample} {self.rows[row]}"
 
 
 def _per_entry(bound: ArrayLike, shape: tuple[int, int]) -> FloatArray:
@@ -192,24 +192,3 @@ def _prior(prior: Prior | None, names: tuple[str, ...]) -> tuple[FloatArray, Flo
     elif prior is not None:
         low[:], high[:] = prior
     return low, high
-
-
-def uncertain_signs(regressor: FloatArray, uncertain: ArrayLike, magnitude: ArrayLike | None = None,
-                    ) -> tuple[FloatArray, FloatArray]:
-    """Replace entries whose sign is unknown by the interval [-magnitude, magnitude].
-
-    sign(velocity) of a slow joint is not known: a wrong one costs 2 fs and would break the bound, so below a velocity
-    threshold the Coulomb entry counts as [-1, 1] times its factor.
-
-    Args:
-        regressor: (t, r, p).
-        uncertain: Where the sign is unknown, (t, r, p), or (t, 1, p) for all rows of a sample.
-        magnitude: Size of the entry, broadcast as `uncertain`. None takes |regressor|, which is zero where the
-            velocity is exactly zero: give it if such samples occur.
-
-    Returns:
-        Lower and upper regressor, (t, r, p).
-    """
-    mask: Any = np.broadcast_to(np.asarray(uncertain, dtype=bool), regressor.shape)
-    size = np.abs(regressor if magnitude is None else np.broadcast_to(np.asarray(magnitude, float), regressor.shape))
-    return np.where(mask, -size, regressor), np.where(mask, size, regressor)

@@ -35,9 +35,12 @@ import numpy as np
 from gough.core.arrays import FloatArray
 from gough.core.errors import InvalidInput, NotIdentifiable
 from gough.estimators.bounds.bounded_problem import BoundedProblem
-from gough.estimators.bounds.conflicts import explain
+from gough.estimators.bounds.conflicts import explain, verge
 from gough.estimators.bounds.intervals import Interval, down, product, up
+from gough.estimators.bounds.polytope import Programme, linearised
 from gough.estimators.estimate import Enclosure
+
+_TOLERANCE = 1e-9  # of the linear programme that tells how near to empty the set is
 
 
 class _Empty(Exception):
@@ -95,13 +98,16 @@ class GaussSeidel:
         if unbounded:
             cure = "give a finite prior" if self.preconditioned else "give a finite prior or use preconditioned=True"
             raise NotIdentifiable(f"the data leave {', '.join(unbounded)} unbounded; {cure}", parameters=unbounded)
+        ratio = Programme(linearised(problem.equations, box)).smallest_inflation().inflation
+        if ratio > 1 + _TOLERANCE:  # too weak to see it itself
+            raise explain(problem)
         kind = ("preconditioned " if self.preconditioned else "plain ") + "interval Gauss-Seidel"
         return Enclosure(
             parameters=problem.parameters, units=problem.units, lower=box.lower, upper=box.upper, method=kind,
             certificate={"guarantee": "outward-rounded interval arithmetic", "equations": len(problem.equations.effort),
-                         "sweeps": result.sweeps, "backward": self.backward,
+                         "sweeps": result.sweeps, "backward": self.backward, "smallest_fitting": ratio,
                          "error_bound": [float(problem.error_bound.min()), float(problem.error_bound.max())]},
-        )
+            notes=tuple(verge(ratio)))
 
     def contract(self, problem: BoundedProblem) -> Contraction:
         """Contract the prior box, and with `backward` also regressor and effort.
@@ -170,7 +176,8 @@ def _preconditioned_sweep(regressor: Interval, effort: Interval, bound: FloatArr
     """Contract the parameters with (X [W]) theta = X [Y]."""
     preconditioner = np.linalg.pinv(regressor.middle / bound[:, None]) / bound  # (p, n)
     matrix, right = product(preconditioner, regressor), product(preconditioner, effort)
-    box = _cut(box, _magnitude(matrix, right))
+    within, _ = magnitude(matrix, right)
+    box = _cut(box, Interval(-within, within))
     p = len(box.lower)
     for j in range(p):
         rest = Interval.point(np.array(0.0))
@@ -181,18 +188,19 @@ def _preconditioned_sweep(regressor: Interval, effort: Interval, bound: FloatArr
     return box
 
 
-def _magnitude(matrix: Interval, right: Interval) -> Interval:
-    """Enclose the solutions of a nearly diagonal system without any prior.
+def magnitude(matrix: Interval, right: Interval) -> tuple[FloatArray, FloatArray]:
+    """Bound the solutions of a nearly diagonal system C theta = d without any prior.
 
     theta = D theta + d with D = 1 - C. If |D| v <= b v for a positive v >= |d| and b < 1, then |theta| <= v / (1 - b).
-    Returns the whole space if b >= 1.
+
+    Returns:
+        The bound of |theta|, infinite if b >= 1, and v, both (p,).
     """
     size = right.magnitude
     v = np.where(size > 0, size, 1.0)
     rest = (Interval.point(np.eye(len(v))) - matrix).magnitude
     b = float(((Interval.point(rest) * Interval.point(v)).sum() / Interval.point(v)).upper.max())
-    reach = up(v / down(np.array(1.0 - b))) if b < 1 else np.full_like(v, np.inf)
-    return Interval(-reach, reach)
+    return (up(v / down(np.array(1.0 - b))) if b < 1 else np.full_like(v, np.inf)), v
 
 
 def _backward(regressor: Interval, effort: Interval, box: Interval) -> tuple[Interval, Interval]:

@@ -9,7 +9,8 @@ import numpy as np
 
 from gough.core.arrays import FloatArray
 from gough.core.errors import InconsistentData, InvalidInput, NotIdentifiable, nearest
-from gough.estimators.estimate import GAIN, Estimate
+from gough.core.names import Parameter, parameters
+from gough.estimators.estimate import Estimate
 from gough.estimators.gains.gain_problem import GainProblem
 from gough.estimators.linear.solve import solve
 from gough.estimators.problem import factors_of
@@ -113,6 +114,7 @@ def determine_gains(
         if not np.isfinite(gain) or gain == 0:
             raise InvalidInput(f"nominal gain of '{motor}' is {gain}, expected a number other than zero", name=motor)
     while True:
+        loose: dict[Parameter, str] = {}
         estimate = fit(problem)
         if isinstance(estimate, Estimate):
             loose = {}
@@ -120,21 +122,21 @@ def determine_gains(
             worst = max(problem.gains, key=lambda name: spread[name], default=None)
             if worst is not None and spread[worst] > LOOSE:
                 loose = {name: f"relative standard deviation {100 * spread[name]:.0f} %" for name in problem.gains
-                         if spread[name] > LOOSE and (name == worst or name.removesuffix(GAIN) not in nominal)}
+                         if spread[name] > LOOSE and (name == worst or name.owner not in nominal)}
             if not loose:
                 break
         else:
-            loose = {name: "its scale cannot be told from the parameters it moves" for name in estimate}
-        open_ = [name for name in loose if name.removesuffix(GAIN) not in nominal]
+            loose = {name: "its scale cannot be told from the parameters it moves" for name in parameters(estimate)}
+        open_ = [name for name in loose if name.owner not in nominal]
         if open_:
             reasons = "; ".join(f"{name} ({loose[name]})" for name in open_)
             raise NotIdentifiable(f"these data cannot determine {reasons}; move so that the payload loads these motors "
                                   "(gravity or strong acceleration), take a heavier payload, or give their nominal "
                                   "gains", gains=open_)
-        chosen = {name: float(nominal[name.removesuffix(GAIN)]) for name in loose}
+        chosen = {name: float(nominal[name.owner]) for name in loose}
         notes += [f"{name} cannot be determined from these data ({loose[name]}): fixed at the nominal {value:g}; other "
                   "standard deviations do not contain its error" for name, value in chosen.items()]
-        problem = problem.fix(chosen)
+        problem = problem.fix({str(name): value for name, value in chosen.items()})
     negative = [name for name in problem.gains if estimate[name] < 0]
     if negative and len(negative) == len(problem.gains):
         raise InconsistentData("all drive gains come out negative: loaded and unloaded recordings are swapped, or the "

@@ -13,8 +13,8 @@ from numpy.typing import ArrayLike
 from gough.core.arrays import FloatArray, check_shape, frozen
 from gough.core.condensed import Condensed, Residual
 from gough.core.errors import InvalidInput, nearest
+from gough.core.names import Parameter
 from gough.core.regression import Regression, concatenate
-from gough.estimators.estimate import GAIN
 from gough.estimators.problem import LinearProblem, fix_parameters
 
 
@@ -54,12 +54,12 @@ class GainProblem:
                                "than rows need the effort map")
 
     @property
-    def all_gains(self) -> tuple[str, ...]:
+    def all_gains(self) -> tuple[Parameter, ...]:
         """Parameter names of all gains, motor by motor."""
-        return tuple(motor + GAIN for motor in self.motors)
+        return tuple(Parameter.gain(motor) for motor in self.motors)
 
     @property
-    def gains(self) -> tuple[str, ...]:
+    def gains(self) -> tuple[Parameter, ...]:
         """Parameter names of the unknown gains."""
         return tuple(name for name in self.all_gains if name not in self.fixed)
 
@@ -69,7 +69,7 @@ class GainProblem:
         return fix_parameters(self.problem, self.fixed) if self.fixed else self.problem
 
     @property
-    def parameters(self) -> tuple[str, ...]:
+    def parameters(self) -> tuple[Parameter, ...]:
         """All unknowns: base parameters, gains, payload."""
         return self.reduced.parameters
 
@@ -200,7 +200,7 @@ def gain_problem(
         parts.append(replace(
             part, effort=effort,
             regressor=np.concatenate([-unloading, mapping * current[:, None, :], -columns], axis=2),
-            parameters=(*unloaded.parameters, *(name + GAIN for name in names), *unknown), row_units=units,
+            parameters=(*unloaded.parameters, *(Parameter.gain(name) for name in names), *unknown), row_units=units,
             units=(*unloaded.units, *gain_units, *(loaded.units[loaded.parameters.index(n)] for n in unknown)),
             covariance=None, replicates=None))
         maps.append(mapping)

@@ -46,7 +46,7 @@ class MaximumLikelihoodGains:
         uncertainty: As in `LeastSquares`.
     """
 
-    needs: ClassVar[str] = "gains"
+    wants: ClassVar[str] = "gains"
     nominal: Mapping[str, float] = field(default_factory=dict)
     current_std: Mapping[str, float] = field(default_factory=dict)
     iterations: int = 200

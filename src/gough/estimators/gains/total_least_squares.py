@@ -47,7 +47,7 @@ class TotalLeastSquares:
         seed: Of the draws.
     """
 
-    needs: ClassVar[str] = "gains"
+    wants: ClassVar[str] = "gains"
     scaling: Literal["noise", "none"] = "noise"
     nominal: Mapping[str, float] = field(default_factory=dict)
     iterations: int = 500

@@ -8,12 +8,10 @@ import numpy as np
 
 from gough.core.arrays import FloatArray, check_finite, check_shape, frozen
 from gough.core.errors import InvalidInput
-from gough.core.parameters import INERTIAL
+from gough.core.names import INERTIAL, LOAD, Parameter
 from gough.core.regression import Regression
 from gough.estimators.estimate import Estimate
 from gough.estimators.load.recursive import Observability, ParameterBelief, RecursiveLeastSquares, prior_belief
-
-LOAD = tuple(f"payload.{name}" for name in INERTIAL)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -141,8 +139,8 @@ class LoadFilter:
 
 def _power(name: str) -> int:
     """Return the power of length in an inertial parameter's unit: 0 mass, 1 first moment, 2 inertia."""
-    last = name.rsplit(".", 1)[-1]
-    if last not in INERTIAL:
+    parameter = Parameter(name)
+    if not parameter.inertial:
         raise InvalidInput(f"'{name}' is no inertial parameter; expected a name ending in one of {', '.join(INERTIAL)}",
                            name=name)
-    return 0 if last == "m" else 1 if last in ("mx", "my", "mz") else 2
+    return (0, 1, 1, 1, 2, 2, 2, 2, 2, 2)[INERTIAL.index(parameter.kind)]

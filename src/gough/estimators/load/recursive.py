@@ -12,6 +12,8 @@ from scipy.linalg.lapack import dgeqrf, dpotrf, dtrtri, dtrtrs
 
 from gough.core.arrays import FloatArray, check_finite, check_shape, frozen
 from gough.core.errors import InvalidInput
+from gough.core.names import Parameter
+from gough.core.names import parameters as named
 from gough.core.regression import Regression
 from gough.estimators.estimate import Estimate, Source, assemble
 from gough.estimators.uncertainty import Uncertainty, linear_influence, spread, useful_samples
@@ -54,7 +56,7 @@ class ParameterBelief:
         samples: Samples absorbed.
     """
 
-    parameters: tuple[str, ...]
+    parameters: tuple[Parameter, ...]
     units: tuple[str, ...]
     prior_std: FloatArray
     factor: FloatArray
@@ -158,13 +160,13 @@ def prior_belief(*, parameters: tuple[str, ...], units: tuple[str, ...], std: Ar
         std: How far from the mean the values may be, (p,): finite, positive.
         mean: (p,), zero by default.
     """
-    p = len(parameters)
+    p, names = len(parameters), named(parameters, units)
     spread = np.array(np.broadcast_to(np.asarray(std, dtype=float), (p,)))
     center = np.zeros(p) if mean is None else np.asarray(mean, dtype=float)
     check_shape(center, (p,), "prior mean")
     check_finite(center, "prior mean")
-    if len(units) != p or not p:
-        raise InvalidInput(f"{p} parameters but {len(units)} units")
+    if not p:
+        raise InvalidInput("there are no parameters to know anything of")
     if not (np.isfinite(spread) & (spread > 0)).all():
         bad = parameters[int(np.argmin(np.isfinite(spread) & (spread > 0)))]
         raise InvalidInput(f"prior standard deviation of '{bad}' must be positive and finite; "
@@ -172,7 +174,7 @@ def prior_belief(*, parameters: tuple[str, ...], units: tuple[str, ...], std: Ar
     factor = np.zeros((p + 1, p + 1))
     factor[:p, :p] = np.diag(1 / spread)
     factor[:p, p] = center / spread
-    return ParameterBelief(parameters=tuple(parameters), units=tuple(units), prior_std=spread, factor=factor)
+    return ParameterBelief(parameters=names, units=tuple(units), prior_std=spread, factor=factor)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -13,19 +13,20 @@ possible, f = 0 and beta stays within sqrt(loss) standard deviations.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from gough.core.arrays import FloatArray, frozen
 from gough.core.errors import InvalidInput, NotConverged, nearest
+from gough.core.names import Parameter
 from gough.core.parameters import BaseParameters, ParameterTable
 from gough.core.regression import Condensed
 from gough.core.statistics import chi2_quantile
-from gough.estimators.estimate import Estimate, text_table
-from gough.estimators.linear.least_squares import GaussMarkov
+from gough.core.text import text_table
+from gough.estimators.estimate import Estimate
 from gough.estimators.physical.pseudo_inertia import (
     Body,
     group_bodies,
@@ -37,7 +38,7 @@ from gough.estimators.physical.pseudo_inertia import (
     relative_to,
     symmetric_basis,
 )
-from gough.estimators.problem import Estimator, LinearProblem, factors_of
+from gough.estimators.problem import LinearProblem, factors_of
 
 _EXACT = 1e-6  # relative noise below which data count as having this much: keeps noise-free problems solvable
 _GAP = 1e-4  # relative duality gap of an answer that is accepted
@@ -87,7 +88,7 @@ class FeasibleEstimate:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Feasible:
-    """Physically consistent parameters: those of a robot that could exist, as near to a prior as the data allow.
+    """Settings of the physically consistent estimation.
 
     The distance to the prior is the root of  sum over bodies |L^-1 (J - J_0) L^-T|^2  (J_0 = L L^T: relative to the
     prior body, independent of frame, unit and size)  plus  ((value - prior) / scale)^2  of the other parameters, scale
@@ -101,51 +102,33 @@ class Feasible:
             number b of base parameters: a loss of b trusts the prior as far as the noise leaves room, which is better
             where data are poor and the prior is good. Where even the best misfit exceeds b, errors are larger than
             the stated noise, and the loss grows by the same ratio.
-        start: Estimator of the base parameters.
-        model: Which combinations of standard parameters the base parameters are.
-        prior: Values of all standard parameters, e.g. from a drawing. Bodies that cannot exist, or only just (a rod
-            without thickness), are thickened until they can (`possible_body`); a note says which.
-        nonnegative: Standard parameters, other than those of bodies, that cannot be negative: friction, rotor inertia,
-            springs, ...
+        nonnegative: Kinds of parameters that cannot be negative besides masses; those a robot's terms name by default.
     """
 
-    needs: ClassVar[str] = "model"
     margin: float = 1e-6
     loss: float = 1.0
-    start: Estimator = field(default_factory=GaussMarkov)
-    model: BaseParameters | None = None
-    prior: ParameterTable | None = None
-    nonnegative: frozenset[str] = frozenset()
+    nonnegative: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
         if not 0 <= self.margin < 1 or not self.loss > 0:
             raise InvalidInput(f"margin is {self.margin} and loss {self.loss}, expected a margin from 0 to below 1 and "
                                "a positive loss")
-        object.__setattr__(self, "nonnegative", frozenset(self.nonnegative))
 
-    def about(self, model: BaseParameters, prior: ParameterTable, nonnegative: Collection[str]) -> Feasible:
-        """Return the same settings for a robot."""
-        return replace(self, model=model, prior=prior, nonnegative=frozenset(nonnegative))
-
-    def fit(self, problem: LinearProblem) -> Estimate:
-        """Return the base parameters of the nearest possible robot; `nearest` tells more."""
-        return self.nearest(problem, self.start.fit(problem)).estimate
-
-    def nearest(self, problem: LinearProblem, base: Estimate) -> FeasibleEstimate:
+    def fit(self, problem: LinearProblem, base: Estimate, *, model: BaseParameters, prior: ParameterTable,
+            ) -> FeasibleEstimate:
         """Return the consistent parameters nearest to the prior.
 
         Args:
             problem: Regression of the base parameters, or its condensed form.
             base: Estimate of base parameters from it, all or some.
+            model: Which combinations of standard parameters the base parameters are.
+            prior: Values of all standard parameters, e.g. from a drawing. Bodies that cannot exist, or only just (a rod
+                without thickness), are thickened until they can (`possible_body`); a note says which.
 
         Raises:
-            InvalidInput: No model or prior, names do not fit, or a body has no prior mass.
+            InvalidInput: Names do not fit, or a body has no prior mass.
             NotConverged: The solver found no answer.
         """
-        if self.model is None or self.prior is None:
-            raise InvalidInput("physically consistent parameters need the robot's base parameters and a prior; give "
-                               "them with `about`")
-        model, prior = self.model, self.prior
         values = _in_order(prior, model.standard)
         rows = [_row(model, name) for name in base.parameters]
         seen = problem.select(base.parameters)
@@ -231,7 +214,8 @@ class _Space:
     Ten for each body (an orthonormal basis of symmetric matrices), then one for every other parameter.
     """
 
-    def __init__(self, names: tuple[str, ...], values: FloatArray, prior: ParameterTable, settings: Feasible) -> None:
+    def __init__(self, names: tuple[Parameter, ...], values: FloatArray, prior: ParameterTable,
+                 settings: Feasible) -> None:
         self.bodies: tuple[Body, ...] = group_bodies(names)
         self.values = values.copy()
         self.priors, self.notes = [], []
@@ -246,11 +230,11 @@ class _Space:
         self.basis = symmetric_basis()
         inertial = {i for body in self.bodies for i in body.standard}
         others = [i for i in range(len(names)) if i not in inertial]
-        ending = [name.rpartition(".")[2] for name in names]
-        self.nonnegative = [i for i in others if names[i] in settings.nonnegative]
+        kinds = [name.kind for name in names]
+        self.nonnegative = [i for i in others if kinds[i] in (settings.nonnegative or ())]
         self.scale = np.ones(len(names))
         for i in others:
-            like = [abs(values[k]) for k in others if ending[k] == ending[i] and values[k] != 0]
+            like = [abs(values[k]) for k in others if kinds[k] == kinds[i] and values[k] != 0]
             self.scale[i] = abs(values[i]) or (float(np.median(like)) if like else 1.0)
         self.size = 10 * len(self.bodies) + len(others)
         self.map = np.zeros((len(names), self.size))
@@ -315,7 +299,7 @@ class _Programme:
                  for first, L in zip(space.priors, space.metrics)]
         self._rows = np.vstack([fit, fixed, signs, cone])
         self._right = np.concatenate([U.T @ offset / divisor, np.zeros(len(fixed)), list(space.bound.values()), *start])
-        import clarabel  # only who asks for consistent parameters waits for the solver
+        import clarabel  # only who asks for possible bodies waits for the solver
 
         self._cones: list[Any] = [clarabel.ZeroConeT(len(fit) + len(fixed))]
         if columns:

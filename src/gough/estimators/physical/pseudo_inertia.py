@@ -18,7 +18,7 @@ import numpy as np
 
 from gough.core.arrays import FloatArray
 from gough.core.errors import InvalidInput
-from gough.core.parameters import INERTIAL
+from gough.core.names import INERTIAL, parameters
 
 _PLACES = ((0, 0), (0, 1), (1, 1), (0, 2), (1, 2), (2, 2))  # of Ixx Ixy Iyy Ixz Iyz Izz
 _MOMENTS = (4, 6, 9)  # Ixx Iyy Izz in Pinocchio's order
@@ -77,10 +77,9 @@ class Body:
 def group_bodies(names: Sequence[str]) -> tuple[Body, ...]:
     """Find the bodies behind standard parameter names such as `leg1.rod.mx`."""
     members: dict[str, list[tuple[int, int]]] = {}
-    for position, name in enumerate(names):
-        body, _, last = name.rpartition(".")
-        if last in INERTIAL:
-            members.setdefault(body, []).append((INERTIAL.index(last), position))
+    for position, name in enumerate(parameters(names)):
+        if name.inertial:
+            members.setdefault(name.owner, []).append((INERTIAL.index(name.kind), position))
     return tuple(
         Body(name=body, present=tuple(k for k, _ in sorted(found)), standard=tuple(i for _, i in sorted(found)))
         for body, found in members.items())

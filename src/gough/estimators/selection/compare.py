@@ -10,7 +10,8 @@ from types import MappingProxyType
 import numpy as np
 
 from gough.core.errors import InvalidInput
-from gough.estimators.estimate import Enclosure, Estimate, text_table
+from gough.core.text import text_table
+from gough.estimators.estimate import Enclosure, Estimate
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

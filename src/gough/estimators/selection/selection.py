@@ -10,8 +10,10 @@ import numpy as np
 from gough.core.arrays import FloatArray, frozen
 from gough.core.blas import one_blas_thread
 from gough.core.errors import InvalidInput, NotIdentifiable, nearest
+from gough.core.names import tied_name
 from gough.core.statistics import f_tail
-from gough.estimators.estimate import GAIN, Estimate, text_table
+from gough.core.text import text_table
+from gough.estimators.estimate import Estimate
 from gough.estimators.linear.least_squares import WeightedLeastSquares
 from gough.estimators.problem import Estimator, LinearProblem, Problem, tie_parameters
 
@@ -117,7 +119,7 @@ def essential_parameters(
         if step.ratio < ratio:
             return Elimination(steps=tuple(steps), ratio=ratio, reached=True)
         free = [(relative, name) for name, relative in zip(estimate.parameters, spread)
-                if name not in keep and not name.endswith(GAIN)]
+                if name not in keep and not name.is_gain]
         if not free or len(names) == 1:
             return Elimination(steps=tuple(steps), ratio=ratio, reached=False)
         removed = max(free)[1]
@@ -205,16 +207,6 @@ def compare_structures(
         error = None if held_out is None else held_out_error(estimate, tie_parameters(held_out.select(flat), groups))
         results.append(StructureResult(name=name, parameters=part.parameters, estimate=estimate, held_out=error))
     return StructureComparison(results=tuple(results))
-
-
-def tied_name(members: Sequence[str]) -> str:
-    """Return what names have in common: 'leg1.rod.fv', 'leg2.rod.fv' -> 'leg*.rod.fv'."""
-    first, rest = members[0], members[1:]
-    head = next((i for i in range(len(first)) if any(name[: i + 1] != first[: i + 1] for name in rest)), len(first))
-    longest = min(len(name) for name in members) - head
-    tail = next((i for i in range(longest) if any(name[-i - 1 :] != first[-i - 1 :] for name in rest)), longest)
-    end = first[len(first) - tail :] if tail else ""
-    return first if not rest else first[:head] + "*" + end[max(end.find("."), 0) :]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

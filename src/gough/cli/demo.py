@@ -1,0 +1,72 @@
+"""Do the whole job on a bundled robot: design, experiments, identification, bounds, report, controller code.
+
+Example:  gough demo five_bar -o demo
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from time import monotonic
+from typing import Annotated
+
+import typer
+
+from gough.cli.common import Force, Json, print_json, progress, say, table
+from gough.identification import Identification
+from gough.identification.payload import PayloadResult
+from gough.study.demo import independent_plant, plan, run_demo, truth_table
+
+MOST_ROWS = 30  # of the table a demo prints; the report has all
+
+
+def demo(
+    robot: Annotated[str, typer.Argument(help="palida, orthoglide, h4, stewart or five_bar.")] = "palida",
+    output: Annotated[str, typer.Option("-o", "--output", help="Folder for everything it makes.")] = "gough-demo",
+    force: Force = False,
+    as_json: Json = False,
+) -> None:
+    """Run a demo, one line a step, and compare with the truth."""
+    chosen = plan(robot)
+    started = monotonic()
+    identification: Identification | None = None
+    load: PayloadResult | None = None
+    tied = False
+    if not as_json:
+        say(f"{robot}: {chosen.story}")
+        plants = {options.get("plant", "gough") for verb, options in chosen.steps if verb == "simulate"}
+        say("recordings come from " + ("the independent plant (Pinocchio)" if "pinocchio" in plants else
+                                       "Gough's own plant"))
+        if independent_plant() == "gough":
+            say("install gough[plant] for an independent plant")
+    with progress("working", quiet=as_json) as update:
+        for verb, options, result in run_demo(robot, output, force=force,
+                                              tell=lambda verb, fraction: update(fraction)):
+            if isinstance(result, Identification):
+                identification, tied = result, bool(options.get("tie_legs"))
+            if isinstance(result, PayloadResult):
+                load = result
+            if not as_json:
+                say(f"  {monotonic() - started:5.1f} s  {verb}: {result.summary().splitlines()[0]}")
+    seconds = monotonic() - started
+    rows = [] if identification is None else truth_table(robot, identification.estimate, tied)
+    if as_json:
+        print_json({"robot": robot, "seconds": seconds, "folder": output,
+                    "parameters": [{"name": n, "true": t, "value": v, "std": s, "within": w} for n, t, v, s, w in rows],
+                    "verdict": None if identification is None else identification.verdict,
+                    "payload": None if load is None else load.to_dict()})
+        return
+    if identification is not None:
+        best = sorted(rows, key=lambda row: row[3] / max(abs(row[2]), 1e-300))[:MOST_ROWS]
+        more = f"; the {MOST_ROWS} best known of {len(rows)}" if len(rows) > MOST_ROWS else ""
+        table(f"\n{identification.estimate.method}: 95 % intervals{more}",
+              ["parameter", "true", "estimated", "sigma", "within?"],
+              [[n, f"{t:.5g}", f"{v:.5g}", f"{s:.2g}", "yes" if w else "no"] for n, t, v, s, w in rows
+               if any(n == row[0] for row in best)])
+        say(f"{sum(w for *_, w in rows)} of {len(rows)} intervals hold the truth")
+        say(f"verdict: {identification.verdict}")
+    if load is not None:
+        table("\nload about the platform frame", ["parameter", "value", "sigma", "unit", "seen?"],
+              [[p["name"], f"{p['value']:.5g}", f"{p['std']:.2g}", p["unit"], "yes" if p["observed"] else "no"]
+               for p in load.to_dict()["parameters"]])
+    say(f"{seconds:.0f} s; everything is in {output}/" +
+        (f": open {output}/report.html" if (Path(output) / "report.html").exists() else ""))

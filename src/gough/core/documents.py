@@ -1,0 +1,69 @@
+"""TOML and JSON from strangers: parsed by the standard library, after a look at what would hang or crash it.
+
+A dotted key of thirty thousand parts takes the TOML parser half a minute and gigabytes, deep nesting ends in a
+recursion error, a number of five thousand digits in an error about digits. No file of ours comes near these limits.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from typing import Any
+
+from gough.core.errors import InvalidInput
+
+LARGEST = 64 * 2**20  # characters; a stored result of a large robot has a few million
+LARGEST_TOML = 4 * 2**20  # characters; people write these
+DEEPEST = 60  # brackets inside brackets, and parts of a dotted key; robot files have five
+DIGITS = 400  # digits of one number; a double has seventeen
+_STRING = re.compile(r'"(?:[^"\\\n]|\\.)*"|\'[^\'\n]*\'')
+_DOTTED = re.compile(rf"[\w\-\"']+(?:\s*\.\s*[\w\-\"']+){{{DEEPEST},}}")
+_NUMBER = re.compile(rf"[\d_]{{{DIGITS},}}")
+
+
+def parse_toml(text: str) -> dict[str, Any]:
+    """Return the content of a TOML document.
+
+    Raises:
+        InvalidInput: Not TOML, or beyond the limits of this file; says where.
+    """
+    _check(text, LARGEST_TOML)
+    dotted = _DOTTED.search(text)
+    if dotted is not None:
+        raise InvalidInput(f"a key with more than {DEEPEST} parts {_where(text, dotted.start())}")
+    try:
+        return tomllib.loads(text)
+    except (ValueError, RecursionError) as error:  # TOMLDecodeError is a ValueError; so are dates like 2020-13-01
+        raise InvalidInput(str(error)) from error
+
+
+def parse_json(text: str) -> Any:
+    """Return the content of a JSON document.
+
+    Raises:
+        InvalidInput: Not JSON, or beyond the limits of this file; says where.
+    """
+    _check(text, LARGEST)
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise InvalidInput(str(error)) from error
+
+
+def _check(text: str, largest: int) -> None:
+    if len(text) > largest:
+        raise InvalidInput(f"{len(text)} characters, expected at most {largest}")
+    number = _NUMBER.search(text)
+    if number is not None:
+        raise InvalidInput(f"a number of more than {DIGITS} digits {_where(text, number.start())}")
+    depth = 0
+    for bracket in re.finditer(r"[\[{\]}]", _STRING.sub(lambda match: " " * len(match[0]), text)):
+        depth += 1 if bracket[0] in "[{" else -1
+        if depth > DEEPEST:
+            raise InvalidInput(f"brackets nested more than {DEEPEST} deep {_where(text, bracket.start())}")
+
+
+def _where(text: str, position: int) -> str:
+    line = text.count("\n", 0, position) + 1
+    return f"in line {line}, column {position - text.rfind(chr(10), 0, position)}"

@@ -1,0 +1,162 @@
+"""What a robot may do: limits of its coordinates and motors, and the distance to singularities."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from gough.core.arrays import FloatArray
+from gough.core.errors import InvalidInput
+from gough.core.motion import Motion
+from gough.core.names import last_word
+from gough.core.trajectory import platform_twist
+from gough.engine.derivatives import Output, Quantity, has_regularity, twist_names
+from gough.engine.model import Model
+from gough.mechanism import Limits
+
+SINGULARITY = 0.1  # usual bound of the regularity: its value relative to home stays in [0.1, 10]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limit:
+    """A range that a quantity must not leave.
+
+    Args:
+        quantity: `position`, `velocity`, `acceleration`, `effort` or `regularity`.
+        name: The coordinate, or `platform.translation`, `platform.rotation` for the size of the platform's velocity
+            and angular velocity (then never below zero); empty for the regularity.
+        lower, upper: SI; for the regularity of its logarithm.
+        unit: Unit of both.
+    """
+
+    quantity: Quantity
+    name: str
+    lower: float
+    upper: float
+    unit: str
+
+    @property
+    def centre(self) -> float:
+        """Middle of the range."""
+        return (self.lower + self.upper) / 2
+
+    @property
+    def half(self) -> float:
+        """Half the width of the range."""
+        return (self.upper - self.lower) / 2
+
+    @property
+    def output(self) -> Output:
+        """What `derivatives.response` calls it."""
+        return self.quantity, self.name
+
+    def __str__(self) -> str:
+        if self.quantity == "regularity":
+            return f"distance to singularity (determinant within a factor of {np.exp(self.upper):.3g} of home)"
+        return f"{self.quantity} of '{self.name}' in [{self.lower:.4g}, {self.upper:.4g}] {self.unit}"
+
+
+def collect_limits(model: Model, changes: Mapping[str, Limits] | None = None, *,
+                   singularity: float | None = SINGULARITY) -> tuple[Limit, ...]:
+    """Return all limits of a robot.
+
+    Args:
+        model: The robot; joints without a limit are free.
+        changes: Limits by coordinate (or `platform.translation`, `platform.rotation`) that replace those of the robot
+            file, where given.
+        singularity: Smallest accepted |det dq_act/dx| relative to home, and the inverse of the largest; None for any.
+
+    Raises:
+        InvalidInput: An unknown coordinate, or a range that is empty or not finite.
+    """
+    changes, whole = changes or {}, twist_names(model)
+    for name, change in changes.items():
+        if name not in whole:
+            model.mechanism.joint(name)
+        elif change.position is not None or change.effort is not None:
+            raise InvalidInput(f"'{name}' has a velocity and an acceleration to limit, no position and no effort",
+                               name=name)
+    found: list[Limit] = []
+    for joint in model.mechanism.joints:
+        units: dict[Quantity, str] = {"position": joint.unit, "velocity": f"{joint.unit}/s",
+                                      "acceleration": f"{joint.unit}/s2"}
+        if joint.actuated:
+            units["effort"] = joint.effort_unit
+        found += _limits(joint.name, units, joint.limits, changes.get(joint.name, Limits()))
+    for name, unit in zip(whole, ("m", "rad")):
+        own = model.mechanism.twist_limits.get(last_word(name), Limits())
+        found += _limits(name, {"velocity": f"{unit}/s", "acceleration": f"{unit}/s2"}, own,
+                         changes.get(name, Limits()))
+    if singularity is not None and has_regularity(model):
+        if not 0 < singularity < 1:
+            raise InvalidInput(f"distance to singularity is {singularity}, expected a number between 0 and 1")
+        bound = -float(np.log(singularity))
+        found.append(Limit(quantity="regularity", name="", lower=-bound, upper=bound, unit=""))
+    return tuple(found)
+
+
+def _limits(name: str, units: Mapping[Quantity, str], usual: Limits, change: Limits) -> list[Limit]:
+    """Return the limits of one coordinate: the change where given, else the usual."""
+    found = []
+    for quantity, unit in units.items():
+        value = getattr(usual, quantity) if getattr(change, quantity) is None else getattr(change, quantity)
+        if value is None:
+            continue
+        lower, upper = value if quantity == "position" else (-value, value)
+        if not (np.isfinite(lower) and np.isfinite(upper) and lower < upper):
+            raise InvalidInput(f"{quantity} of '{name}' is limited to [{lower}, {upper}] {unit}, expected a "
+                               "lower bound below an upper one", name=name)
+        found.append(Limit(quantity=quantity, name=name, lower=lower, upper=upper, unit=unit))
+    return found
+
+
+def measure(model: Model, limits: Sequence[Limit], motion: Motion, *, values: FloatArray | None = None,
+            load: FloatArray | None = None) -> FloatArray:
+    """Return each limited quantity along a motion, normalised so that [-1, 1] is allowed, (t, o).
+
+    Efforts have the exact sign of the velocity. This shares no code with the kernels of the optimisation.
+
+    Args:
+        model: The robot.
+        limits: What is limited.
+        motion: Of all coordinates.
+        values, load: Parameters of the efforts, as in `Model.inverse_dynamics`.
+    """
+    wanted = {limit.quantity for limit in limits}
+    source = {"position": motion.q, "velocity": motion.qd, "acceleration": motion.qdd}
+    if "effort" in wanted:
+        effort = model.inverse_dynamics(motion, values, load=load)
+    task = [motion.column(name) for name in model.mechanism.task]
+    twists = dict(zip(("velocity", "acceleration"), platform_twist(
+        model.mechanism.task, motion.q[:, task], motion.qd[:, task], motion.qdd[:, task])))
+    columns = []
+    for limit in limits:
+        if limit.quantity == "regularity":
+            column = _regularity(model, motion.q)
+        elif limit.quantity == "effort":
+            column = effort[:, model.mechanism.actuated.index(limit.name)]
+        elif limit.name in twist_names(model):
+            first = 3 * twist_names(model).index(limit.name)
+            column = np.linalg.norm(twists[limit.quantity][:, first:first + 3], axis=1)
+        else:
+            column = source[limit.quantity][:, motion.column(limit.name)]
+        columns.append((column - limit.centre) / limit.half)
+    return np.stack(columns, axis=1) if columns else np.zeros((len(motion), 0))
+
+
+def _regularity(model: Model, q: FloatArray) -> FloatArray:
+    """Return ln |det dq_act/dx| relative to home, (t,); infinite where the sign differs from that at home."""
+    q = np.concatenate([model.home[None], q])
+    if "task" in model.loops.partitions:
+        matrices = model.kinematics.closure_map(q, "task")[:, list(model.actuated)]
+        power = 1.0
+        if model.loops.redundant:
+            matrices, power = np.einsum("tam,tak->tmk", matrices, matrices), 0.5
+    else:
+        part = model.loops.partitions["actuated"]
+        full = np.array([np.array(model.loops.equations(x)[1]) for x in q])
+        matrices, power = full[:, list(part.rows)][:, :, list(part.dependent)], 1.0
+    sign, size = np.linalg.slogdet(matrices)
+    return np.where(sign[1:] == sign[0], power * (size[1:] - size[0]), -np.inf)

@@ -1,0 +1,250 @@
+"""The feasible set as a polytope, its linear programmes, and bounds of them that no rounding can break.
+
+Each datum is a pair of half-spaces (the strip (24) of P03). Linear programmes over some ten thousand strips in a
+dozen dimensions are solved with a few hundred of them, adding those the answer violates. The answer's multipliers,
+right or wrong, give a bound by weak duality; evaluated in interval arithmetic over the prior box it is rigorous
+(Neumaier & Shcherbina 2004, Jansson 2004).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import highspy
+import numpy as np
+from numpy.typing import NDArray
+
+from gough.core.arrays import FloatArray, IntArray
+from gough.core.errors import InvalidInput, NotConverged
+from gough.estimators.bounds.bounded_problem import Equations
+from gough.estimators.bounds.intervals import Interval, down, product
+
+_VIOLATION = 1e-9  # in units of the error bound
+_BATCH = 60  # half-spaces added at a time
+_ROUNDS = 500
+
+
+@dataclass(frozen=True, eq=False)
+class Polytope:
+    """{theta in box : normal theta >= offset}, two half-spaces for each of n equations.
+
+    Half-space k < n says that W theta >= effort - bound of equation k, n + k that its W theta <= effort + bound.
+
+    Args:
+        normal: (2 n, p).
+        offset: (2 n,), rounded so that the half-space is never too small.
+        bound: (n,).
+        box: (p,).
+    """
+
+    normal: FloatArray
+    offset: FloatArray
+    bound: FloatArray
+    box: Interval
+
+    def __len__(self) -> int:
+        return len(self.bound)
+
+    def take(self, equations: IntArray | NDArray[np.bool_]) -> Polytope:
+        """Return some of the equations, in the same box."""
+        index = np.arange(len(self))[equations]
+        both = np.concatenate([index, index + len(self)])
+        return Polytope(self.normal[both], self.offset[both], self.bound[index], self.box)
+
+    def excess(self, point: FloatArray) -> FloatArray:
+        """Return how far each half-space is from a point, in error bounds: above one it is violated, (2 n,)."""
+        return np.asarray((self.offset - self.normal @ point) / np.tile(self.bound, 2) + 1.0)
+
+    def reach(self) -> FloatArray:
+        """Return the largest value of normal theta - offset in the box, not rounded outward, (2 n,)."""
+        ends = np.maximum(self.normal * self.box.lower, self.normal * self.box.upper)
+        return np.asarray(ends.sum(axis=1) - self.offset)
+
+
+def linearised(equations: Equations, box: Interval) -> Polytope:
+    """Return the smallest polytope around the parameters in a box that fit every equation.
+
+    Some G in [L, U] has G theta >= g exactly if sum_j max(L_j theta_j, U_j theta_j) >= g. Where the box fixes the sign
+    of theta_j that term is linear. Elsewhere it lies below its chord over the box, slope theta_j + intercept.
+
+    Raises:
+        InvalidInput: A column is uncertain while neither sign nor size of its parameter is known.
+    """
+    low, high = equations.regressor.lower, equations.regressor.upper
+    around = equations.effort_interval
+    offset = np.concatenate([around.lower, -around.upper])
+    if equations.exact:
+        return Polytope(np.vstack([low, -low]), offset, equations.bound, box)
+    low, high = np.vstack([low, -high]), np.vstack([high, -low])
+    normal = np.where(box.lower >= 0, high, low)
+    for j in equations.open_signs(box):
+        a, b = box.lower[j], box.upper[j]
+        if not np.isfinite(b - a):
+            raise InvalidInput(f"column {j} of the regressor is uncertain and its parameter is in [{a}, {b}]: give a "
+                               "finite prior or one that fixes its sign")
+        normal[:, j] = slope = np.where(low[:, j] < high[:, j], (high[:, j] * b - low[:, j] * a) / (b - a), low[:, j])
+        ends = [(Interval.point(edge) - Interval.point(slope)) * Interval.point(at)
+                for edge, at in ((low[:, j], a), (high[:, j], b))]
+        offset = down(offset - np.maximum(ends[0].upper, ends[1].upper))
+    return Polytope(normal, offset, equations.bound, box)
+
+
+@dataclass(frozen=True, eq=False)
+class Proof:
+    """Equations and the weights with which they are added up: anyone can check the sum without solving anything.
+
+    Args:
+        equations: Their indices, (k,).
+        weights: Positive for W theta >= effort - bound, negative for W theta <= effort + bound, (k,).
+            [cost / row unit]
+    """
+
+    equations: IntArray
+    weights: FloatArray
+
+    def minimum(self, polytope: Polytope, cost: FloatArray) -> float:
+        """Return a number that no cost @ theta over the polytope is below, whatever the weights are.
+
+        For lambda >= 0 and G theta >= g,  c theta = (c - lambda G) theta + lambda G theta
+                                                    >= min over the box of (c - lambda G) theta  +  lambda g.
+        """
+        chosen = np.where(self.weights > 0, self.equations, self.equations + len(polytope))
+        weight = np.abs(self.weights)[None]
+        left = Interval.point(cost) - product(weight, Interval.point(polytope.normal[chosen]))[0]
+        value = product(weight, Interval.point(polytope.offset[chosen]))[0] + (left * polytope.box).sum()
+        return float(value.lower)
+
+    def contradicts(self, polytope: Polytope) -> bool:
+        """Say whether nothing in the box satisfies these equations: a bound of 0 theta above zero (Farkas)."""
+        return self.minimum(polytope, np.zeros(polytope.normal.shape[1])) > 0
+
+
+@dataclass(frozen=True, eq=False)
+class Vertex:
+    """Answer of a linear programme.
+
+    Args:
+        point: (p,).
+        inflation: Factor on the error bounds.
+        proof: The multipliers.
+    """
+
+    point: FloatArray
+    inflation: float
+    proof: Proof
+
+
+class Programme:
+    """Linear programmes over the same polytope, each started from the answer of the last.
+
+    Columns are the parameters and the inflation s of the bounds; rows are normal theta + (s - 1) bound >= offset,
+    scaled to bounds of one and columns of largest entry one.
+    """
+
+    def __init__(self, polytope: Polytope) -> None:
+        self.polytope = polytope
+        n, p = len(polytope), polytope.normal.shape[1]
+        reach = np.tile(polytope.bound, 2)
+        size = np.abs(polytope.normal) / reach[:, None]
+        largest = size.max(axis=0)
+        self._scale = 1.0 / np.where(largest > 0, largest, 1.0)
+        self._normal = polytope.normal * self._scale / reach[:, None]
+        self._offset = polytope.offset / reach + 1.0
+        self._on = np.ones(n, bool)
+        self._solver = highspy.Highs()
+        for option, value in (("output_flag", False), ("presolve", "off"), ("solver", "simplex"),
+                              ("primal_feasibility_tolerance", 1e-10), ("dual_feasibility_tolerance", 1e-10),
+                              ("small_matrix_value", 1e-12)):
+            self._solver.setOptionValue(option, value)
+        low, high = polytope.box.lower / self._scale, polytope.box.upper / self._scale
+        self._solver.addVars(p + 1, np.append(low, 0.0), np.append(high, np.inf))
+        self._rows = np.empty(0, np.int64)  # half-space of each row of the programme
+        spread = np.linspace(0, n - 1, min(n, 4 * p)).astype(np.int64)
+        first = np.unique(np.concatenate([spread, size.argmax(axis=0) % n]))
+        self._add(np.concatenate([first, first + n]))
+
+    @property
+    def on(self) -> IntArray:
+        """The equations that count."""
+        return np.flatnonzero(self._on)
+
+    def switch(self, equations: IntArray, on: bool) -> None:
+        """Let equations count or not."""
+        self._on[equations] = on
+        for row in np.flatnonzero(np.isin(self._rows % len(self.polytope), equations)).tolist():
+            self._solver.changeRowBounds(row, float(self._offset[self._rows[row]]) if on else -np.inf, np.inf)
+
+    def _add(self, half_spaces: IntArray) -> None:
+        entries = np.column_stack([self._normal[half_spaces], np.ones(len(half_spaces))])
+        k, columns = entries.shape
+        self._solver.addRows(k, self._offset[half_spaces], np.full(k, np.inf), entries.size,
+                             np.arange(k, dtype=np.int32) * columns,
+                             np.tile(np.arange(columns, dtype=np.int32), k), entries.ravel())
+        self._rows = np.concatenate([self._rows, half_spaces])
+
+    def smallest_inflation(self) -> Vertex:
+        """Minimise the factor on the error bounds with which something is inside."""
+        return self.minimise(np.zeros(len(self._scale)), None)
+
+    def minimise(self, cost: FloatArray, inflation: float | None = 1.0) -> Vertex:
+        """Minimise cost @ theta with the bounds inflated by a factor, or the inflation itself if that is None.
+
+        Raises:
+            NotConverged: The solver stopped without an optimum.
+        """
+        p = len(cost)
+        scaled = cost * self._scale
+        unit = float(np.abs(scaled).max()) or 1.0
+        objective = np.append(scaled / unit, 0.0) if inflation is not None else np.append(np.zeros(p), 1.0)
+        self._solver.changeColsCost(p + 1, np.arange(p + 1, dtype=np.int32), objective)
+        self._solver.changeColBounds(p, *((inflation, inflation) if inflation is not None else (0.0, np.inf)))
+        for _ in range(_ROUNDS):
+            self._solver.run()
+            status = self._solver.getModelStatus()
+            # unknown: values so large that the tolerance is below their rounding; the multipliers still prove a bound
+            if status not in (highspy.HighsModelStatus.kOptimal, highspy.HighsModelStatus.kUnknown):
+                raise NotConverged(f"linear programme over {len(self._rows)} half-spaces ended as "
+                                   f"'{self._solver.modelStatusToString(status)}', expected an optimum")
+            solution = self._solver.getSolution()
+            answer = np.asarray(solution.col_value)
+            violation = self._offset - self._normal @ answer[:p] - answer[p]
+            violation[self._rows] = 0.0  # already there; what is left is the solver's tolerance
+            violation[np.tile(~self._on, 2)] = 0.0
+            bad = np.flatnonzero(violation > _VIOLATION)
+            if not len(bad):
+                break
+            self._add(bad[np.argsort(violation[bad])[::-1][:_BATCH]])
+        else:
+            raise NotConverged(f"linear programme still meets violated half-spaces after {_ROUNDS} rounds")
+        dual = np.asarray(solution.row_dual) * (unit if inflation is not None else 1.0)
+        return Vertex(answer[:p] * self._scale, float(answer[p]), self._proof(dual))
+
+    def _proof(self, dual: FloatArray) -> Proof:
+        n = len(self.polytope)
+        active = np.flatnonzero(dual > 0)
+        equations, where = np.unique(self._rows[active] % n, return_inverse=True)
+        weights = np.zeros(len(equations))
+        np.add.at(weights, where, np.where(self._rows[active] < n, 1.0, -1.0) * dual[active])
+        return Proof(equations, weights / self.polytope.bound[equations])
+
+
+def irreducible(polytope: Polytope, proof: Proof) -> Proof:
+    """Leave out equations without which a contradiction remains (at most p + 1 are ever needed: Helly)."""
+    for equation in proof.equations.tolist():
+        rest = proof.equations[proof.equations != equation]
+        if not len(rest) or equation not in proof.equations:
+            continue
+        try:
+            part = Programme(polytope.take(rest)).smallest_inflation()
+        except NotConverged:
+            continue
+        fewer = Proof(rest[part.proof.equations], part.proof.weights)
+        if part.inflation > 1 and (fewer.contradicts(polytope) or not proof.contradicts(polytope)):
+            proof = fewer
+    return proof
+
+
+def equations_of(proofs: Iterable[Proof]) -> IntArray:
+    """Return all equations that some proofs use."""
+    return np.concatenate([np.empty(0, np.int64), *(proof.equations for proof in proofs)])

@@ -1,0 +1,99 @@
+"""The formats a result is written in, and the function that writes them.
+
+A format is one entry, here or in a user's own file:
+
+    register_export(Export(
+        name="names", label="names of the parameters, one a line",
+        write=lambda model, result, name: {"txt": "\n".join(result.estimate.parameters)}))
+
+`export(model, result, folder, "names")` and `gough export --to names` then write it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from gough.core.errors import InvalidInput, OutputError, nearest
+from gough.core.files import require_free, write_together
+from gough.engine import Model
+from gough.identification import Identification
+
+
+@dataclass(frozen=True, kw_only=True)
+class Export:
+    """A format.
+
+    Args:
+        name: What it is asked for by.
+        label: What is written, in words.
+        write: Robot, result, name of the files without ending -> text of each file by its ending. Raises `InvalidInput`
+            for what the format cannot express.
+        usual: Usual name of the files; the robot's if empty.
+        identifier: The files' name must be letters, digits and underscores.
+    """
+
+    name: str
+    label: str
+    write: Callable[[Model, Identification, str], Mapping[str, str]]
+    usual: str = ""
+    identifier: bool = False
+
+
+EXPORTS: dict[str, Export] = {}
+
+
+def register_export(entry: Export) -> Export:
+    """Make a format known; return it.
+
+    Raises:
+        InvalidInput: The name is taken.
+    """
+    if entry.name in EXPORTS:
+        raise InvalidInput(f"there is already an export format '{entry.name}'; choose another name", name=entry.name)
+    EXPORTS[entry.name] = entry
+    return entry
+
+
+def export(model: Model, identification: Identification, folder: str | Path, to: str, *, name: str | None = None,
+           force: bool = False) -> list[Path]:
+    """Write a result in some format and return the files.
+
+    Args:
+        model: The robot.
+        identification: The result.
+        folder: Where to; made if it does not exist.
+        to: The format, see `EXPORTS`.
+        name: Of the files without ending; the format's usual one by default.
+        force: Overwrite existing files.
+
+    Raises:
+        InvalidInput: Unknown format, or a result it cannot express.
+        OutputError: A file exists, or cannot be written.
+    """
+    if to not in EXPORTS:
+        raise InvalidInput(f"no export format '{to}'{nearest(to, EXPORTS)}", format=to)
+    entry = EXPORTS[to]
+    if name is not None and (Path(name).name != name or name in ("", "..")):
+        raise InvalidInput(f"'{name}' is no name for a file; give the folder and the name apart", name=name)
+    stem = name if name is not None and not entry.identifier else identifier(
+        name or entry.usual or model.mechanism.name)
+    texts = entry.write(model, identification, stem)
+    target = Path(folder)
+    files = [target / f"{stem}.{ending}" for ending in texts]
+    try:
+        target.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OutputError(f"cannot make the folder '{target}': {error.strerror}", path=str(target)) from error
+    for file in files:
+        require_free(file, force)
+    write_together(target, {file.name: text.encode("utf-8") for file, text in zip(files, texts.values())})
+    return files
+
+
+def identifier(name: str) -> str:
+    """Return a name of ASCII letters, digits and underscores that does not start with a digit."""
+    text = re.sub(r"[^A-Za-z0-9_]", "_", name) or "_"
+    return f"_{text}" if text[0].isdigit() else text

@@ -1,0 +1,205 @@
+"""Estimators by word, and the problem each of them wants.
+
+An estimator is an object with `fit(problem) -> Estimate`. Its `wants` says which problem it is given: a `regression`
+(the default), `gains` (currents of loaded and unloaded logs), a `period` (one averaged period, errors of positions
+too) or `bodies` (a regression with the robot's bodies behind it).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, ClassVar, cast
+
+from gough.core.errors import GoughError, InvalidInput, NotConverged, NotIdentifiable
+from gough.core.parameters import BaseParameters, ParameterTable
+from gough.core.regression import Regression
+from gough.engine import Model
+from gough.estimators.estimate import Estimate
+from gough.estimators.gains.maximum_likelihood import MaximumLikelihoodGains
+from gough.estimators.gains.total_least_squares import TotalLeastSquares
+from gough.estimators.linear.least_squares import GaussMarkov, LeastSquares, WeightedLeastSquares
+from gough.estimators.linear.likelihood import CutoffResult
+from gough.estimators.linear.robust import Robust
+from gough.estimators.physical.feasible import Feasible, FeasibleEstimate
+from gough.estimators.problem import Estimator
+from gough.identification.likelihood import cutoff_likelihood, full_likelihood
+from gough.processing.families import AveragedPeriod
+
+ALL = "all"
+MOST_COEFFICIENTS = 120  # of the executed trajectory, for full maximum likelihood among `all`: about a minute
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PeriodProblem:
+    """One averaged period; `brief` leaves out what takes long."""
+
+    period: AveragedPeriod
+    brief: bool = False
+
+    @cached_property
+    def cutoff(self) -> CutoffResult:
+        """The cut-off of largest likelihood, and the estimate there."""
+        return cutoff_likelihood(self.period)
+
+    @property
+    def harmonics(self) -> int:
+        """Harmonics of the pose below that cut-off."""
+        average = self.period.average
+        return max(1, round(self.cutoff.cutoff * len(average) / average.rate))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class BodyProblem:
+    """A regression, an estimate of it, and the bodies the base parameters are made of."""
+
+    model: Model
+    base: BaseParameters
+    regression: Regression
+    start: Estimate
+
+
+@dataclass(frozen=True)
+class CutoffMaximum:
+    """Maximum likelihood with the filter cut-off as a parameter, AH09 (24)."""
+
+    wants: ClassVar[str] = "period"
+
+    def fit(self, problem: PeriodProblem) -> Estimate:
+        """Return the estimate at the cut-off of largest likelihood."""
+        return problem.cutoff.estimate
+
+
+@dataclass(frozen=True)
+class FullMaximum:
+    """Maximum likelihood of parameters and executed trajectory together."""
+
+    wants: ClassVar[str] = "period"
+
+    def fit(self, problem: PeriodProblem) -> Estimate:
+        """Return the estimate.
+
+        Raises:
+            InvalidInput: It would take long, and the problem asks to be brief.
+        """
+        coefficients = 2 * problem.harmonics * problem.period.pose.shape[1]
+        if problem.brief and coefficients > MOST_COEFFICIENTS:
+            raise InvalidInput(f"{problem.harmonics} harmonics of the executed trajectory take long; ask for it with "
+                               "`estimator='ml'`")
+        return full_likelihood(problem.period, harmonics=problem.harmonics).estimate
+
+
+@dataclass(frozen=True)
+class PossibleBodies:
+    """Physically possible standard parameters nearest to the robot file's that explain the data."""
+
+    wants: ClassVar[str] = "bodies"
+    settings: Feasible | None = None
+
+    def fit(self, problem: BodyProblem) -> FeasibleEstimate:
+        """Return the bodies, and the base parameters they amount to."""
+        return feasible(problem.model, problem.base, problem.regression, problem.start, self.settings)
+
+
+def feasible(model: Model, base: BaseParameters, problem: Regression, estimate: Estimate,
+             settings: Feasible | None = None) -> FeasibleEstimate:
+    """Return the physically possible standard parameters nearest to the robot file's that explain the data."""
+    prior = ParameterTable(names=base.standard, values=model.values(base.standard))
+    settings = settings or Feasible()
+    if settings.nonnegative is None:
+        terms = model.mechanism.terms.items()
+        settings = replace(settings, nonnegative=tuple(name for name, term in terms if term.nonnegative))
+    return settings.fit(problem, estimate, model=base, prior=prior)
+
+
+
+ESTIMATORS: dict[str, Any] = {
+    "ls": LeastSquares(), "wls": WeightedLeastSquares(), "gm": GaussMarkov(), "robust": Robust(),
+    "tls": TotalLeastSquares(), "tls_paper": TotalLeastSquares(scaling="none"), "gain_ml": MaximumLikelihoodGains(),
+    "ml": CutoffMaximum(), "full_ml": FullMaximum(), "feasible": PossibleBodies(),
+}
+BESIDE = {"ml": ("full_ml",), "tls": ("tls_paper", "gain_ml")}  # what is shown beside an estimator
+PREFERRED = ("gain_ml", "tls", "gm", "wls", "ls", "robust")  # the result of `all`: the first that answers
+
+
+def wants(estimator: object) -> str:
+    """Return the kind of problem an estimator is for."""
+    return str(getattr(estimator, "wants", "regression"))
+
+
+def wanted(asked: str | Estimator, nominal: Mapping[str, float], *, with_currents: bool) -> dict[str, Any]:
+    """Return the estimators to run, by name; the first is the one asked for.
+
+    Args:
+        asked: A word, `all` for those the logs allow, or an estimator.
+        nominal: Drive gains to fall back on, by motor.
+        with_currents: There are loaded logs with currents: `all` means the estimators of drive gains.
+    """
+    if not isinstance(asked, str):
+        return {type(asked).__name__: asked}
+    kinds = ("gains", "bodies") if with_currents else ("regression", "period", "bodies")
+    names = [asked, *BESIDE.get(asked, ())]
+    if asked == ALL:
+        names = [name for name, estimator in ESTIMATORS.items() if wants(estimator) in kinds]
+    return {name: replace(ESTIMATORS[name], nominal=nominal) if wants(ESTIMATORS[name]) == "gains" else ESTIMATORS[name]
+            for name in names}
+
+
+def main_of(asked: str | Estimator, estimators: Mapping[str, Any]) -> Estimator:
+    """Return the estimator that chooses parameters and structures: quick, and on the main problem."""
+    first: Estimator = estimators.get("gain_ml") or next(iter(estimators.values()))
+    if wants(first) == "gains":
+        return first
+    return first if asked != ALL and wants(first) == "regression" else GaussMarkov()
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Outcome:
+    """What estimators answered, and the errors of those that could not, by name."""
+
+    found: Mapping[str, Any] = field(default_factory=dict)
+    failed: Mapping[str, GoughError] = field(default_factory=dict)
+
+    def name(self, asked: str | Estimator) -> str:
+        """Return whose estimate is the result.
+
+        Raises:
+            GoughError: The estimator asked for could not answer, or, of `all`, none could.
+        """
+        names = PREFERRED if asked == ALL else (asked if isinstance(asked, str) else type(asked).__name__,)
+        for name in names:
+            if name in self.found:
+                return name
+        raise next(self.failed[name] for name in names if name in self.failed)
+
+    def start(self, problem: Regression) -> Estimate:
+        """Return an estimate of a regression to start from: that of Gauss-Markov, else weighted least squares."""
+        found = self.found.get("gm") or self.found.get("wls")
+        if found is not None:
+            return cast(Estimate, found)
+        try:
+            return GaussMarkov().fit(problem)
+        except (NotConverged, NotIdentifiable):
+            return WeightedLeastSquares().fit(problem)
+
+
+def run_all(estimators: Mapping[str, Any], problems: Mapping[str, Callable[[], Any]], outcome: Outcome) -> Outcome:
+    """Run the estimators whose problems are given; one that fails takes no other with it.
+
+    Args:
+        estimators: By name.
+        problems: How to build each kind of problem; built once, when the first estimator wants it.
+        outcome: Of what ran before.
+    """
+    found, failed, built = dict(outcome.found), dict(outcome.failed), {}
+    for name, estimator in estimators.items():
+        kind = wants(estimator)
+        if kind in problems:
+            try:
+                if kind not in built:
+                    built[kind] = problems[kind]()
+                found[name] = estimator.fit(built[kind])
+            except GoughError as error:
+                failed[name] = error
+    return Outcome(found=found, failed=failed)

@@ -1,0 +1,74 @@
+"""Formats of log files: which reader opens which suffix.
+
+A format is one function and one entry, here or in a user's own file:
+
+    def read_counter(path: Path) -> Table:
+        data = np.fromfile(path, dtype="<f8").reshape(-1, 3)
+        return Table(source=path.name, columns={"time [s]": data[:, 0], "motor.position [rad]": data[:, 1],
+                                                "motor.effort [N m]": data[:, 2]})
+
+    register_log_format(".cnt", in_blocks(read_counter))
+
+Every function and command that takes a log then opens it. What a description may say about columns and clocks, and all
+checks, come after the reader.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from gough.core.errors import InvalidInput, InvalidRecording
+from gough.logs.containers import array_table, open_npz, parquet_blocks, read_mat
+from gough.logs.description import Description
+from gough.logs.tables import Table, text_blocks
+
+LogReader = Callable[[Path, int, Description | None], Iterator[Table]]
+"""(file, samples a block, description or None) -> consecutive tables of at most so many samples."""
+
+
+def in_blocks(read: Callable[[Path], Table]) -> LogReader:
+    """Make a reader of one that returns the whole file."""
+
+    def blocks(path: Path, size: int, description: Description | None) -> Iterator[Table]:
+        whole = read(path)
+        count = max(len(column) for column in whole.columns.values())
+        for i in range(0, count, size):
+            # A column shorter than the others (a constant beside the signals) stays whole and is refused if asked for.
+            yield replace(whole, first=i, columns={
+                name: c[i:i + size] if len(c) == count else c for name, c in whole.columns.items()})
+
+    return blocks
+
+
+LOG_FORMATS: dict[str, LogReader] = {
+    ".parquet": lambda path, size, description: parquet_blocks(path, size),
+    ".pq": lambda path, size, description: parquet_blocks(path, size),
+    ".mat": in_blocks(read_mat),
+    ".npz": in_blocks(lambda path: array_table(path.name, open_npz(path)[1])),
+}
+
+
+def register_log_format(suffix: str, reader: LogReader) -> LogReader:
+    """Make a suffix known, such as `.mcap`; any that is not known is read as text. Returns the reader.
+
+    Raises:
+        InvalidInput: The suffix is taken, or has no dot.
+    """
+    suffix = suffix.lower()
+    if suffix in LOG_FORMATS or not suffix.startswith("."):
+        raise InvalidInput(f"'{suffix}' cannot be registered: expected a suffix such as .mcap, other than "
+                           f"{', '.join(LOG_FORMATS)}", suffix=suffix)
+    LOG_FORMATS[suffix] = reader
+    return reader
+
+
+def table_blocks(path: Path, size: int, description: Description | None) -> Iterator[Table]:
+    """Yield the tables of a file of any format."""
+    if not path.exists():
+        raise InvalidRecording(f"there is no file '{path}'", source=path.name)
+    reader = LOG_FORMATS.get(path.suffix.lower())
+    if reader is not None:
+        return reader(path, size, description)
+    return text_blocks(path, size, decimal=description.decimal if description else ".")

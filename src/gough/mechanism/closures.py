@@ -1,0 +1,135 @@
+"""Kinds of closures: the equations that close a loop, and what they are elsewhere.
+
+All that is known of a kind stands in its entry: reader, engine, plants and exports ask here, and refuse by name what
+they cannot express. A new kind is one entry, here or in a user's own file:
+
+    register_closure(ClosureKind(
+        name="planar", label="origin of b in the xy plane of a", units=("m",),
+        residual=lambda closure, at: [(at.a.rotation.T @ (at.b.translation - at.a.translation))[2]]))
+
+Robot files then name it as the `kind` of a [[closure]].
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from gough.core.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from gough.mechanism.types import Closure
+
+
+class Configuration(NamedTuple):
+    """What a closure may depend on: numbers, or expressions.
+
+    Args:
+        q: Coordinates by name. [m or rad]
+        a, b: The closure's frames in the base frame, with `rotation` (3, 3) and `translation` (3,); None without.
+    """
+
+    q: Mapping[str, Any]
+    a: Any = None
+    b: Any = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClosureKind:
+    """One kind of closure.
+
+    Args:
+        name: The `kind` of a [[closure]] in robot files.
+        label: In words: what holds where the loop is closed.
+        units: Unit of each equation, which makes their number and their scale; `joints` is that of the coordinates.
+        residual: Closure, configuration -> one expression for each equation, zero where the loop is closed.
+        frames: It holds two frames `a` and `b`; otherwise a weighted sum of coordinates.
+        values: Further keys in robot files, positive numbers, with their dimension.
+        mistaken: Frames a, b at which all equations hold -> what is wrong all the same, or nothing. For equations with
+            more solutions than the one meant.
+        urdf: Key of the YAML file beside a URDF under which the frames stand, or None. `3d` and `6d` are types of
+            `closed_loop`.
+        mjcf: Elements of MJCF that hold it, or None: `connect weld axis slider rod sum`, see `virtual.mjcf`.
+        pinocchio: Equations of the Pinocchio plant that hold it, or None: `gap axis turn distance sum`, see
+            `virtual.pinocchio_tree`.
+    """
+
+    name: str
+    label: str
+    units: tuple[Literal["m", "rad", "joints"], ...]
+    residual: Callable[[Closure, Configuration], Sequence[Any]]
+    frames: bool = True
+    values: Mapping[str, str] = field(default_factory=dict)
+    mistaken: Callable[[Any, Any], str] | None = None
+    urdf: str | None = None
+    mjcf: tuple[str, ...] | None = None
+    pinocchio: tuple[str, ...] | None = None
+
+
+def _gap(closure: Closure, at: Configuration) -> list[Any]:
+    """Return p_b - p_a. [m]"""
+    gap = at.b.translation - at.a.translation
+    return [gap[i] for i in range(3)]
+
+
+def _axes(closure: Closure, at: Configuration) -> list[Any]:
+    """Return the components of z_b along x_a and y_a. [rad]"""
+    relative = at.a.rotation.T @ at.b.rotation
+    return [relative[0, 2], relative[1, 2]]
+
+
+def _turn(closure: Closure, at: Configuration) -> list[Any]:
+    """Return the axis of R = R_a^T R_b times the sine of its angle, from the antisymmetric part of R. [rad]"""
+    R = at.a.rotation.T @ at.b.rotation
+    return [(R[i, j] - R[j, i]) / 2 for i, j in ((2, 1), (0, 2), (1, 0))]
+
+
+def _rod(closure: Closure, at: Configuration) -> list[Any]:
+    """Return (|p_b - p_a|^2 - l^2) / (2 l): the gap of a rod of length l near zero, without a root. [m]"""
+    length = closure.values["length"]
+    return [(sum(x * x for x in _gap(closure, at)) - length**2) / (2 * length)]
+
+
+def _sum(closure: Closure, at: Configuration) -> list[Any]:
+    """Return the sum of coefficient x coordinate, plus the constant."""
+    return [closure.constant + sum(c * at.q[name] for name, c in closure.coefficients.items())]
+
+
+def _half_turn(a: Any, b: Any) -> str:
+    """Frames half a turn apart solve the equations of a weld: trace R_a^T R_b is -1 there, 3 where they coincide."""
+    return "the welded frames half a turn apart" if (a.rotation * b.rotation).sum() < 0 else ""
+
+
+CLOSURES: dict[str, ClosureKind] = {
+    kind.name: kind
+    for kind in (
+        ClosureKind(name="point", label="origins coincide", units=("m",) * 3, residual=_gap,
+                    urdf="3d", mjcf=("connect",), pinocchio=("gap",)),
+        ClosureKind(name="revolute", label="origins coincide and z axes are parallel", units=("m",) * 3 + ("rad",) * 2,
+                    residual=lambda closure, at: _gap(closure, at) + _axes(closure, at),
+                    urdf="revolute", mjcf=("connect", "axis"), pinocchio=("gap", "axis")),
+        ClosureKind(name="weld", label="frames coincide", units=("m",) * 3 + ("rad",) * 3, mistaken=_half_turn,
+                    residual=lambda closure, at: _gap(closure, at) + _turn(closure, at),
+                    urdf="6d", mjcf=("weld",), pinocchio=("gap", "turn")),
+        ClosureKind(name="distance", label="origins are `length` apart", units=("m",), residual=_rod,
+                    values={"length": "length"}, urdf="distance", mjcf=("rod",), pinocchio=("distance",)),
+        ClosureKind(name="parallel", label="z axes are parallel", units=("rad",) * 2, residual=_axes,
+                    urdf="parallel", mjcf=("slider", "connect", "axis"), pinocchio=("axis",)),
+        ClosureKind(name="coupling", label="the sum of coefficient times coordinate, plus the constant, is zero",
+                    units=("joints",), frames=False, residual=_sum,
+                    urdf="coupling", mjcf=("sum",), pinocchio=("sum",)),
+    )
+}
+
+
+def register_closure(kind: ClosureKind) -> ClosureKind:
+    """Make a kind of closure known to robot files and to everything that meets one; return it.
+
+    Raises:
+        InvalidInput: The name is taken.
+    """
+    if kind.name in CLOSURES:
+        raise InvalidInput(f"there is already a closure kind '{kind.name}'; choose another name", name=kind.name)
+    CLOSURES[kind.name] = kind
+    return kind

@@ -1,0 +1,87 @@
+"""Robots by name or by file: those that come with Gough, and the formats files are written in.
+
+A format is one function and one entry, here or in a user's own file:
+
+    register_robot_format(".par", read_par)     # read_par(text, source) -> Mechanism
+
+Every function and command that takes a robot then reads such files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import resources
+from pathlib import Path
+
+from gough.core.documents import parse_toml
+from gough.core.errors import InvalidInput, InvalidMechanism, nearest
+from gough.mechanism.reader import LARGEST, parse_robot
+from gough.mechanism.types import Mechanism
+
+RobotReader = Callable[[str, str], Mechanism]
+"""(text, file name for errors) -> mechanism; raises `InvalidMechanism`."""
+
+ROBOT_FORMATS: dict[str, RobotReader] = {".toml": parse_robot}
+
+
+def register_robot_format(suffix: str, reader: RobotReader) -> RobotReader:
+    """Make a suffix known, such as `.par`; return the reader.
+
+    Raises:
+        InvalidInput: The suffix is taken, or has no dot.
+    """
+    if suffix.lower() in ROBOT_FORMATS or suffix[:1] != ".":
+        raise InvalidInput(f"'{suffix}' cannot be registered: expected a suffix such as .par, other than "
+                           f"{', '.join(ROBOT_FORMATS)}", suffix=suffix)
+    ROBOT_FORMATS[suffix.lower()] = reader
+    return reader
+
+
+def bundled_robots() -> tuple[tuple[str, str], ...]:
+    """Return name and title of every robot that comes with Gough."""
+    return tuple((name, str(parse_toml(text)["title"])) for name, text in sorted(_bundled().items()))
+
+
+def load_robot(name_or_path: str | Path) -> Mechanism:
+    """Read a bundled robot by name, or a robot file by path; its suffix tells the format.
+
+    A bundled name wins over a file of the same name in the working directory; write `./palida` for the file.
+
+    Raises:
+        InvalidMechanism: No such robot, or the file is not a valid description; names file, table and key.
+    """
+    text, source = robot_text(name_or_path)
+    suffix = Path(source).suffix.lower() or ".toml"
+    if suffix not in ROBOT_FORMATS:
+        raise InvalidMechanism(f"{source}: robots are read from {', '.join(ROBOT_FORMATS)} files, not from {suffix}; "
+                               "describe it in TOML, or register a reader", file=source)
+    return ROBOT_FORMATS[suffix](text, source)
+
+
+def robot_text(name_or_path: str | Path) -> tuple[str, str]:
+    """Return the text of a bundled robot or a robot file, and where it comes from; see `load_robot`."""
+    bundled = _bundled()
+    if isinstance(name_or_path, str) and name_or_path in bundled:
+        return bundled[name_or_path], f"gough/robots/{name_or_path}.toml"
+    path = Path(name_or_path)
+    try:
+        if not path.is_file():
+            raise InvalidMechanism(
+                f"'{name_or_path}' is neither a robot file nor a bundled robot"
+                f"{nearest(str(name_or_path), bundled)}", file=str(path))
+        size = path.stat().st_size
+        if size > LARGEST:
+            raise InvalidMechanism(
+                f"{path}: {size / 1e6:.1f} MB is too large for a robot file (at most {LARGEST / 1e6:g} MB); "
+                "is this a recording?", file=str(path), size=size)
+        return path.read_text(encoding="utf-8-sig"), str(path)  # some editors write a mark of the byte order
+    except UnicodeDecodeError as error:
+        raise InvalidMechanism(f"{path}: not a text file in UTF-8 (byte {error.start})", file=str(path)) from None
+    except (OSError, ValueError) as error:
+        raise InvalidMechanism(f"'{name_or_path}' cannot be read: {error}", file=str(path)) from None
+
+
+def _bundled() -> dict[str, str]:
+    folder = resources.files("gough") / "robots"
+    return {entry.name.removesuffix(".toml"): entry.read_text(encoding="utf-8")
+            for entry in folder.iterdir() if entry.name.endswith(".toml")}

@@ -1,0 +1,77 @@
+"""Fixed transforms by elementary steps."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+
+from gough.core.arrays import FloatArray, frozen
+
+ROUND_OFF = 1e-15  # entries of a transform below this are zero: cos(pi / 2) is 6e-17
+
+Step = tuple[Literal["Rx", "Ry", "Rz", "Tx", "Ty", "Tz"], float]
+
+
+@dataclass(frozen=True)
+class Placement:
+    """A fixed transform as a chain of elementary rotations [rad] and translations [m], applied left to right.
+
+    Kept as steps, not as a matrix, so that geometry stays symbolic until compilation.
+    """
+
+    steps: tuple[Step, ...] = ()
+
+    @cached_property
+    def matrix(self) -> FloatArray:
+        """The homogeneous transform, (4, 4); round-off at right angles is removed."""
+        result = np.eye(4)
+        for step, value in self.steps:
+            k, part = "xyz".index(step[1]), np.eye(4)
+            if step[0] == "T":
+                part[k, 3] = value
+            else:
+                i, j = (k + 1) % 3, (k + 2) % 3
+                c, s = (0.0 if abs(x) < ROUND_OFF else x for x in (math.cos(value), math.sin(value)))
+                part[i, i], part[i, j], part[j, i], part[j, j] = c, -s, s, c
+            result = result @ part
+        result[np.abs(result) < ROUND_OFF] = 0.0
+        return frozen(result)
+
+    @property
+    def rotation(self) -> FloatArray:
+        """The rotation, (3, 3)."""
+        return self.matrix[:3, :3]
+
+    @property
+    def translation(self) -> FloatArray:
+        """Where the origin is, (3,). [m]"""
+        return self.matrix[:3, 3]
+
+    def then(self, other: Placement) -> Placement:
+        """Return this placement followed by another."""
+        return Placement(self.steps + other.steps)
+
+    @classmethod
+    def xyz_rpy(cls, xyz: tuple[float, float, float], rpy: tuple[float, float, float] = (0.0, 0.0, 0.0)) -> Placement:
+        """Place by position [m] and fixed-axis roll, pitch, yaw [rad] (URDF: R = Rz(yaw) Ry(pitch) Rx(roll))."""
+        x, y, z = xyz
+        roll, pitch, yaw = rpy
+        return cls((("Tx", x), ("Ty", y), ("Tz", z), ("Rz", yaw), ("Ry", pitch), ("Rx", roll)))
+
+    @classmethod
+    def mdh(cls, *, gamma: float = 0.0, b: float = 0.0, alpha: float = 0.0, d: float = 0.0, theta: float = 0.0,
+            r: float = 0.0) -> Placement:
+        """Place by modified Denavit-Hartenberg parameters, tree form: Rz Tz Rx Tx Rz Tz. [m, rad]"""
+        return cls((("Rz", gamma), ("Tz", b), ("Rx", alpha), ("Tx", d), ("Rz", theta), ("Tz", r)))
+
+    @classmethod
+    def polar(cls, radius: float, angle: float, z: float = 0.0) -> Placement:
+        """Place on a circle about z: x axis radial outwards, y tangential. [m, rad, m]"""
+        return cls((("Rz", angle), ("Tx", radius), ("Tz", z)))
+
+
+UNMOVED = Placement()

@@ -1,0 +1,291 @@
+"""One processing for a whole experiment, chosen by how well it predicts efforts it has not seen.
+
+Logs without periods: positions are low-passed at a cut-off, regressor and effort in parallel with the same edge. The
+cut-off is the lowest of the candidates with the smallest blocked cross-validation error of the recorded, unfiltered
+effort: each log is cut into five contiguous blocks, weighted least squares on the decimated samples outside a block
+(and a guard of 1 / cut-off beside it) predict every sample inside, and the geometric mean of the rows' relative errors
+is compared.
+Logs with periods: Akaike's criterion on the pose. The window about reversals is judged in the same way for both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from gough.core.blas import one_blas_thread
+from gough.core.errors import InvalidInput, InvalidRecording
+from gough.core.parameters import BaseParameters
+from gough.engine import Model, base_parameters
+from gough.logs.readers import RecordingSource
+from gough.logs.recording import Recording
+from gough.processing.averaging import average_periods
+from gough.processing.filters import SPOILT
+from gough.processing.frequency import pose_cutoff, rounding_variance
+from gough.processing.masks import rubs
+from gough.processing.noise import dead_bands
+from gough.processing.pieces import averaged_pose, joined
+from gough.processing.ready import matched, ready
+from gough.processing.settings import HIGHEST, Processing, decimation_of
+from gough.processing.trial import FINE, Sheet, Trial, prediction_squares
+
+RATIO = 2.0  # between neighbouring candidates; the best is then refined by its root and fourth root on both sides
+USABLE = 21.0  # cut-off times duration from which half of a log is left beside the ends that filters spoil
+WORSE, PATIENCE = 1.1, 3  # the search ends after so many candidates in a row this much worse than the best
+LONG, STRETCHES, STRETCH = 300.0, 10, 20.0  # beyond this [s] so many stretches of this length [s] are enough to choose
+MOST_LEFT_OUT = 0.5  # of a row by the window about reversals
+MOST_WINDOWS = 9
+# Ratios of cross-validated errors, tuned on TX40, double pendulum, UPV, EMPS and the virtual robots.
+SAME = 1.005  # a lower cut-off is taken if it is as good as that
+CHEAP = 1.01  # a window may cost so much of the prediction of all samples
+GAIN = 1.03  # a narrower window is taken unless a wider one predicts what counts better by more than this
+SAMPLES = 2.0  # the narrowest window: when between two samples a motor reversed, and what it felt then, is not recorded
+STANDS = 0.9  # of the samples within its dead band: such a joint counts as one that stands
+
+
+@dataclass(frozen=True, kw_only=True)
+class Candidate:
+    """One processing that was tried, with the relative error of each row on samples it was not fitted to.
+
+    Args:
+        cutoff: Low-pass cut-off. [Hz]
+        decimation: Factor.
+        window: Half width of what does not count about reversals. [s]
+        errors: Relative prediction errors of the rows, (r,). [1]
+    """
+
+    cutoff: float | None
+    decimation: int
+    window: float
+    errors: tuple[float, ...]
+
+    @property
+    def error(self) -> float:
+        """Geometric mean of the rows' errors. [1]"""
+        return float(np.exp(np.mean(np.log(self.errors))))
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProcessingChoice:
+    """A complete processing and what it was chosen from.
+
+    Args:
+        processing: All numbers.
+        rows: Names of the equation rows.
+        cutoffs: Cut-offs tried, rising; errors on all samples. Empty if given, or chosen by Akaike's criterion.
+        windows: Windows tried, rising; errors on all samples, or on those that count with the widest of them where
+            regressor and effort are low-passed in parallel.
+    """
+
+    processing: Processing
+    rows: tuple[str, ...]
+    cutoffs: tuple[Candidate, ...] = ()
+    windows: tuple[Candidate, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the documented JSON form."""
+        def plain(tried: tuple[Candidate, ...]) -> list[dict[str, Any]]:
+            return [asdict(c) | {"errors": list(c.errors), "error": c.error} for c in tried]
+
+        return {"processing": self.processing.to_dict(), "rows": list(self.rows), "cutoffs": plain(self.cutoffs),
+                "windows": plain(self.windows)}
+
+    def summary(self) -> str:
+        """Return the choice as plain text."""
+        used = self.processing
+        cutoff = "none" if used.cutoff is None else f"{used.cutoff:.4g} Hz"
+        lines = [f"method {used.method}, cut-off {cutoff}, decimation {used.decimation}, window about reversals "
+                 f"{1e3 * (used.window or 0.0):.3g} ms"]
+        for label, tried in (("cut-off", self.cutoffs), ("window", self.windows)):
+            for c in tried:
+                value = f"{c.cutoff:.4g} Hz" if label == "cut-off" else f"{1e3 * c.window:.3g} ms"
+                chosen = c.cutoff == used.cutoff if label == "cut-off" else c.window == used.window
+                lines.append(f"{label} {value}: cross-validated error {100 * c.error:.2f} %{' <- chosen' * chosen}")
+        return "\n".join(lines)
+
+
+@one_blas_thread
+def choose_processing(model: Model, recordings: Sequence[Recording | RecordingSource],
+                      parameters: BaseParameters | Sequence[str] | None = None,
+                      settings: Processing | None = None, *, gains: Mapping[str, float] | None = None,
+                      ) -> ProcessingChoice:
+    """Choose one processing for all logs of an experiment; what the settings give is kept.
+
+    Args:
+        model: The robot.
+        recordings: Its logs; of long ones a spread sample is looked at.
+        parameters: Base parameters of the experiment; the robot's, with the payloads carried, by default.
+        settings: Numbers that are given.
+        gains: Drive gains by joint for logs with currents; the robot file's by default. Where one is not known, rows
+            are fitted one by one.
+
+    Raises:
+        InvalidRecording: As `process`; or logs without periods where periods are to be averaged.
+    """
+    given = Processing() if settings is None else settings
+    given.bands(model.mechanism.coordinates)
+    if not recordings:
+        raise InvalidInput("there is no recording to choose a processing from")
+    if parameters is None:
+        carried = tuple(dict.fromkeys(r.payload for r in recordings if r.payload is not None))
+        parameters = base_parameters(model, payloads=carried)
+    logs = [part for source in recordings for part in _looked_at(model, source, given)]
+    periodic = all(log.period_count >= 2 for log in logs)
+    if given.method in ("explicit", "implicit") and not periodic:
+        log = next(log for log in logs if log.period_count < 2)
+        raise InvalidRecording(f"{log.source}: {len(log)} samples hold {log.period_count} whole periods (period: "
+                               f"{log.period_samples} samples); averaging needs two, so state the period or process "
+                               "in time", source=log.source)
+    if given.method == "auto":
+        given = replace(given, method="explicit" if periodic else "time")
+    if replace(given, standing=()).complete:
+        given = replace(given, standing=given.standing or ())
+        return ProcessingChoice(processing=given, rows=model.rows)
+    tried: tuple[Candidate, ...] = ()
+    if given.method == "implicit":
+        frequency = given.frequency or logs[0].rate / (logs[0].period_samples or 1)
+        given = replace(given, frequency=frequency, cutoff=given.harmonics * frequency)
+    elif given.method == "explicit" and given.cutoff is None:
+        given = replace(given, cutoff=max(_akaike(model, log) for log in logs))
+    trial = Trial.of(model, logs, parameters, gains)
+    if given.method == "time" and given.cutoff is None:
+        tried = _cutoffs(trial, given)
+        least = min(candidate.error for candidate in tried)
+        given = replace(given, cutoff=next(c.cutoff for c in tried if c.error <= SAME * least))
+    if given.decimation is None:
+        factor = decimation_of(given.cutoff or 1.0, trial.rate) if given.method == "time" else 1
+        given = replace(given, decimation=factor)
+    sheets = trial.sheets(given)
+    given = _with_bands(trial, sheets, given)
+    windows: tuple[Candidate, ...] = ()
+    if given.window is None:
+        windows, best = _windows(trial, sheets, given)
+        given = replace(given, window=best)
+    return ProcessingChoice(processing=given, rows=model.rows, cutoffs=tried, windows=windows)
+
+
+def _looked_at(model: Model, source: Recording | RecordingSource, settings: Processing) -> list[Recording]:
+    """Return a log, or stretches spread over one that is long."""
+    if isinstance(source, Recording):
+        log = ready(model, source, settings)
+        if settings.method_for(log) in ("explicit", "implicit") or len(log) <= LONG * log.rate:
+            return [log]
+        count, rate, blocks = len(log), log.rate, log.blocks()
+    else:
+        rate = next(iter(source.blocks(4096))).rate
+        count = sum(len(block) for block in source.blocks()) if source.samples is None else source.samples
+        blocks = source.blocks()
+    short = count <= LONG * rate
+    length = count if short else int(STRETCH * rate)
+    starts = np.linspace(0, count - length, 1 if short else STRETCHES).astype(int)
+    parts: list[Recording | None] = [None] * len(starts)
+    first = 0
+    for block in blocks:
+        for k, start in enumerate(starts.tolist()):
+            low, high = max(start - first, 0), min(start + length - first, len(block))
+            if low < high:
+                piece, held = matched(block, model).take(slice(low, high)), parts[k]
+                parts[k] = piece if held is None else joined(held, piece)
+        first += len(block)
+    return [replace(part, period_samples=None) for part in parts if part is not None]
+
+
+def _akaike(model: Model, log: Recording) -> float:
+    """Return the highest harmonic of the pose that Akaike's criterion keeps. [Hz]"""
+    average = average_periods(log)
+    by, q, pose = averaged_pose(model, average)
+    used = list(model.loops.partitions["actuated"].independent)  # the motors that the pose was found from
+    own = [model.actuated.index(i) for i in used]
+    back = np.linalg.inv(model.kinematics.closure_map(q, by)[:, used])  # small changes of these to those of the pose
+    scatter = np.einsum("tma,pta->ptm", back, (average.position_periods - average.position)[:, :, own], optimize=True)
+    rounding = np.einsum("tma,a,tna->mn", back, rounding_variance(average)[own], back) / len(back)
+    try:
+        return pose_cutoff(pose, scatter, average.rate, rounding)
+    except InvalidInput as error:
+        raise InvalidRecording(f"{log.source}: {error}", source=log.source) from error
+
+
+def _with_bands(trial: Trial, sheets: Sequence[Sheet], settings: Processing) -> Processing:
+    """Return the settings with the dead band of every joint, and the joints that rub and hardly ever leave theirs."""
+    model = trial.model
+    given = settings.dead_band
+    if given is not None and not isinstance(given, Mapping):
+        bands = dict.fromkeys(model.mechanism.coordinates, float(given))
+    else:
+        noise = dead_bands(model, [sheet.motion for sheet in sheets], [sheet.noise for sheet in sheets])
+        bands = noise | dict(given or {})
+    settings = replace(settings, dead_band=bands)
+    if settings.standing is not None:
+        return settings
+    still = np.concatenate([np.abs(sheet.motion.qd) < settings.bands(model.mechanism.coordinates)
+                            for sheet in sheets]).mean(axis=0)
+    return replace(settings, standing=tuple(joint.name for joint, share in zip(model.mechanism.joints, still)
+                                            if rubs(joint) and share > STANDS))
+
+
+def _cutoffs(trial: Trial, settings: Processing) -> tuple[Candidate, ...]:
+    """Try cut-offs from the lowest that leaves half of every log upwards, then beside the best."""
+    highest = HIGHEST * trial.rate
+    lowest = min(USABLE / min(len(log) / log.rate for log in trial.logs), highest / RATIO)
+    window = settings.window or 0.0
+    tried: dict[float, Candidate] = {}
+
+    def error(cutoff: float) -> float:
+        sheets = trial.sheets(replace(settings, cutoff=cutoff))
+        chosen = _with_bands(trial, sheets, replace(settings, cutoff=cutoff))
+        masks = [[sheet.mask(trial.model, chosen, window)] for sheet in sheets]
+        wrong, size = prediction_squares(trial, sheets, masks, chosen, margin=SPOILT / lowest)
+        tried[cutoff] = Candidate(
+            cutoff=cutoff, decimation=settings.decimation or decimation_of(cutoff, trial.rate), window=window,
+            errors=tuple(np.sqrt(wrong[0, 0].sum(axis=0) / size[0].sum(axis=0)).tolist()))
+        return tried[cutoff].error
+
+    best, behind, cutoff = np.inf, 0, lowest
+    while cutoff <= highest * (1 + 1e-9) and behind < PATIENCE:
+        found = error(cutoff)
+        behind = behind + 1 if found > WORSE * best else 0
+        best, cutoff = min(best, found), cutoff * RATIO
+    for step in (RATIO**0.5, RATIO**0.25):
+        top = min(tried, key=lambda f: tried[f].error)
+        for beside in (top / step, top * step):
+            if lowest <= beside <= highest:
+                error(beside)
+    return tuple(tried[f] for f in sorted(tried))
+
+
+def _windows(trial: Trial, sheets: Sequence[Sheet], settings: Processing) -> tuple[tuple[Candidate, ...], float]:
+    """Try windows about reversals, doubling until a row would lose half of what counts without one.
+
+    Where regressor and effort are low-passed in parallel, reversals are treated already: of the windows that do not
+    spoil the prediction of all samples, the narrowest that predicts what counts with the widest about as well as the
+    best. Elsewhere reversals bias, by less than the noise of a prediction shows: the widest that predicts all samples
+    about as well as the best, and never none.
+    """
+    parallel = (settings.decimation or 1) > 1
+    step = SAMPLES / trial.rate
+    if settings.method == "time" and settings.cutoff is not None:
+        step = max(step, 1.0 / (FINE * settings.cutoff))
+    widths, masks = [0.0], [[sheet.mask(trial.model, settings, 0.0)] for sheet in sheets]
+    counted = np.concatenate([own[0] for own in masks]).mean(axis=0)
+    while len(widths) < MOST_WINDOWS and any(rubs(joint) for joint in trial.model.mechanism.joints):
+        wider = [sheet.mask(trial.model, settings, step * 2.0 ** (len(widths) - 1)) for sheet in sheets]
+        if (np.concatenate(wider).mean(axis=0) < MOST_LEFT_OUT * counted).any():
+            break
+        widths.append(step * 2.0 ** (len(widths) - 1))
+        for own, mask in zip(masks, wider):
+            own.append(mask)
+    if len(widths) == 1:
+        return (), 0.0
+    wrong, size = prediction_squares(trial, sheets, masks, settings)
+    every, clear = (tuple(Candidate(cutoff=settings.cutoff, decimation=settings.decimation or 1, window=width,
+                                    errors=tuple(np.sqrt(squares.sum(axis=0) / size[k].sum(axis=0)).tolist()))
+                          for width, squares in zip(widths, wrong[k])) for k in range(2))
+    least = min(candidate.error for candidate in every)
+    if not parallel:
+        return every, max(step, *(c.window for c in every if c.error <= CHEAP * least))
+    allowed = [c for c, whole in zip(clear, every) if whole.error <= CHEAP * every[0].error]
+    best = min(c.error for c in allowed)
+    return clear, min(c.window for c in allowed if c.error <= GAIN * best)

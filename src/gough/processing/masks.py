@@ -1,0 +1,78 @@
+"""Equations that do not count: where the sign of a joint's velocity does not tell its friction.
+
+Where a motor reverses, friction passes from -fs to fs within microns, the controller rings, and the low-pass of the
+positions smears the instant; where it stands, friction takes any value up to fs. This spoils the equations that contain
+its friction and no others: those with E_j != 0 in qd = E qd_I, which for a motor that is a row is its own.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+from scipy.ndimage import maximum_filter1d
+
+from gough.core.arrays import BoolArray, FloatArray
+from gough.core.motion import Motion
+from gough.engine import Model
+from gough.engine.base import random_motion
+from gough.mechanism.terms import TERMS
+from gough.mechanism.types import Joint
+from gough.processing.settings import Processing
+
+TOUCHES = 1e-9  # of a joint's largest lever: what is smaller is rounding
+
+
+def rubs(joint: Joint) -> bool:
+    """Tell whether a joint has friction that jumps with the sign of its velocity."""
+    return any(TERMS[name].coulomb for name in joint.terms)
+
+
+def spoilt_samples(speed: FloatArray, band: FloatArray, reach: int, *, around: bool = False) -> BoolArray:
+    """Tell where a velocity says nothing about friction, (t, k).
+
+    Inside its dead band; and, with a reach, within so many samples of there or of a change of sign.
+
+    Args:
+        speed: Velocities, (t, k). [m/s or rad/s]
+        band: Dead bands, (k,). [m/s or rad/s]
+        reach: Samples on both sides.
+        around: The samples are a period that repeats.
+    """
+    bad = np.abs(speed) < band
+    if reach:
+        turned = np.signbit(speed) != np.signbit(np.roll(speed, 1, axis=0))
+        if not around:
+            turned[0] = False
+        bad |= turned | np.roll(turned, -1, axis=0)  # the samples on both sides of the reversal
+        reach = min(reach, len(speed))
+        bad = maximum_filter1d(bad, 2 * reach + 1, axis=0, mode="wrap" if around else "constant")
+    return np.asarray(bad)
+
+
+@lru_cache(maxsize=16)
+def rubbed_rows(model: Model) -> BoolArray:
+    """Tell which rows contain the friction of each coordinate: E_j != 0 anywhere, (n, r)."""
+    levers = np.abs(model.kinematics.closure_map(random_motion(model, 8, seed=0).q)).max(axis=0)
+    return np.asarray(levers > TOUCHES * levers.max(axis=1, keepdims=True))
+
+
+def counting_rows(model: Model, motion: Motion, settings: Processing, reach: int, *,
+                  around: bool = False) -> BoolArray:
+    """Return which equations of a motion count, (t, r).
+
+    Args:
+        model: The robot.
+        motion: Of all coordinates, (t, n).
+        settings: Dead bands, and the joints that hardly ever move.
+        reach: Samples on both sides of a reversal or a standstill that do not count either.
+        around: The motion is a period that repeats.
+    """
+    counts = np.ones((len(motion), len(model.rows)), bool)
+    joints = [i for i, joint in enumerate(model.mechanism.joints)
+              if rubs(joint) and joint.name not in (settings.standing or ())]
+    bands = settings.bands(model.mechanism.coordinates)[joints]
+    spoilt = spoilt_samples(motion.qd[:, joints], bands, reach, around=around)
+    for bad, rows in zip(spoilt.T, rubbed_rows(model)[joints]):
+        counts[:, rows] &= ~bad[:, None]
+    return counts

@@ -1,0 +1,126 @@
+"""A recording as the robot's: its joints in order, an even clock, whole periods."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from gough.core.errors import InvalidRecording, nearest
+from gough.engine import Model
+from gough.logs.checks import check_even
+from gough.logs.finding import Finding
+from gough.logs.periods import estimate_period, resample_to_period
+from gough.logs.recording import Recording
+from gough.logs.resampling import resample_evenly
+from gough.processing.settings import Processing
+
+REPEATS = 0.05  # of the motion that may differ from one period to the next for it to count as repeated
+SHOWN = 20000  # samples in which a repetition is looked for
+
+
+def matched(recording: Recording, model: Model) -> Recording:
+    """Return the recording with its joints in the robot's order.
+
+    Raises:
+        InvalidRecording: The joints, their units or the payload are not the robot's.
+    """
+    mechanism = model.mechanism
+    missing = [name for name in mechanism.actuated if name not in recording.joints]
+    if missing:
+        raise InvalidRecording(
+            f"{recording.source}: no column for the actuated joint '{missing[0]}' of '{mechanism.name}'"
+            f"{nearest(missing[0], recording.joints)}; the log is of another robot, or its columns want renaming",
+            source=recording.source, joint=missing[0])
+    foreign = [name for name in recording.joints if name not in mechanism.actuated]
+    if foreign:
+        raise InvalidRecording(
+            f"{recording.source}: column '{foreign[0]}' is no actuated joint of '{mechanism.name}'"
+            f"{nearest(foreign[0], mechanism.actuated)}", source=recording.source, joint=foreign[0])
+    if recording.payload is not None:
+        mechanism.payload(recording.payload)
+    order = [recording.joints.index(name) for name in mechanism.actuated]
+    units = tuple(recording.position_units[i] for i in order)
+    for name, unit in zip(mechanism.actuated, units):
+        if unit != mechanism.joint(name).unit:
+            raise InvalidRecording(
+                f"{recording.source}: '{name}' is recorded in {unit}, but the robot's joint moves in "
+                f"{mechanism.joint(name).unit}", source=recording.source, joint=name)
+    if recording.effort is None and recording.current is None:
+        raise InvalidRecording(f"{recording.source}: there is neither effort nor current; add such columns")
+    if order == list(range(len(order))):
+        return recording
+    changed = {kind: getattr(recording, kind)[:, order]
+               for kind in ("position", "velocity", "reference", "effort", "current")
+               if getattr(recording, kind) is not None}
+    current_units = tuple(recording.current_units[i] for i in order) if recording.current_units else ()
+    return replace(recording, joints=mechanism.actuated, position_units=units, current_units=current_units, **changed)
+
+
+def ready(model: Model, recording: Recording, settings: Processing) -> Recording:
+    """Return the recording in the robot's order, on an even clock, in whole periods if it has any; findings say what.
+
+    Raises:
+        InvalidRecording: As `matched`; or a gap in the clock too long to interpolate.
+    """
+    recording = _on_even_clock(matched(recording, model))
+    if recording.period_samples is None:
+        recording = _looked_for_periods(recording, use=settings.repeats == "found")
+    count, period = recording.period_count, recording.period_samples
+    if count < 2 or period is None or settings.method in ("time", "raw") or len(recording) == count * period:
+        return recording
+    left = len(recording) - count * period
+    note = Finding(kind="incomplete", channel=recording.source, numbers={"samples": left, "period": period},
+                   message=f"the last period stops after {left} of {period} samples and was left out; "
+                           f"{count} whole ones are averaged")
+    whole = recording.take(slice(0, count * period))
+    return replace(whole, quality=(*recording.quality, note))
+
+
+def _on_even_clock(recording: Recording) -> Recording:
+    """Return the recording on an even clock, with a finding if it had none; lost samples are put back into periods."""
+    try:
+        check_even(recording)
+    except InvalidRecording as uneven:
+        even = resample_evenly(recording)
+        note = Finding(kind="resampled", channel=recording.source, numbers={"rate": even.rate},
+                       message=f"put on an even clock of {even.rate:.6g} Hz, linear between samples; the step after "
+                               f"sample {uneven.numbers['sample']} was {uneven.numbers['deviation']:.1%} off the mean")
+        return replace(even, quality=(*even.quality, note))
+    return recording
+
+
+def _looked_for_periods(recording: Recording, *, use: bool) -> Recording:
+    """Say that a motion repeats although no period is stated; use it if asked."""
+    seconds = repetition(recording)
+    if seconds is None:
+        return recording
+    if use:
+        return resample_to_period(recording, estimate_period(recording, seconds))
+    note = Finding(kind="period", channel=recording.source, numbers={"seconds": seconds},
+                   message=f"the motion repeats every {seconds:.4g} s although no period is stated; stating it lets "
+                           "periods be averaged, and noise be told from motion")
+    return replace(recording, quality=(*recording.quality, note))
+
+
+def repetition(recording: Recording) -> float | None:
+    """Return the time after which all positions repeat to `REPEATS` of their spread, or None. [s]
+
+    The first high peak of the autocorrelation is the candidate; the positions shifted by it decide.
+    """
+    every = max(1, len(recording) // SHOWN)
+    x = recording.position[::every]
+    x = (x - x.mean(axis=0))[:, np.ptp(x, axis=0) > 0]
+    n = len(x)
+    if n < 16 or not x.shape[1]:
+        return None
+    x = x / x.std(axis=0)
+    power = (np.abs(np.fft.rfft(x, 2 * n, axis=0)) ** 2).sum(axis=1)
+    r = np.fft.irfft(power)[:n // 2] / (n - np.arange(n // 2))
+    low = int(np.argmax(r < 0.5 * r[0])) if (r < 0.5 * r[0]).any() else n  # beyond the peak at zero
+    if low >= n // 2 - 1:
+        return None
+    lag = low + int(np.argmax(r[low:] > 0.98 * r[low:].max()))
+    lag += int(np.argmax(r[lag:lag + max(low, 2)]))
+    left = np.sqrt(np.mean((x[lag:] - x[:-lag]) ** 2, axis=0) / 2)
+    return float(lag * every / recording.rate) if left.max() < REPEATS else None

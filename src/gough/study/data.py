@@ -1,0 +1,54 @@
+"""The logs and results that verbs read."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from gough.core.errors import InvalidInput, InvalidRecording
+from gough.core.files import written_together
+from gough.engine import Model
+from gough.identification import Identification, load_identification
+from gough.logs.readers import read_recording
+from gough.logs.recording import Recording
+from gough.mechanism import load_robot
+
+ROBOT = "robot"  # stem of the robot file beside a result
+
+
+def load_result(folder: str) -> tuple[Model, Identification]:
+    """Return the robot and the result stored in a folder."""
+    result = load_identification(folder)
+    robot = next((name for name in result.beside if Path(name).stem == ROBOT), f"{ROBOT}.toml")
+    return Model(load_robot(written_together(folder, robot))), result
+
+
+def result_for(robot: Model, folder: str | None) -> Identification | None:
+    """Return the result stored in a folder, if one is named, which must be of this robot."""
+    if folder is None:
+        return None
+    result = load_identification(folder)
+    if result.robot != robot.mechanism.name:
+        raise InvalidInput(f"'{folder}' is a model of '{result.robot}', not of '{robot.mechanism.name}'")
+    return result
+
+
+def read_logs(paths: Sequence[str], description: str | None, model: Model) -> list[Recording]:
+    """Read logs; each may carry its own description as `log.csv@description.toml`."""
+    recordings = []
+    for path in paths:
+        file, _, own = path.partition("@")
+        recording = read_recording(file, own or description, None)
+        missing = [name for name in model.mechanism.actuated if name not in recording.joints]
+        if missing:
+            raise InvalidRecording(
+                f"{recording.source}: '{model.mechanism.name}' has a motor '{missing[0]}', and the log has only "
+                f"{', '.join(recording.joints)}; is it a log of this robot?", source=recording.source)
+        recordings.append(recording)
+    return recordings
+
+
+def seen_from(folder: Path, paths: Sequence[str]) -> list[str]:
+    """Return paths relative to a folder, as a study in it names them."""
+    return ["@".join(os.path.relpath(part, folder) for part in path.split("@")) for path in paths]

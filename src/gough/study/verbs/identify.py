@@ -1,0 +1,65 @@
+"""Identify a robot from its logs: parameters with uncertainty, and a verdict.
+
+Example:  gough identify five_bar log.csv --validate other.csv -o result
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+from gough.core.documents import parse_toml
+from gough.core.errors import InvalidInput
+from gough.core.files import require_free_folder
+from gough.core.options import About
+from gough.engine import Model
+from gough.identification import Identification, IdentifySettings
+from gough.identification import identify as identify_robot
+from gough.mechanism import load_robot, robot_text
+from gough.study.common import Description, Force, Logs, Progress, Robot
+from gough.study.data import ROBOT, read_logs, seen_from
+from gough.study.text import study_text
+
+STUDY = "study.toml"
+AGAIN = "again"  # where a study written beside a result repeats it
+
+
+def identify(robot: Robot, logs: Logs, settings: IdentifySettings, *,
+             loaded: Annotated[Sequence[str], About(help="Logs with a known payload.", file=True)] = (),
+             validate: Annotated[Sequence[str], About(
+                 help="Logs to validate on, not used otherwise.", file=True)] = (),
+             description: Description = None,
+             output: Annotated[str | None, About(help="Folder for the result.", file=True, short="-o")] = None,
+             force: Force = False, progress: Progress | None = None) -> Identification:
+    """Identify a robot from logs; write result, robot file and study into a folder."""
+    folder = None if output is None else require_free_folder(output, force)
+    model = Model(load_robot(robot))
+    result = identify_robot(
+        model, read_logs(logs, description, model), settings, loaded=read_logs(loaded, description, model),
+        held_out=read_logs(validate, description, model), progress=progress)
+    if folder is not None:
+        folder.mkdir(parents=True, exist_ok=True)
+        text, source = robot_text(robot)
+        kept = f"{ROBOT}{Path(source).suffix or '.toml'}"
+        beside = {kept: text}
+        if _may_write_study(folder / STUDY):
+            beside[STUDY] = study_text(kept, [("identify", {
+                "logs": seen_from(folder, logs), "loaded": seen_from(folder, loaded) or None,
+                "validate": seen_from(folder, validate) or None,
+                "description": None if description is None else seen_from(folder, [description])[0],
+                **settings.to_dict(), "output": AGAIN})])
+        result.save(folder, beside=beside)
+    return result
+
+
+def _may_write_study(path: Path) -> bool:
+    """Tell whether no study is there, or one that an earlier identification wrote; a demo's or a user's own stays."""
+    if not path.exists():
+        return True
+    try:
+        content = parse_toml(path.read_text(encoding="utf-8-sig"))
+    except (InvalidInput, UnicodeDecodeError):
+        return False
+    step = content.get("identify")
+    return set(content) == {"format", "robot", "identify"} and isinstance(step, dict) and step.get("output") == AGAIN

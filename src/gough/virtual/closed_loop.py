@@ -1,0 +1,301 @@
+"""Closed-loop experiments on the virtual robot."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from gough.core.arrays import FloatArray, check_finite, check_shape
+from gough.core.blas import one_blas_thread
+from gough.core.errors import InvalidInput, SimulationFailed
+from gough.core.options import Settings, option, settle, takes
+from gough.core.trajectory import Trajectory
+from gough.engine.model import Model
+from gough.mechanism.types import Mechanism
+from gough.virtual.actuators import Actuator, IdealDrive
+from gough.virtual.controllers import PID, ComputedTorque, Controller, ControlSetup, RobotModel, for_motors
+from gough.virtual.plant import (
+    STABLE,
+    GoughPlant,
+    Plant,
+    PlantFactory,
+    PlantSettings,
+    Sample,
+    count_substeps,
+    friction_rate,
+)
+from gough.virtual.reference import Reference, build_reference
+from gough.virtual.sensors import Feedback
+from gough.virtual.simulation import Simulation
+
+CONTROLLERS = ("pid", "pid+", "feedforward", "ctc")
+PLANTS = ("gough", "pinocchio", "mujoco")
+BAND = 5e-3  # default dead band of friction, relative to the largest speed of a joint along the reference
+STEPS = 12e3  # integrator steps in a second beyond which the default dead band is widened
+TRUSTED = 1e-6  # check value of the closures beyond which the robot is as good as singular
+
+
+@dataclass(frozen=True, kw_only=True)
+class SimulateSettings(Settings):
+    """How an experiment on the virtual robot is run."""
+
+    controller: str | Controller = option(
+        "ctc", "Control law; pid+ has velocity feed-forward, feedforward the a-priori model, ctc is computed torque.",
+        choices=lambda: CONTROLLERS)
+    plant: str | PlantFactory = option(
+        "gough", "Whose equations the robot obeys: gough, or an independent one.", choices=lambda: PLANTS)
+    payload: str | Sequence[str | None] | None = option(
+        None, "Name of the payload carried; in Python also one for each trial.")
+    periods: int | None = option(
+        None, "Periods to record; all of the trajectory's by default, and 10 in `gough simulate`.", least=1)
+    rate: float | None = option(None, "Rate of the controller; the robot file's by default.", unit="Hz", above=0)
+    sampling: float | None = option(None, "Rate of the record, a whole fraction of the controller's; the same by "
+                                          "default.", unit="Hz", above=0)
+    lead_in: int = option(1, "Periods run before the first recorded one.", least=0)
+    dead_band: float | Sequence[float] | None = option(
+        None, "Velocity band in which Coulomb friction grows linearly, of all or of each joint; 0.5 % of the largest "
+        "speeds along the reference by default, wider where the integrator would need tiny steps.",
+        unit="m/s or rad/s", above=0)
+    substeps: int | None = option(None, "Integrator steps in a controller period; as the dynamics need by default.",
+                                  least=1)
+
+
+@takes(SimulateSettings)
+@one_blas_thread
+def simulate(model: Model | Mechanism, trajectory: Trajectory, settings: SimulateSettings | None = None, *,
+             values: ArrayLike | Mapping[str, float] | None = None, gains: ArrayLike | None = None,
+             believed_gains: ArrayLike | None = None, actuator: Actuator | None = None,
+             feedback: Feedback | None = None, progress: Callable[[float], None] | None = None,
+             **options: Any) -> Simulation:
+    """Run a robot along a trajectory in closed loop and return its true motion and efforts.
+
+    Trials with different parameters or payloads advance together. Sensor noise is drawn afterwards by `record`, so
+    experiments that differ only in noise are one simulation.
+
+    Args:
+        model: The robot.
+        trajectory: Of task or actuated coordinates.
+        settings: How to run; single options may be given by name instead.
+        values: True standard parameters, (p,) or (k, p), or changes by name; a priori by default.
+        gains: True drive gains, (a,); the robot file's by default.
+        believed_gains: Drive gains by which the controller turns efforts into currents, (a,); the true ones by default.
+        actuator: Ideal drive by default.
+        feedback: Let the controller see measured positions; true ones by default.
+        progress: Called now and then with the fraction done.
+        options: See `SimulateSettings`.
+
+    Raises:
+        InvalidTrajectory: The robot cannot follow it; said before simulating, with time and joint.
+        InvalidInput: Unknown payload, controller or plant, rates that do not fit.
+        SimulationFailed: The loop is unstable or met a singularity; carries time and joint.
+    """
+    chosen = settle(SimulateSettings, settings, options)
+    model = Model(model) if isinstance(model, Mechanism) else model
+    rate = chosen.rate or model.mechanism.noise.rate
+    every = _samples_apart(rate, chosen.sampling)
+    payloads, load, chi = _trials(model, chosen.payload, values)
+    reference = build_reference(model, trajectory, rate, chosen.periods, chosen.lead_in)
+    band, fastest = _dead_band(model, reference, chosen.dead_band, chi, load)
+    robot = PlantSettings(model=model, values=chi, load=load, dead_band=band, period=1 / rate,
+                          substeps=chosen.substeps or count_substeps(fastest, 1 / rate))
+    plant, controller = chosen.plant, chosen.controller
+    factory = _plant_factory(plant) if isinstance(plant, str) else plant
+    law = _controller(controller, model, load[0]) if isinstance(controller, str) else controller
+    true_gains = _file_gains(model) if gains is None else _gains(model, gains)
+    ratio = np.ones(len(model.actuated))  # effort the drive gives for an effort the controller asks for
+    if believed_gains is not None:
+        if true_gains is None:
+            raise InvalidInput(f"believed drive gains are given, but '{model.mechanism.name}' has no true ones; give "
+                               "gains as well")
+        ratio = true_gains / _gains(model, believed_gains)
+    log = _run(robot, reference, factory(robot), law, actuator or IdealDrive(), ratio, feedback, every, progress)
+    kept = slice(reference.lead, None, every)
+    period = reference.period_samples
+    return Simulation(
+        model=model, plant=plant if isinstance(plant, str) else getattr(plant, "__name__", "own"), controller=law.name,
+        time=reference.motion.time[kept], reference=reference.motion.q[kept][:, list(model.actuated)], dead_band=band,
+        gains=true_gains, payloads=payloads, period_samples=period // every if period and period % every == 0 else None,
+        settings=chosen, **log)
+
+
+def _run(settings: PlantSettings, reference: Reference, plant: Plant, law: Controller, actuator: Actuator,
+         ratio: FloatArray, feedback: Feedback | None, every: int, progress: Callable[[float], None] | None,
+         ) -> dict[str, FloatArray]:
+    """Step controller, drives and robot through the reference; return what `Simulation` keeps."""
+    model, motion, trials = settings.model, reference.motion, settings.trials
+    total, lead, motors = len(motion), reference.lead, len(model.actuated)
+    kept = -(-(total - lead) // every)
+    n, m = len(model.home), model.degrees_of_freedom
+    log = {"q": np.empty((trials, kept, n)), "velocity": np.empty((trials, kept, m)),
+           "acceleration": np.empty((trials, kept, m)), "effort": np.empty((trials, kept, motors)),
+           "mean_effort": np.empty((trials, kept, motors)), "saturated": np.zeros((trials, motors))}
+    limit = np.array([model.mechanism.joints[i].limits.effort or np.inf for i in model.actuated])
+    watch = _Watch(model, reference)
+    state = plant.start(*(np.repeat(x[:1], trials, axis=0) for x in (motion.q, motion.qd)))
+    holding = _holding(settings, motion.q[0])
+    loop = law.start(ControlSetup(model=model, reference=motion, period=settings.period, holding=holding / ratio,
+                                  dead_band=settings.dead_band, load=settings.load[0]))
+    measure = None if feedback is None else feedback.start(*plant.read(state), settings.period)
+    drive = actuator.start(holding)
+    before, free = holding, np.ones_like(holding)
+    for k in range(total):
+        position, velocity = plant.read(state)
+        watch.follow(k, position)
+        if measure is not None:
+            position, velocity = measure(position)
+        wanted = loop(k, position, velocity, free) * ratio
+        command = np.clip(wanted, -limit, limit)
+        free = (command == wanted).astype(float)
+        watch.drives(k, command, free)
+        efforts, drive = actuator.drive(drive, command, settings.period, 2 * settings.substeps + 1)
+        sample, state = plant.step(state, efforts)
+        watch.closures(k, sample)
+        if k >= lead:
+            log["saturated"] += 1 - free
+            if (k - lead) % every == 0:
+                at = (k - lead) // every
+                log["q"][:, at], log["velocity"][:, at], log["acceleration"][:, at] = sample[:3]
+                log["effort"][:, at], log["mean_effort"][:, at] = efforts[0], (before + efforts[0]) / 2
+        before = efforts[-1]
+        if progress is not None and (k % 200 == 199 or k == total - 1):
+            progress((k + 1) / total)
+    return log
+
+
+class _Watch:
+    """Stops a simulation that has gone wrong, with time and joint."""
+
+    def __init__(self, model: Model, reference: Reference) -> None:
+        self._model, self._motion = model, reference.motion
+        self._target = reference.motion.q[:, list(model.actuated)]
+        joints = [model.mechanism.joints[i] for i in model.actuated]
+        self._reach = np.array([
+            0.5 * (j.limits.position[1] - j.limits.position[0]) if j.limits.position
+            else 1.0 if j.kind == "revolute" else model.loops.length for j in joints])
+        self._last: FloatArray = np.zeros(len(joints))
+        self._reversals: FloatArray = np.zeros(len(joints))
+
+    def _fail(self, k: int, badness: FloatArray, what: str) -> SimulationFailed:
+        """Return the error for the motor of greatest badness, (k, a)."""
+        motor = int(np.argmax(np.where(np.isfinite(badness), badness, np.inf).max(axis=0)))
+        joint, time = self._model.mechanism.actuated[motor], float(self._motion.time[k])
+        return SimulationFailed(f"{what} at t = {time:.4g} s, joint '{joint}'; lower the gains or the bandwidth, raise "
+                                "the controller's rate, or keep away from singular poses", time=time, joint=joint)
+
+    def follow(self, k: int, position: FloatArray) -> None:
+        """Raise if a motor is half its stroke away from its reference, or nowhere."""
+        away = np.abs(position - self._target[k]) / self._reach
+        if not (away < 1).all():
+            raise self._fail(k, away, "the loop is unstable: the robot leaves its reference")
+
+    def drives(self, k: int, command: FloatArray, free: FloatArray) -> None:
+        """Raise if a motor hammers between its limits: a leaky count of jumps from one to the other within a sample.
+
+        A stable loop may sit at a limit, but comes to the other one through what lies between.
+        """
+        held = np.where(free == 0, command, 0.0)
+        self._reversals = 0.999 * self._reversals + (held * self._last < 0)
+        self._last = held
+        if (self._reversals > 10).any():
+            raise self._fail(k, np.atleast_2d(self._reversals),
+                             "the loop is unstable: a motor hammers between its limits")
+
+    def closures(self, k: int, sample: Sample) -> None:
+        """Raise if the loops cannot be closed any more."""
+        if not (sample.check < TRUSTED).all():
+            away = np.abs(sample.q[:, list(self._model.actuated)] - self._target[k]) / self._reach
+            raise self._fail(k, away, "the robot has run into a singularity or out of its workspace")
+
+
+def _holding(settings: PlantSettings, q: FloatArray) -> FloatArray:
+    """Return the efforts that hold the robot at rest, (k, a)."""
+    model, k = settings.model, settings.trials
+    still = np.zeros((k, model.degrees_of_freedom))
+    at = np.repeat(q[None], k, axis=0)
+    rows = model.effort_kernel()(at, still, still, settings.dead_band, settings.values, settings.load)[0]
+    return model.distribute(at, rows)
+
+
+def _samples_apart(rate: float, sampling: float | None) -> int:
+    """Return how many controller samples make one recorded sample."""
+    every = 1 if sampling is None else round(rate / sampling)
+    if sampling is not None and (every < 1 or abs(rate / sampling - every) > 1e-9 * every):
+        raise InvalidInput(f"the controller's rate of {rate:g} Hz is not a whole multiple of the sampling rate of "
+                           f"{sampling:g} Hz", rate=rate, sampling=sampling)
+    return every
+
+
+def _trials(model: Model, payload: str | Sequence[str | None] | None, values: ArrayLike | Mapping[str, float] | None,
+            ) -> tuple[tuple[str | None, ...], FloatArray, FloatArray]:
+    """Return payload names (k,), loads (k, 10) and parameters (k, p)."""
+    names = (payload,) if payload is None or isinstance(payload, str) else tuple(payload)
+    load = np.array([model.load(name) for name in names])
+    if values is None or isinstance(values, Mapping):
+        chi = model.standard_values(values)[None]
+    else:
+        chi = np.atleast_2d(np.asarray(values, dtype=float))
+    check_shape(chi, (None, len(model.mechanism.standard)), "parameter values")
+    check_finite(chi, "parameter values")
+    trials = max(len(names), len(chi))
+    if not names or {len(names), len(chi)} - {1, trials}:
+        raise InvalidInput(f"{len(names)} payloads for {len(chi)} parameter sets; expected as many of both, or one",
+                           payloads=len(names), sets=len(chi))
+    return (names * (trials // len(names)), np.array(np.broadcast_to(load, (trials, 10))),
+            np.array(np.broadcast_to(chi, (trials, chi.shape[1]))))
+
+
+def _dead_band(model: Model, reference: Reference, given: ArrayLike | None, values: FloatArray, load: FloatArray,
+               ) -> tuple[FloatArray, float]:
+    """Return the velocity band of Coulomb friction, (n,), and the rate of friction inside it: see `simulate`."""
+    some = reference.motion.q[::max(1, len(reference.motion) // 20)]
+    if given is not None:
+        band = model._band(given)
+        return band, friction_rate(model, values, load, band, some)
+    speed: FloatArray = np.abs(reference.motion.qd).max(axis=0)
+    revolute = np.array([joint.kind == "revolute" for joint in model.mechanism.joints])
+    band = np.empty_like(speed)
+    for kind in (revolute, ~revolute):
+        if kind.any():
+            band[kind] = BAND * np.maximum(speed[kind], max(0.1 * speed[kind].max(), 1e-2))
+    fastest = friction_rate(model, values, load, band, some)
+    wider = max(1.0, fastest / (STABLE * STEPS))
+    return wider * band, fastest / wider
+
+
+def _gains(model: Model, gains: ArrayLike) -> FloatArray:
+    result = for_motors(gains, len(model.actuated), "drive gains")
+    if not (result > 0).all():
+        raise InvalidInput(f"drive gains are {result.tolist()}, expected numbers above zero")
+    return result
+
+
+def _file_gains(model: Model) -> FloatArray | None:
+    """Return the drive gains of the robot file, (a,), or None if a motor has none."""
+    found = [model.mechanism.joints[i].gain for i in model.actuated]
+    return None if any(gain is None for gain in found) else np.array(found, dtype=float)
+
+
+def _controller(name: str, model: Model, load: FloatArray) -> Controller:
+    if name == "ctc":
+        return ComputedTorque()
+    if name == "feedforward":
+        return PID(feedforward=RobotModel(model=model, load=load))
+    return PID(velocity_feedforward=name == "pid+")
+
+
+def _plant_factory(name: str) -> PlantFactory:
+    if name == "gough":
+        return GoughPlant
+    try:
+        if name == "pinocchio":
+            from gough.virtual.pinocchio_plant import pinocchio_plant
+            return pinocchio_plant
+        from gough.virtual.mujoco_plant import mujoco_plant
+        return mujoco_plant
+    except ImportError as error:
+        raise InvalidInput(f"the plant '{name}' needs another package ({error.name} is missing); install it with "
+                           "pip install 'gough[plant]'", name=name) from error

@@ -1,0 +1,82 @@
+"""What a user adds to Gough, in one file of their own, and Gough's command line with it.
+
+    python my_gough.py identify robot.toml run.cnt -o result
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+
+from gough.core.toml import toml_text
+from gough.engine import Model
+from gough.export import Export, register_export
+from gough.identification import Identification
+from gough.logs.formats import in_blocks, register_log_format
+from gough.logs.recording import Recording
+from gough.logs.tables import Table
+from gough.mechanism import (
+    Closure,
+    ClosureKind,
+    JointTerm,
+    Mechanism,
+    parse_robot,
+    register_closure,
+    register_robot_format,
+    register_term,
+)
+from gough.mechanism.closures import Configuration
+
+SLOW = 0.05  # [m/s or rad/s]
+COLUMNS = ("time [s]", "left.motor.position [rad]", "right.motor.position [rad]", "left.motor.effort [N m]",
+           "right.motor.effort [N m]")
+
+
+def flat(closure: Closure, at: Configuration) -> list[object]:
+    gap = at.b.translation - at.a.translation
+    return [gap[0], gap[1]]
+
+
+def hinge(closure: Closure, at: Configuration) -> list[object]:
+    gap = at.b.translation - at.a.translation
+    relative = at.a.rotation.T @ at.b.rotation
+    return [gap[0], gap[1], gap[2], relative[0, 2], relative[1, 2]]
+
+
+def read_counter(path: Path) -> Table:
+    data = np.fromfile(path, dtype="<f8").reshape(-1, len(COLUMNS))
+    return Table(source=path.name, columns=dict(zip(COLUMNS, data.T)))
+
+
+def write_counter(recording: Recording, path: Path) -> None:
+    np.column_stack([recording.time, recording.position, recording.effort]).astype("<f8").tofile(path)
+
+
+def write_names(model: Model, result: Identification, name: str) -> dict[str, str]:
+    return {"txt": "".join(f"{parameter}\n" for parameter in result.estimate.parameters)}
+
+
+def read_json(text: str, source: str) -> Mechanism:
+    return parse_robot(toml_text(json.loads(text)), source)
+
+
+def register() -> None:
+    register_term(JointTerm(
+        name="fc", label="smooth Coulomb friction", units=("N", "N m"), nonnegative=True, dissipative=True, coulomb=1.0,
+        expression=lambda joint: joint.math.tanh(joint.qd / SLOW)))
+    register_closure(ClosureKind(name="flat", label="origins coincide in x and y", units=("m", "m"), residual=flat))
+    register_closure(ClosureKind(
+        name="hinge", label="origins coincide and z axes are parallel", units=("m",) * 3 + ("rad",) * 2, residual=hinge,
+        urdf="hinge", mjcf=("connect", "axis"), pinocchio=("gap", "axis")))
+    register_log_format(".cnt", in_blocks(read_counter))
+    register_robot_format(".json", read_json)
+    register_export(Export(name="names", label="names of the parameters, one a line", write=write_names, usual="names"))
+
+
+if __name__ == "__main__":
+    from gough.cli import main
+
+    register()
+    main()

@@ -1,0 +1,97 @@
+"""An option is declared once: command, study and stored settings know every one; signatures stay short."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+from command_line import run
+from gough.cli import COMMANDS, build
+from gough.core.options import REQUIRED, Option, arguments, options_of
+from gough.study.run import step_settings
+from gough.study.verbs import VERBS, verb
+
+SOURCE = Path(__file__).parents[2] / "src" / "gough"
+FILES = sorted(SOURCE.rglob("*.py"))
+MOST = 8  # parameters of a public function beside settings
+
+
+def some(option: Option) -> object:
+    """Return a valid value of an option: a word for texts, one for numbers."""
+    for value in (*option.choices[-1:], True, 1, 0.5, 2.0, "word", ["word"], [1.0, 2.0], {"word": 1.0}):
+        try:
+            option.read(value)
+        except Exception:
+            continue
+        return value
+    raise AssertionError(f"no value found for {option.name}")
+
+
+@pytest.mark.parametrize("name", VERBS)
+def test_every_option_is_in_the_help_of_its_command(name: str) -> None:
+    shown = " ".join(run(f"gough {name} --help", Path.cwd()).out.replace("│", " ").split())
+    for option in options_of(verb(name)).values():
+        assert re.search(rf"(--{option.name.replace('_', '-')}\b|\b{option.name}\b)", shown), option.name
+        words = option.help.replace("`", "").split()
+        assert all(word in shown for word in words), f"{name} {option.name}: {option.help}"
+
+
+@pytest.mark.parametrize("name", VERBS)
+def test_every_option_is_a_key_of_studies(name: str) -> None:
+    known = options_of(verb(name))
+    needed = {option.name: some(option) for option in known.values() if option.default is REQUIRED}
+    for option in known.values():
+        assert arguments(verb(name), {**needed, option.name: some(option)})
+
+
+@pytest.mark.parametrize("name", VERBS)
+def test_every_option_that_is_no_file_is_stored(name: str) -> None:
+    known = options_of(verb(name))
+    values = {option.name: some(option) for option in known.values()}
+    kept = step_settings(name, values)
+    assert set(kept) == {option.name for option in known.values() if not option.about.file} - {"force"}
+    assert step_settings(name, {**values, **kept}) == kept  # what is stored is read as the same
+
+
+@pytest.mark.parametrize("name", VERBS)
+def test_help_is_a_sentence(name: str) -> None:
+    for option in options_of(verb(name)).values():
+        assert option.about.help.endswith("."), option.name
+        assert not option.about.help.startswith(("Of ", "of ")), option.name
+
+
+def test_a_command_nobody_asks_for_is_not_loaded() -> None:
+    registered = {command.name: command.callback for command in build("check").registered_commands}
+    assert tuple(registered) == COMMANDS
+    assert registered["check"].__name__ != "<lambda>"
+    assert registered["identify"].__name__ == "<lambda>"
+
+
+def public_functions(path: Path) -> list[ast.FunctionDef]:
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    inside = [node for cls in ast.walk(tree) if isinstance(cls, ast.ClassDef) for node in cls.body]
+    return [node for node in (*tree.body, *inside)
+            if isinstance(node, ast.FunctionDef) and not node.name.startswith("_")]
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: p.relative_to(SOURCE).as_posix())
+def test_public_functions_have_few_parameters(path: Path) -> None:
+    for function in public_functions(path):
+        every = [*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs]
+        names = [arg.arg for arg in every if arg.arg not in ("self", "cls", "settings")]
+        assert len(names) <= MOST, f"{function.name}({', '.join(names)})"
+
+
+@pytest.mark.parametrize("path", [p for p in FILES if p.parts[len(SOURCE.parts)] != "cli"],
+                         ids=lambda p: p.relative_to(SOURCE).as_posix())
+def test_the_library_does_not_speak_of_options_of_the_command_line(path: Path) -> None:
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    docstrings = {id(node.body[0].value) for node in ast.walk(tree)
+                  if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and node.body
+                  and isinstance(node.body[0], ast.Expr)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docstrings:
+            assert not re.search(r"(?<![\w-])--[a-z]", node.value), f"{path.name}:{node.lineno}: {node.value}"

@@ -1,0 +1,122 @@
+"""Equations that do not count: those that contain the friction of a joint that reverses or stands, and no others."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gough.core.motion import Motion
+from gough.engine import Model
+from gough.engine.base import random_motion
+from gough.mechanism import load_robot, parse_robot
+from gough.processing import Processing
+from gough.processing.masks import counting_rows, rubbed_rows, rubs, spoilt_samples
+
+
+def test_inside_the_dead_band_and_near_it_nothing_is_known() -> None:
+    speed = np.array([3.0, 2.0, 0.5, 0.2, 0.1, 0.2, 2.0, 3.0, 3.0, 3.0])[:, None]
+    spoilt = spoilt_samples(speed, np.array([0.3]), 0)[:, 0]
+    assert np.flatnonzero(spoilt).tolist() == [3, 4, 5]
+    spoilt = spoilt_samples(speed, np.array([0.3]), 2)[:, 0]
+    assert np.flatnonzero(spoilt).tolist() == [1, 2, 3, 4, 5, 6, 7]
+
+
+def test_a_reversal_spoils_its_neighbours_only_with_a_window() -> None:
+    speed = np.linspace(1.0, -1.0, 20)[:, None]  # passes zero between samples 9 and 10
+    assert not spoilt_samples(speed, np.zeros(1), 0).any()
+    for reach in (1, 3):
+        assert np.flatnonzero(spoilt_samples(speed, np.zeros(1), reach)).tolist() == list(range(9 - reach, 11 + reach))
+
+
+def test_windows_reach_around_the_ends_of_a_period() -> None:
+    speed = np.array([1.0, 1, 1, 1, -1, -1, -1, -1])[:, None]  # the second reversal is where the period begins again
+    once = spoilt_samples(speed, np.zeros(1), 1)[:, 0]
+    again = spoilt_samples(speed, np.zeros(1), 1, around=True)[:, 0]
+    assert np.flatnonzero(once).tolist() == [2, 3, 4, 5]
+    assert np.flatnonzero(again).tolist() == [0, 1, 2, 3, 4, 5, 6, 7]
+
+
+def test_a_motor_spoils_its_own_row_and_a_passive_joint_those_it_moves_with() -> None:
+    delta, palida = Model(load_robot("delta")), Model(load_robot("palida"))
+    for model in (delta, palida):
+        rows = rubbed_rows(model)
+        for k, name in enumerate(model.rows):
+            own = rows[model.mechanism.coordinates.index(name)]
+            assert np.flatnonzero(own).tolist() == [k]
+    passive = [i for i, joint in enumerate(palida.mechanism.joints) if rubs(joint) and i not in palida.actuated]
+    assert len(passive) == 12
+    assert rubbed_rows(palida)[passive].all()
+
+
+def test_a_motor_that_is_no_row_spoils_the_rows_it_is_in() -> None:
+    """Three motors drive two degrees of freedom."""
+    model = Model(load_robot("redundant"))
+    rows = rubbed_rows(model)[list(model.actuated)]
+    assert rows.shape == (3, 2)
+    assert rows.any(axis=1).all()
+    assert sorted(rows.sum(axis=1).tolist())[-1] == 2
+
+
+COUPLED = """
+format = 1
+name = "wrist"
+[units]
+length = "m"
+angle = "rad"
+mass = "kg"
+""" + "".join(f"""
+[[body]]
+name = "b{k}"
+m = 1.0
+com = [0.1, 0, 0]
+about = "com"
+[[joint]]
+name = "q{k}"
+type = "revolute"
+parent = "{'base' if k == 1 else f'b{k - 1}'}"
+child = "b{k}"
+xyz = [0.2, 0, 0]
+actuated = true
+terms = ["fv"]
+""" for k in (1, 2, 3)) + """
+[[body]]
+name = "rotor"
+parameters = []
+[[joint]]
+name = "motor"
+type = "revolute"
+parent = "base"
+child = "rotor"
+terms = ["fs"]
+[[closure]]
+name = "gear"
+kind = "coupling"
+coefficients = { motor = 1, q2 = -1, q3 = -1 }
+"""
+
+
+def test_a_motor_geared_to_two_joints_spoils_their_rows_only() -> None:
+    model = Model(parse_robot(COUPLED, "wrist"))
+    motion = random_motion(model, 50, seed=1)
+    motor = motion.column("motor")
+    band = float(np.median(np.abs(motion.qd[:, motor])))
+    slow = np.abs(motion.qd[:, motor]) < band
+    counts = counting_rows(model, motion, Processing(dead_band={"motor": band}), 0)
+    np.testing.assert_array_equal(counts, np.column_stack([np.ones(50, bool), ~slow, ~slow]))
+
+
+def test_joints_that_hardly_ever_move_may_be_told_to_count(five_bar: Model) -> None:
+    motion = random_motion(five_bar, 40, seed=2)
+    rest = np.array(motion.qd)
+    rest[:, motion.column("left.motor")] = 0.0
+    motion = Motion(coordinates=motion.coordinates, time=motion.time, q=motion.q, qd=rest, qdd=motion.qdd,
+                    closure_residual=motion.closure_residual)
+    bands = {"left.motor": 1e-3, "right.motor": 0.0}
+    left = five_bar.rows.index("left.motor")
+    assert not counting_rows(five_bar, motion, Processing(dead_band=bands), 0)[:, left].any()
+    assert counting_rows(five_bar, motion, Processing(dead_band=bands, standing=("left.motor",)), 0).all()
+
+
+def test_a_joint_without_coulomb_friction_spoils_nothing() -> None:
+    model = Model(parse_robot(COUPLED.replace('terms = ["fs"]', 'terms = ["fv"]'), "wrist"))
+    motion = random_motion(model, 20, seed=1)
+    assert counting_rows(model, motion, Processing(dead_band=1e9), 5).all()
