@@ -175,7 +175,7 @@ def test_weak_directions_name_what_hides():
     regressor[:, :, 7] = 0.7 * regressor[:, :, 0]
     lost = weak_directions(replace(problem, regressor=regressor).condensed())
     assert lost.singular_values[0] < 1e-12
-    assert "platform.mx" in lost.summary(1)
+    assert "platform.mx" in lost.describe(0)
     from test_drive_gains import make_problem as make_gains
 
     assert "gain" in weak_directions(make_gains()).describe(0)
