@@ -217,6 +217,81 @@ def test_intervals_cover(case: Case) -> None:
     assert 0.92 <= np.mean(hits) <= 0.975
 
 
+def masked(problem: Any, garbage: float, share: float = 0.2) -> Any:
+    """Say of some equations that they do not count, and put garbage in their place."""
+    count = np.random.default_rng([5, 3]).random(inside(problem).effort.shape) >= share
+
+    def spoil(p: Regression) -> Regression:
+        return replace(p, mask=count, effort=np.where(count, p.effort, garbage),
+                       regressor=np.where(count[:, :, None], p.regressor, -3 * garbage))
+
+    return change(problem, spoil)
+
+
+@cases
+def test_equations_that_do_not_count_have_no_influence(case: Case) -> None:
+    problem = case.make(0, 1.0)
+    a, b = (case.estimator.fit(masked(problem, garbage)) for garbage in (0.0, 1e6))
+    for name in ("values", "covariance", "degrees_of_freedom", "residual_rms", "residual_mean", "residual_relative",
+                 "noise_covariance", "counts"):
+        np.testing.assert_array_equal(getattr(a, name), getattr(b, name), err_msg=name)
+    assert a.notes == b.notes
+    assert (a.counts < a.samples).all()
+    whole = case.estimator.fit(problem)
+    assert np.abs(a.values / whole.values - 1).max() > 1e-9  # the mask is honoured at all
+    exact = case.estimator.fit(masked(case.make(0, 0.0), 1e6))
+    np.testing.assert_allclose(exact.values, case.truth, rtol=1e-9)
+
+
+@cases
+def test_a_mask_of_whole_samples_is_the_same_as_leaving_them_out(case: Case) -> None:
+    problem = case.make(0, 1.0)
+    keep = np.random.default_rng(2).random(len(inside(problem))) > 0.2
+    short = case.estimator.fit(change(problem, lambda p: p.take(np.flatnonzero(keep))))
+    mask = np.repeat(keep[:, None], len(inside(problem).rows), axis=1)
+    same = case.estimator.fit(change(problem, lambda p: replace(p, mask=mask)))
+    np.testing.assert_allclose(same.values, short.values, rtol=1e-9)
+    np.testing.assert_allclose(same.white_std, short.white_std, rtol=1e-9)
+    np.testing.assert_allclose(same.residual_rms, short.residual_rms, rtol=1e-9)
+    np.testing.assert_allclose(same.noise_covariance, short.noise_covariance, rtol=1e-7)
+
+
+@cases
+def test_intervals_cover_with_masks(case: Case) -> None:
+    hits = []
+    for seed in range(200):
+        low, high = case.estimator.fit(masked(case.make(seed, 1.0), 1e3)).interval(0.95).T
+        hits.append((low <= case.truth) & (case.truth <= high))
+    assert 0.92 <= np.mean(hits) <= 0.98
+
+
+@cases
+def test_a_row_that_never_counts_is_named_and_changes_nothing(case: Case) -> None:
+    """Three rows, the last one a motor that stood all the time, against two rows."""
+    if isinstance(case.make(0, 0.0), GainProblem):
+        pytest.skip("a motor that never counts leaves its gain open")
+    estimator = case.estimator
+    if isinstance(estimator, GaussMarkov) and estimator.covariance is not None:
+        wide = np.eye(3)
+        wide[:2, :2] = SIGMA
+        estimator = replace(estimator, covariance=wide)
+    problem = case.make(0, 1.0)
+    t = len(problem)
+    padded = replace(problem, rows=(*problem.rows, "z"), row_units=("N",) * 3,
+                     regressor=np.concatenate([problem.regressor, np.zeros((t, 1, 3))], axis=1),
+                     effort=np.concatenate([problem.effort, np.zeros((t, 1))], axis=1))
+    mask = np.ones((t, 3), bool)
+    mask[:, 2] = False
+    a = case.estimator.fit(problem)
+    for other in (padded, replace(padded, mask=mask, effort=np.where(mask, padded.effort, 7.0))):
+        b = estimator.fit(other)
+        np.testing.assert_allclose(b.values, a.values, rtol=1e-9)
+        np.testing.assert_allclose(b.std, a.std, rtol=1e-6)
+        np.testing.assert_allclose(b.degrees_of_freedom, a.degrees_of_freedom, rtol=1e-6)
+        assert any("nothing is known of row z" in note for note in b.notes)
+    assert not any("nothing is known" in note for note in a.notes)
+
+
 @cases
 def test_input_is_untouched_and_the_answer_deterministic(case: Case) -> None:
     problem = case.make(0, 1.0)

@@ -33,12 +33,7 @@ def test_a_value_outside_its_box_is_flagged():
     (found,) = table.disagreements
     assert (found.parameter, found.first, found.second) == ("b.fs", "weighted", "box")
     assert found.distance == np.inf
-    text = table.summary()
-    assert "b.fs *" in text
-    assert "outside the box by 0.0005" in text
-    assert "[0.3, 0.4]" in text
-    assert "-2 +- 0.2" in text
-    assert text.splitlines()[2].rstrip().endswith("-")  # a.fv is not in the box
+    assert "outside the box by 0.0005" in found.reason
 
 
 def test_boxes_that_do_not_meet_are_flagged():

@@ -45,8 +45,6 @@ def test_elimination_removes_what_the_data_do_not_carry():
     assert history.steps[0].ratio > 30 > history.steps[1].ratio
     assert history.estimate.parameters == NAMES[:-1]
     assert history.stop == 1
-    assert "platform.mx" in history.summary()
-    assert "held-out error advises step 1 (7 parameters)" in history.summary()
 
 
 def test_every_step_is_a_fresh_estimate_with_its_held_out_error():
@@ -71,7 +69,6 @@ def test_every_step_is_a_fresh_estimate_with_its_held_out_error():
     errors = [step.held_out_error for step in history.steps]
     assert history.stop == 1
     assert errors[-1] > 2 * min(errors)  # eliminating friction is seen by data not used
-    assert "nothing left to remove" in history.summary()
 
 
 def test_elimination_gives_the_same_on_condensed_data():
@@ -123,7 +120,6 @@ def test_structures_are_compared_by_correlation_and_held_out_error():
     assert table["none"].estimate.correlation_condition == pytest.approx(1.0)
     assert both.correlation_condition > 2 * table["Coulomb"].estimate.correlation_condition
     assert "leg*.fv" in table["both, viscous tied"].estimate.parameters
-    assert "cond(correlation)" in table.summary()
     with pytest.raises(InvalidInput, match="no structure"):
         table["Stribeck"]
 
@@ -136,7 +132,7 @@ def test_a_structure_the_data_cannot_determine_is_listed_with_its_reason():
     assert table["both"].estimate is None
     assert "leg1.fs" in table["both"].reason
     assert table["Coulomb"].estimate is not None
-    assert "cannot be determined" in table.summary()
+    assert any("cannot be determined" in result.reason for result in table.results)
 
 
 def test_two_tied_groups_of_one_kind_stay_apart():
@@ -179,7 +175,7 @@ def test_weak_directions_name_what_hides():
     regressor[:, :, 7] = 0.7 * regressor[:, :, 0]
     lost = weak_directions(replace(problem, regressor=regressor).condensed())
     assert lost.singular_values[0] < 1e-12
-    assert "platform.mx" in lost.summary(1)
+    assert "platform.mx" in lost.describe(0)
     from test_drive_gains import make_problem as make_gains
 
     assert "gain" in weak_directions(make_gains()).describe(0)
@@ -196,9 +192,6 @@ def test_tie_test_equals_the_f_test_of_statsmodels():
         np.testing.assert_allclose([test.statistic[i], test.p_value[i], test.constraints[i]], [f, p, k], rtol=1e-8)
     assert test.p_value[0] > 0.05
     assert test.p_value[1] < 1e-6
-    assert "leg*.fv" in test.summary()
-    assert "may be equal" in test.summary()
-    assert "all together" in test.summary()
 
 
 @pytest.mark.parametrize("groups", [None, 30])

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import special
 
-from gough.core.arrays import FloatArray
+from gough.core.arrays import BoolArray, FloatArray
 
 
 def normal_quantile(probability: float) -> float:
@@ -36,24 +36,27 @@ def f_tail(value: float, freedom: float, below: float) -> float:
     return float(special.fdtrc(freedom, below, value))
 
 
-def ljung_box(records: FloatArray, *, independent: int | None = None, lags: int | None = None) -> FloatArray:
-    """Return the probability of autocorrelations this large in white noise, channel by channel, (k, t, r) -> (r,).
+def ljung_box(residual: FloatArray, mask: BoolArray | None = None, *, lags: int | None = None) -> FloatArray:
+    """Return the probability of autocorrelations this large in white noise, column by column, (t, r) -> (r,).
 
-    With r_l the autocorrelation pooled over m independent records of t samples (Ljung and Box for m = 1),
-    Q = m t (t + 2) sum_l r_l^2 / (t - l) is chi-squared with as many degrees of freedom as lags.
+    Q = n (n + 2) sum_k rho_k^2 / n_k, chi-squared with as many degrees of freedom as lags (Ljung and Box 1978); n
+    samples of a column count and n_k pairs of them at lag k, n - k if all do.
 
     Args:
-        records: Noise of zero mean, (k, t, r).
-        independent: m; k by default, k - 1 for deviations from the mean of k.
+        residual: (t, r).
+        mask: Which samples count, (t, r), or None.
         lags: 20 by default, a fifth of the samples if these are few. NaN comes back if there is not even one.
     """
-    k, t, r = records.shape
-    count = min(20, t // 5) if lags is None else lags
-    if count < 1:
+    t, r = residual.shape
+    lags = min(20, t // 5) if lags is None else lags
+    if lags < 1:
         return np.full(r, np.nan)
-    power = np.einsum("ktr,ktr->r", records, records)
+    there = np.ones((t, r), bool) if mask is None else mask
+    many = np.maximum(there.sum(axis=0), 1)
+    centred = np.where(there, residual - np.where(there, residual, 0.0).sum(axis=0) / many, 0.0)
+    power = np.maximum((centred**2).sum(axis=0), np.finfo(float).tiny)
     total = np.zeros(r)
-    for lag in range(1, count + 1):
-        product = np.einsum("ktr,ktr->r", records[:, lag:], records[:, :-lag])
-        total += np.divide(product, power, out=np.zeros(r), where=power > 0) ** 2 / (t - lag)
-    return chi2_tail((k if independent is None else independent) * t * (t + 2) * total, count)
+    for k in range(1, lags + 1):
+        rho = (centred[k:] * centred[:-k]).sum(axis=0) / power
+        total += rho**2 / np.maximum((there[k:] & there[:-k]).sum(axis=0), 1)
+    return chi2_tail(many * (many + 2) * total, lags)

@@ -1,0 +1,1 @@
+"""Estimators know no robots: problem, estimate, uncertainty, and a folder for each idea."""

@@ -21,7 +21,6 @@ from gough.core.arrays import FloatArray, IntArray, check_finite, check_shape, f
 from gough.core.errors import InvalidInput, nearest
 from gough.core.names import Parameter
 from gough.core.names import parameters as named
-from gough.core.parameters import ParameterTable
 from gough.core.regression import Regression
 from gough.core.statistics import student_quantile
 from gough.core.storage import plain, read_json, stored, unstored, write_json
@@ -212,10 +211,6 @@ class Estimate:
             found.append(f"{self.parameters[i]} and {self.parameters[j]} are hard to tell apart: "
                          f"correlation {self.correlation[i, j]:.3f}")
         return tuple(found)
-
-    def table(self) -> ParameterTable:
-        """Return values, units and standard deviations as a table."""
-        return ParameterTable(names=self.parameters, values=self.values, units=self.units, std=self.std)
 
     def interval(self, level: float = 0.95) -> FloatArray:
         """Return confidence intervals [lower, upper], (p, 2), from Student's t with `degrees_of_freedom`."""

@@ -52,7 +52,11 @@ class LinearProblem(Problem, Protocol):
 
 @runtime_checkable
 class Estimator(Protocol):
-    """Settings that turn a problem of the kind they are for into an estimate."""
+    """Settings that turn a problem into an estimate: a frozen dataclass of any origin.
+
+    A class attribute `wants` may ask for another problem than a regression: 'gains' for a `GainProblem`, or what the
+    rooms above offer.
+    """
 
     def fit(self, problem: Any, /) -> Estimate:
         """Return the estimate."""

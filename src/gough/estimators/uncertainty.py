@@ -33,7 +33,7 @@ Uncertainty = Literal["auto", "white", "period", "hac", "stretches", "recordings
 MODES = ("auto", "white", "period", "hac", "stretches", "recordings")
 ENOUGH_GROUPS = 5  # below this, scatter between groups says too little
 ENOUGH_FREEDOM = 2.0  # below this, one group holds most of what is known of a parameter, and scatter misleads
-SHORTEST = 30  # samples below which autocorrelation is not worth estimating
+SHORTEST = 50  # samples below which autocorrelation is not worth estimating: 95 % intervals then cover 92 %
 LONGEST = 2000  # samples from which stretches see all memory that noise has, in memory or streamed
 STRETCHES = 20  # parts of the motion left out in turn; measured on six robots, see docs/estimators.md
 ENOUGH_STRETCHES = 8
@@ -105,8 +105,8 @@ def spread(influence: Influence, *, white: FloatArray, white_freedom: FloatArray
     from the autocorrelation of what differs between them; else from the scatter over groups if there are at least five
     and no parameter depends on one of them alone; else, of fewer than 2000 samples, from the autocorrelation of the
     residuals; else white. Then it leaves out stretches of the motion, and whole recordings where there are several.
-    Where the estimates then scatter more than this noise explains (`CHANCE`, all parameters together), the surplus
-    is added to the variances, each parameter's own and that of all weighed by their degrees of freedom.
+    Where the estimates then scatter more than this noise explains (`CHANCE`, all parameters together or one alone),
+    the surplus is added to the variances, each parameter's own and that of all weighed by their degrees of freedom.
 
     Args:
         influence: Where the covariance follows from.
@@ -280,11 +280,14 @@ def _beyond(influence: Influence, noise: _Level, labels: IntArray, kind: str, *,
     mean = max(float(own @ surplus / own.sum()), 0.0)
     growth = 1 + np.maximum((own * surplus + PRIOR * mean) / (own + PRIOR), 0.0)
     known = own > 0
-    together = float(own[known] @ (ratio[known] / expected[known]) / own.sum())
+    single = ratio[known] / expected[known]
+    together = float(own[known] @ single / own.sum())
     correlation = noise.covariance[np.ix_(known, known)] / np.sqrt(np.outer(level[known], level[known]))
     independent = known.sum() ** 2 / float((correlation**2).sum())  # parameters that differ
     below = float(noise.freedom[known].mean()) * (1.0 if noise.shared else independent)
-    chance = f_tail(together, found.together(np.where(known, own / np.where(known, found.expected, 1.0), 0.0)), below)
+    weight = np.where(known, own / np.where(known, found.expected, 1.0), 0.0)
+    worst = min(f_tail(*each) for each in zip(single, own[known], noise.freedom[known]))
+    chance = min(f_tail(together, found.together(weight), below), worst * len(single))
     decides = always or chance < CHANCE
     times = np.sqrt(float(own @ growth / own.sum()))
     note = (f"estimates differ between {count} stretches of the motion more than noise explains (errors of the model): "

@@ -168,9 +168,10 @@ class Identification:
         e = self.estimate
         return {
             "format": FORMAT, "robot": self.robot, "estimator": self.estimator,
-            "parameters": [{"name": n, "value": float(v), "std": float(s), "unit": u}
-                           for n, v, s, u in zip(e.parameters, e.values, e.std, e.units)],
-            "drive_gains": self.drive_gains, "payload": self.payload,
+            "parameters": [{"name": n, "value": float(v), "std": float(s), "unit": u,
+                            "std_by_source": {source.kind: float(source.std[k]) for source in e.sources}}
+                           for k, (n, v, s, u) in enumerate(zip(e.parameters, e.values, e.std, e.units))],
+            "uncertainty": e.uncertainty, "drive_gains": self.drive_gains, "payload": self.payload,
             "residual": {row: {"rms": float(a), "relative": float(b)}
                          for row, a, b in zip(e.rows, e.residual_rms, e.residual_relative)},
             "validation": self.validation.to_dict(), "verdict": self.verdict,

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.special import chdtrc
 
 from gough.core.arrays import FloatArray, frozen
 from gough.core.errors import InvalidInput
 from gough.core.regression import Regression
+from gough.core.statistics import ljung_box
 from gough.core.text import text_table
 from gough.engine import Model
 from gough.estimators.estimate import Estimate
@@ -93,24 +93,6 @@ class Validation:
         return "\n".join([self.verdict, "", table, *([""] if self.doubts else []), *self.doubts])
 
 
-def whiteness(residual: FloatArray, lags: int | None = None) -> FloatArray:
-    """Return the p-value of the Ljung-Box test of each column, (t, r) -> (r,).
-
-    Q = n (n + 2) sum_k rho_k^2 / (n - k), chi-squared with `lags` degrees of freedom for white noise.
-    """
-    n = len(residual)
-    count = min(20, n // 5) if lags is None else lags
-    if count < 1:
-        return np.full(residual.shape[1], np.nan)
-    centred = residual - residual.mean(axis=0)
-    power = np.maximum((centred**2).sum(axis=0), 1e-300)
-    q = np.zeros(residual.shape[1])
-    for k in range(1, count + 1):
-        rho = (centred[k:] * centred[:-k]).sum(axis=0) / power
-        q += rho**2 / (n - k)
-    return np.asarray(chdtrc(count, n * (n + 2) * q))
-
-
 def _noise_variance(part: Regression) -> FloatArray:
     """Return the known noise variance of each row, zero if unknown, (r,). [row unit squared]"""
     if part.covariance is None:
@@ -148,7 +130,7 @@ def validate(estimate: Estimate, held_out: Sequence[Regression] = (), *, source:
     rms = np.sqrt((counts * together**2).sum(axis=0) / many)
     relative = rms / np.maximum(np.sqrt((counts * efforts**2).sum(axis=0) / many), 1e-300)
     every = np.sqrt((together**2).sum(axis=0) / np.maximum((efforts**2).sum(axis=0), 1e-300))
-    white = np.min([whiteness(r) for r in residuals], axis=0)
+    white = np.min([ljung_box(left, part.mask) for left, part in zip(residuals, held_out)], axis=0)
     worst = float(relative.max())
     predicts = "good" if worst < GOOD else "fair" if worst < FAIR else "poor"
     own = dict(zip(estimate.rows, estimate.residual_rms))

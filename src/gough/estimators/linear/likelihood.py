@@ -282,14 +282,6 @@ class FullLikelihood:
                                 consistency=consistency, iterations=iterations)
 
 
-def profile(family: SmoothFamily, z: ArrayLike, *, cross_covariance: FloatArray | None = None,
-            ) -> tuple[float, FloatArray, FloatArray]:
-    """Return the negative log-likelihood at z with p at its best, its gradient by z (k,), and that p."""
-    point = _evaluate(family, np.asarray(z, dtype=float), cross_covariance)
-    gradient = point.residual @ _whitened_jacobian(family, np.asarray(z, dtype=float), point)
-    return point.cost, gradient, point.solution.values
-
-
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _Errors:
     """Errors of positions and efforts together."""

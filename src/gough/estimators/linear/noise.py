@@ -167,9 +167,9 @@ class _Pass:
         pairs = np.zeros_like(self.noise)
         for part in self.parts:
             pairs[np.ix_(part.present, part.present)] += part.samples
-        many = np.maximum(np.diag(pairs), 1)
-        share = np.where(np.isfinite(self.row_freedom), self.row_freedom, many) / many
-        return np.where(pairs > 0, pairs * np.sqrt(np.outer(share, share)), np.inf)
+        known = np.isfinite(self.row_freedom)
+        share = np.where(known, self.row_freedom, 1.0) / np.maximum(np.diag(pairs), 1)
+        return np.where((pairs > 0) & np.outer(known, known), pairs * np.sqrt(np.outer(share, share)), np.inf)
 
     def too_few(self) -> str:
         """Return why correlations between rows cannot be estimated, or nothing if they can."""

@@ -17,9 +17,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-import clarabel
 import numpy as np
-from scipy import sparse
 
 from gough.core.arrays import FloatArray, frozen
 from gough.core.errors import InvalidInput, NotConverged, nearest
@@ -301,6 +299,8 @@ class _Programme:
                  for first, L in zip(space.priors, space.metrics)]
         self._rows = np.vstack([fit, fixed, signs, cone])
         self._right = np.concatenate([U.T @ offset / divisor, np.zeros(len(fixed)), list(space.bound.values()), *start])
+        import clarabel  # only who asks for possible bodies waits for the solver
+
         self._cones: list[Any] = [clarabel.ZeroConeT(len(fit) + len(fixed))]
         if columns:
             self._cones.append(clarabel.NonnegativeConeT(len(columns)))
@@ -316,6 +316,9 @@ class _Programme:
         Raises:
             NotConverged: No answer.
         """
+        import clarabel
+        from scipy import sparse
+
         n, b = self.space.size, len(self.offset)
         rows, right, cones = self._rows, self._right, list(self._cones)
         if radius is None:

@@ -10,7 +10,6 @@ from types import MappingProxyType
 import numpy as np
 
 from gough.core.errors import InvalidInput
-from gough.core.text import text_table
 from gough.estimators.estimate import Enclosure, Estimate
 
 
@@ -38,15 +37,6 @@ class Comparison:
     results: Mapping[str, Estimate | Enclosure]
     parameters: tuple[str, ...]
     disagreements: tuple[Disagreement, ...]
-
-    def summary(self) -> str:
-        """Return one line per parameter: value +- std, or [lower, upper]; a star marks disagreement."""
-        marked = {d.parameter for d in self.disagreements}
-        lines = [[name + (" *" if name in marked else ""), *(_cell(r, name) for r in self.results.values())]
-                 for name in self.parameters]
-        notes = [f"  {d.parameter}: {d.first} and {d.second} disagree ({d.reason})" for d in self.disagreements]
-        table = text_table(["parameter", *self.results], lines)
-        return "\n".join([table, *(["", "Notes", *notes] if notes else [])])
 
 
 def compare(results: Mapping[str, Estimate | Enclosure], sigmas: float = 3.0) -> Comparison:
@@ -92,10 +82,3 @@ def _range(result: Estimate | Enclosure, name: str) -> tuple[float, float, float
         return low, high, 0.0
     value = result[name]
     return value, value, float(result.std[result.parameters.index(name)])
-
-
-def _cell(result: Estimate | Enclosure, name: str) -> str:
-    if name not in result.parameters:
-        return "-"
-    low, high, std = _range(result, name)
-    return f"{low:.5g} +- {std:.2g}" if isinstance(result, Estimate) else f"[{low:.5g}, {high:.5g}]"

@@ -12,7 +12,6 @@ from gough.core.blas import one_blas_thread
 from gough.core.errors import InvalidInput, NotIdentifiable, nearest
 from gough.core.names import tied_name
 from gough.core.statistics import f_tail
-from gough.core.text import text_table
 from gough.estimators.estimate import Estimate
 from gough.estimators.linear.least_squares import WeightedLeastSquares
 from gough.estimators.problem import Estimator, LinearProblem, Problem, tie_parameters
@@ -72,18 +71,6 @@ class Elimination:
         if len(known) < len(errors):
             return len(self.steps) - 1
         return max(i for i, error in enumerate(known) if error <= 1.01 * min(known))
-
-    def summary(self) -> str:
-        """Return the history as plain text."""
-        lines = [[step.removed or "(all)", str(len(step.estimate)), f"{step.ratio:.3g}",
-                  f"{step.estimate.condition_number:.3g}",
-                  "-" if step.held_out_error is None else f"{100 * step.held_out_error:.4g} %"] for step in self.steps]
-        end = (f"ended below the ratio {self.ratio:g}" if self.reached
-               else f"ended above the ratio {self.ratio:g}: nothing left to remove")
-        advice = "" if self.steps[0].held_out is None else (
-            f"; held-out error advises step {self.stop} ({len(self.steps[self.stop].estimate)} parameters)")
-        header = ["removed", "parameters", "ratio", "condition", "held-out error"]
-        return text_table(header, lines) + f"\n\n{end}{advice}"
 
 
 @one_blas_thread
@@ -165,20 +152,6 @@ class StructureComparison:
                 return result
         raise InvalidInput(f"no structure '{name}'; there are {', '.join(r.name for r in self.results)}", name=name)
 
-    def summary(self) -> str:
-        """Return one line per structure as plain text."""
-        lines = []
-        for result in self.results:
-            estimate = result.estimate
-            if estimate is None:
-                lines.append([result.name, str(len(result.parameters)), "-", "-", "-", result.reason])
-                continue
-            rms = np.sqrt(np.mean(estimate.residual_relative**2))
-            error = "-" if result.held_out is None else f"{100 * np.sqrt(np.mean(result.held_out**2)):.4g} %"
-            lines.append([result.name, str(len(estimate)), f"{estimate.correlation_condition:.4g}",
-                          f"{100 * rms:.4g} %", error, ""])
-        return text_table(["structure", "parameters", "cond(correlation)", "residual", "held-out error", ""], lines)
-
 
 def compare_structures(
     problem: LinearProblem, structures: Mapping[str, Structure], estimator: Estimator, *,
@@ -232,13 +205,6 @@ class WeakDirections:
         sign = np.sign(row[main[0]]) if main else 1.0
         return " ".join(f"{'+' if sign * row[i] > 0 else '-'} {abs(row[i]):.2f} {self.parameters[i]}" for i in main)
 
-    def summary(self, count: int = 5) -> str:
-        """Return the weakest directions as plain text, weakest first."""
-        top = self.singular_values[-1]
-        lines = [[f"{value:.3g}", f"{value / top:.3g}", self.describe(i)]
-                 for i, value in enumerate(self.singular_values[:count])]
-        return text_table(["singular value", "relative", "direction (parameters in units of their column)"], lines)
-
 
 def weak_directions(problem: Problem) -> WeakDirections:
     """Return the directions in parameter space ordered by how little they act on the efforts; works at rank loss too.
@@ -273,14 +239,6 @@ class TieTest:
     constraints: FloatArray
     degrees_of_freedom: FloatArray
     estimate: Estimate
-
-    def summary(self, level: float = 0.05) -> str:
-        """Return one line per group as plain text."""
-        names = [tied_name(group) for group in self.groups] + ["all together"]
-        lines = [[name, f"{f:.4g}", f"{k:.0f}, {d:.4g}", f"{p:.3g}", "differ" if p < level else "may be equal"]
-                 for name, f, k, d, p in zip(names, self.statistic, self.constraints, self.degrees_of_freedom,
-                                             self.p_value)]
-        return text_table(["group", "F", "degrees of freedom", "p", f"at level {level:g}"], lines)
 
 
 def tie_test(problem: LinearProblem, groups: Sequence[Sequence[str]], estimator: Estimator | None = None) -> TieTest:

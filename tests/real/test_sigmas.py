@@ -1,0 +1,62 @@
+"""Standard deviations on real logs: parts of an experiment differ by as much as they say."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import combinations
+
+import machines
+import numpy as np
+import pytest
+
+from gough import Model, Processing, Recording, identify
+from gough.estimators.estimate import Estimate
+
+pytestmark = pytest.mark.slow
+
+
+def rms_z(a: Estimate, b: Estimate) -> float:
+    """Return the rms difference of two estimates in their joint standard deviations."""
+    return float(np.sqrt(np.mean((a.values - b.values) ** 2 / (a.std**2 + b.std**2))))
+
+
+def estimates(model: Model, groups: Sequence[Sequence[Recording]], processing: Processing | None = None,
+              ) -> list[Estimate]:
+    return [identify(model, group, processing=processing or Processing()).estimate for group in groups]
+
+
+def says_that_it_does_not_carry(estimate: Estimate) -> bool:
+    return any("does not carry from one motion to another" in note for note in estimate.notes)
+
+
+@pytest.mark.skipif(not machines.available("staubli_tx40"), reason="the arm's log is not here")
+def test_halves_of_the_arm_agree_within_what_they_say() -> None:
+    log = machines.tx40_log()
+    half = len(log) // 2
+    a, b = estimates(machines.tx40(), [[log.take(slice(0, half))], [log.take(slice(half, None))]])
+    assert rms_z(a, b) <= 1.3
+    by_noise = np.sqrt(np.mean((a.values - b.values) ** 2 / (a.noise_std**2 + b.noise_std**2)))
+    assert by_noise > 1.5  # noise alone would mislead
+    assert a.uncertainty == b.uncertainty == "stretches"
+
+
+@pytest.mark.skipif(not machines.available("double_pendulum"), reason="the pendulum's logs are not here")
+def test_pairs_of_pendulum_logs_agree_and_say_that_the_model_does_not_carry() -> None:
+    """At one cut-off for all, that of all five logs: in two of them the shoulder is idle, and alone they choose ill."""
+    model, logs = machines.pendulum(), [machines.pendulum_log(name) for name in machines.PENDULUM_LOGS]
+    found = dict(zip(combinations(range(5), 2), estimates(model, list(combinations(logs, 2)),
+                                                              Processing(cutoff=5.3))))
+    apart = sorted(rms_z(found[a], found[b]) for a, b in combinations(found, 2) if not set(a) & set(b))
+    assert rms_z(found[0, 1], found[2, 3]) <= 1.5
+    assert len(apart) == 15
+    assert np.sqrt(np.mean(np.square(apart))) <= 1.0
+    assert apart[-2] <= 1.5  # the worst of 15 ways to choose is 1.52
+    assert all(says_that_it_does_not_carry(estimate) for estimate in found.values())
+
+
+@pytest.mark.skipif(not machines.available("upv_3ups_rpu"), reason="the runs of the UPV robot are not here")
+def test_each_run_of_the_upv_robot_agrees_with_the_other_two() -> None:
+    logs = [machines.upv_log(run) for run in machines.UPV_RUNS]
+    for k, log in enumerate(logs):
+        a, b = estimates(machines.upv(), [[log], [*logs[:k], *logs[k + 1:]]])
+        assert rms_z(a, b) <= 1.5
