@@ -21,6 +21,8 @@ from gough.engine import random_motion
 from gough.excitation import design
 from gough.identification import Fit, Identification
 from gough.mechanism import bundled_robots
+from gough.processing import Processing
+from gough.processing.choice import Candidate, ProcessingChoice
 from gough.report import write_report
 from gough.report.charts import FINE, TALL, Plot, tag
 from gough.report.figures import amplitude_density, comparison_charts, extremes
@@ -473,9 +475,11 @@ def test_mistakes_are_told_with_size_and_cure(monkeypatch: pytest.MonkeyPatch) -
     assert "one log only" in page.text
 
 
-def test_the_curve_of_cutoffs_marks_the_chosen_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    tried = [{"cutoff": f, "error": e} for f, e in ((30.0, 0.09), (3.0, 0.3), (10.0, 0.08), (99.0, None))]
-    page = Page(judged(monkeypatch, choice={"processing": {"cutoff": 10.0}, "cutoffs": tried}))
+def test_the_curve_of_cutoffs_marks_the_chosen_one() -> None:
+    tried = tuple(Candidate(cutoff=f, decimation=1, window=0.0, errors=(e, e))
+                  for f, e in ((3.0, 0.3), (10.0, 0.08), (30.0, 0.09)))
+    choice = ProcessingChoice(processing=Processing(cutoff=10.0), rows=("left.motor", "right.motor"), cutoffs=tried)
+    page = Page(render(robot("five_bar"), replace(result("five_bar"), choice=choice)))
     dots = [a for tag, a in page.elements if tag == "circle" and a.get("class") in ("chosen", "kept")][-3:]
     assert [a["class"] for a in dots] == ["kept", "chosen", "kept"]  # in the order of their frequency
     heights = [float(str(a["cy"])) for a in dots]
