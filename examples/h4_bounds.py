@@ -169,9 +169,9 @@ class Study:
         return identify(self.model, self.logs(seed), estimator="wls", processing=self.processing).estimate
 
     def largest_error(self, problem: BoundedProblem) -> float:
-        """Return the largest error that the true parameters leave. [N m]"""
+        """Return the largest error that the true parameters leave of the equations that count. [N m]"""
         low, high = problem.regressor_lower @ self.truth, problem.regressor_upper @ self.truth  # truth >= 0
-        return float(np.maximum(problem.effort - high, low - problem.effort).max())
+        return float(np.maximum(problem.effort - high, low - problem.effort)[problem.used].max())
 
 
 def experiments(plant: str = "pinocchio") -> Study:

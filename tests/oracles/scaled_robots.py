@@ -29,7 +29,8 @@ def resized(mechanism: Mechanism, factor: float) -> Mechanism:
     def closure(old: Closure) -> Closure:
         mixed = {name in sliding for name in old.coefficients}
         assert len(mixed) < 2
-        return replace(old, a=framed(old.a), b=framed(old.b), constant=old.constant * (factor if True in mixed else 1.0),
+        constant = old.constant * (factor if True in mixed else 1.0)
+        return replace(old, a=framed(old.a), b=framed(old.b), constant=constant,
                        values={name: factor * value for name, value in old.values.items()})
 
     def body(old: Body) -> Body:

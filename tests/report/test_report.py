@@ -21,8 +21,8 @@ from gough.engine import random_motion
 from gough.excitation import design
 from gough.identification import Fit, Identification
 from gough.mechanism import bundled_robots
-from gough.processing import Processing
-from gough.processing.choice import Candidate, ProcessingChoice
+from gough.processing import Processing, ProcessingChoice
+from gough.processing.choice import Candidate
 from gough.report import write_report
 from gough.report.charts import FINE, TALL, Plot, tag
 from gough.report.figures import amplitude_density, comparison_charts, extremes
