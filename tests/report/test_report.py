@@ -475,13 +475,15 @@ def test_mistakes_are_told_with_size_and_cure(monkeypatch: pytest.MonkeyPatch) -
     assert "one log only" in page.text
 
 
-def test_the_curve_of_cutoffs_marks_the_chosen_one() -> None:
-    tried = tuple(Candidate(cutoff=f, decimation=1, window=0.0, errors=(e,))
-                  for f, e in ((30.0, 0.09), (3.0, 0.3), (10.0, 0.08)))
-    choice = ProcessingChoice(processing=Processing(cutoff=10.0), rows=("left.motor",), cutoffs=tried)
+def test_the_curves_of_cutoffs_and_windows_mark_the_chosen_ones() -> None:
+    tried = tuple(Candidate(cutoff=f, decimation=1, window=0.0, errors=(e, e))
+                  for f, e in ((3.0, 0.3), (10.0, 0.08), (30.0, 0.09)))
+    wide = tuple(replace(tried[0], window=w) for w in (0.0, 0.002, 0.004))
+    choice = ProcessingChoice(processing=Processing(cutoff=10.0, window=0.002), rows=("left.motor", "right.motor"),
+                              cutoffs=tried, windows=wide)
     page = Page(render(robot("five_bar"), replace(result("five_bar"), choice=choice)))
-    dots = [a for tag, a in page.elements if tag == "circle" and a.get("class") in ("chosen", "kept")][-3:]
-    assert [a["class"] for a in dots] == ["kept", "chosen", "kept"]  # in the order of their frequency
+    dots = [a for tag, a in page.elements if tag == "circle" and a.get("class") in ("chosen", "kept")][-6:]
+    assert [a["class"] for a in dots] == ["kept", "chosen", "kept"] * 2  # cut-offs rising, windows rising
     heights = [float(str(a["cy"])) for a in dots]
     assert heights[1] > heights[2] > heights[0]  # downwards: the smallest error is lowest
 

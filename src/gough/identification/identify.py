@@ -288,11 +288,11 @@ def _quality(model: Model, processed: Sequence[Processed], window: float) -> dic
 
 def _fit(processed: Processed, part: Regression, estimate: Estimate, known: Mapping[str, float], *,
          held_out: bool) -> Fit:
-    """Return measured and predicted efforts of a recording, thinned, with the samples that count marked as used."""
+    """Return measured and predicted efforts of a recording, thinned, with the equations that count marked as used."""
     shown = part.take(slice(None, None, max(1, len(part) // PLOTTED)))
     assert shown.time is not None
     assert shown.sample is not None
     assert shown.mask is not None
     return Fit(label=f"{'held-out' if held_out else 'identification'}: {processed.source}", held_out=held_out,
                time=shown.time, measured=shown.effort, predicted=estimate.predict(shown) + known_effort(shown, known),
-               q=processed.motion.q[shown.sample - processed.sample[0]], used=np.asarray(shown.mask.any(axis=1)))
+               q=processed.motion.q[shown.sample - processed.sample[0]], used=shown.mask)

@@ -41,7 +41,8 @@ class Fit:
         time: (t,). [s]
         measured, predicted: Efforts of the rows, (t, r). [row unit]
         q: All coordinates, (t, n), for the moving picture. [m or rad]
-        used: Which samples entered the estimate or its validation, (t,); those near reversals did not. None: all.
+        used: Which equations entered the estimate or its validation, (t, r); those near reversals did not. Given as
+            (t,), it holds for all rows. None: all.
     """
 
     label: str
@@ -55,10 +56,11 @@ class Fit:
     def __post_init__(self) -> None:
         for name in ("time", "measured", "predicted", "q"):
             object.__setattr__(self, name, frozen(getattr(self, name)))
-        used = np.ones(len(self.time), dtype=bool) if self.used is None else np.array(self.used, dtype=bool)
-        check_shape(used, (len(self.time),), "used samples")
-        used.setflags(write=False)
-        object.__setattr__(self, "used", used)
+        used = np.ones(len(self.time), dtype=bool) if self.used is None else np.asarray(self.used, dtype=bool)
+        if used.ndim == 1:
+            used = np.repeat(used[:, None], self.measured.shape[1], axis=1)
+        check_shape(used, self.measured.shape, "used equations")
+        object.__setattr__(self, "used", frozen(used, bool))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)

@@ -73,8 +73,9 @@ def _effort_chart(fit: Fit, j: int, row: str, row_unit: str, segment: NDArray[np
 
 def _used(fit: Fit, j: int) -> NDArray[np.bool_]:
     """Return which samples of a row entered the estimate or its validation; all if none are marked."""
-    marks = fit.used if fit.used is None or fit.used.ndim == 1 else fit.used[:, j]
-    return marks if marks is not None and marks.any() else np.ones(len(fit.time), dtype=bool)
+    assert fit.used is not None
+    marks = np.asarray(fit.used[:, j])
+    return marks if marks.any() else np.ones(len(fit.time), dtype=bool)
 
 
 def _left_out(plot: Plot, time: FloatArray, used: NDArray[np.bool_]) -> Markup:
@@ -327,17 +328,19 @@ def singular_value_chart(base: BaseParameters) -> Markup:
                text(plot.right, plot.bottom + 24, words, "tick end"), title="singular values of the structure")
 
 
-def candidate_chart(candidates: Sequence[tuple[float, float]], chosen: float | None) -> Markup:
-    """Return the prediction error over the cut-off of the filters that were tried, the one taken marked."""
-    cutoff, error = (np.array(column) for column in zip(*candidates))
-    x = np.log10(cutoff)
-    plot = Plot(left=52, top=10, width=358, height=112, x=span_of(x, pad=0.03), y=span_of(100 * error, np.zeros(1)))
-    dots = [tag("circle", cx=plot.across(a), cy=plot.up(b), r=2.6, class_="chosen" if f == chosen else "kept")
-            for f, a, b in zip(cutoff, x, 100 * error)]
-    return svg(420, 152, plot.y_axis(4), plot.curve(x, 100 * error, "candidates"), *dots, plot.x_axis(log=True),
-               text(plot.right, plot.bottom + 25, "cut-off [Hz]", "tick end"),
+def candidate_chart(candidates: Sequence[tuple[float, float]], chosen: float | None, label: str, *,
+                    log: bool = False) -> Markup:
+    """Return the prediction error over a number of the processing, the one taken marked."""
+    tried, error = (np.array(column) for column in zip(*candidates))
+    x, percents = (np.log10(tried) if log else tried), 100 * error
+    plot = Plot(left=52, top=10, width=358, height=112, x=span_of(x, pad=0.03), y=span_of(percents, np.zeros(1)))
+    marked = None if chosen is None else int(np.abs(tried - chosen).argmin())
+    dots = [tag("circle", cx=plot.across(a), cy=plot.up(b), r=2.6, class_="chosen" if k == marked else "kept")
+            for k, (a, b) in enumerate(zip(x, percents))]
+    return svg(420, 152, plot.y_axis(4), plot.curve(x, percents, "candidates"), *dots, plot.x_axis(log=log),
+               text(plot.right, plot.bottom + 25, label, "tick end"),
                text(plot.left, plot.bottom + 25, "error of the prediction [%]", "tick"),
-               title="error of the prediction over the cut-off")
+               title=f"error of the prediction over the {label}")
 
 
 def trajectory_charts(trajectory: Trajectory) -> list[Markup]:

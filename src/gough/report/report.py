@@ -28,7 +28,7 @@ from gough.report.numbers import number, percent, unit
 from gough.report.scene import path_scene, robot_scene
 
 SPREAD = {"period": "the scatter of repetitions", "hac": "autocorrelated residuals", "bootstrap": "resampled stretches",
-          "white": "white noise"}
+          "white": "white noise", "stretches": "leaving stretches out", "recordings": "leaving logs out"}
 LONG = 32  # characters of a name that does not wrap
 
 
@@ -150,9 +150,11 @@ def _verdict(result: Identification) -> dict[str, Any]:
     }
 
 
-def _candidates(result: Identification) -> Markup:
-    found, chosen = tables.candidates(result)
-    return figures.candidate_chart(found, chosen) if len(found) > 1 else Markup("")
+def _candidates(result: Identification) -> list[Markup]:
+    """Return the curves from which the processing was chosen."""
+    labels = {"cutoff": "cut-off [Hz]", "window": "window about reversals [ms]"}
+    return [figures.candidate_chart(tried, chosen, labels[name], log=name == "cutoff")
+            for name, (tried, chosen) in tables.candidates(result).items() if len(tried) > 1]
 
 
 def _experiment(design: Design | None, trajectory: Trajectory | Sequence[Trajectory] | None) -> dict[str, Any]:

@@ -193,15 +193,18 @@ def shares(estimate: Estimate) -> dict[str, str]:
     return {} if (part == 1).all() else {row: percent(float(share)) for row, share in zip(estimate.rows, part)}
 
 
-def candidates(identification: Identification) -> tuple[list[tuple[float, float]], float | None]:
-    """Return cut-off [Hz] and prediction error of the filters that were tried, and the cut-off that was taken.
+def candidates(identification: Identification) -> dict[str, tuple[list[tuple[float, float]], float | None]]:
+    """Return the numbers of the processing that were tried, each with its prediction error, and the one taken.
 
-    The choice is a table (or gives one as `to_dict`) of `cutoffs`, each with `cutoff` and `error`, and the `processing`
-    that was chosen, with its `cutoff`.
+    By `cutoff` [Hz] and `window` [ms]. The choice is a table (or gives one as `to_dict`) of `cutoffs` and `windows`,
+    each with its number and `error`, and the `processing` that was chosen.
     """
     found = _plain(getattr(identification, "choice", None))
-    pairs = [(float(c["cutoff"]), float(c["error"])) for c in found.get("cutoffs", ()) if c.get("error") is not None]
-    return sorted(pairs), found.get("processing", {}).get("cutoff")
+    chosen = found.get("processing", {})
+    pairs = {name: [(scale * float(c[name]), float(c["error"])) for c in found.get(f"{name}s", ())]
+             for name, scale in (("cutoff", 1.0), ("window", 1e3))}
+    return {"cutoff": (pairs["cutoff"], chosen.get("cutoff")),
+            "window": (pairs["window"], None if chosen.get("window") is None else 1e3 * chosen["window"])}
 
 
 def _plain(value: Any) -> Mapping[str, Any]:
@@ -225,7 +228,8 @@ def strongest_pairs(estimate: Estimate) -> list[dict[str, str]]:
 def quality_table(identification: Identification) -> tuple[list[str], list[tuple[str, list[str]]]]:
     """Return recordings and, for each figure of data quality, its values."""
     recordings = list(identification.quality)
-    names = dict.fromkeys(name for figures in identification.quality.values() for name in figures)
+    names = dict.fromkeys(name for figures in identification.quality.values() for name in figures
+                          if not name.startswith("share of"))  # they stand beside the residuals
     return recordings, [(name if name in COUNTS or "[" in name else f"{name} [m or rad]",
                          [_figure(identification.quality[r].get(name)) for r in recordings]) for name in names]
 
@@ -278,11 +282,15 @@ def setting_rows(settings: Mapping[str, Any]) -> list[tuple[str, str]]:
     rows = []
     for key, value in settings.items():
         if isinstance(value, Mapping):
-            value = ", ".join(f"{k} = {v}" for k, v in value.items())
+            value = ", ".join(f"{k} = {_said(v)}" for k, v in value.items())
         elif isinstance(value, list | tuple):
-            value = ", ".join(str(v) for v in value)
-        elif isinstance(value, bool):
-            value = "yes" if value else "no"
+            value = ", ".join(_said(v) for v in value)
         if value not in ("", None):
-            rows.append((key.replace("_", " "), str(value)))
+            rows.append((key.replace("_", " "), _said(value)))
     return rows
+
+
+def _said(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
