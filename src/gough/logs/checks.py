@@ -247,7 +247,8 @@ def check_even(recording: Recording, first: int = 0) -> float:
         where = int(np.abs(np.diff(recording.time) * rate - 1.0).argmax())
         raise InvalidRecording(
             f"{recording.source}: the step after sample {first + where} (t = {recording.time[where]:.4f} s) differs by "
-            f"{worst:.1%} from the mean {1e3 / rate:.4g} ms; put the samples on an even clock first (resample_evenly)",
+            f"{worst:.1%} from the mean {1e3 / rate:.4g} ms; state a rate in the description to put "
+            "the samples on an even clock",
             source=recording.source, sample=first + where, deviation=worst)
     return rate
 

@@ -256,8 +256,8 @@ def _with_period(recording: Recording, description: Description) -> Recording:
     if samples < 2 or abs(exact - samples) * count > 0.1:
         raise InvalidRecording(
             f"{recording.source}: a period of {description.period:.9g} s is {exact:.4f} samples at "
-            f"{recording.rate:.6g} Hz, expected a whole number; choose a rate that fits or leave the period out and "
-            "use resample_to_period", source=recording.source, samples=exact)
+            f"{recording.rate:.6g} Hz, expected a whole number; state a rate that fits, or leave the period out: it is "
+            "found in the motion with repeats = \"found\"", source=recording.source, samples=exact)
     return replace(recording, period_samples=samples)
 
 

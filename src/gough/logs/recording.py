@@ -201,7 +201,7 @@ class Recording:
         if len(self) % n:
             raise InvalidRecording(
                 f"{self.source}: {len(self)} samples are {len(self) // n} periods of {n} and {len(self) % n} more; "
-                "expected whole periods: cut with whole_periods()", samples=len(self), period_samples=n)
+                "expected whole periods: leave out what follows the last one", samples=len(self), period_samples=n)
         return values.reshape(-1, n, values.shape[1])
 
     def with_effort(self, gains: Sequence[float] | Mapping[str, float] | FloatArray) -> Recording:

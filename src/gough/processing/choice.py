@@ -24,10 +24,10 @@ from gough.logs.readers import RecordingSource
 from gough.logs.recording import Recording
 from gough.processing.averaging import average_periods
 from gough.processing.filters import SPOILT
-from gough.processing.frequency import pose_cutoff, rounding_variance
 from gough.processing.noise import dead_bands
-from gough.processing.pieces import averaged_pose, joined
+from gough.processing.pieces import joined
 from gough.processing.ready import matched, ready
+from gough.processing.repetitions import akaike_cutoff
 from gough.processing.settings import HIGHEST, Processing, decimation_of
 from gough.processing.trial import FINE, Sheet, Trial, prediction_squares
 
@@ -193,16 +193,8 @@ def _looked_at(model: Model, source: Recording | RecordingSource, settings: Proc
 
 
 def _akaike(model: Model, log: Recording) -> float:
-    """Return the highest harmonic of the pose that Akaike's criterion keeps. [Hz]"""
-    average = average_periods(log)
-    by, q, pose = averaged_pose(model, average)
-    used = list(model.loops.partitions["actuated"].independent)  # the motors that the pose was found from
-    own = [model.actuated.index(i) for i in used]
-    back = np.linalg.inv(model.kinematics.closure_map(q, by)[:, used])  # small changes of these to those of the pose
-    scatter = np.einsum("tma,pta->ptm", back, (average.position_periods - average.position)[:, :, own], optimize=True)
-    rounding = np.einsum("tma,a,tna->mn", back, rounding_variance(average)[own], back) / len(back)
     try:
-        return pose_cutoff(pose, scatter, average.rate, rounding)
+        return akaike_cutoff(model, average_periods(log))
     except InvalidInput as error:
         raise InvalidRecording(f"{log.source}: {error}", source=log.source) from error
 

@@ -1,0 +1,79 @@
+"""What differs between the periods of a repeated motion: noise of positions and efforts, seen through the robot."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from gough.core.arrays import FloatArray
+from gough.core.parameters import BaseParameters
+from gough.core.regression import Regression
+from gough.engine import Model
+from gough.engine.loops import By
+from gough.processing.averaging import PeriodAverage
+from gough.processing.frequency import lowpass_periodic, pose_cutoff, rounding_variance
+from gough.processing.pieces import Processed, averaged_pose
+
+
+def pose_maps(model: Model, q: FloatArray, by: By) -> tuple[list[int], FloatArray]:
+    """Return the motors that poses are found from, and the map from their changes to those of the pose, (N, m, m).
+
+    Args:
+        model: The robot.
+        q: All coordinates of the mean period, (N, n).
+        by: The coordinates of the pose.
+    """
+    used = list(model.loops.partitions["actuated"].independent)
+    back = np.asarray(np.linalg.inv(model.kinematics.closure_map(q, by)[:, used]), dtype=np.float64)
+    return [model.actuated.index(i) for i in used], back
+
+
+def akaike_cutoff(model: Model, average: PeriodAverage) -> float:
+    """Return the highest harmonic of the pose that Akaike's criterion keeps. [Hz]"""
+    by, q, pose = averaged_pose(model, average)
+    own, back = pose_maps(model, q, by)
+    scatter = np.einsum("tma,pta->ptm", back, (average.position_periods - average.position)[:, :, own], optimize=True)
+    rounding = np.einsum("tma,a,tna->mn", back, rounding_variance(average)[own], back) / len(back)
+    return pose_cutoff(pose, scatter, average.rate, rounding)
+
+
+def with_position_noise(model: Model, processed: Processed, problem: Regression, base: BaseParameters,
+                        values: FloatArray) -> Regression:
+    """Return the regression of a mean period with repetitions that carry the noise of the positions too.
+
+    What one period adds to the error of the estimate is not its effort noise alone: its positions would have given
+    another regressor W_k. To first order the repetitions are
+
+        y_k - (W_k - W) x,    W_k from the pose of period k, low-passed as the mean one is,
+
+    whose scatter holds the noise of efforts and positions and, since each period keeps its own, what feedback makes
+    them share (AH09 3.2). The covariance is theirs, over the equations that count in all rows.
+
+    Args:
+        model: The robot.
+        processed: The mean period, filtered explicitly.
+        problem: Its regression, not decimated.
+        base: Its parameters.
+        values: x, as a first fit finds them, (p,).
+    """
+    average, cutoff, replicates = processed.average, processed.cutoff, problem.replicates
+    if average is None or cutoff is None or replicates is None or len(replicates[0]) != len(average):
+        return problem
+    by, q, pose = averaged_pose(model, average)
+    own, back = pose_maps(model, q, by)
+    x = np.where(problem.regressor.any(axis=(0, 1)), values, 0.0)  # payloads that were not carried have no columns
+    seen = np.empty_like(replicates)
+    for k, position in enumerate(average.position_periods):
+        moved = pose + np.einsum("tma,ta->tm", back, (position - average.position)[:, own])
+        smooth = lowpass_periodic(moved, average.rate, len(pose), cutoff)
+        motion = model.kinematics.motion(average.time, *smooth, by, start=processed.motion.q)
+        seen[k] = model.regressor(motion, base, dead_band=processed.dead_band) @ x
+    made = replicates - (seen - seen.mean(axis=0))
+    covariance, count = problem.covariance, len(made)
+    if covariance is not None and covariance.ndim == 2:
+        sure = np.ones(len(problem), bool) if problem.mask is None else problem.mask.all(axis=1)
+        left = (made - made.mean(axis=0))[:, sure if sure.sum() > len(problem) // 10 else slice(None)]
+        left = left.reshape(-1, left.shape[2])
+        covariance = left.T @ left / (len(left) * (count - 1))  # of the mean: 1 / (N Nm (Nm - 1))
+    return replace(problem, replicates=made, covariance=covariance)
