@@ -1,4 +1,4 @@
-"""Choosing a processing beside doing it once, on a minute and on a long log; a million samples streamed and in memory."""
+"""Choosing a processing beside doing it once, on a minute and a long log; a million samples streamed and in memory."""
 
 from __future__ import annotations
 

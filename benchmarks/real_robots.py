@@ -85,8 +85,8 @@ def emps() -> Iterator[Row]:
     """The whole log, and halves."""
     model, log = machines.emps(), machines.emps_log()
     half = len(log) // 2
-    for label, part, unseen in (("all", log, log), ("first half", log.take(slice(0, half)), log.take(slice(half, None))),
-                                ("second half", log.take(slice(half, None)), log.take(slice(0, half)))):
+    first, second = log.take(slice(0, half)), log.take(slice(half, None))
+    for label, part, unseen in (("all", log, log), ("first half", first, second), ("second half", second, first)):
         result = identify(model, [part], held_out=[] if part is unseen else [unseen])
         values = " ".join(f"{v:.4g} +- {s:.2g}" for v, s in zip(result.estimate.values, result.estimate.std))
         yield (f"EMPS, {label}: M Fv Fc offset", values, "95.1089 203.5034 20.3935 -3.1648",

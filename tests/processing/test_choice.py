@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -69,8 +70,8 @@ def run(seconds: float = 20.0, *, noise: float = 1e-5, step: float = 0.0, vibrat
 
 
 def slow_errors(log: Recording, cutoff: float) -> float:
-    """The rule written out with whole arrays and NumPy: five blocks, guard, decimated fit, recorded effort predicted."""
-    q, qd, qdd = differentiate(log.position, RATE, cutoff)
+    """The rule written out with whole arrays: five blocks, guard, decimated fit, recorded effort predicted."""
+    _q, qd, qdd = differentiate(log.position, RATE, cutoff)
     W = np.column_stack([qdd, qd, np.sign(qd), np.ones_like(qd)])
     y, t, edge = log.effort[:, 0], log.time, int(np.ceil(3 * RATE / cutoff))
     inner = slice(edge, len(t) - edge)
@@ -81,7 +82,7 @@ def slow_errors(log: Recording, cutoff: float) -> float:
     margin = 3 / (21 / (len(t) / RATE))
     borders = np.linspace(t[0] + margin, t[-1] - margin, 6)
     wrong = size = 0.0
-    for low, high in zip(borders, borders[1:]):
+    for low, high in itertools.pairwise(borders):
         rest = (times <= low - 1 / cutoff) | (times >= high + 1 / cutoff)
         x = np.linalg.lstsq(small[rest], effort[rest], rcond=None)[0]
         here = (t >= low) & (t < high)

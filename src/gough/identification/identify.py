@@ -6,8 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
-
 from gough.core.blas import one_blas_thread
 from gough.core.names import Parameter
 from gough.core.options import Settings, nested, option, settle, takes
