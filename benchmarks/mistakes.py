@@ -427,7 +427,7 @@ def _first(found: Diagnosis | None) -> tuple[str, float, float, tuple[str, ...]]
     if found is None or not found.mistakes:
         return "", float("nan"), float("nan"), ()
     m = found.mistakes[0].to_dict()
-    return f"{m['what']}: {m['where']}", m["size"], m["std"], tuple(a.replace(" of ", ": ", 1) for a in m["alike"])
+    return f"{m['name']}: {m['place']}", m["size"], m["std"], tuple(a.replace(" of ", ": ", 1) for a in m["alike"])
 
 
 def _refused(stage: Stage, corruption: Corruption, logs: list[Recording], held_out: list[Recording],

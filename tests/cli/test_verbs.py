@@ -89,7 +89,7 @@ def test_identify_predicts_the_other_log(study: tuple[str, Path]) -> None:
     assert facts["predicts"] == "good"
     stored = json.loads((folder / "result" / "estimate.json").read_text())
     assert facts["rows"] == stored["validation"]["rows"]  # judged as when it was identified
-    assert facts["verdict"] == stored["verdict"]
+    assert facts["verdict"] == stored["verdict"]["sentence"]
 
 
 def test_bounds_enclose(study: tuple[str, Path]) -> None:

@@ -228,8 +228,8 @@ def test_a_diagnosis_comes_back_from_json_and_tells_its_story() -> None:
     assert "tilt of base" in whole.summary()
     assert "0.573 deg" in limits_table(whole.limits)
     assert "cannot be seen" in limits_table(whole.limits)
-    finding = whole.to_dict()["findings"][0]
-    assert (finding["what"], finding["where"]) == ("effort delay", "leg2")
+    finding = whole.to_dict()["mistakes"][0]
+    assert (finding["name"], finding["place"]) == ("effort delay", "leg2")
     assert (finding["size"], finding["std"]) == (1.9e-3, 1e-4)
 
 
@@ -239,7 +239,7 @@ def test_no_logs_are_refused(five_bar: Model) -> None:
 
 
 def test_a_log_that_nothing_makes_close_gives_its_own_error(five_bar: Model, logs: tuple[Recording, Recording]) -> None:
-    far = replace(logs[0], position=logs[0].position * np.array([4.0, -3.0]) + 1.0, reference=None)
+    far = replace(logs[0], position=logs[0].position * np.array([40.0, -30.0]) + 1.0, reference=None)
     with pytest.raises(GoughError):
         diagnose(five_bar, [far])
 

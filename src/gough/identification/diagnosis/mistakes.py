@@ -59,10 +59,10 @@ class Mistake:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the documented JSON form."""
-        return {"what": self.name, "where": self.place, "size": float(np.linalg.norm(self.size)) if len(self.size) > 1
+        return {"name": self.name, "place": self.place, "size": float(np.linalg.norm(self.size)) if len(self.size) > 1
                 else float(self.size[0]) if self.size else 1.0, "std": float(max(self.sigma, default=0.0)),
                 "unit": self.unit, "components": list(self.size), "stds": list(self.sigma), "text": self.text,
-                "change": self.advice, "share": _or_none(self.share), "before": _or_none(self.before),
+                "advice": self.advice, "share": _or_none(self.share), "before": _or_none(self.before),
                 "after": _or_none(self.after), "judged_on": self.judged_on, "alike": list(self.alike)}
 
 
@@ -119,7 +119,7 @@ class Diagnosis:
     def to_dict(self) -> dict[str, Any]:
         """Return the documented JSON form."""
         return {"robot": self.robot, "error": _or_none(self.error),
-                "findings": [m.to_dict() for m in self.mistakes], "limits": [limit.to_dict() for limit in self.limits],
+                "mistakes": [m.to_dict() for m in self.mistakes], "limits": [limit.to_dict() for limit in self.limits],
                 "notes": list(self.notes)}
 
     def summary(self) -> str:

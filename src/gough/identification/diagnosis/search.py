@@ -30,6 +30,7 @@ NEIGHBOURS = 3  # of them tried
 NEARLY = 0.02  # distances to the robot file that differ by less are the same
 SMALL = 0.1  # sigmas: a Gauss-Newton step below this ends the refinement
 ROUNDS = 6  # of it
+LARGEST = 0.5  # of a relative mistake that a derivative can speak of; beyond it is a unit, and there are hypotheses
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -152,10 +153,7 @@ class Standing:
 
     def held_out_error(self) -> float:
         """Return the rms over rows of prediction error over effort on the held-out logs. [1]"""
-        evidence = self.evidence
-        W, y = stacked(evidence)
-        extra = np.concatenate([self._added(view) for view in evidence.views])
-        values = fit_rows(np.concatenate([W, extra], axis=2), y)[0]
+        evidence, values = self.evidence, self._fitted[0]
         square, size = np.zeros(len(self.noise)), np.zeros(len(self.noise))
         for view in evidence.held_out_views:
             regressor, effort = counted(view.source.part.select(evidence.base.names))
@@ -163,6 +161,12 @@ class Standing:
             square += ((effort - own @ values) ** 2).sum(axis=0)
             size += (effort**2).sum(axis=0)
         return float(np.sqrt(np.mean(square / np.maximum(size, 1e-300))))
+
+    @cached_property
+    def _fitted(self) -> tuple[FloatArray, FloatArray, float]:
+        """Base parameters and sizes of the added columns with their sigmas, and the error (see `fit_rows`)."""
+        W, y = stacked(self.evidence)
+        return fit_rows(np.concatenate([W, np.concatenate([self._added(v) for v in self.evidence.views])], axis=2), y)
 
     def _added(self, view: View) -> FloatArray:
         """Return the columns that have become part of the model, zero where equations do not count, (s, r, k)."""
@@ -174,9 +178,10 @@ class Standing:
 
     @property
     def distance(self) -> float:
-        """How far the fitted values are from the robot file's (see `distance_to_file`)."""
-        values, sigma, _ = fit_rows(*stacked(self.evidence))
-        return distance_to_file(values, sigma, prior_of(self.evidence.model, self.evidence.base))
+        """How far the fitted values are from the robot file's, added columns in the model (see `distance_to_file`)."""
+        values, sigma, _ = self._fitted
+        b = len(self.evidence.base)
+        return distance_to_file(values[:b], sigma[:b], prior_of(self.evidence.model, self.evidence.base))
 
 
 def noise_of_rows(evidence: Evidence) -> FloatArray:
@@ -335,6 +340,8 @@ def _take(evidence: Evidence, now: Standing, undone: list[Undone], added: list[S
         if standing is None or standing.power > least:  # too far: the loops do not close there, or it gets worse
             step = step / 2
             continue
+        if suspicion.direction.unit(evidence.views[0], suspicion.place) == "1" and np.abs(size + step).max() > LARGEST:
+            return None
         least, size = standing.power, size + step
         own = [c for s in standing.suspicions if s.same(suspicion)
                for c in s.columns]

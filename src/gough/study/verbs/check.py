@@ -8,7 +8,7 @@ Example:  gough check five_bar
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from gough.core.errors import InvalidInput
 from gough.core.options import About
@@ -16,11 +16,10 @@ from gough.core.trajectory import load_trajectory
 from gough.engine import Check, Model
 from gough.engine import check as check_model
 from gough.engine.check import CheckSettings
+from gough.identification.diagnosis.foresee import Foresight, foresee
 from gough.mechanism import load_robot
 from gough.study.common import Description, Robot
-
-if TYPE_CHECKING:
-    from gough.identification.diagnosis.foresee import Foresight
+from gough.study.data import read_logs
 
 
 def check(robot: Robot, settings: CheckSettings, *,
@@ -35,9 +34,6 @@ def check(robot: Robot, settings: CheckSettings, *,
         raise InvalidInput("a trajectory and a log are given; look at one of the two")
     if trajectory is None and log is None:
         return check_model(model, settings)
-    from gough.identification.diagnosis.foresee import foresee  # only who looks ahead loads it
-    from gough.study.data import read_logs
-
     motion = (read_logs([log], description, model)[0] if log is not None
               else load_trajectory(str(trajectory), robot=model.mechanism.name))
     return foresee(model, motion, periods=periods, tie_legs=settings.tie_legs)
