@@ -29,7 +29,7 @@ from gough.identification.currents import (
     payload_of,
 )
 from gough.identification.experiment import Experiment, assemble, prepare
-from gough.identification.judge import judged
+from gough.identification.judge import Trial, judged
 from gough.identification.likelihood import averaged_period
 from gough.identification.methods import (
     ALL,
@@ -249,20 +249,18 @@ def _result(case: _Case, outcome: Outcome, elimination: Elimination | None,
     notes = [] if elimination is None else [*_moved(elimination.steps[0].estimate,
                                                     elimination.steps[elimination.stop].estimate)]
     notes += [f"{key} was not possible: {error}" for key, error in outcome.failed.items()]
-    fits, unseen, processed = [], [], []
+    fits, processed = [], []
     for source in filter(None, (case.efforts, case.unseen)):
         for log, part in zip(source.processed, source.parts):
             fits.append(_fit(log, part, estimate, case.known, held_out=source is case.unseen))
             processed.append(log)
-            if source is case.unseen:
-                unseen.append(without_known(part, case.known))
     for log in processed:
         notes += finding_notes(log.findings, log.source)
+    unseen = [] if case.unseen is None else [without_known(part, case.known) for part in case.unseen.parts]
     validation = validate(estimate, unseen, source=", ".join(log.source for log in case.held_out))
-    verdict, diagnosis = judged(
-        case.model, case.base, estimate, validation, processed=case.efforts.processed, parts=case.free_parts(),
-        held_out_processed=() if case.unseen is None else case.unseen.processed, held_out_parts=unseen,
-        recordings=(*case.recordings, *case.loaded), held_out=case.held_out, gains=case.efforts.gains, known=case.known)
+    verdict, diagnosis = judged(Trial(
+        model=case.model, base=case.base, estimate=estimate, validation=validation, experiment=case.efforts,
+        unseen=case.unseen, recordings=(*case.recordings, *case.loaded), held_out=case.held_out, known=case.known))
     possible = next((found for found in outcome.found.values() if isinstance(found, FeasibleEstimate)), None)
     bodies, terms = ({}, {}) if possible is None else physical_parameters(case.model, possible)
     return Identification(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -13,11 +15,13 @@ from gough.core.regression import Regression
 from gough.engine import Model
 from gough.estimators.estimate import Estimate
 from gough.identification.diagnosis.diagnose import diagnose_evidence, fading_efforts, mistakes_of_jumps, words
-from gough.identification.diagnosis.evidence import Evidence, evidence_of
+from gough.identification.diagnosis.evidence import Evidence, evidence_of, sources
+from gough.identification.diagnosis.hypotheses import HYPOTHESES
 from gough.identification.diagnosis.mistakes import Diagnosis
 from gough.identification.diagnosis.search import Standing
+from gough.identification.experiment import Experiment
 from gough.identification.prior import judge_physics, judge_prior, prior_of
-from gough.identification.validation import Validation
+from gough.identification.validation import Validation, without_known
 from gough.identification.verdict import (
     Remark,
     Verdict,
@@ -32,7 +36,6 @@ from gough.identification.verdict import (
     misfit,
 )
 from gough.logs.recording import Recording
-from gough.processing import Processed
 
 MATTERS = 1.0  # sigmas that a mistake has to move some parameter by: intervals then hold visibly less than they say
 VISIBLE = 0.01  # of the effort that it has to change, if it moves no parameter
@@ -49,34 +52,69 @@ def noise_of(parts: Sequence[Regression]) -> FloatArray | None:
     return np.sqrt(np.mean(squares, axis=0)) if squares else None
 
 
-def judge(model: Model, base: BaseParameters, estimate: Estimate, validation: Validation, *,
-          parts: Sequence[Regression], held_out_parts: Sequence[Regression] = (),
-          recordings: Sequence[Recording] = (), held_out: Sequence[Recording] = (),
-          gains: Mapping[str, float] | None = None, standing: Standing | None = None) -> Verdict:
-    """Return what all rules say.
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Trial:
+    """An estimate and all it has to answer for.
 
     Args:
         model: The robot.
         base: Base parameters behind the estimate.
         estimate: What was identified.
         validation: Its prediction of held-out logs.
-        parts: Regressions it came from, equations that count marked.
-        held_out_parts: Regressions it was tested on.
-        recordings, held_out: The logs themselves.
-        gains: Drive gains used, by motor.
+        experiment: The logs it was identified from.
+        unseen: Held-out logs, if there are any.
+        recordings, held_out: Both as recorded.
+        known: Payload parameters that were known and taken out of the efforts, by name.
+    """
+
+    model: Model
+    base: BaseParameters
+    estimate: Estimate
+    validation: Validation
+    experiment: Experiment
+    unseen: Experiment | None = None
+    recordings: Sequence[Recording] = ()
+    held_out: Sequence[Recording] = ()
+    known: Mapping[str, float] = field(default_factory=dict)
+
+    @cached_property
+    def parts(self) -> list[Regression]:
+        """Regressions it was identified from, without what was known."""
+        return [without_known(part, self.known) for part in self.experiment.parts]
+
+    @cached_property
+    def unseen_parts(self) -> list[Regression]:
+        """Regressions it was tested on, likewise."""
+        return [] if self.unseen is None else [without_known(part, self.known) for part in self.unseen.parts]
+
+    @cached_property
+    def evidence(self) -> Evidence:
+        """The logs as a diagnosis looks at them."""
+        unseen = () if self.unseen is None else sources(self.unseen.processed, self.unseen_parts)
+        return evidence_of(self.model, self.base, self.estimate, sources(self.experiment.processed, self.parts),
+                           unseen, self.known)
+
+
+def judge(trial: Trial, standing: Standing | None = None) -> Verdict:
+    """Return what all rules say.
+
+    Args:
+        trial: The estimate and its logs.
         standing: Usual mistakes scored on what is left, or None to leave them out.
     """
-    noise, unseen = noise_of(parts), noise_of(held_out_parts)
-    prior = prior_of(model, base)
+    estimate, validation, parts = trial.estimate, trial.validation, trial.parts
+    noise, unseen = noise_of(parts), noise_of(trial.unseen_parts)
+    prior = prior_of(trial.model, trial.base)
     misfits = [found for found in (misfit(part, estimate) for part in parts) if found is not None]
-    counts = sum(part.counts for part in parts)
+    counts = np.sum([part.counts for part in parts], axis=0)
+    every = (*trial.recordings, *trial.held_out)
     return Verdict(sentence=validation.verdict, remarks=(
         *judge_numerics(estimate), *judge_fit(estimate, noise), *judge_prediction(validation, unseen),
         *judge_transfer(validation, estimate, unseen), *judge_misfit(misfits, estimate.rows),
-        *judge_physics(estimate, base, prior), *judge_prior(estimate, base, prior, gains),
-        *judge_sameness(recordings, held_out), *judge_share(estimate.rows, np.asarray(counts), sum(map(len, parts))),
-        *judge_data((*recordings, *held_out)), *judge_encoders((*recordings, *held_out)),
-        *(() if standing is None else judge_drift(standing.evidence, recordings)),
+        *judge_physics(estimate, trial.base, prior), *judge_prior(estimate, trial.base, prior, trial.experiment.gains),
+        *judge_sameness(trial.recordings, trial.held_out), *judge_share(estimate.rows, counts, sum(map(len, parts))),
+        *judge_data(every), *judge_encoders(every),
+        *(() if standing is None else judge_drift(standing.evidence, trial.recordings)),
         *(() if standing is None else judge_directions(standing, estimate))))
 
 
@@ -116,35 +154,27 @@ def judge_directions(standing: Standing, estimate: Estimate) -> tuple[Remark, ..
     return ()
 
 
-def judged(model: Model, base: BaseParameters, estimate: Estimate, validation: Validation, *,
-           processed: Sequence[Processed], parts: Sequence[Regression],
-           held_out_processed: Sequence[Processed] = (), held_out_parts: Sequence[Regression] = (),
-           recordings: Sequence[Recording] = (), held_out: Sequence[Recording] = (),
-           gains: Mapping[str, float] | None = None,
-           known: Mapping[str, float] | None = None) -> tuple[Verdict, Diagnosis | None]:
+def judged(trial: Trial) -> tuple[Verdict, Diagnosis | None]:
     """Return the verdict of an identification and, if it is not good, the diagnosis behind it.
 
     A diagnosis is not made where only the held-out log is missing, and not where the logs are too short to score
     mistakes on.
-
-    Args:
-        model, base, estimate, validation, parts, held_out_parts, recordings, held_out, gains: As in `judge`.
-        processed, held_out_processed: The logs behind the regressions.
-        known: Payload parameters that were known and taken out of the efforts, by name.
     """
-    evidence: Evidence | None = None
-    standing: Standing | None = None
     try:
-        evidence = evidence_of(model, base, estimate, processed, parts, held_out_processed, held_out_parts, known)
-        standing = Standing(evidence)
+        standing = Standing(trial.evidence)
     except GoughError:
-        evidence = None
-    verdict = judge(model, base, estimate, validation, parts=parts, held_out_parts=held_out_parts,
-                    recordings=recordings, held_out=held_out, gains=gains, standing=standing)
-    spoken = [r for r in verdict.remarks if not (r.rule == "prediction" and validation.predicts == "not tested")]
-    if not spoken or evidence is None:
+        return judge(trial), None
+    verdict = judge(trial, standing)
+    if all(r.rule == "prediction" and trial.validation.predicts == "not tested" for r in verdict.remarks):
         return verdict, None
     try:
-        return verdict, diagnose_evidence(evidence, recordings, found=mistakes_of_jumps(recordings))
+        found = diagnose_evidence(trial.evidence, trial.recordings, found=mistakes_of_jumps(trial.recordings))
     except GoughError as error:
-        return verdict, Diagnosis(robot=model.mechanism.name, notes=(f"no diagnosis: {error}",))
+        return verdict, Diagnosis(robot=trial.model.mechanism.name, notes=(f"no diagnosis: {error}",))
+    return replace(verdict, remarks=(*verdict.remarks, *judge_hypotheses(found))), found
+
+
+def judge_hypotheses(diagnosis: Diagnosis) -> tuple[Remark, ...]:
+    """Speak if logs make sense only with a sign, a channel, a unit or a clock changed: the result is then wrong."""
+    return tuple(Remark(rule="mistake", level="wrong", message=mistake.sentence) for mistake in diagnosis.mistakes
+                 if mistake.name in HYPOTHESES)

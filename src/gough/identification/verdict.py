@@ -16,6 +16,7 @@ and still be wrong, because that log has the same mistake.
 | data | a channel is dead, clipped or a copy of another |
 | drift | an effort fades or grows from period to period |
 | direction | a usual mistake explains part of what is left beyond chance (see `diagnose`) |
+| mistake | the logs make sense only with a sign, a channel, a unit or the clock changed |
 """
 
 from __future__ import annotations

@@ -7,13 +7,14 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
+from gough.core.names import inside_leg
 from gough.engine import Model
 from gough.identification.diagnosis.mistakes import Mistake
 from gough.logs.description import FORMAT, Description, Group
 from gough.logs.recording import JOINT_KINDS
 from gough.mechanism.terms import TERMS
 
-EVERY = ("all motors", "all motors in m", "all motors in rad")
+EVERY = {"all motors": "", "all motors in m": "m", "all motors in rad": "rad"}  # and the unit they have
 TIME_UNITS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 
 
@@ -43,8 +44,8 @@ Change = Callable[[Description, Mistake, Mapping[str, float]], Description | Non
 
 def _columns(group: Group, place: str) -> list[int]:
     if place in EVERY:
-        unit = place.rpartition(" ")[2]
-        return [k for k, own in enumerate(group.units) if unit not in ("m", "rad") or own.startswith(unit)]
+        unit = EVERY[place]
+        return [k for k, own in enumerate(group.units) if not unit or own in (unit, f"{unit}/s")]
     return [group.names.index(place)] if place in group.names else []
 
 
@@ -267,7 +268,7 @@ def _with_gravity(text: str, gravity: Sequence[float]) -> str:
 def _with_term(text: str, model: Model, joint: str, term: str) -> str | None:
     """Return the text with a term among those of a joint; in a leg's template that is the joint of all such legs."""
     own = model.mechanism.joint(joint)
-    name = joint if own.leg is None else joint.removeprefix(f"{own.leg}.")
+    name = inside_leg(joint, own.leg)
     lines = text.splitlines()
     table, named = -1, False
     for k, line in enumerate(lines):

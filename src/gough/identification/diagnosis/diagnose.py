@@ -18,13 +18,14 @@ from gough.engine.base import TIE_LEGS
 from gough.estimators.selection.scores import PROBABLE
 from gough.identification.diagnosis.columns import tilt_axes
 from gough.identification.diagnosis.directions import Suspicion, describe, suspicions_of
-from gough.identification.diagnosis.evidence import Evidence, View, evidence_of
+from gough.identification.diagnosis.evidence import Evidence, View, evidence_of, sources
 from gough.identification.diagnosis.hypotheses import BETTER, Bench, Hypothesis, hypotheses
 from gough.identification.diagnosis.mistakes import HELD_OUT, LEFT_OUT, Diagnosis, Limit, Mistake
 from gough.identification.diagnosis.search import Standing, Step, Undone, search
 from gough.identification.diagnosis.steps import find_fading, find_frozen, find_jumps, without_jumps
-from gough.identification.diagnosis.track import Track
-from gough.identification.experiment import Experiment, prepare
+from gough.identification.diagnosis.track import Source, Track
+from gough.identification.experiment import prepare
+from gough.identification.validation import GOOD
 from gough.logs.recording import Recording
 from gough.processing import Processing
 
@@ -95,16 +96,9 @@ def _tilt_text(size: FloatArray, sigma: FloatArray, view: View) -> str:
 
 
 def _discrete(hypothesis: Hypothesis, **common: Any) -> Mistake:
-    names = {"effort sign": "the sign of the effort is flipped", "position sign": "the sign of the position is flipped",
-             "effort unit": f"the effort is {hypothesis.factor:.6g} times too large" if hypothesis.factor else "",
-             "position unit": f"the position is {hypothesis.factor:.6g} times too large" if hypothesis.factor else "",
-             "clock unit": f"times are {hypothesis.factor:.6g} times too long" if hypothesis.factor else "",
-             "reversed time": "time runs backwards", "gravity reversed": "gravity points the other way",
-             "gravity along another axis": "gravity points along another axis"}
-    text = f"{hypothesis.place}: {names.get(hypothesis.name) or hypothesis.name}"
     size = () if hypothesis.factor is None else (float(hypothesis.factor),)
     return Mistake(name=hypothesis.name, place=hypothesis.place, size=size, sigma=(hypothesis.sigma,) * len(size),
-                   unit="1" if size else "", text=text, advice=hypothesis.advice, **common)
+                   unit="times" if size else "", text=hypothesis.text, advice=hypothesis.advice, **common)
 
 
 # -- limits -----------------------------------------------------------------------------------------------------------
@@ -166,8 +160,11 @@ def diagnose_evidence(evidence: Evidence, recordings: Sequence[Recording] = (), 
     standing = first if not steps else Standing(steps[-1].standing.evidence)
     mistakes = [*found, *(_mistake_of(step, evidence, judged_on) for step in steps),
                 *_differing(standing.evidence), *fading_efforts(evidence, recordings)]
+    left = standing.error
+    rest = (f"{100 * left:.3g} % of the effort stays unexplained: there is more than the usual mistakes",
+            ) if left > GOOD else ()
     return Diagnosis(robot=evidence.model.mechanism.name, mistakes=tuple(mistakes), limits=limits_of(standing),
-                     error=first.error, notes=tuple(notes))
+                     error=first.error, notes=(*notes, *rest))
 
 
 def _differing(evidence: Evidence) -> list[Mistake]:
@@ -263,11 +260,11 @@ def evidence_from(model: Model, logs: Sequence[Recording], others: Sequence[Reco
     carried = tuple(dict.fromkeys(r.payload for r in (*logs, *others) if r.payload is not None))
     base = base_parameters(model, tie_legs=settings.tie_legs, payloads=carried)
     experiment = prepare(model, logs, base, processing=settings.processing, gains=settings.gains)
-    unseen: Experiment | None = None
+    unseen: tuple[Source, ...] = ()
     if others:
-        unseen = prepare(model, others, base, processing=experiment.processing, gains=experiment.gains or None)
-    return evidence_of(model, base, None, experiment.processed, experiment.parts,
-                       unseen.processed if unseen else (), unseen.parts if unseen else ())
+        other = prepare(model, others, base, processing=experiment.processing, gains=experiment.gains or None)
+        unseen = sources(other.processed, other.parts)
+    return evidence_of(model, base, None, sources(experiment.processed, experiment.parts), unseen)
 
 
 def mistakes_of_jumps(recordings: Sequence[Recording]) -> list[Mistake]:

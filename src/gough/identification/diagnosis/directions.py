@@ -114,6 +114,10 @@ def _compliance_unit(view: View, place: str) -> str:
     return f"{_position_unit(view, place)}/({_effort_unit(view, place)})"
 
 
+def _viscous_unit(view: View, place: str) -> str:
+    return f"{_effort_unit(view, place)} s/{_position_unit(view, place)}"
+
+
 def _curved_unit(view: View, place: str) -> str:
     return f"{_effort_unit(view, place)} s2/{_position_unit(view, place)}2"
 
@@ -204,7 +208,7 @@ def _of_the_logs() -> Iterator[Direction]:
 
 def _of_the_model() -> Iterator[Direction]:
     """What no robot file can say yet."""
-    yield Direction(name="viscous friction that differs by direction", unit=_term_unit("fv"), places=_joints,
+    yield Direction(name="viscous friction that differs by direction", unit=_viscous_unit, places=_joints,
                     says="{place}: viscous friction differs by direction, by {size} either way", columns=column.uneven,
                     advice=_lacks("viscous friction that differs by direction"))
     for part in STRIBECK:

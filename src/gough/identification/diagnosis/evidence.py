@@ -108,10 +108,8 @@ class Evidence:
         return tuple(View(evidence=self, source=source) for source in self.held_out)
 
 
-def evidence_of(model: Model, base: BaseParameters, estimate: Estimate | None, processed: Sequence[Processed],
-                parts: Sequence[Regression], held_out: Sequence[Processed] = (),
-                held_out_parts: Sequence[Regression] = (), known: Mapping[str, float] | None = None,
-                most: int = MOST_SAMPLES) -> Evidence:
+def evidence_of(model: Model, base: BaseParameters, estimate: Estimate | None, logs: Sequence[Source],
+                held_out: Sequence[Source] = (), known: Mapping[str, float] | None = None) -> Evidence:
     """Return the evidence behind an estimate of base parameters; drive gains are taken as they are.
 
     Parameters that were eliminated stay in the model: what they explain is no mistake of the logs.
@@ -120,23 +118,24 @@ def evidence_of(model: Model, base: BaseParameters, estimate: Estimate | None, p
         model: The robot.
         base: Base parameters of the experiment.
         estimate: Of these, or of some of them; None to fit them here, whatever the logs determine.
-        processed, parts: Each log it was found from, and its regression.
-        held_out, held_out_parts: Each log it was not found from.
+        logs: It was found from.
+        held_out: It was not found from.
         known: Payload parameters that were known and taken out of the efforts, by name.
-        most: Longer logs are shortened to so many samples in all.
     """
-    names = [name for name in base.names if name in parts[0].parameters]
+    names = [name for name in base.names if name in logs[0].part.parameters]
     if estimate is None:
-        data = [counted(part.select(names)) for part in parts]
+        data = [counted(log.part.select(names)) for log in logs]
         found = fit_rows(np.concatenate([W for W, _ in data]), np.concatenate([y for _, y in data]))[0]
         own = dict(zip(names, found.tolist()))
     else:
         own = dict(zip(estimate.parameters, estimate.values.tolist()))
-    return Evidence(
-        model=model, base=base.select(names), values=np.array([own.get(name, 0.0) for name in names]),
-        logs=tuple(source_of(*pair).shortened(most // len(parts)) for pair in zip(processed, parts)),
-        held_out=tuple(source_of(*pair).shortened(most // len(held_out))
-                       for pair in zip(held_out, held_out_parts)), known=dict(known or {}))
+    return Evidence(model=model, base=base.select(names), values=np.array([own.get(name, 0.0) for name in names]),
+                    logs=tuple(logs), held_out=tuple(held_out), known=dict(known or {}))
+
+
+def sources(processed: Sequence[Processed], parts: Sequence[Regression]) -> tuple[Source, ...]:
+    """Return logs with their regressions, long ones shortened."""
+    return tuple(source_of(*pair).shortened(MOST_SAMPLES // len(parts)) for pair in zip(processed, parts))
 
 
 def counted(part: Regression) -> tuple[FloatArray, FloatArray]:

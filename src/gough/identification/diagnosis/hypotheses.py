@@ -29,6 +29,17 @@ NEARER = 0.3  # fall of the distance to the robot file that decides between such
 FARTHEST = 3.0  # a value of the wrong sign, or off by more than exp(3), is as far as any
 
 
+HYPOTHESES: dict[str, str] = {
+    "effort sign": "the sign of the effort is flipped", "position sign": "the sign of the position is flipped",
+    "effort unit": "the effort is {factor:.6g} times too large",
+    "position unit": "the position is {factor:.6g} times too large",
+    "clock unit": "times are {factor:.6g} times too long", "reversed time": "time runs backwards",
+    "swapped efforts": "the efforts are swapped", "swapped positions": "the positions are swapped",
+    "swapped channels": "the channels are swapped", "gravity reversed": "gravity points the other way",
+    "gravity along another axis": "gravity points along another axis"}
+"""What each hypothesis says of its place."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Hypothesis:
     """A mistake that is there or not.
@@ -54,8 +65,7 @@ class Hypothesis:
     @property
     def text(self) -> str:
         """The hypothesis in words."""
-        size = "" if self.factor is None or self.factor == -1 else f" by a factor of {self.factor:.6g}"
-        return f"{self.name} of {self.place}{size}"
+        return f"{self.place}: {HYPOTHESES[self.name].format(factor=self.factor)}"
 
 
 def _scaled_effort(motors: list[int], factor: float) -> Callable[[Track], Track]:

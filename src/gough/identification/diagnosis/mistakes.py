@@ -48,6 +48,14 @@ class Mistake:
     gravity: tuple[float, ...] = ()
 
     @property
+    def size_text(self) -> str:
+        """Size and standard deviation in the unit a person would use; empty for a mistake that is there or not."""
+        if not self.size:
+            return ""
+        size, unit = describe(float(np.linalg.norm(self.size)) if len(self.size) > 1 else self.size[0], self.unit)
+        return f"{size:.4g} +- {describe(max(self.sigma), self.unit)[0]:.2g} {unit}"
+
+    @property
     def sentence(self) -> str:
         """What it is, what correcting it does and what to change."""
         better = ""
@@ -64,6 +72,10 @@ class Mistake:
                 "unit": self.unit, "components": list(self.size), "stds": list(self.sigma), "text": self.text,
                 "advice": self.advice, "share": _or_none(self.share), "before": _or_none(self.before),
                 "after": _or_none(self.after), "judged_on": self.judged_on, "alike": list(self.alike)}
+
+
+def _percent(value: float) -> str:
+    return f"{100 * value:.3g} %" if np.isfinite(value) else "-"
 
 
 def _or_none(value: float) -> float | None:
@@ -126,6 +138,10 @@ class Diagnosis:
         """Return the diagnosis as plain text: mistakes first, then what cannot be seen and what would be."""
         lines = [f"Diagnosis of {self.robot}: " + (f"{len(self.mistakes)} mistake(s)" if self.mistakes
                                                    else "none of the usual mistakes explains what is left")]
+        if self.mistakes:
+            rows = [[str(k + 1), m.name, m.place, m.size_text, _percent(m.share), _percent(m.before), _percent(m.after)]
+                    for k, m in enumerate(self.mistakes)]
+            lines += [text_table(["", "mistake", "where", "size", "explains", "error before", "after"], rows), ""]
         lines += [f"  {k + 1}. {m.sentence}" for k, m in enumerate(self.mistakes)]
         lines += [f"  {note}" for note in self.notes]
         hidden: dict[str, list[str]] = {}

@@ -23,8 +23,8 @@ from gough.study.data import read_logs
 
 
 def check(robot: Robot, settings: CheckSettings, *,
-          trajectory: Annotated[str | None, About(help="Trajectory: what will this motion tell?", file=True)] = None,
-          log: Annotated[str | None, About(help="Log: what does its motion tell?", file=True)] = None,
+          trajectory: Annotated[str | None, About(help="Say what this trajectory will tell.", file=True)] = None,
+          log: Annotated[str | None, About(help="Say what the motion of this log tells.", file=True)] = None,
           description: Description = None,
           periods: Annotated[int, About(help="Repetitions of that motion to reckon with.", least=1)] = 10,
           ) -> Check | Foresight:

@@ -84,4 +84,4 @@ def diagnose(robot: Robot, logs: Logs, settings: DiagnoseSettings, *,
 
 def _beside(path: Path) -> Path:
     """Return where a corrected file goes: `robot.toml` -> `robot.corrected.toml`, whatever the suffix was."""
-    return path.with_name(f"{path.name.partition('.')[0]}.corrected.toml")
+    return path.with_suffix("").with_suffix(".corrected.toml")
