@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from gough.export.controller import controller_code
     from gough.identification import Identification, IdentifySettings, identify, load_identification
     from gough.identification.bounding import BoundsSettings, bounds
+    from gough.identification.compare import CompareSettings, Comparison, compare
     from gough.identification.diagnosis.diagnose import DiagnoseSettings, diagnose
     from gough.identification.diagnosis.foresee import Foresight, foresee
     from gough.identification.diagnosis.mistakes import Diagnosis
@@ -34,12 +35,13 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
-    "BoundsSettings", "Check", "CheckSettings", "Design", "DesignSettings", "DiagnoseSettings", "Diagnosis",
-    "Enclosure", "Estimate", "Foresight", "GoughError", "Identification", "IdentifySettings", "Mechanism", "Model",
-    "PayloadResult", "PayloadSettings", "Processing", "Recording", "SimulateSettings", "Simulation", "Validation",
-    "Verdict", "base_parameters", "bounds", "bundled_robots", "check", "condense_log", "controller_code", "design",
-    "diagnose", "foresee", "identify", "load_identification", "load_robot", "load_trajectory", "open_recording",
-    "payload", "process", "read_recording", "record", "run_study", "simulate", "validate",
+    "BoundsSettings", "Check", "CheckSettings", "CompareSettings", "Comparison", "Design", "DesignSettings",
+    "DiagnoseSettings", "Diagnosis", "Enclosure", "Estimate", "Foresight", "GoughError", "Identification",
+    "IdentifySettings", "Mechanism", "Model", "PayloadResult", "PayloadSettings", "Processing", "Recording",
+    "SimulateSettings", "Simulation", "Validation", "Verdict", "base_parameters", "bounds", "bundled_robots", "check",
+    "compare", "condense_log", "controller_code", "design", "diagnose", "foresee", "identify", "load_identification",
+    "load_robot", "load_trajectory", "open_recording", "payload", "process", "read_recording", "record", "run_study",
+    "simulate", "validate",
 ]
 
 _HOMES = {
@@ -52,6 +54,7 @@ _HOMES = {
     "gough.export.controller": ("controller_code",),
     "gough.identification": ("Identification", "IdentifySettings", "identify", "load_identification"),
     "gough.identification.bounding": ("BoundsSettings", "bounds"),
+    "gough.identification.compare": ("CompareSettings", "Comparison", "compare"),
     "gough.identification.diagnosis.diagnose": ("DiagnoseSettings", "diagnose"),
     "gough.identification.diagnosis.foresee": ("Foresight", "foresee"),
     "gough.identification.diagnosis.mistakes": ("Diagnosis",),
