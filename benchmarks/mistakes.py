@@ -448,7 +448,7 @@ def _refused(stage: Stage, corruption: Corruption, logs: list[Recording], held_o
 def _on_clean(stage: Stage, corruption: Corruption, result: Identification, seed: int) -> tuple[float, float]:
     """Return the error on the clean held-out log, and the share of intervals that hold in the worst class."""
     clean = stage.clean(1, seed).recording
-    part = prepare(stage.model, [clean], result.base, gains=result.gains, processing=result.processing).parts
+    part = prepare(stage.model, [clean], result.base, gains=result.gains).parts
     error = float(np.sqrt(np.mean(validate(result.estimate, part).relative ** 2)))
     held: dict[str, list[bool]] = {}
     for noise in range(NOISES):

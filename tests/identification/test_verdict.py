@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from gough.core.errors import InvalidRecording
 from gough.core.parameters import BaseParameters
 from gough.core.regression import Regression
 from gough.core.storage import plain, restored
@@ -431,6 +432,25 @@ def test_dead_and_copied_channels_are_told_of_arrays_too() -> None:
 
 
 # -- all together -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("what", ["dead", "duplicated"])
+def test_arrays_with_a_broken_channel_are_named_before_they_are_fitted(what: str, five_bar: Model,
+                                                                       excited: tuple[Recording, Recording]) -> None:
+    def spoiled(log: Recording) -> Recording:
+        own = 0.0 if what == "dead" else log.effort[:, 1]
+        return replace(log, effort=np.stack([np.broadcast_to(own, len(log)), log.effort[:, 1]], axis=1))
+
+    logs = [spoiled(log) for log in excited]
+    if what == "dead":
+        with pytest.raises(InvalidRecording, match=r"all \d+ samples of left.motor.effort are 0; is the channel"):
+            identify(five_bar, logs[:1], held_out=logs[1:])
+        return
+    result = identify(five_bar, logs[:1], held_out=logs[1:])
+    said = [r for r in result.verdict.remarks if r.rule == "data"]
+    assert "right.motor.effort" in said[0].message
+    assert "left.motor.effort" in said[0].message
+    assert any("recorded twice" in note for note in result.notes)
 
 
 def test_a_clean_robot_is_good_and_keeps_its_verdict(five_bar: Model, five_bar_log: Recording,

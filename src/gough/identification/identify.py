@@ -46,6 +46,7 @@ from gough.identification.physical import physical_parameters
 from gough.identification.result import Fit, Identification
 from gough.identification.structures import ModelChoice, model_choice
 from gough.identification.validation import known_effort, validate, without_known
+from gough.logs.checks import inspected
 from gough.logs.finding import notes as finding_notes
 from gough.logs.recording import Recording
 from gough.processing import Processed, Processing
@@ -150,6 +151,7 @@ def identify(model: Model, recordings: Sequence[Recording], settings: IdentifySe
     """
     chosen = settle(IdentifySettings, settings, options)
     tell = progress or (lambda fraction: None)
+    recordings, loaded, held_out = ([inspected(log) for log in logs] for logs in (recordings, loaded, held_out))
     case = _pose(model, recordings, loaded, held_out, chosen)
     tell(0.4)
     unseen = None if case.unseen is None else case.unseen.problem

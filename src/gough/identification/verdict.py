@@ -33,7 +33,7 @@ from gough.core.arrays import FloatArray, frozen
 from gough.core.regression import Regression
 from gough.estimators.estimate import Estimate
 from gough.identification.validation import FAIR, GOOD, WEAK_CONDITION, Validation
-from gough.logs.checks import inspect
+from gough.logs.checks import inspected
 from gough.logs.recording import Recording
 
 Level = Literal["look", "wrong"]
@@ -313,7 +313,7 @@ def judge_data(recordings: Sequence[Recording]) -> tuple[Remark, ...]:
     """Speak if a channel of a log is dead, clipped or a copy of another: no estimator can mend that."""
     bad: dict[str, str] = {}
     for log in recordings:
-        for finding in log.quality or inspect(log):
+        for finding in inspected(log).quality:
             if finding.kind in BROKEN:
                 bad.setdefault(f"{log.source}: {finding.channel}", finding.message)
     if not bad:
