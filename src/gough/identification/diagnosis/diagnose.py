@@ -16,7 +16,7 @@ from gough.core.options import Settings, nested, option, settle, takes
 from gough.engine import Model, base_parameters
 from gough.engine.base import TIE_LEGS
 from gough.estimators.selection.scores import PROBABLE
-from gough.identification.diagnosis.columns import tilt_axes
+from gough.identification.diagnosis.columns import axes
 from gough.identification.diagnosis.directions import Suspicion, describe, suspicions_of
 from gough.identification.diagnosis.evidence import Evidence, View, evidence_of, sources
 from gough.identification.diagnosis.hypotheses import BETTER, Bench, Hypothesis, hypotheses
@@ -35,11 +35,6 @@ UNLIMITED = ("unmentioned load", "fading effort")  # found by comparing logs and
 
 
 # -- words ------------------------------------------------------------------------------------------------------------
-
-
-def _size_text(size: FloatArray, sigma: FloatArray, unit: str) -> str:
-    pairs = [(describe(float(s), unit), describe(float(d), unit)[0]) for s, d in zip(size, sigma)]
-    return ", ".join(f"{value:.{_digits(value, std)}g} +- {std:.2g} {name}" for (value, name), std in pairs)
 
 
 def _digits(value: float, std: float) -> int:
@@ -64,8 +59,8 @@ def _mistake_of(step: Step, evidence: Evidence, judged_on: str) -> Mistake:
     direction, place = suspicion.direction, suspicion.place
     size, sigma = step.fitted.size, step.fitted.sigma
     return Mistake(name=direction.name, place=place, size=tuple(map(float, size)), sigma=tuple(map(float, sigma)),
-                   unit=direction.unit(view, place), text=words(suspicion, step.undone.size, sigma, evidence),
-                   advice=direction.advice(view, place, step.undone.size),
+                   unit=direction.unit_at(view, place), text=words(suspicion, step.undone.size, sigma, evidence),
+                   advice=direction.advice_at(view, place, step.undone.size),
                    alike=tuple(dict.fromkeys(f"{s.direction.name} of {s.place}" for s in step.alike)), **common)
 
 
@@ -76,23 +71,16 @@ def _new_gravity(undone: Undone, view: View) -> tuple[float, ...]:
 
 
 def words(suspicion: Suspicion, size: FloatArray, sigma: FloatArray, evidence: Evidence) -> str:
-    """Return a suspicion with its size in words."""
+    """Return a suspicion with its size in words: of two numbers (a tilt, a ripple) their length, else the first."""
     direction, place, view = suspicion.direction, suspicion.place, evidence.views[0]
-    unit = direction.unit(view, place)
-    if direction.name == "tilt" and len(size) == 2:
-        return direction.says.format(place=place, size=_tilt_text(size, sigma, view))
-    if direction.name == "ripple":
-        return direction.says.format(place=place, size=_size_text(np.array([np.linalg.norm(size)]), sigma[:1], unit))
-    return direction.says.format(place=place, size=_size_text(size[:1], sigma[:1], unit))
-
-
-def _tilt_text(size: FloatArray, sigma: FloatArray, view: View) -> str:
-    turn = size @ tilt_axes(np.array(view.model.mechanism.gravity))
-    axis = turn / max(float(np.linalg.norm(turn)), 1e-300)
-    angle, unit = describe(float(np.linalg.norm(size)), "rad")
-    std = describe(float(np.max(sigma)), "rad")[0]
-    return (f"{angle:.{_digits(angle, std)}g} +- {std:.2g} {unit} about the axis "
-            f"[{', '.join(f'{x:.2f}' for x in axis)}] of its frame")
+    turn, told = np.zeros(3), float(size[0])
+    if len(size) == 2:
+        told = float(np.linalg.norm(size))
+        turn = size @ axes(view) / max(told, 1e-300)
+    value, name = describe(told, direction.unit_at(view, place))
+    std = describe(float(np.max(sigma[:2])), direction.unit_at(view, place))[0]
+    return direction.says.format(place=place, size=f"{value:.{_digits(value, std)}g} +- {std:.2g} {name}",
+                                 axis=", ".join(f"{x:.2f}" for x in turn))
 
 
 def _discrete(hypothesis: Hypothesis, **common: Any) -> Mistake:
@@ -121,7 +109,7 @@ def limits_of(standing: Standing, *, white: bool = False) -> tuple[Limit, ...]:
         if suspicion.direction.name in UNLIMITED:
             continue
         columns = standing.seen(suspicion)
-        unit = suspicion.direction.unit(view, suspicion.place)
+        unit = suspicion.direction.unit_at(view, suspicion.place)
         size = float("inf")
         instead: tuple[str, ...] = ()
         if columns:
@@ -181,7 +169,7 @@ def _differing(evidence: Evidence) -> list[Mistake]:
         found.append(Mistake(
             name=suspicion.direction.name, place=suspicion.place, size=(size,), sigma=(sigma,), unit="kg",
             text=words(suspicion, fitted.size, fitted.sigma, together), share=fitted.share,
-            advice=suspicion.direction.advice(standing.evidence.views[0], suspicion.place, fitted.size)))
+            advice=suspicion.direction.advice_at(standing.evidence.views[0], suspicion.place, fitted.size)))
     return found[:1]
 
 

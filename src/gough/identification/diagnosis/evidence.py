@@ -282,10 +282,8 @@ class View:
             found[name] = (float(tried[int(np.argmax(power))]), len(tried))
         return found
 
-    def on_motor(self, motor: int, values: FloatArray | float) -> FloatArray:
-        """Return the effect on the rows of an effort at one motor, (t,) -> (t, r)."""
-        efforts = np.zeros(self.track.effort.shape)
-        efforts[:, motor] = values
+    def effect(self, efforts: FloatArray) -> FloatArray:
+        """Return the effect on the rows of efforts at the motors, (t, a) -> (t, r)."""
         return self.model.collect(self.source.motion.q, efforts)
 
     def moved(self, position: FloatArray, velocity: FloatArray, acceleration: FloatArray) -> FloatArray:

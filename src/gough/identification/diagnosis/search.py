@@ -340,7 +340,7 @@ def _take(evidence: Evidence, now: Standing, undone: list[Undone], added: list[S
         if standing is None or standing.power > least:  # too far: the loops do not close there, or it gets worse
             step = step / 2
             continue
-        if suspicion.direction.unit(evidence.views[0], suspicion.place) == "1" and np.abs(size + step).max() > LARGEST:
+        if suspicion.direction.unit == "1" and np.abs(size + step).max() > LARGEST:
             return None
         least, size = standing.power, size + step
         own = [c for s in standing.suspicions if s.same(suspicion)
