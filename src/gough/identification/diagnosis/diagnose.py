@@ -22,10 +22,10 @@ from gough.identification.diagnosis.evidence import Evidence, View, evidence_of,
 from gough.identification.diagnosis.hypotheses import BETTER, Bench, Hypothesis, hypotheses
 from gough.identification.diagnosis.mistakes import HELD_OUT, LEFT_OUT, Diagnosis, Limit, Mistake
 from gough.identification.diagnosis.search import Standing, Step, Undone, search
-from gough.identification.diagnosis.steps import find_fading, find_frozen, find_jumps, without_jumps
+from gough.identification.diagnosis.steps import DOUBT, STEEP, find_fading, find_frozen, find_jumps, without_jumps
 from gough.identification.diagnosis.track import Source, Track
 from gough.identification.experiment import prepare
-from gough.identification.validation import GOOD
+from gough.identification.validation import FAIR, GOOD
 from gough.logs.recording import Recording
 from gough.processing import Processing
 
@@ -146,8 +146,10 @@ def diagnose_evidence(evidence: Evidence, recordings: Sequence[Recording] = (), 
     judged_on = HELD_OUT if evidence.held_out else LEFT_OUT
     first, steps = search(evidence, most=most)
     standing = first if not steps else Standing(steps[-1].standing.evidence)
-    mistakes = [*found, *(_mistake_of(step, evidence, judged_on) for step in steps),
-                *_differing(standing.evidence), *fading_efforts(evidence, recordings)]
+    loads, named = _differing(standing.evidence), [_mistake_of(step, evidence, judged_on) for step in steps]
+    # Logs are compared once signs and units are right.
+    place = int(bool(steps) and steps[0].undone.hypothesis is not None)
+    mistakes = [*found, *fading_efforts(evidence, recordings), *named[:place], *loads, *named[place:]]
     left = standing.error
     rest = (f"{100 * left:.3g} % of the effort stays unexplained: there is more than the usual mistakes",
             ) if left > GOOD else ()
@@ -231,6 +233,7 @@ def diagnose(model: Model, recordings: Sequence[Recording], settings: DiagnoseSe
         evidence = evidence_from(model, logs, others, chosen)
         return diagnose_evidence(evidence, logs, most=chosen.most, found=found)
     except GoughError as error:
+        found = found or mistakes_of_jumps([*recordings, *held_out], DOUBT)
         try:
             evidence, mistake = _made_to_close(model, logs, others, chosen, error)
         except GoughError:
@@ -255,8 +258,8 @@ def evidence_from(model: Model, logs: Sequence[Recording], others: Sequence[Reco
     return evidence_of(model, base, None, sources(experiment.processed, experiment.parts), unseen)
 
 
-def mistakes_of_jumps(recordings: Sequence[Recording]) -> list[Mistake]:
-    """Return wrapped and lost counts and frozen values of encoders, each motor once."""
+def mistakes_of_jumps(recordings: Sequence[Recording], steep: float = STEEP) -> list[Mistake]:
+    """Return wrapped and lost counts and frozen values of encoders, each motor once; `steep` as in `find_frozen`."""
     kept: dict[tuple[str, str], Mistake] = {}
     for log in recordings:
         jumps = find_jumps(log)
@@ -273,7 +276,7 @@ def mistakes_of_jumps(recordings: Sequence[Recording]) -> list[Mistake]:
                 advice=f"put unwrap = {turn} in the [position] table of the description" if wrap
                 else f"the encoder of {joint} lost counts: home it and record again, or cut the log there")
             kept.setdefault((mistake.name, mistake.place), mistake)
-        for frozen in find_frozen(log):
+        for frozen in find_frozen(log, steep):
             kept.setdefault(("frozen encoder", frozen.joint), Mistake(
                 name="frozen encoder", place=frozen.joint, size=(float(frozen.samples),), sigma=(0.0,), unit="samples",
                 text=f"{frozen.joint}: the position of {log.source} stands still from {frozen.time:.3f} s on for "
@@ -315,7 +318,7 @@ def _made_to_close(model: Model, logs: Sequence[Recording], others: Sequence[Rec
             result = Bench(evidence).try_out(None)
         except GoughError:
             continue
-        if result is not None:
+        if result is not None and result.error < FAIR:  # else it explains nothing
             tried.append((result.error, result.distance, hypothesis, evidence))
     if not tried:
         raise error

@@ -92,6 +92,12 @@ class Evidence:
             rest = np.einsum("k,tkrp,p->tr", turned, gravity_regressor(model, hidden)(q)[0].reshape(shape), values)
         return np.einsum("k,tkrp->trp", turned, own), np.asarray(rest)
 
+    @property
+    def stacked(self) -> tuple[FloatArray, FloatArray]:
+        """Regressor (t, r, b) and effort (t, r) of all logs of the identification, zero where they do not count."""
+        parts = [counted(source.part.select(self.base.names)) for source in self.logs]
+        return np.concatenate([W for W, _ in parts]), np.concatenate([y for _, y in parts])
+
     @cached_property
     def together(self) -> Evidence:
         """The same with held-out logs among the others: what differs between logs shows there."""

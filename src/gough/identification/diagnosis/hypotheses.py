@@ -214,9 +214,7 @@ class Bench:
 
     def common_factors(self) -> Iterator[Hypothesis]:
         """Yield the factor that all efforts have to be divided by to give the robot file's values, if there is one."""
-        W = np.concatenate([_absent(view, known) for (view, _, _), known in zip(self._pieces, self._as_is)])
-        y = np.concatenate([view.model.collect(motion.q, track.effort) for view, motion, track in self._pieces])
-        values, sigma, _ = fit_rows(W, y)
+        values, sigma, _ = fit_rows(*self._evidence.stacked)
         found = ratios(self._evidence.base.names, values, sigma, self._prior)
         factor, every = common_factor(found), list(range(len(self._evidence.model.actuated)))
         if factor is not None and abs(np.log(max(-factor, 1e-300))) > np.log(2):  # about -1 is a sign
