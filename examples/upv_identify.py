@@ -156,7 +156,7 @@ def run(study: Study) -> dict[str, Any]:
         "essential": [{"name": n, "value": float(v), "std": float(s), "unit": u, "robot_file": cad[n]} for n, v, s, u in
                       zip(elimination.estimate.parameters, elimination.estimate.values, elimination.estimate.std,
                           elimination.estimate.units)],
-        "verdict": whole.verdict,
+        "verdict": str(whole.verdict),
     }
 
 
