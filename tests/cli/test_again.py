@@ -35,12 +35,14 @@ LINES: dict[str, tuple[str, dict[str, Any], tuple[str, ...]]] = {
     "bounds": ("five_bar log.csv --error-bound 0.8 --solver gauss-seidel --prior -3 3 --threshold 0.1 --tie-legs "
                "--cutoff 20 --window 0.01 -o {0}", {"robot": "five_bar", "logs": ["log.csv"]}, ("output",)),
     "validate": ("result other.csv", {"folder": "result", "logs": ["other.csv"]}, ()),
+    "compare": ("result result --logs other.csv --level 0.1 --change 0.5 --error 0.9 -o {0}",
+                {"folders": ["result", "result"], "logs": ["other.csv"]}, ("output",)),
     "report": ("result -o {0}", {"folder": "result"}, ("output",)),
     "export": ("result --to c --name mine -o {0}", {"folder": "result"}, ("output",)),
 }
 FOLDERS = ("identify", "export")
 SUFFIX = {("design", "output"): ".json", ("design", "csv"): ".csv", ("simulate", "output"): ".csv",
-          ("bounds", "output"): ".json", ("report", "output"): ".html"}
+          ("bounds", "output"): ".json", ("report", "output"): ".html", ("compare", "output"): ".html"}
 
 
 @pytest.fixture(scope="module")

@@ -25,6 +25,7 @@ from gough.core.regression import Regression
 from gough.core.statistics import student_quantile
 from gough.core.storage import plain, read_json, stored, unstored, write_json
 from gough.core.text import text_table
+from gough.estimators.noise_information import not_observed
 
 if TYPE_CHECKING:
     from gough.estimators.problem import Problem
@@ -103,6 +104,8 @@ class Estimate:
         sources: What each source says, the one that decides among them.
         noise_covariance: Of the rows, (r, r), or None. [product of the row units]
         notes: Remarks of the estimator.
+        information: On each parameter over that of position noise alone, (p,), or None where it was not looked at;
+            not a number for drive gains. [1]
     """
 
     parameters: tuple[Parameter, ...]
@@ -123,13 +126,14 @@ class Estimate:
     sources: tuple[Source, ...] = ()
     noise_covariance: FloatArray | None = None
     notes: tuple[str, ...] = ()
+    information: FloatArray | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "degrees_of_freedom", np.broadcast_to(
             np.asarray(self.degrees_of_freedom, dtype=float), (len(tuple(self.parameters)),)).copy())
         _settle(self, ("parameters", "units", "rows", "row_units", "notes", "sources"),
                 ("degrees_of_freedom", "values", "covariance", "residual_rms", "residual_relative", "residual_mean",
-                 "noise_covariance"))
+                 "noise_covariance", "information"))
         p, r = len(self.parameters), len(self.rows)
         counts = self.counts if len(self.counts) else np.full(r, self.samples)
         object.__setattr__(self, "counts", frozen(counts, np.int64))
@@ -137,7 +141,7 @@ class Estimate:
             object.__setattr__(self, "residual_mean", frozen(np.full(r, np.nan)))
         for name, shape in (("values", (p,)), ("covariance", (p, p)), ("residual_rms", (r,)),
                             ("residual_relative", (r,)), ("residual_mean", (r,)), ("counts", (r,)),
-                            ("noise_covariance", (r, r))):
+                            ("noise_covariance", (r, r)), ("information", (p,))):
             array = getattr(self, name)
             if array is not None:
                 check_shape(array, shape, name)
@@ -199,8 +203,8 @@ class Estimate:
 
     @cached_property
     def doubts(self) -> tuple[str, ...]:
-        """What deserves doubt: relative standard deviation over 30 %, correlation over 0.95."""
-        found = []
+        """What deserves doubt: not observed, relative standard deviation over 30 %, correlation over 0.95."""
+        found = [] if self.information is None else [*not_observed(self.parameters, self.information)]
         poor = [(name, f"{100 * std:.0f} %") for name, std in zip(self.parameters, self.relative_std) if std > 0.3]
         if len(poor) == 1:
             found.append(f"{poor[0][0]} is poorly known: relative standard deviation {poor[0][1]}")
@@ -226,6 +230,7 @@ class Estimate:
                        units=tuple(self.units[i] for i in keep),
                        degrees_of_freedom=self.degrees_of_freedom[keep],
                        values=self.values[keep], covariance=self.covariance[np.ix_(keep, keep)],
+                       information=None if self.information is None else self.information[keep],
                        sources=tuple(replace(source, std=source.std[keep],
                                              degrees_of_freedom=source.degrees_of_freedom[keep])
                                      for source in self.sources))
@@ -246,9 +251,12 @@ class Estimate:
     def summary(self) -> str:
         """Return the result as plain text: parameters, residual per row, condition number, notes."""
         others = [source for source in self.sources if source.kind != self.uncertainty]
-        header = ["parameter", "value", "std", "std/|value|", "unit", *(f"{source.kind} std" for source in others)]
+        known = () if self.information is None else ("over noise",)
+        header = ["parameter", "value", "std", "std/|value|", "unit", *(f"{source.kind} std" for source in others),
+                  *known]
         lines = [[name, f"{value:.6g}", f"{std:.3g}", f"{100 * ratio:.3g} %", unit,
-                  *(f"{source.std[k]:.3g}" for source in others)]
+                  *(f"{source.std[k]:.3g}" for source in others),
+                  *([] if self.information is None else [f"{self.information[k]:.2g}"])]
                  for k, (name, value, std, ratio, unit) in
                  enumerate(zip(self.parameters, self.values, self.std, self.relative_std, self.units))]
         residual = [[row, f"{rms:.4g}", f"{100 * ratio:.3g} %", f"{mean:.3g}", unit, f"{count}"]
