@@ -157,16 +157,22 @@ class PayloadSettings(Settings):
         "counts alike.", unit="s", above=0)
     processing: Processing = nested(Processing)
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.at is not None:
-            try:
-                place = tuple(float(x) for x in (self.at.split(",") if isinstance(self.at, str) else self.at))
-            except ValueError:
-                place = ()
-            if len(place) != 3 or not np.isfinite(place).all():
-                raise InvalidInput(f"at is {self.at!r}, expected three numbers x,y,z", option="at")
-            object.__setattr__(self, "at", place)
+    @property
+    def place(self) -> FloatArray | None:
+        """Where the centre of mass is, (3,), if that is known. [m]
+
+        Raises:
+            InvalidInput: Not three numbers.
+        """
+        if self.at is None:
+            return None
+        try:
+            place = np.array([float(x) for x in (self.at.split(",") if isinstance(self.at, str) else self.at)])
+        except ValueError:
+            place = np.zeros(0)
+        if len(place) != 3 or not np.isfinite(place).all():
+            raise InvalidInput(f"at is {self.at!r}, expected three numbers x,y,z", option="at")
+        return place
 
 
 @takes(PayloadSettings)
@@ -190,6 +196,7 @@ def payload(model: Model, recordings: Sequence[Recording], settings: PayloadSett
         InvalidInput: No recording, a result of another robot, or a mass or reach that is not positive.
     """
     chosen = settle(PayloadSettings, settings, options)
+    _ = chosen.place  # refused before logs are processed, if it is no place
     if not recordings:
         raise InvalidInput("there is no recording to find a load in")
     used = chosen.processing
@@ -245,10 +252,11 @@ class _Sought:
         """Return what is left to seek once mass or place are known."""
         point = np.zeros(10)  # a kilogram at the place
         point[0] = 1.0
-        if settings.at is not None:
-            point[1:4] = settings.at
+        place = settings.place
+        if place is not None:
+            point[1:4] = place
             point[4:] = [parallel_axes(1.0, point[1:4])[i, j] for i, j in PLACES]
-        free = np.eye(10)[:, 1 if settings.at is None else 4:]
+        free = np.eye(10)[:, 1 if place is None else 4:]
         gravity = float(np.linalg.norm(model.mechanism.gravity)) or 1.0
         most = max(10 * float(np.abs(data.effort).sum(axis=1).max()) / gravity, 1e-3)
         known = settings.mass is not None
