@@ -10,7 +10,7 @@ from stewart_filter import Belief, ExtendedKalman, StewartLoad, StewartLoadFilte
 
 from gough.core.errors import GoughError, InvalidInput, NotConverged
 from gough.core.regression import Regression
-from gough.core.trajectory import angular_acceleration, angular_velocity
+from gough.core.trajectory.rotation import angular_acceleration, angular_velocity
 from gough.estimators.load.recursive import RecursiveLeastSquares, prior_belief
 
 MODEL = StewartLoad(load_mass=500.0, platform_mass=100.0, platform_inertia=np.array([25.0, 25.0, 44.0]))
