@@ -57,9 +57,9 @@ def test_position_noise_and_encoder_steps_are_visible(simulation: Simulation) ->
 def test_without_noise_the_record_is_the_truth(simulation: Simulation) -> None:
     recording = record(simulation, noise=Noise())
     np.testing.assert_array_equal(recording.position, simulation.position[0])
-    np.testing.assert_allclose(recording.with_effort(simulation.gains).effort, simulation.mean_effort[0], rtol=1e-12)
+    np.testing.assert_allclose(recording.current * simulation.gains, simulation.mean_effort[0], rtol=1e-12)
     command = record(simulation, noise=Noise(), average=False)
-    np.testing.assert_allclose(command.with_effort(simulation.gains).effort, simulation.effort[0], rtol=1e-12)
+    np.testing.assert_allclose(command.current * simulation.gains, simulation.effort[0], rtol=1e-12)
 
 
 def test_robots_with_gains_record_currents_and_others_efforts(simulation: Simulation) -> None:
