@@ -55,6 +55,11 @@ def render(model: Model, identification: Identification, *,
            trajectory: Trajectory | Sequence[Trajectory] | None = None, design: Design | None = None) -> str:
     """Return the report as HTML; see `write_report`."""
     _check_robot(model, identification)
+    return page("report.html", **_content(model, identification), **_experiment(design, trajectory))
+
+
+def page(template: str, **content: Any) -> str:
+    """Return a page of the room's templates, with the style and the script in it."""
     environment = Environment(loader=PackageLoader("gough", "report"), autoescape=True, undefined=StrictUndefined,
                               trim_blocks=True, lstrip_blocks=True)
     environment.filters |= {"percent": percent, "unit": unit, "number": number, "dotted": dotted,
@@ -62,9 +67,7 @@ def render(model: Model, identification: Identification, *,
     script, style = (resources.files("gough.report").joinpath(name).read_text(encoding="utf-8")
                      for name in ("report.js", "report.css"))
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    content = _content(model, identification)
-    content |= _experiment(design, trajectory)
-    return environment.get_template("report.html").render(
+    return environment.get_template(template).render(
         content, style=Markup(style), script=Markup(script), digest=digest, version=__version__)
 
 
