@@ -26,10 +26,8 @@ class IdealDrive:
     """A current loop much faster than the controller: the effort is the command, held for the period."""
 
     def start(self, effort: FloatArray) -> FloatArray:
-        """Return an empty state."""
         return np.empty(0)
 
     def drive(self, state: FloatArray, command: FloatArray, period: float, moments: int
               ) -> tuple[FloatArray, FloatArray]:
-        """Return the command at all moments."""
         return np.broadcast_to(command, (moments, *command.shape)), state
