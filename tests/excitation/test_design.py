@@ -21,10 +21,10 @@ from gough.excitation import (
     Run,
     criterion_value,
     design,
-    effort_covariance,
     first_frequency,
     information_factor,
 )
+from gough.excitation.design import effort_covariance
 from gough.mechanism import Limits, load_robot
 
 

@@ -96,9 +96,9 @@ def find_centre(model: Model, limits: Sequence[Limit], *, by: By, values: FloatA
         limit=str(limit), used=float(home.max()))
 
 
-def _random_poses(model: Model, limits: Sequence[Limit], by: By, seed: int, count: int = 256) -> FloatArray:
+def _random_poses(model: Model, limits: Sequence[Limit], by: By, seed: int) -> FloatArray:
     """Return assembled configurations with the independent coordinates anywhere in their ranges, home among them."""
-    independent = list(model.loops.partitions[by].independent)
+    independent, count = list(model.loops.partitions[by].independent), 256
     ranges = {limit.name: (limit.lower, limit.upper) for limit in limits if limit.quantity == "position"}
     names = [model.mechanism.coordinates[i] for i in independent]
     home = model.home[independent]
@@ -191,8 +191,7 @@ def solve_and_verify(problem: Problem, starts: Sequence[Point], settings: Interi
     everything = np.tile([-1.0, 1.0], (len(problem.limits), 1))
     solved: list[tuple[Point, tuple[float, ...]]] = []
     for start in starts:
-        point, solution = interior_point(problem, start, *_spread(problem, everything), settings, report)
-        solved.append((point, solution.history))
+        solved.append(interior_point(problem, start, *_spread(problem, everything), settings, report))
     failure: InfeasibleDesign | None = None
     for point, history in sorted(solved, key=lambda item: item[0].objective):
         try:
@@ -216,9 +215,9 @@ def _tighten(problem: Problem, point: Point, history: tuple[float, ...], setting
                             rounds=round_)
         bounds = bounds - np.array([-1, 1]) * np.minimum(1.2 * excess + MARGIN * (excess > 0), 0.3)
         inside = _shrink(problem, point, bounds)
-        point, solution = interior_point(problem, inside, *_spread(problem, bounds), settings, report,
-                                         barrier=10 * settings.tolerance / problem.size)
-        history = history + solution.history
+        point, more = interior_point(problem, inside, *_spread(problem, bounds), settings, report,
+                                     barrier=10 * settings.tolerance / problem.size)
+        history = history + more
     return _last_resort(problem, point, rate, history)
 
 

@@ -10,7 +10,7 @@ from typing import Literal, TypeVar
 
 import numpy as np
 
-from gough.core.arrays import Value
+from gough.core.arrays import FloatArray, Value
 from gough.core.errors import InvalidInput, InvalidMechanism, nearest
 from gough.core.names import INERTIAL, Parameter, parameters
 from gough.core.parameters import BASE_ORDER, ParameterTable
@@ -207,6 +207,18 @@ class Noise:
     correlation: float = 0.0
     resolution: float | None = None
     rate: float = 1000.0
+
+    def effort_covariance(self, motors: int) -> FloatArray:
+        """Return sigma^2 ((1 - rho) 1 + rho 1 1^T), the covariance of effort noise between motors, (a, a).
+
+        Raises:
+            InvalidInput: A correlation that no a motors can have (below -1/(a - 1) or above 1), or noise below zero.
+        """
+        low, rho = -1.0 / max(motors - 1, 1), self.correlation
+        if not self.effort >= 0 or not low <= rho <= 1:
+            raise InvalidInput(f"effort noise is {self.effort} and its correlation {rho}; expected at least zero, and "
+                               f"{low:.3g} to 1 for {motors} motors", effort=self.effort, correlation=rho)
+        return self.effort**2 * ((1 - rho) * np.eye(motors) + rho * np.ones((motors, motors)))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

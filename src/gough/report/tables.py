@@ -175,16 +175,12 @@ def diagnosis(identification: Identification) -> dict[str, Any]:
     found = _plain(getattr(identification, "diagnosis", None))
     mistakes = [{"name": m["name"], "text": m["text"], "advice": m["advice"], "alike": list(m.get("alike", ())),
                  "judged_on": m.get("judged_on", ""), "bar": change_bar(m.get("before"), m.get("after")),
-                 **{key: _share(m.get(key)) for key in ("share", "before", "after")}}
+                 **{key: "–" if m.get(key) is None else percent(float(m[key])) for key in ("share", "before", "after")}}
                 for m in found.get("mistakes", ())]
     limits = [{"name": x["name"], "place": x["place"], "unit": unit(x["unit"]),
                "size": "cannot be seen" if x["size"] is None else number(float(x["size"]), 2)}
               for x in found.get("limits", ())]
     return {"mistakes": mistakes, "limits": limits, "notes": list(found.get("notes", ()))} if found else {}
-
-
-def _share(value: float | None) -> str:
-    return "–" if value is None else percent(float(value))
 
 
 def shares(estimate: Estimate) -> dict[str, str]:

@@ -18,7 +18,7 @@ from gough.core.text import text_table
 from gough.engine.model import Model
 from gough.logs.recording import Recording
 from gough.mechanism.types import Noise
-from gough.virtual.sensors import draw_correlated, effort_covariance, measure_positions
+from gough.virtual.sensors import draw_correlated, measure_positions
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -173,7 +173,7 @@ def record(simulation: Simulation, *, noise: Noise | None = None, seed: int | Se
         raise InvalidInput(f"there is no trial {trial}; the simulation has {simulation.trials}", trial=trial)
     model, joints = simulation.model, simulation.model.mechanism.actuated
     noise = model.mechanism.noise if noise is None else noise
-    cov = effort_covariance(noise, len(joints)) if covariance is None else np.asarray(covariance, dtype=float)
+    cov = noise.effort_covariance(len(joints)) if covariance is None else np.asarray(covariance, dtype=float)
     check_shape(cov, (len(joints),) * 2, "covariance of effort noise")
     if velocity_noise is not None and not velocity_noise >= 0:
         raise InvalidInput(f"velocity noise is {velocity_noise}, expected at least zero")
