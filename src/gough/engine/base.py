@@ -114,7 +114,7 @@ def _travel(model: Model, by: By, way: FloatArray) -> tuple[FloatArray, NDArray[
         before = q.copy()
         q = q + np.einsum("tnm,tm->tn", chain.closure_map(q, by), 0.1 * way)
         q[:, independent] = model.home[independent] + fraction * way
-        q, error = chain._newton(q, by)
+        q, error = chain.close(q, by)
         good &= (error < CLOSED) & (chain.bent(q - before) < 0.8)
         q[~good] = model.home
     return q, good

@@ -11,7 +11,6 @@ from gough.core.arrays import FloatArray
 from gough.core.errors import InfeasibleDesign, LoopNotClosed, NotIdentifiable, SingularConfiguration
 from gough.core.motion import Motion
 from gough.core.trajectory import Fourier
-from gough.engine.derivatives import close
 from gough.engine.limits import Limit, measure
 from gough.engine.loops import CLOSED, By
 from gough.engine.model import Model
@@ -107,7 +106,7 @@ def _random_poses(model: Model, limits: Sequence[Limit], by: By, seed: int) -> F
     target = low + (high - low) * np.random.default_rng(seed).uniform(0.05, 0.95, (count, len(home)))
     q, good = np.repeat(model.home[None], count, axis=0), np.ones(count, dtype=bool)
     for fraction in np.linspace(0.1, 1.0, 10):
-        q, error = close(model, q, home + fraction * (target - home), by)
+        q, error = model.kinematics.close(q, by, home + fraction * (target - home))
         good &= error < CLOSED
         q[~good] = model.home
     return np.concatenate([model.home[None], q[good]])

@@ -151,8 +151,7 @@ def _check_singularities(model: Model, motion: Motion) -> None:
         return
     every = max(1, len(motion) // 1000)
     q, time = motion.q[::every], motion.time[::every]
-    K = model.kinematics._jacobian()(q, np.zeros_like(q))[0].reshape(len(q), -1, q.shape[1])
-    scaled = np.stack([model.loops.scaled(k) for k in K])[:, :, list(part.dependent)]
+    scaled = np.stack([model.loops.scaled(k) for k in model.kinematics.jacobian(q)])[:, :, list(part.dependent)]
     _, values, directions = np.linalg.svd(scaled)
     ratio = values[:, -1] / values[:, 0]
     sign = np.linalg.slogdet(scaled[:, list(part.rows)])[0]

@@ -103,7 +103,7 @@ class TreePlant:
         model, q = self._settings.model, self._q.copy()
         q[:, self._own] = own
         if len(self._own) < q.shape[1]:
-            q, check = model.kinematics._newton(q, "task")
+            q, check = model.kinematics.close(q, "task")
             self._q = q.copy()
             order = [self._own.index(i) for i in model.loops.partitions["task"].independent]
             qd, qdd = model.kinematics.rates(q, velocity[:, order], acceleration[:, order], "task")
