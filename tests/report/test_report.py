@@ -15,9 +15,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from paths import circle
 
 from gough.core.errors import InvalidInput, OutputError
-from gough.core.trajectory import circle
 from gough.engine import random_motion
 from gough.excitation import design
 from gough.identification import Fit

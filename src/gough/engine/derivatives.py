@@ -30,7 +30,6 @@ from typing import Literal
 import casadi as ca
 import numpy as np
 
-from gough.core.arrays import FloatArray
 from gough.core.errors import InvalidInput, nearest
 from gough.engine.elimination import cholesky_solve, choose_pivots, determinant, solve
 from gough.engine.loops import By, Closure, closure_expressions
@@ -323,23 +322,6 @@ def _regularity(graph: _Graph) -> ca.SX:
     value = determinant(matrix, pivots)
     home = float(ca.Function("home", [graph.q], [value])(loops.home))
     return value / home
-
-
-def close(model: Model, guess: FloatArray, positions: FloatArray, by: By) -> tuple[FloatArray, FloatArray]:
-    """Close the loops of many samples at once from a guess that is already near.
-
-    Args:
-        model: The robot.
-        guess: All coordinates near the solution, (t, n). [m or rad]
-        positions: The independent ones to reach, (t, m).
-        by: Which these are.
-
-    Returns:
-        All coordinates (t, n) and the largest closure error of each sample (t,), infinite where Newton failed.
-    """
-    q = np.array(guess, dtype=float)
-    q[:, list(model.loops.partitions[by].independent)] = positions
-    return model.kinematics._newton(q, by)
 
 
 def _covariance(model: Model) -> ca.SX:

@@ -6,7 +6,7 @@ import json
 import os
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -164,10 +164,6 @@ def first_frequency(model: Model, harmonics: int = 5, limits: Mapping[str, Limit
     return max(float(min(corners, default=1.0)) / harmonics, 1 / LONGEST)
 
 
-def _on_rate(frequency: float, rate: float) -> float:
-    return rate / max(round(rate / frequency), 1)
-
-
 @takes(DesignSettings)
 @one_blas_thread
 def design(model: Model, settings: DesignSettings | None = None, *, runs: Sequence[Run] | None = None,
@@ -231,7 +227,7 @@ def design(model: Model, settings: DesignSettings | None = None, *, runs: Sequen
         parts = []
         for run in wanted:
             h = chosen.harmonics if run.harmonics is None else run.harmonics
-            f = _on_rate(usual if run.frequency is None else run.frequency, rate)
+            f = rate / max(round(rate / (usual if run.frequency is None else run.frequency)), 1)
             grid = chosen.samples or GRID * h
             parts.append(Part(harmonics=h, frequency=f, payload=run.payload, weight=run.periods * rate / f / grid,
                               samples=grid, at_rest=chosen.at_rest, free_frequency=free))
@@ -258,9 +254,8 @@ def design(model: Model, settings: DesignSettings | None = None, *, runs: Sequen
 
 def effort_covariance(model: Model) -> FloatArray:
     """Return the covariance of the motor efforts that the robot's noise describes, or ones if it has none, (a, a)."""
-    noise, count = model.mechanism.noise, len(model.actuated)
-    size = noise.effort**2 if noise.effort > 0 else 1.0
-    return size * ((1 - noise.correlation) * np.eye(count) + noise.correlation)
+    noise = model.mechanism.noise
+    return replace(noise, effort=noise.effort or 1.0).effort_covariance(len(model.actuated))
 
 
 def information_factor(model: Model, trajectories: Sequence[Fourier], base: BaseParameters, *,

@@ -11,7 +11,6 @@ from gough.core.arrays import FloatArray
 from gough.core.errors import InfeasibleDesign, LoopNotClosed, NotIdentifiable, SingularConfiguration
 from gough.core.motion import Motion
 from gough.core.trajectory import Fourier
-from gough.engine.derivatives import close
 from gough.engine.limits import Limit, measure
 from gough.engine.loops import CLOSED, By
 from gough.engine.model import Model
@@ -96,9 +95,9 @@ def find_centre(model: Model, limits: Sequence[Limit], *, by: By, values: FloatA
         limit=str(limit), used=float(home.max()))
 
 
-def _random_poses(model: Model, limits: Sequence[Limit], by: By, seed: int, count: int = 256) -> FloatArray:
+def _random_poses(model: Model, limits: Sequence[Limit], by: By, seed: int) -> FloatArray:
     """Return assembled configurations with the independent coordinates anywhere in their ranges, home among them."""
-    independent = list(model.loops.partitions[by].independent)
+    independent, count = list(model.loops.partitions[by].independent), 256
     ranges = {limit.name: (limit.lower, limit.upper) for limit in limits if limit.quantity == "position"}
     names = [model.mechanism.coordinates[i] for i in independent]
     home = model.home[independent]
@@ -107,7 +106,7 @@ def _random_poses(model: Model, limits: Sequence[Limit], by: By, seed: int, coun
     target = low + (high - low) * np.random.default_rng(seed).uniform(0.05, 0.95, (count, len(home)))
     q, good = np.repeat(model.home[None], count, axis=0), np.ones(count, dtype=bool)
     for fraction in np.linspace(0.1, 1.0, 10):
-        q, error = close(model, q, home + fraction * (target - home), by)
+        q, error = model.kinematics.close(q, by, home + fraction * (target - home))
         good &= error < CLOSED
         q[~good] = model.home
     return np.concatenate([model.home[None], q[good]])
@@ -191,8 +190,7 @@ def solve_and_verify(problem: Problem, starts: Sequence[Point], settings: Interi
     everything = np.tile([-1.0, 1.0], (len(problem.limits), 1))
     solved: list[tuple[Point, tuple[float, ...]]] = []
     for start in starts:
-        point, solution = interior_point(problem, start, *_spread(problem, everything), settings, report)
-        solved.append((point, solution.history))
+        solved.append(interior_point(problem, start, *_spread(problem, everything), settings, report))
     failure: InfeasibleDesign | None = None
     for point, history in sorted(solved, key=lambda item: item[0].objective):
         try:
@@ -216,9 +214,9 @@ def _tighten(problem: Problem, point: Point, history: tuple[float, ...], setting
                             rounds=round_)
         bounds = bounds - np.array([-1, 1]) * np.minimum(1.2 * excess + MARGIN * (excess > 0), 0.3)
         inside = _shrink(problem, point, bounds)
-        point, solution = interior_point(problem, inside, *_spread(problem, bounds), settings, report,
-                                         barrier=10 * settings.tolerance / problem.size)
-        history = history + solution.history
+        point, more = interior_point(problem, inside, *_spread(problem, bounds), settings, report,
+                                     barrier=10 * settings.tolerance / problem.size)
+        history = history + more
     return _last_resort(problem, point, rate, history)
 
 

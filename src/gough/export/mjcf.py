@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gough.core.arrays import FloatArray
-from gough.core.errors import InvalidInput, nearest
+from gough.core.errors import InvalidInput
+from gough.core.names import index_of
 from gough.engine import Model
 from gough.export.formats import Export, register_export
 from gough.export.rigid import check_bodies, check_terms, comment, drive_gains, physical_result, standard_values
@@ -105,8 +106,7 @@ def _gains(model: Model, gains: Mapping[str, float] | None) -> FloatArray:
     """Return a drive gain for each motor, one without, (a,)."""
     motors = model.mechanism.actuated
     for name in gains or {}:
-        if name not in motors:
-            raise InvalidInput(f"drive gain for '{name}', which is no motor{nearest(name, motors)}", joint=name)
+        index_of(motors, name, "motor")
     if gains and len(gains) < len(motors):
         missing = ", ".join(name for name in motors if name not in gains)
         raise InvalidInput(f"drive gains of {missing} are missing; give those of all motors or none")

@@ -239,16 +239,17 @@ def _figure(value: float | None) -> str:
 
 def comparison_table(results: Mapping[str, Estimate | Enclosure]) -> dict[str, Any]:
     """Return all answers side by side and where they contradict each other."""
-    comparison = compare(results)
-    marked = {(d.parameter, label) for d in comparison.disagreements for label in (d.first, d.second)}
-    rows = [{"name": name, "doubtful": any(d.parameter == name for d in comparison.disagreements),
+    found = compare(results)
+    marked = {(d.parameter, label) for d in found for label in (d.first, d.second)}
+    rows = [{"name": name, "doubtful": any(d.parameter == name for d in found),
              "cells": [{"text": _answer(result, name), "doubtful": (name, label) in marked}
-                       for label, result in results.items()]} for name in comparison.parameters]
+                       for label, result in results.items()]}
+            for name in dict.fromkeys(name for result in results.values() for name in result.parameters)]
     return {"labels": [{"name": label, "method": result.method} for label, result in results.items()], "rows": rows,
             "disagreements": [
                 f"{name}: " + "; ".join(f"{d.first} and {d.second} disagree, {d.reason}"
-                                        for d in comparison.disagreements if d.parameter == name)
-                for name in dict.fromkeys(d.parameter for d in comparison.disagreements)]}
+                                        for d in found if d.parameter == name)
+                for name in dict.fromkeys(d.parameter for d in found)]}
 
 
 def _answer(result: Estimate | Enclosure, name: str) -> str:

@@ -13,7 +13,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gough.core.arrays import FloatArray, check_shape, frozen
+from gough.core.arrays import FloatArray, Value, check_shape, check_shapes
 from gough.core.errors import InvalidInput
 from gough.core.motion import Motion
 from gough.engine.model import Model
@@ -24,7 +24,7 @@ InverseModel = Callable[[FloatArray, FloatArray, FloatArray], FloatArray]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class RobotModel:
+class RobotModel(Value):
     """The inverse dynamics inside a controller, for any parameter set.
 
     Args:
@@ -42,12 +42,10 @@ class RobotModel:
 
     def __post_init__(self) -> None:
         standard = self.model.mechanism.standard.values
-        values = frozen(standard if self.values is None else self.values)
-        load = frozen(np.zeros(10) if self.load is None else self.load)
-        check_shape(values, (len(standard),), "parameter values of the controller")
-        check_shape(load, (10,), "load of the controller")
-        object.__setattr__(self, "values", values)
-        object.__setattr__(self, "load", load)
+        object.__setattr__(self, "values", standard if self.values is None else self.values)
+        object.__setattr__(self, "load", np.zeros(10) if self.load is None else self.load)
+        super().__post_init__()
+        check_shapes(self, values=standard.shape, load=(10,))
 
     def __call__(self, q: FloatArray, qd: FloatArray, qdd: FloatArray) -> FloatArray:
         """Return motor efforts, (t, a). [N or N m]"""

@@ -20,10 +20,9 @@ from gough.core.parameters import INERTIAL
 from gough.engine.model import Model
 from gough.mechanism.closures import CLOSURES
 from gough.mechanism.types import BASE, Closure, Frame, Joint
-from gough.virtual.joint_efforts import JointEfforts
 from gough.virtual.mjcf import Scene, links_of, text
 from gough.virtual.plant import PlantSettings
-from gough.virtual.tree_plant import TreePlant, runge_kutta
+from gough.virtual.tree_plant import JointEfforts, TreePlant, runge_kutta
 
 
 def build_mujoco(model: Model, values: FloatArray, load: FloatArray, timestep: float) -> Any:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from gough.core.arrays import FloatArray, check_finite, check_shape, frozen
+from gough.core.arrays import FloatArray, Value, check_finite, check_shapes
 from gough.core.errors import InvalidInput
 from gough.engine.model import Model
 from gough.engine.stepping import runge_kutta_kernel
@@ -18,7 +18,7 @@ LONGEST, SHORTEST = 1e-3, 2e-5  # steps of the integrator [s]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class PlantSettings:
+class PlantSettings(Value):
     """What a plant is built from; k trials advance together.
 
     Args:
@@ -38,12 +38,11 @@ class PlantSettings:
     substeps: int
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         for name in ("values", "load", "dead_band"):
-            object.__setattr__(self, name, frozen(getattr(self, name)))
             check_finite(getattr(self, name), name)
-        check_shape(self.values, (None, len(self.model.mechanism.standard)), "parameter values")
-        check_shape(self.load, (len(self.values), 10), "load")
-        check_shape(self.dead_band, (len(self.model.mechanism.joints),), "dead band")
+        check_shapes(self, values=(None, len(self.model.mechanism.standard)), load=(len(self.values), 10),
+                     dead_band=(len(self.model.mechanism.joints),))
 
     @property
     def trials(self) -> int:

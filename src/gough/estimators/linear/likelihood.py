@@ -8,7 +8,7 @@ from typing import Literal, Protocol
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gough.core.arrays import BoolArray, FloatArray, check_finite, check_shape, frozen
+from gough.core.arrays import BoolArray, FloatArray, Value, check_finite, check_shape
 from gough.core.condensed import inverse_root, whiten
 from gough.core.errors import GoughError, InvalidInput, NotConverged, NotIdentifiable
 from gough.core.regression import Regression
@@ -51,7 +51,7 @@ class SmoothFamily(RegressionFamily, Protocol):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class CutoffResult:
+class CutoffResult(Value):
     """Maximum likelihood over filter cut-offs.
 
     Args:
@@ -73,10 +73,6 @@ class CutoffResult:
     orders: FloatArray
     values: FloatArray
     fitted_term: FloatArray
-
-    def __post_init__(self) -> None:
-        for name in ("cutoffs", "position_term", "effort_term", "orders", "values", "fitted_term"):
-            object.__setattr__(self, name, frozen(getattr(self, name)))
 
     @property
     def printed(self) -> FloatArray:
@@ -130,10 +126,11 @@ class CutoffLikelihood:
         if not len(tried) or not (tried > 0).all():
             raise InvalidInput(f"cut-offs are {tried.tolist()} Hz, expected at least one, all positive")
         terms, values = np.empty((2, len(tried))), []
+        root = inverse_root(family.position_covariance, _names(len(family.position_covariance)))
         for i, cutoff in enumerate(tried):
             z = np.array([cutoff])
             regression = family.regression(z)
-            delta = family.position_residual(z) @ _position_root(family).T
+            delta = family.position_residual(z) @ root.T
             solution = solve(regression.whitened().stacked(), regression.parameters)
             terms[:, i] = (delta**2).sum() / 2, solution.residual_norm**2 / 2
             values.append(solution.values)
@@ -168,7 +165,7 @@ def fourier_bins(duration: float, highest: int, coordinates: int) -> tuple[Float
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class LikelihoodResult:
+class LikelihoodResult(Value):
     """Full maximum likelihood.
 
     Args:
@@ -186,10 +183,6 @@ class LikelihoodResult:
     cost: float
     consistency: float
     iterations: int
-
-    def __post_init__(self) -> None:
-        for name in ("nonlinear", "nonlinear_covariance"):
-            object.__setattr__(self, name, frozen(getattr(self, name)))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -324,7 +317,7 @@ def _evaluate(family: RegressionFamily, z: FloatArray, cross: FloatArray | None)
     errors = _Errors(
         covariance=_joint_covariance(family, regression, a, cross),
         mask=None if regression.mask is None else np.concatenate([np.ones((t, a), bool), regression.mask], axis=1),
-        rows=tuple(f"position {i + 1}" for i in range(a)) + regression.rows)
+        rows=_names(a) + regression.rows)
     stacked = errors.whitened(rows).reshape(-1, p + 1)
     solution = solve(stacked, regression.parameters)
     return _Point(regression=regression, errors=errors, regressor=stacked[:, :p], solution=solution,
@@ -345,9 +338,8 @@ def _joint_covariance(family: RegressionFamily, regression: Regression, a: int, 
     return joint
 
 
-def _position_root(family: RegressionFamily) -> FloatArray:
-    covariance = np.asarray(family.position_covariance, dtype=float)
-    return inverse_root(covariance, tuple(f"position {i + 1}" for i in range(len(covariance))))
+def _names(positions: int) -> tuple[str, ...]:
+    return tuple(f"position {i + 1}" for i in range(positions))
 
 
 def _whitened_jacobian(family: SmoothFamily, z: FloatArray, point: _Point) -> FloatArray:

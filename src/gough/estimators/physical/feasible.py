@@ -20,8 +20,8 @@ from typing import Any
 import numpy as np
 
 from gough.core.arrays import FloatArray, frozen
-from gough.core.errors import InvalidInput, NotConverged, nearest
-from gough.core.names import Parameter
+from gough.core.errors import InvalidInput, NotConverged
+from gough.core.names import Parameter, index_of
 from gough.core.parameters import BaseParameters, ParameterTable
 from gough.core.regression import Condensed
 from gough.core.statistics import chi2_quantile
@@ -129,8 +129,8 @@ class Feasible:
             InvalidInput: Names do not fit, or a body has no prior mass.
             NotConverged: The solver found no answer.
         """
-        values = _in_order(prior, model.standard)
-        rows = [_row(model, name) for name in base.parameters]
+        values = np.array([prior[name] for name in model.standard])
+        rows = [index_of(model.names, name, "base parameter") for name in base.parameters]
         seen = problem.select(base.parameters)
         condensed = factors_of(seen)
         R = _whitened_factor(condensed, base)
@@ -162,24 +162,10 @@ class Feasible:
                            method=f"physically consistent, from {base.method}",
                            notes=(*base.notes, *_notes(base, model, least, boundary), *space.notes))
         return FeasibleEstimate(
-            standard=ParameterTable(names=model.standard, values=standard, units=_units(prior, model.standard)),
+            standard=ParameterTable(names=model.standard, values=standard,
+                                    units=tuple(prior.units[prior.index(name)] for name in model.standard)),
             bodies=bodies, estimate=estimate, margins=margins, boundary=boundary, misfit=misfit, least_misfit=least,
             residual_increase=float(np.sqrt(1 + misfit / freedom) - 1), distance=float(np.sqrt(x @ space.weight @ x)))
-
-
-def _in_order(prior: ParameterTable, names: tuple[str, ...]) -> FloatArray:
-    return np.array([prior[name] for name in names])
-
-
-def _units(prior: ParameterTable, names: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(prior.units[prior.index(name)] for name in names)
-
-
-def _row(model: BaseParameters, name: str) -> int:
-    if name not in model.names:
-        raise InvalidInput(f"'{name}' of the estimate is no base parameter of the model{nearest(name, model.names)}",
-                           name=name)
-    return model.names.index(name)
 
 
 def _whitened_factor(condensed: Condensed, base: Estimate) -> FloatArray:
