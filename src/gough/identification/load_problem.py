@@ -14,17 +14,13 @@ from gough.core.regression import Regression, concatenate
 from gough.engine import Model, base_parameters
 from gough.engine.model import column_names
 from gough.estimators.load.fit import LoadProblem
-from gough.identification.experiment import first_fit, in_efforts
+from gough.identification.experiment import AGAIN, drawn_again, first_fit, in_efforts
 from gough.identification.result import Identification
 from gough.logs.recording import Recording
 from gough.mechanism import TERMS
 from gough.processing import Processed, Processing, process, regression
-from gough.processing.noise import noise_again
 from gough.processing.ready import ready
 from gough.processing.repetitions import with_position_noise
-
-AGAIN = 4  # times that the noise of the positions is drawn again
-ENOUGH = 20000  # samples of a log without periods in which noise shows what it does
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -161,13 +157,10 @@ def _in_time(part: Regression, error: FloatArray, done: Processed) -> tuple[Regr
 def _noise(model: Model, log: Recording, settings: Processing, unloaded: Unloaded, gains: Mapping[str, float] | None,
            rows: BoolArray, rng: np.random.Generator) -> FloatArray:
     """Return the mean over samples of what noise of the positions makes of [W y], for pairs of rows, (r, r, 11, 11)."""
-    long = len(log) > ENOUGH and settings.method_for(log) == "time"
-    starts = np.linspace(0, len(log) - ENOUGH, AGAIN).astype(int) if long else [0] * AGAIN
     names, total = (*column_names(unloaded.base), *LOAD), np.zeros(())
-    for start in starts:
-        stretch = log.take(slice(start, start + ENOUGH)) if long else log
+    for pair in drawn_again(log, settings, rng):
         first, again = (_beyond(regression(model, replace(_carrying(model, each, settings, gains), replicates=None),
-                                           names), unloaded) for each in (stretch, noise_again(stretch, rng)))
+                                           names), unloaded) for each in pair)
         change = (again.stacked() - first.stacked()) * rows[:, None]
         total = total + np.einsum("tic,tjd->ijcd", change, change, optimize=True) / len(change) / AGAIN
     return np.asarray(total)

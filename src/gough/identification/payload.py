@@ -39,24 +39,24 @@ class Load:
     """A load's ten inertial parameters about the platform frame, over some time.
 
     Args:
-        estimate: Values with standard deviations; those not observed are zero, as uncertain as a load can be.
+        estimate: Values with standard deviations; those not observed are zero, as uncertain as a load can be. Its
+            information is over that of position noise alone and of what a load can be.
         observed: Which of them the motion shows, or were given, (10,).
-        information: On each, over that of position noise alone and of what a load can be, (10,). [1]
         hidden: Combinations that the motion does not show, in words.
         physical: Some body has such parameters, as far as the standard deviations tell.
     """
 
     estimate: Estimate
     observed: tuple[bool, ...]
-    information: FloatArray
     hidden: tuple[str, ...]
     physical: bool
 
     def to_list(self) -> list[dict[str, Any]]:
         """Return the parameters in the documented JSON form."""
         e = self.estimate
+        assert e.information is not None
         figures = {"value": e.values, "std": e.std, "model_std": e.sources[-1].std, "interval": e.interval()}
-        return [{"name": name.kind, "unit": unit, "observed": seen, "information": float(self.information[k])}
+        return [{"name": name.kind, "unit": unit, "observed": seen, "information": float(e.information[k])}
                 | {key: figure[k].tolist() if seen else None for key, figure in figures.items()}
                 for k, (name, unit, seen) in enumerate(zip(e.parameters, e.units, self.observed))]
 
@@ -303,7 +303,7 @@ class _Sought:
         std, most = np.sqrt(np.diag(covariance)), np.sqrt(self.map**2 @ prior**2)
         ratio = found.seen.ratio(self.map)
         seen = (most == 0) | ((std <= HALF * most) & (ratio >= OBSERVED))
-        return Load(estimate=estimate, observed=tuple(seen.tolist()), information=ratio,
+        return Load(estimate=replace(estimate, information=ratio), observed=tuple(seen.tolist()),
                     hidden=tuple(in_words(INERTIAL, row) for row in found.seen.directions @ self.map.T),
                     physical=_possible(values, covariance, self.reach))
 
