@@ -85,13 +85,13 @@ def assemble(model: Model, processed: Sequence[Processed], base: BaseParameters,
     done, factors = in_efforts(model, processed, gains)
     parts = [regression(model, log, base) for log in done]
     if any(part.replicates is not None for part in parts):
-        values = first_fit(concatenate(parts))
+        values = _first_fit(concatenate(parts))
         parts = [with_position_noise(model, log, part, base, values) for log, part in zip(done, parts)]
     return Experiment(base=base, choice=choice, processed=done, parts=tuple(parts), gains=factors,
                       problem=parts[0] if len(parts) == 1 else concatenate(parts))
 
 
-def first_fit(problem: Regression) -> FloatArray:
+def _first_fit(problem: Regression) -> FloatArray:
     """Return values that explain a problem, zero where it tells nothing, (p,)."""
     weight = (np.ones_like(problem.effort) if problem.mask is None else problem.mask) / (
         np.sqrt(np.mean(problem.effort**2, axis=0)) + np.finfo(float).tiny)
