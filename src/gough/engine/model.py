@@ -35,9 +35,6 @@ class Model:
 
     Its rows are the actuated coordinates, or the independent ones of a robot with more motors than degrees of freedom.
 
-    Args:
-        mechanism: The robot.
-
     Raises:
         LoopNotClosed, SingularConfiguration, InvalidMechanism: The robot cannot be assembled (see `close_loops`).
     """

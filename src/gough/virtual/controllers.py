@@ -28,7 +28,6 @@ class RobotModel(Value):
     """The inverse dynamics inside a controller, for any parameter set.
 
     Args:
-        model: The robot.
         values: Standard parameters, (p,); a priori by default. Need not be physical: see `standard_from_base`.
         load: Inertial parameters of the payload the controller knows of, (10,); none by default.
         dead_band: Velocity band in which Coulomb compensation is interpolated, scalar or (n,); chosen by the

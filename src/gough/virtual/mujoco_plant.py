@@ -32,7 +32,6 @@ def build_mujoco(model: Model, values: FloatArray, load: FloatArray, timestep: f
     between its two ends.
 
     Args:
-        model: The robot.
         values: Standard parameters, (p,).
         load: Inertial parameters of a payload on the load body, (10,).
         timestep: Of the integrator. [s]

@@ -22,7 +22,6 @@ class PlantSettings(Value):
     """What a plant is built from; k trials advance together.
 
     Args:
-        model: The robot.
         values: Standard parameters of each trial, (k, p).
         load: Inertial parameters of the payload of each trial about the load body's frame, (k, 10).
         dead_band: Half-width of the velocity band in which Coulomb friction grows linearly, (n,). [m/s or rad/s]
@@ -143,7 +142,6 @@ def friction_rate(model: Model, values: FloatArray, load: FloatArray, dead_band:
     """Return the fastest rate of friction inside its dead band, max eig(M^-1 D), D = E^T diag(fs / band + fv) E. [1/s]
 
     Args:
-        model: The robot.
         values: Standard parameters of the trials, (k, p).
         load: Payloads, (k, 10).
         dead_band: (n,). [m/s or rad/s]

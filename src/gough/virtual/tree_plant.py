@@ -120,7 +120,6 @@ class JointEfforts:
     Coulomb-like terms see the sign of the velocity, linear inside the dead band.
 
     Args:
-        mechanism: The robot.
         values: Standard parameters by name.
         coordinates: Indices of the coordinates, (c,).
         dead_band: Of all coordinates, (n,). [m/s or rad/s]
