@@ -117,7 +117,6 @@ class MujocoTree:
         self._on_leg = np.array([i not in self.coordinates for i in model.actuated], dtype=float)
 
     def motors(self, q: FloatArray, v: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return position and velocity of the motors."""
         data = self._data
         data.qpos[:], data.qvel[:] = q, v
         mujoco.mj_fwdPosition(self._model, data)

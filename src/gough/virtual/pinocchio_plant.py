@@ -262,7 +262,6 @@ class ConstrainedTree:
         return np.asarray(solution[:n]) if info == 0 else np.full(n, np.nan)
 
     def motors(self, q: FloatArray, v: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return position and velocity of the motors."""
         return q[self._motors], v[self._motors]
 
     def settle(self, q: FloatArray, v: FloatArray) -> tuple[FloatArray, FloatArray, float]:

@@ -111,11 +111,9 @@ class GoughPlant:
         self._constants = constants[0] if (constants == constants[0]).all() else constants
 
     def start(self, q: FloatArray, qd: FloatArray) -> FloatArray:
-        """Return the state."""
         return np.column_stack([q, qd[:, self._rows]])
 
     def read(self, state: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return position and velocity of the motors."""
         position = state[:, self._motors]
         if not self._model.loops.redundant:
             return position, state[:, self._rates]
@@ -123,7 +121,6 @@ class GoughPlant:
         return position, np.einsum("kam,km->ka", E[:, self._motors], state[:, self._n:])
 
     def step(self, state: FloatArray, effort: FloatArray) -> tuple[Sample, FloatArray]:
-        """Advance by one controller period."""
         n, m = self._n, self._m
         first = state
         worst = np.zeros(len(state))
