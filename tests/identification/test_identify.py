@@ -58,7 +58,7 @@ def test_all_estimators_answer_and_agree(everything: Identification) -> None:
 
 def test_it_predicts_a_motion_and_a_plant_it_has_not_seen(everything: Identification) -> None:
     assert everything.validation.predicts == "good"
-    assert "numerics fine" in everything.verdict
+    assert "numerics fine" in str(everything.verdict)
 
 
 def test_a_wrong_model_is_not_called_good(five_bar: Model, five_bar_log: Recording, five_bar_other: Recording) -> None:
@@ -79,7 +79,10 @@ def test_the_json_form_has_the_documented_keys(everything: Identification) -> No
     content = everything.to_dict()
     assert set(content) >= KEYS
     json.dumps(content, allow_nan=False)
-    assert set(content["parameters"][0]) == {"name", "value", "std", "unit"}
+    first = content["parameters"][0]
+    assert set(first) == {"name", "value", "std", "unit", "std_by_source", "information_over_noise"}
+    assert first["information_over_noise"] > 100
+    assert first["std_by_source"][content["uncertainty"]] == first["std"]
 
 
 def test_a_result_comes_back_from_disk_unchanged(everything: Identification, tmp_path: Path) -> None:

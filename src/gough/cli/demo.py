@@ -52,7 +52,7 @@ def demo(
     if as_json:
         print_json({"robot": robot, "seconds": seconds, "folder": output,
                     "parameters": [{"name": n, "true": t, "value": v, "std": s, "within": w} for n, t, v, s, w in rows],
-                    "verdict": None if identification is None else identification.verdict,
+                    "verdict": None if identification is None else identification.verdict.to_dict(),
                     "payload": None if load is None else load.to_dict()})
         return
     if identification is not None:

@@ -23,6 +23,7 @@ E_r the closure map of the rows' coordinates: E_r^T K^T = 0, so the change of la
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cached_property
 from typing import Literal
 
@@ -219,6 +220,33 @@ def response(model: Model, outputs: tuple[Output, ...], by: By) -> Kernel:
                            [ca.densify(ca.vertcat(*values)), ca.densify(ca.vertcat(*derivatives)), graph.check])
 
     return model.kinematics.kernel(("response", outputs, by), build)
+
+
+def gravity_regressor(model: Model, names: tuple[str, ...]) -> Kernel:
+    """Return the kernel q -> derivative of the regressor by the components of gravity, (3, m, p) as (3 m, p).
+
+    Efforts are linear in gravity, so this is the regressor at rest under a unit of gravity along x, y and z of the
+    base: W(g) = W(0) + sum_k g_k dW/dg_k. Joint terms do not fall; their columns are zero.
+
+    Args:
+        model: The robot.
+        names: Parameters, as in `Model.regressor`.
+    """
+    def build() -> ca.Function:
+        n = len(model.mechanism.joints)
+        q, rest = ca.SX.sym("q", n), ca.SX(n, 1)
+        closure = closure_expressions(model.loops, model.loops.dynamic, q)
+        falling = [k for k, name in enumerate(names) if model.resolve(name)[0].inertial]
+        parts = []
+        for unit in np.eye(3):
+            tree = TreeEfforts(replace(model.mechanism, gravity=tuple(unit)), q, rest, rest, ca.SX.ones(n, 1))
+            columns = ca.SX(model.degrees_of_freedom, len(names))
+            if falling:
+                columns[:, falling] = model.projected_columns(tree, closure.closure_map, [names[k] for k in falling])
+            parts.append(columns)
+        return ca.Function("gravity", [q], [ca.densify(ca.vertcat(*parts)), closure.check])
+
+    return model.kinematics.kernel(("gravity", names), build)
 
 
 def _outputs(graph: _Graph, outputs: tuple[Output, ...], chi: ca.SX, load: ca.SX) -> list[tuple[ca.SX, ca.SX]]:

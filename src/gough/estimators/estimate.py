@@ -23,6 +23,7 @@ from gough.core.regression import Regression
 from gough.core.statistics import student_quantile
 from gough.core.storage import Stored, plain
 from gough.core.text import text_table
+from gough.estimators.noise_information import not_observed
 
 if TYPE_CHECKING:
     from gough.estimators.problem import Problem
@@ -100,6 +101,8 @@ class Estimate(Value, Stored):
         sources: What each source says, the one that decides among them.
         noise_covariance: Of the rows, (r, r), or None. [product of the row units]
         notes: Remarks of the estimator.
+        information: On each parameter over that of position noise alone, (p,), or None where it was not looked at;
+            not a number for drive gains. [1]
     """
 
     stored_as: ClassVar[str] = "estimate"
@@ -121,6 +124,7 @@ class Estimate(Value, Stored):
     sources: tuple[Source, ...] = ()
     noise_covariance: FloatArray | None = None
     notes: tuple[str, ...] = ()
+    information: FloatArray | None = None
 
     def __post_init__(self) -> None:
         p, r = len(self.parameters), len(self.rows)
@@ -132,7 +136,7 @@ class Estimate(Value, Stored):
         super().__post_init__()
         object.__setattr__(self, "parameters", unique(self.parameters, self.units))
         check_shapes(self, values=(p,), covariance=(p, p), residual_rms=(r,), residual_relative=(r,),
-                     residual_mean=(r,), counts=(r,), noise_covariance=(r, r))
+                     residual_mean=(r,), counts=(r,), noise_covariance=(r, r), information=(p,))
         check_finite(self.values, "estimated values")
         check_finite(self.covariance, "covariance of the estimate")
         if (np.diag(self.covariance) < 0).any():
@@ -191,8 +195,8 @@ class Estimate(Value, Stored):
 
     @cached_property
     def doubts(self) -> tuple[str, ...]:
-        """What deserves doubt: relative standard deviation over 30 %, correlation over 0.95."""
-        found = []
+        """What deserves doubt: not observed, relative standard deviation over 30 %, correlation over 0.95."""
+        found = [] if self.information is None else [*not_observed(self.parameters, self.information)]
         poor = [(name, f"{100 * std:.0f} %") for name, std in zip(self.parameters, self.relative_std) if std > 0.3]
         if len(poor) == 1:
             found.append(f"{poor[0][0]} is poorly known: relative standard deviation {poor[0][1]}")
@@ -218,6 +222,7 @@ class Estimate(Value, Stored):
                        units=tuple(self.units[i] for i in keep),
                        degrees_of_freedom=self.degrees_of_freedom[keep],
                        values=self.values[keep], covariance=self.covariance[np.ix_(keep, keep)],
+                       information=None if self.information is None else self.information[keep],
                        sources=tuple(replace(source, std=source.std[keep],
                                              degrees_of_freedom=source.degrees_of_freedom[keep])
                                      for source in self.sources))
@@ -238,9 +243,12 @@ class Estimate(Value, Stored):
     def summary(self) -> str:
         """Return the result as plain text: parameters, residual per row, condition number, notes."""
         others = [source for source in self.sources if source.kind != self.uncertainty]
-        header = ["parameter", "value", "std", "std/|value|", "unit", *(f"{source.kind} std" for source in others)]
+        known = () if self.information is None else ("over noise",)
+        header = ["parameter", "value", "std", "std/|value|", "unit", *(f"{source.kind} std" for source in others),
+                  *known]
         lines = [[name, f"{value:.6g}", f"{std:.3g}", f"{100 * ratio:.3g} %", unit,
-                  *(f"{source.std[k]:.3g}" for source in others)]
+                  *(f"{source.std[k]:.3g}" for source in others),
+                  *([] if self.information is None else [f"{self.information[k]:.2g}"])]
                  for k, (name, value, std, ratio, unit) in
                  enumerate(zip(self.parameters, self.values, self.std, self.relative_std, self.units))]
         residual = [[row, f"{rms:.4g}", f"{100 * ratio:.3g} %", f"{mean:.3g}", unit, f"{count}"]

@@ -124,6 +124,31 @@ def open_recording(path: str | Path, description: str | Path | Description | Non
         description=described)
 
 
+def describe_log(path: str | Path) -> Description:
+    """Return how a file that describes itself is read: its headers, or the arrays of an NPZ that Gough wrote.
+
+    Raises:
+        InvalidRecording: The file needs a description.
+    """
+    path = Path(path)
+    if (native := _native(path)) is not None:
+        return described_as_arrays(native.recording(slice(0, 1)))
+    table = next(table_blocks(path, 16, None))
+    found = describe_headers([*table.columns, *table.unread], table.source)
+    first = _on_one_clock(table, None)
+    return replace(found, payload=first.payload, period_samples=first.period_samples, ignored=())
+
+
+def described_as_arrays(recording: Recording) -> Description:
+    """Return the description of an NPZ file that Gough wrote: a matrix for each kind of column."""
+    stamps = TimeBase(columns=("time",), factors=(1.0,))
+    groups = tuple(Group(kind=kind, names=channels.names, units=channels.units, time=stamps,
+                         columns=tuple(f"{kind}[{j + 1}]" for j in range(len(channels.names))),
+                         factors=(1.0,) * len(channels.names)) for kind, channels in recording.groups())
+    return Description(joints=recording.joints, groups=groups, payload=recording.payload,
+                       period_samples=recording.period_samples)
+
+
 def _blocks(path: Path, description: Description | None, size: int) -> Iterator[Recording]:
     native = _native(path) if description is None else None
     if native is not None:
@@ -191,7 +216,16 @@ def _values(table: Table, group: Group, samples: int) -> FloatArray:
     values = np.column_stack([column * factor for column, factor in zip(columns, group.factors)])
     for j, turn in enumerate(group.turns):
         values[:, j] = np.unwrap(values[:, j], period=turn)
-    return values
+    return values + np.array(group.offsets) if group.offsets else values
+
+
+def _in_time(values: FloatArray, group: Group, stamps: FloatArray) -> FloatArray:
+    """Return values at their stamps, (t, k): those of a column with a delay stand that much later in it."""
+    if not any(group.delays):
+        return values
+    return np.column_stack([interpolate(column[:, None], stamps, np.clip(stamps + delay, stamps[0], stamps[-1]),
+                                        "cubic")[:, 0] if delay else column
+                            for column, delay in zip(values.T, group.delays)])
 
 
 def _made(description: Description, time: FloatArray, values: Mapping[str, FloatArray], source: str,
@@ -228,7 +262,10 @@ def _on_one_clock(table: Table, described: Description | None, origin: float | N
         raise InvalidRecording(f"{table.source}: one file with several time bases; describe it as a folder of files",
                                source=table.source)
     time = _stamps(table, position.time, _origin(table, described) if origin is None else origin)
-    values = {g.kind: _values(table, g, len(time)) for g in description.groups}
+    if origin is not None and any(any(g.delays) for g in description.groups):
+        raise InvalidRecording(f"{table.source}: a delay of some columns cannot be undone in blocks; read the log "
+                               "whole with read_recording", source=table.source)
+    values = {g.kind: _in_time(_values(table, g, len(time)), g, time) for g in description.groups}
     return _made(description, time, values, table.source, table.findings, table.facts)
 
 
@@ -284,7 +321,7 @@ def _read_folder(path: Path, description: Description) -> Recording:
     moving = moving_joints(_values(home, position, len(own)))
     for group in description.groups:
         clock = clocks[group.kind]
-        raw = _values(tables[str(group.file)], group, len(clock))
+        raw = _in_time(_values(tables[str(group.file)], group, len(clock)), group, clock)
         use = moving[np.clip(np.searchsorted(own, clock), 0, len(own) - 1)]
         quality += inspect_group(group.kind, Channels(names=group.names, units=group.units, values=raw), use)
         same = len(clock) == len(time) and np.array_equal(clock, time)

@@ -178,9 +178,9 @@ def usage_bar(usage: float) -> Markup:
     return bar(usage, "bad" if usage > 1 else "warn" if usage >= 0.98 else "good", percent(usage), width=120)
 
 
-def change_bar(before: float | None, after: float | None) -> Markup:
+def change_bar(before: float, after: float) -> Markup:
     """Return a bar for what a correction leaves of an error; nothing if either is not known."""
-    if not before or after is None:
+    if not (np.isfinite(before) and np.isfinite(after) and before > 0):
         return Markup("")
     left = after / before
     return bar(left, "good" if left < 1 else "bad", f"{percent(left)} of it is left")

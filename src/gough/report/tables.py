@@ -11,6 +11,7 @@ import numpy as np
 from gough.core.names import Parameter
 from gough.engine import Model
 from gough.estimators.estimate import Enclosure, Estimate
+from gough.estimators.noise_information import OBSERVED
 from gough.estimators.selection.compare import compare
 from gough.identification import Identification
 from gough.report.figures import change_bar
@@ -35,6 +36,7 @@ class Row:
         bounds: Guaranteed bounds, one text for each enclosure.
         prior: The value the robot file implies, or an empty text.
         remarks: Why it is doubtful.
+        information: Over that of position noise alone, or an empty text.
     """
 
     name: Parameter
@@ -45,6 +47,7 @@ class Row:
     bounds: tuple[str, ...]
     prior: str
     remarks: tuple[str, ...]
+    information: str = ""
 
 
 def parameter_rows(model: Model, identification: Identification) -> list[Row]:
@@ -62,6 +65,9 @@ def parameter_rows(model: Model, identification: Identification) -> list[Row]:
         share = float(estimate.relative_std[i])
         remarks = [f"poorly known, 95\u00a0%: {number(interval[i, 0], 2)} to {number(interval[i, 1], 2)}"
                    ] if share > POOR else []
+        known = np.nan if estimate.information is None else float(estimate.information[i])
+        if known < OBSERVED:
+            remarks.insert(0, "not observed: position noise alone would show as much")
         if i in alike:
             others = " and others" if len(alike[i]) > 3 else ""
             remarks.append(f"hard to tell from {', '.join(alike[i][:3])}{others}")
@@ -70,7 +76,8 @@ def parameter_rows(model: Model, identification: Identification) -> list[Row]:
         texts = with_std(value, std)
         rows.append(Row(name=name, value=texts[0], std=texts[1], share=share, unit=unit(estimate.units[i]),
                         bounds=tuple(_bounds(box, name) for box in identification.enclosures.values()),
-                        prior=prior.get(name, ""), remarks=tuple(remarks)))
+                        prior=prior.get(name, ""), remarks=tuple(remarks),
+                        information=number(known, 2) if np.isfinite(known) else ""))
     return rows
 
 
@@ -155,32 +162,26 @@ def residual_rows(identification: Identification) -> list[dict[str, Any]]:
 
 
 def judgement(identification: Identification) -> dict[str, Any]:
-    """Return the headline of the verdict and its remarks, worst first; none where there is only a sentence.
-
-    A verdict is a table (or gives one as `to_dict`) of `headline` (good, look or wrong) and `remarks`, each with
-    `rule`, `level` and `message`.
-    """
-    found = _plain(identification.verdict)
-    remarks = sorted(found.get("remarks", ()), key=lambda remark: remark["level"] != "wrong")
-    return {"headline": found.get("headline", ""), "remarks": remarks}
+    """Return the headline of the verdict and its remarks, worst first."""
+    found = identification.verdict
+    return {"headline": found.headline, "remarks": sorted(found.remarks, key=lambda remark: remark.level != "wrong")}
 
 
 def diagnosis(identification: Identification) -> dict[str, Any]:
-    """Return the mistakes that explain the residual and what the logs would show, as text; empty without a diagnosis.
+    """Return the mistakes that explain the residual and what the logs would show; empty without a diagnosis."""
+    found = identification.diagnosis
+    if found is None:
+        return {}
+    mistakes = [{"name": m.name, "text": m.text, "advice": m.advice, "alike": m.alike, "judged_on": m.judged_on,
+                 "bar": change_bar(m.before, m.after),
+                 **{key: _share(getattr(m, key)) for key in ("share", "before", "after")}} for m in found.mistakes]
+    limits = [{"name": x.name, "place": x.place, "unit": unit(x.unit),
+               "size": number(x.size, 2) if np.isfinite(x.size) else "cannot be seen"} for x in found.limits]
+    return {"mistakes": mistakes, "limits": limits, "notes": list(found.notes)}
 
-    A diagnosis is a table (or gives one as `to_dict`) of `mistakes`, each with `name`, `text`, `advice`, `share` (of
-    the residual), `before` and `after` (error of the prediction, relative), `judged_on` and `alike`; of `limits`, each
-    with `name`, `place`, `size` (None: cannot be seen) and `unit`; and of `notes`.
-    """
-    found = _plain(getattr(identification, "diagnosis", None))
-    mistakes = [{"name": m["name"], "text": m["text"], "advice": m["advice"], "alike": list(m.get("alike", ())),
-                 "judged_on": m.get("judged_on", ""), "bar": change_bar(m.get("before"), m.get("after")),
-                 **{key: "–" if m.get(key) is None else percent(float(m[key])) for key in ("share", "before", "after")}}
-                for m in found.get("mistakes", ())]
-    limits = [{"name": x["name"], "place": x["place"], "unit": unit(x["unit"]),
-               "size": "cannot be seen" if x["size"] is None else number(float(x["size"]), 2)}
-              for x in found.get("limits", ())]
-    return {"mistakes": mistakes, "limits": limits, "notes": list(found.get("notes", ()))} if found else {}
+
+def _share(value: float) -> str:
+    return percent(value) if np.isfinite(value) else "–"
 
 
 def shares(estimate: Estimate) -> dict[str, str]:
