@@ -33,7 +33,7 @@ def demo(
     load: PayloadResult | None = None
     tied = False
     if not as_json:
-        say(f"{robot}: {study.partition(chr(10))[0].removeprefix('# ')}")
+        say(f"{robot}: {study.splitlines()[0].lstrip('# ')}")
         say("recordings come from " + ("the independent plant (Pinocchio)" if '"pinocchio"' in study else
                                        "Gough's own plant"))
         if find_spec("pinocchio") is None:

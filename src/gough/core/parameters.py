@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from fnmatch import fnmatchcase
 from functools import cached_property
 
 import numpy as np
@@ -56,20 +55,6 @@ class ParameterTable(Value):
     @cached_property
     def _positions(self) -> dict[str, int]:
         return {name: i for i, name in enumerate(self.names)}
-
-    def select(self, patterns: Iterable[str]) -> ParameterTable:
-        """Keep the parameters whose names match any shell pattern (`leg*.rod.m`), in their order here."""
-        wanted = tuple(patterns)
-        keep = [i for i, name in enumerate(self.names) if any(fnmatchcase(name, w) for w in wanted)]
-        return replace(self, names=tuple(self.names[i] for i in keep), units=tuple(self.units[i] for i in keep),
-                       values=self.values[keep], std=None if self.std is None else self.std[keep])
-
-    def replace(self, changes: Mapping[str, float]) -> ParameterTable:
-        """Return a table with some values changed."""
-        values = self.values.copy()
-        for name, value in changes.items():
-            values[self.index(name)] = value
-        return replace(self, values=values)
 
     def as_dict(self) -> dict[str, float]:
         """Return names and values."""

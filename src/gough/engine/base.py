@@ -32,7 +32,6 @@ def random_motion(model: Model, samples: int, seed: int = 0, reach: float = 0.6)
     it, so that gravity, inertial and centrifugal forces are of one size whatever the size of the robot.
 
     Args:
-        model: The robot.
         samples: How many.
         seed: Of the random numbers.
         reach: Fraction of the coordinate ranges used, about home.
@@ -248,7 +247,6 @@ def standard_from_base(model: Model, base: BaseParameters, values: ArrayLike) ->
     and zeros elsewhere give the same efforts at every motion, though not a physical robot.
 
     Args:
-        model: The robot.
         base: Its base parameters.
         values: Values of these, (b,).
     """

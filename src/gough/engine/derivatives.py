@@ -171,7 +171,6 @@ def smooth_regressor(model: Model, names: tuple[str, ...], by: By) -> Kernel:
     """Return the kernel (q, v, a, band, covariance) -> whitened regressor (m, p), check.
 
     Args:
-        model: The robot.
         names: Parameters, as in `Model.regressor`.
         by: Partition of the velocities v and accelerations a, each (m,).
 
@@ -207,7 +206,6 @@ def response(model: Model, outputs: tuple[Output, ...], by: By, *, smooth: bool 
     """Return the kernel (q, v, a, band, chi, load) -> values (o,), their derivative by (q_P, v, a) (o, 3m), check.
 
     Args:
-        model: The robot.
         outputs: What to return, as pairs (quantity, name): `position`, `velocity`, `acceleration` of a coordinate,
             `velocity`, `acceleration` of the platform as a whole (`twist_names`), `effort` of a motor, `row` effort of
             an equation row, and (`regularity`, "") for the distance to singularities (see `regularity`).

@@ -44,7 +44,6 @@ class Loops:
     """The closed loops of a mechanism, assembled at home.
 
     Args:
-        mechanism: The robot.
         home: All coordinates with the loops closed, (n,). [m or rad]
         degrees_of_freedom: n - rank K.
         partitions: By actuated, and by task coordinates where these are independent.

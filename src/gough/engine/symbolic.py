@@ -144,7 +144,6 @@ class TreeEfforts:
     """Generalised efforts of the open tree for unit parameters: the columns before projection.
 
     Args:
-        mechanism: The robot.
         q, qd, qdd: All coordinates and their derivatives, symbols or expressions, (n,).
         dead_band: Velocity below which Coulomb terms are interpolated, (n,). [m/s or rad/s]
         smooth: Use tanh for the sign (optimisation).

@@ -92,7 +92,6 @@ class Problem:
     range of the coordinate (coefficient-major), and ln(frequency / start) if that is free.
 
     Args:
-        model: The robot.
         parts: The trajectories.
         by: Coordinates they are given in.
         criterion: What to minimise; all but `d` by their logarithm.

@@ -60,8 +60,8 @@ class Kernel:
         code = object_cache.read(key)
         self.compiled = code is None
         if code is None:
-            program = generate(tape, self._width)
-            code = program.rows.to_bytes(8, "little") + compiler().compile(program.text)
+            text, rows = generate(tape, self._width)
+            code = rows.to_bytes(8, "little") + compiler().compile(text)
             object_cache.write(key, code)
         self._rows = int.from_bytes(code[:8], "little")
         self._library, self._run = compiler().load(code[8:])

@@ -24,9 +24,6 @@ REACH = 6.0  # standard deviations shown when estimators are compared
 MARKS = ("circle", "square", "diamond", "triangle", "cross", "circle", "square", "diamond")
 
 
-# -- measured and predicted -----------------------------------------------------------------------------------------
-
-
 def effort_charts(fit: Fit, rows: Sequence[str], units: Sequence[str], panels: int) -> list[Markup]:
     """Return measured against predicted effort with the residual below, one picture per row.
 
@@ -161,9 +158,6 @@ def amplitude_density(time: FloatArray, values: FloatArray) -> tuple[FloatArray,
     centre = np.bincount(band, np.log(frequency), minlength=bands)[used] / count[used]
     density = np.sqrt(np.bincount(band, power, minlength=bands)[used] / count[used])
     return np.exp(centre), np.maximum(density, 1e-9 * max(float(density.max()), 1e-300))
-
-
-# -- parameters -----------------------------------------------------------------------------------------------------
 
 
 def bar(part: float, tone: str, title: str, *, width: int = 60, mark: float | None = None) -> Markup:
@@ -302,9 +296,6 @@ def _mark(x: float, y: float, k: int) -> Markup:
         "diamond": "m0-3.6l3.6 3.6l-3.6 3.6l-3.6-3.6z", "triangle": "m0-3.4l3.3 5.8h-6.6z",
         "cross": "m-3-1h2v-2h2v2h2v2h-2v2h-2v-2h-2z"}
     return tag("path", d=f"M{x:.1f} {y:.1f}{shapes[MARKS[k % 8]]}", class_=f"dot answer-{k % 8}")
-
-
-# -- experiment -----------------------------------------------------------------------------------------------------
 
 
 def singular_value_chart(base: BaseParameters) -> Markup:

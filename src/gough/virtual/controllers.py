@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Protocol, runtime_checkable
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -28,7 +28,6 @@ class RobotModel(Value):
     """The inverse dynamics inside a controller, for any parameter set.
 
     Args:
-        model: The robot.
         values: Standard parameters, (p,); a priori by default. Need not be physical: see `standard_from_base`.
         load: Inertial parameters of the payload the controller knows of, (10,); none by default.
         dead_band: Velocity band in which Coulomb compensation is interpolated, scalar or (n,); chosen by the
@@ -50,14 +49,12 @@ class RobotModel(Value):
     def __call__(self, q: FloatArray, qd: FloatArray, qdd: FloatArray) -> FloatArray:
         """Return motor efforts, (t, a). [N or N m]"""
         model, rows = self.model, list(self.model.independent)
-        assert self.values is not None
-        assert self.load is not None
-        efforts = model.effort_kernel()(q, qd[:, rows], qdd[:, rows], self._band, self.values, self.load)[0]
+        efforts = model.effort_kernel()(q, qd[:, rows], qdd[:, rows], *self._constants)[0]
         return model.distribute(q, efforts)
 
     @cached_property
-    def _band(self) -> FloatArray:
-        return self.model._band(self.dead_band)
+    def _constants(self) -> tuple[Any, ...]:
+        return self.model._band(self.dead_band), self.values, self.load
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -146,7 +143,6 @@ class PID:
         return 3 * mass * w**2, mass * w**3, 3 * mass * w
 
     def start(self, setup: ControlSetup) -> Loop:
-        """Return the running loop."""
         motors, motion, period = list(setup.model.actuated), setup.reference, setup.period
         kp, ki, kd = self.gains(setup.model, 1 / period)
         reference = np.ascontiguousarray(motion.q[:, motors])
@@ -183,19 +179,14 @@ class ComputedTorque:
         bandwidth: w. [rad/s] As for the PID.
     """
 
+    name: ClassVar[str] = "ctc"
     inverse: InverseModel | None = None
     bandwidth: float | None = None
 
     def __post_init__(self) -> None:
         _check_bandwidth(self.bandwidth)
 
-    @property
-    def name(self) -> str:
-        """`ctc`."""
-        return "ctc"
-
     def start(self, setup: ControlSetup) -> Loop:
-        """Return the running loop."""
         model, ref, period = setup.model, setup.reference, setup.period
         inverse = _with_band(self.inverse or RobotModel(model=model, load=setup.load), setup.dead_band)
         w = default_bandwidth(1 / period) if self.bandwidth is None else self.bandwidth

@@ -38,7 +38,6 @@ def build_tree(mechanism: Mechanism, values: Mapping[str, float], load: FloatArr
     Pinocchio's algorithms take a subtree to be contiguous, so joints are added depth first.
 
     Args:
-        mechanism: The robot.
         values: Standard parameters by name.
         load: Inertial parameters of a payload, (10,).
         load_body: The body it is fixed to.
@@ -89,7 +88,6 @@ class Closures:
         sum       constant + sum of coefficient x coordinate   sum of coefficient x rate
 
     Args:
-        mechanism: The robot.
         model, order, carried: From `build_tree`.
 
     Raises:
@@ -264,7 +262,6 @@ class ConstrainedTree:
         return np.asarray(solution[:n]) if info == 0 else np.full(n, np.nan)
 
     def motors(self, q: FloatArray, v: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return position and velocity of the motors."""
         return q[self._motors], v[self._motors]
 
     def settle(self, q: FloatArray, v: FloatArray) -> tuple[FloatArray, FloatArray, float]:

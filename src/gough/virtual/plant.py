@@ -22,7 +22,6 @@ class PlantSettings(Value):
     """What a plant is built from; k trials advance together.
 
     Args:
-        model: The robot.
         values: Standard parameters of each trial, (k, p).
         load: Inertial parameters of the payload of each trial about the load body's frame, (k, 10).
         dead_band: Half-width of the velocity band in which Coulomb friction grows linearly, (n,). [m/s or rad/s]
@@ -112,11 +111,9 @@ class GoughPlant:
         self._constants = constants[0] if (constants == constants[0]).all() else constants
 
     def start(self, q: FloatArray, qd: FloatArray) -> FloatArray:
-        """Return the state."""
         return np.column_stack([q, qd[:, self._rows]])
 
     def read(self, state: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return position and velocity of the motors."""
         position = state[:, self._motors]
         if not self._model.loops.redundant:
             return position, state[:, self._rates]
@@ -124,7 +121,6 @@ class GoughPlant:
         return position, np.einsum("kam,km->ka", E[:, self._motors], state[:, self._n:])
 
     def step(self, state: FloatArray, effort: FloatArray) -> tuple[Sample, FloatArray]:
-        """Advance by one controller period."""
         n, m = self._n, self._m
         first = state
         worst = np.zeros(len(state))
@@ -143,7 +139,6 @@ def friction_rate(model: Model, values: FloatArray, load: FloatArray, dead_band:
     """Return the fastest rate of friction inside its dead band, max eig(M^-1 D), D = E^T diag(fs / band + fv) E. [1/s]
 
     Args:
-        model: The robot.
         values: Standard parameters of the trials, (k, p).
         load: Payloads, (k, 10).
         dead_band: (n,). [m/s or rad/s]

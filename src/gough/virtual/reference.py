@@ -42,7 +42,6 @@ def build_reference(model: Model, trajectory: Trajectory, rate: float, periods: 
     stay at home.
 
     Args:
-        model: The robot.
         trajectory: Of task or of actuated coordinates.
         rate: Of the controller. [Hz]
         periods: How many periods to run; all of the trajectory's by default.

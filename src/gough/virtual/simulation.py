@@ -26,7 +26,6 @@ class Simulation(Value):
     """True motion and efforts of k trials that ran together, at the recorded samples.
 
     Args:
-        model: The robot.
         plant, controller: Their names.
         time: (t,). [s]
         q: All coordinates, loops closed, (k, t, n). [m or rad]

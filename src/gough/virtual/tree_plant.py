@@ -75,17 +75,14 @@ class TreePlant:
         self._q = np.repeat(settings.model.home[None], settings.trials, axis=0)
 
     def start(self, q: FloatArray, qd: FloatArray) -> TreeState:
-        """Return the state."""
         self._q = np.array(q)
         return np.array(q[:, self._own]), np.array(qd[:, self._own])
 
     def read(self, state: TreeState) -> tuple[FloatArray, FloatArray]:
-        """Return position and velocity of the motors."""
         position, velocity = zip(*(tree.motors(q, v) for tree, q, v in zip(self._trees, *state)))
         return np.array(position), np.array(velocity)
 
     def step(self, state: TreeState, effort: FloatArray) -> tuple[Sample, TreeState]:
-        """Advance by one controller period."""
         steps = self._settings.substeps
         closed, after = (tuple(np.empty_like(x) for x in state) for _ in range(2))
         first, check = np.empty_like(state[0]), np.empty(len(self._trees))
@@ -120,7 +117,6 @@ class JointEfforts:
     Coulomb-like terms see the sign of the velocity, linear inside the dead band.
 
     Args:
-        mechanism: The robot.
         values: Standard parameters by name.
         coordinates: Indices of the coordinates, (c,).
         dead_band: Of all coordinates, (n,). [m/s or rad/s]

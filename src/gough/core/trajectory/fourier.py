@@ -88,17 +88,6 @@ class Fourier(Trajectory):
                 f"{self.harmonics} harmonics; lower the frequency or raise the rate", samples=samples)
         return self if abs(samples - whole) <= WHOLE else replace(self, frequency=rate / whole)
 
-    def at_rest(self) -> Fourier:
-        """Return the nearest trajectory with zero velocity and acceleration at the start and end of each period.
-
-        sum_k mu_k = 0 and sum_k k nu_k = 0; the coefficients are projected onto these conditions.
-
-        Raises:
-            InvalidTrajectory: One harmonic alone cannot start at rest; use two or more, or `Eased`.
-        """
-        mu_basis, nu_basis = rest_basis(self.harmonics)
-        return replace(self, mu=mu_basis @ (mu_basis.T @ self.mu), nu=nu_basis @ (nu_basis.T @ self.nu))
-
 
 def fourier_basis(time: FloatArray, frequency: float, harmonics: int) -> PositionVelocityAcceleration:
     """Return position, velocity and acceleration by (offset, mu, nu) at some times, each (t, 1 + 2 harmonics).

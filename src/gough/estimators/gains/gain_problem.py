@@ -35,11 +35,17 @@ class GainProblem(Value):
     motors: tuple[str, ...]
     effort_map: FloatArray | None = None
     fixed: Mapping[str, float] = field(default_factory=dict)
+    parameters: tuple[Parameter, ...] = field(init=False)  # all unknowns: base parameters, gains, payload
+    units: tuple[str, ...] = field(init=False)
+    rows: tuple[str, ...] = field(init=False)
+    row_units: tuple[str, ...] = field(init=False)  # efforts
 
     def __post_init__(self) -> None:
+        for name in ("parameters", "units", "rows", "row_units"):
+            object.__setattr__(self, name, getattr(self.reduced, name))
         super().__post_init__()
-        for name in self.all_gains:
-            index_of(self.problem.parameters, name, "column")
+        for gain in self.all_gains:
+            index_of(self.problem.parameters, gain, "column")
         if self.effort_map is not None:
             sampled = self.problem.sampled()
             if sampled is None:
@@ -63,26 +69,6 @@ class GainProblem(Value):
     def reduced(self) -> LinearProblem:
         """The problem with fixed gains moved to the effort."""
         return fix_parameters(self.problem, self.fixed) if self.fixed else self.problem
-
-    @property
-    def parameters(self) -> tuple[Parameter, ...]:
-        """All unknowns: base parameters, gains, payload."""
-        return self.reduced.parameters
-
-    @property
-    def units(self) -> tuple[str, ...]:
-        """Of the parameters."""
-        return self.reduced.units
-
-    @property
-    def rows(self) -> tuple[str, ...]:
-        """Names of the equation rows."""
-        return self.problem.rows
-
-    @property
-    def row_units(self) -> tuple[str, ...]:
-        """Of the rows: efforts."""
-        return self.problem.row_units
 
     def gain_values(self, values: FloatArray) -> FloatArray:
         """Return all gains, unknown and fixed, motor by motor, (a,), given the unknowns, (p,)."""

@@ -25,7 +25,6 @@ from gough.core.names import Parameter, index_of
 from gough.core.parameters import BaseParameters, ParameterTable
 from gough.core.regression import Condensed
 from gough.core.statistics import chi2_quantile
-from gough.core.text import text_table
 from gough.estimators.estimate import Estimate
 from gough.estimators.physical.pseudo_inertia import (
     Body,
@@ -73,17 +72,6 @@ class FeasibleEstimate:
     least_misfit: float
     residual_increase: float
     distance: float
-
-    def summary(self) -> str:
-        """Return the result as plain text: bodies with mass, centre, margin; then the base estimate."""
-        lines = [[name, f"{b[0]:.5g}", *(f"{h / b[0]:.4g}" for h in b[1:4]), f"{self.margins[name]:.3g}"]
-                 for name, b in self.bodies.items()]
-        return "\n".join([
-            f"physically consistent: {len(self.standard)} standard parameters, {len(self.bodies)} bodies",
-            f"misfit {self.misfit:.4g} noise variances (being possible costs {self.least_misfit:.4g}), "
-            f"rms residual + {100 * self.residual_increase:.3g} %, distance to the prior {self.distance:.4g}",
-            "", text_table(["body", "mass [kg]", "cx [m]", "cy [m]", "cz [m]", "margin"], lines), "",
-            self.estimate.summary()])
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
