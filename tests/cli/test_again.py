@@ -29,7 +29,8 @@ LINES: dict[str, tuple[str, dict[str, Any], tuple[str, ...]]] = {
                  "--method time --cutoff 30 --decimation 3 --window 0.01 --dead-band left.motor=0.02 "
                  "--gains left.motor=1.0,right.motor=1.0 -o {0}",
                  {"robot": "five_bar", "logs": ["log.csv"], "validate": ["other.csv"]}, ("output",)),
-    "payload": ("five_bar log.csv --model result --mass 2 --reach 0.3 --dead-band 0.03",
+    "payload": ("five_bar log.csv --model result --mass 2 --at 0.01,-0.02,0 --reach 0.3 --forgetting 2 "
+                "--dead-band 0.03",
                 {"robot": "five_bar", "logs": ["log.csv"], "model": "result"}, ()),
     "bounds": ("five_bar log.csv --error-bound 0.8 --solver gauss-seidel --prior -3 3 --threshold 0.1 --tie-legs "
                "--cutoff 20 --window 0.01 -o {0}", {"robot": "five_bar", "logs": ["log.csv"]}, ("output",)),

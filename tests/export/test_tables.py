@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from results import result_with
 
+from gough.core.documents import toml_text
 from gough.core.parameters import ParameterTable
-from gough.core.toml import toml_text
 from gough.export import EXPORTS
 from gough.identification import Identification
 

@@ -79,7 +79,10 @@ def test_the_json_form_has_the_documented_keys(everything: Identification) -> No
     content = everything.to_dict()
     assert set(content) >= KEYS
     json.dumps(content, allow_nan=False)
-    assert set(content["parameters"][0]) == {"name", "value", "std", "std_by_source", "unit"}
+    first = content["parameters"][0]
+    assert set(first) == {"name", "value", "std", "unit", "std_by_source", "information_over_noise"}
+    assert first["information_over_noise"] > 100
+    assert first["std_by_source"][content["uncertainty"]] == first["std"]
 
 
 def test_a_result_comes_back_from_disk_unchanged(everything: Identification, tmp_path: Path) -> None:

@@ -351,6 +351,7 @@ def test_every_bundled_robot_has_a_name_and_a_title() -> None:
         "redundant",
         "serial6",
         "stewart",
+        "tx40",
         "upv",
     ]
     for name, title in robots:
@@ -359,3 +360,16 @@ def test_every_bundled_robot_has_a_name_and_a_title() -> None:
         assert 10 < len(title) < 100
         assert robot.reference
         assert robot.source == f"gough/robots/{name}.toml"
+
+
+@pytest.mark.parametrize("digits", ["1.5708", "1.57079632679", "-1.570796"])
+def test_a_right_angle_printed_to_five_digits_or_more_is_a_right_angle(digits: str) -> None:
+    """Else axes that are parallel would not be, and base parameters appear that no data can tell apart."""
+    rotation = read(ARM + f'\nrpy = ["{digits} rad", 0, 0]\n').joint("hinge").placement.rotation
+    side = np.sign(float(digits))
+    np.testing.assert_array_equal(rotation, [[1, 0, 0], [0, 0, -side], [0, side, 0]])
+
+
+def test_an_angle_that_is_a_hundredth_of_a_degree_off_a_right_one_is_kept() -> None:
+    rotation = read(ARM + "\nrpy = [90.01, 0, 0]\n").joint("hinge").placement.rotation
+    np.testing.assert_allclose(rotation, Rotation.from_euler("x", 90.01, degrees=True).as_matrix(), atol=1e-15)

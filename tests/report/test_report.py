@@ -15,9 +15,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from paths import circle
 
 from gough.core.errors import InvalidInput, OutputError
-from gough.core.trajectory import circle
 from gough.engine import random_motion
 from gough.excitation import design
 from gough.identification import Fit
@@ -496,3 +496,14 @@ def test_shares_of_samples_stand_beside_the_residual() -> None:
     page = Page(render(robot("five_bar"), replace(good, estimate=few)))
     rows = {row[0]: row for table in page.tables for _, row in table if row and row[0] in ("left.motor", "right.motor")}
     assert [rows[name][3] for name in ("left.motor", "right.motor")] == ["75.0\u00a0%", "100\u00a0%"]
+
+
+def test_information_over_noise_stands_beside_each_parameter_and_below_three_it_is_not_observed() -> None:
+    base = result("five_bar")
+    known = np.full(len(base.estimate), 420.0)
+    known[1] = 1.2
+    page = render(robot("five_bar"), replace(base, estimate=replace(base.estimate, information=known)))
+    assert "over noise" in page
+    assert page.count("not observed: position noise alone") == 1
+    assert page.count(">420<") == len(known) - 1
+    assert "over noise" not in render(robot("five_bar"), base)

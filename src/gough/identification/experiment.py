@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -13,9 +13,16 @@ from gough.core.errors import InvalidInput, InvalidRecording, nearest
 from gough.core.parameters import BaseParameters
 from gough.core.regression import Regression, concatenate
 from gough.engine import Model
+from gough.estimators.estimate import Estimate
+from gough.estimators.noise_information import information_over_noise, whitened_rows
 from gough.logs.recording import Recording
 from gough.processing import Processed, Processing, ProcessingChoice, choose_processing, process, regression
+from gough.processing.noise import noise_again
+from gough.processing.ready import ready
 from gough.processing.repetitions import with_position_noise
+
+AGAIN = 4  # times that noise is added again, each time to another stretch of a long log
+ENOUGH = 20000  # samples of a log without periods in which noise shows what it does
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -91,6 +98,42 @@ def _first_fit(problem: Regression) -> FloatArray:
     W = (problem.regressor * weight[:, :, None]).reshape(-1, len(problem.parameters))
     scale = np.maximum(np.linalg.norm(W, axis=0), np.finfo(float).tiny)
     return np.asarray(np.linalg.lstsq(W / scale, (problem.effort * weight).reshape(-1), rcond=1e-9)[0] / scale)
+
+
+@one_blas_thread
+def with_information(model: Model, recordings: Sequence[Recording], experiment: Experiment,
+                     estimate: Estimate) -> Estimate:
+    """Return an estimate that knows the information on each parameter over that of position noise alone.
+
+    Args:
+        model: The robot.
+        recordings: The logs of the experiment, in its order.
+        experiment: What they became.
+        estimate: Found from it; drive gains among its parameters have no such figure.
+    """
+    settings, rng = experiment.processing, np.random.default_rng(0)
+    noise = estimate.residual_rms if estimate.noise_covariance is None else np.sqrt(np.diag(estimate.noise_covariance))
+    names = [name for name in estimate.parameters if name in experiment.problem.parameters]
+    changes = []
+    for recording, part in zip(recordings, experiment.parts):
+        log = ready(model, recording, settings)
+        for pair in drawn_again(log, settings, rng):
+            first, again = (regression(model, replace(process(model, r, settings), current=False), experiment.base)
+                            for r in pair)
+            change = replace(first, regressor=again.regressor - first.regressor).select(names)
+            changes.append(whitened_rows(change, noise) * np.sqrt(len(part) / len(first) / AGAIN))
+    rows = whitened_rows(experiment.problem.select(names), noise)
+    found = dict(zip(names, information_over_noise(rows, np.concatenate(changes), names)))
+    return replace(estimate, information=np.array([found.get(name, np.nan) for name in estimate.parameters]))
+
+
+def drawn_again(log: Recording, settings: Processing,
+                rng: np.random.Generator) -> Iterator[tuple[Recording, Recording]]:
+    """Yield `AGAIN` stretches of a log, or the whole of one that is short or averaged, without and with more noise."""
+    whole = len(log) <= ENOUGH or settings.method_for(log) in ("explicit", "implicit")
+    for start in np.linspace(0, 0 if whole else len(log) - ENOUGH, AGAIN).astype(int):
+        stretch = log if whole else log.take(slice(start, start + ENOUGH))
+        yield stretch, noise_again(stretch, rng)
 
 
 def in_efforts(model: Model, processed: Sequence[Processed],

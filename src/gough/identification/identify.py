@@ -28,7 +28,7 @@ from gough.identification.currents import (
     nominal_gains,
     payload_of,
 )
-from gough.identification.experiment import Experiment, assemble, prepare
+from gough.identification.experiment import Experiment, assemble, prepare, with_information
 from gough.identification.judge import Trial, judged
 from gough.identification.likelihood import averaged_period
 from gough.identification.methods import (
@@ -247,7 +247,8 @@ def _result(case: _Case, outcome: Outcome, elimination: Elimination | None,
     name = outcome.name(case.settings.estimator)
     estimates = {key: found.estimate if isinstance(found, FeasibleEstimate) else found
                  for key, found in outcome.found.items()}
-    estimate = estimates[name]
+    estimates[name] = estimate = with_information(case.model, [*case.recordings, *case.loaded], case.efforts,
+                                                  estimates[name])
     notes = [] if elimination is None else [*_moved(elimination.steps[0].estimate,
                                                     elimination.steps[elimination.stop].estimate)]
     notes += [f"{key} was not possible: {error}" for key, error in outcome.failed.items()]

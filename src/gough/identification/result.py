@@ -172,6 +172,7 @@ class Identification:
         return {
             "format": FORMAT, "robot": self.robot, "estimator": self.estimator,
             "parameters": [{"name": n, "value": float(v), "std": float(s), "unit": u,
+                            "information_over_noise": _number(e.information, k),
                             "std_by_source": {source.kind: float(source.std[k]) for source in e.sources}}
                            for k, (n, v, s, u) in enumerate(zip(e.parameters, e.values, e.std, e.units))],
             "uncertainty": e.uncertainty, "drive_gains": self.drive_gains, "payload": self.payload,
@@ -221,6 +222,11 @@ class Identification:
         np.savez_compressed(buffer, **arrays)
         texts = {**(beside or {}), RESULT: json.dumps(self.to_dict() | {"stored": kept}, indent=1)}
         write_together(folder, {FITS: buffer.getvalue(), **{name: text.encode() for name, text in texts.items()}})
+
+
+def _number(values: FloatArray | None, k: int) -> float | None:
+    """Return one of several numbers; None where it is not known."""
+    return None if values is None or not np.isfinite(values[k]) else float(values[k])
 
 
 def load_identification(folder: str | Path) -> Identification:

@@ -195,10 +195,14 @@ def _group(kind: str, data: Any, joints: tuple[str, ...], time: Any) -> Group:
     stamps = data.get("time", time)
     if stamps is None:
         raise InvalidRecording(f"{where}there is no time base; add a table [time] with columns and units")
+    file = data.get("file")
+    if file is not None and (not isinstance(file, str) or PurePosixPath(file).is_absolute()
+                             or ".." in PurePosixPath(file).parts):
+        raise InvalidRecording(f"{where}file is {file!r}, expected a name inside the folder of the run")
     pairs = [_si(kind, unit, f"{where}column '{column}'") for unit, column in zip(units, columns)]
     return Group(kind=kind, names=names, columns=columns, units=tuple(si for _, si in pairs),
                  factors=tuple(float(f * s) for (f, _), s in zip(pairs, scales)), time=_time(stamps),
-                 file=_file(data.get("file"), where), interpolation=method,
+                 file=file, interpolation=method,
                  turns=_turns(kind, data.get("unwrap", False), units, pairs, scales, where),
                  offsets=_offsets(data, [factor for factor, _ in pairs], where),
                  delays=_delays(data, len(columns), where))
@@ -376,11 +380,3 @@ def _quantity(data: Mapping[str, Any], key: str, dimension: str) -> float | None
         raise InvalidRecording(f"{key} is {data[key]!r}; a unit is missing: write it like \"{data[key]} s\"")
     value, unit = quantity(data[key])
     return value * conversion(unit, dimension)
-
-
-def _file(name: Any, where: str) -> str | None:
-    if name is None:
-        return None
-    if not isinstance(name, str) or PurePosixPath(name).is_absolute() or ".." in PurePosixPath(name).parts:
-        raise InvalidRecording(f"{where}file is {name!r}, expected a name inside the folder of the run")
-    return name

@@ -12,6 +12,9 @@ import numpy as np
 from gough.core.arrays import FloatArray, frozen
 
 ROUND_OFF = 1e-15  # entries of a transform below this are zero: cos(pi / 2) is 6e-17
+# Files print right angles to five digits or more (1.5708). Taken at its word such an angle makes base parameters of
+# what no data can tell apart, and no machine is built to 10 um on a metre.
+RIGHT_ANGLE = 1e-5  # [rad]
 
 Step = tuple[Literal["Rx", "Ry", "Rz", "Tx", "Ty", "Tz"], float]
 
@@ -27,7 +30,7 @@ class Placement:
 
     @cached_property
     def matrix(self) -> FloatArray:
-        """The homogeneous transform, (4, 4); round-off at right angles is removed."""
+        """The homogeneous transform, (4, 4); angles that are right ones but for their digits are right."""
         result = np.eye(4)
         for step, value in self.steps:
             k, part = "xyz".index(step[1]), np.eye(4)
@@ -35,7 +38,8 @@ class Placement:
                 part[k, 3] = value
             else:
                 i, j = (k + 1) % 3, (k + 2) % 3
-                c, s = (0.0 if abs(x) < ROUND_OFF else x for x in (math.cos(value), math.sin(value)))
+                c, s = (round(x) if abs(math.remainder(value, math.pi / 2)) < RIGHT_ANGLE else x
+                        for x in (math.cos(value), math.sin(value)))
                 part[i, i], part[i, j], part[j, i], part[j, j] = c, -s, s, c
             result = result @ part
         result[np.abs(result) < ROUND_OFF] = 0.0

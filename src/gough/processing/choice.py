@@ -39,8 +39,8 @@ MOST_LEFT_OUT = 0.5  # of a row by the window about reversals
 MOST_WINDOWS = 9
 # Ratios of cross-validated errors, tuned on TX40, double pendulum, UPV, EMPS and the virtual robots.
 SAME = 1.005  # a lower cut-off is taken if it is as good as that
-CHEAP = 1.01  # a window may cost so much of the prediction of all samples
-GAIN = 1.03  # a narrower window is taken unless a wider one predicts what counts better by more than this
+CHEAP = 1.01  # where efforts are not filtered, a window may cost so much of the prediction of all samples
+GAIN = 1.03  # where they are, a narrower window is taken unless a wider one is better by more than this
 SAMPLES = 2.0  # the narrowest window: when between two samples a motor reversed, and what it felt then, is not recorded
 STANDS = 0.9  # of the samples within its dead band: such a joint counts as one that stands
 
@@ -177,8 +177,8 @@ def _looked_at(model: Model, source: Recording | RecordingSource, settings: Proc
         count = sum(len(block) for block in source.blocks()) if source.samples is None else source.samples
         blocks = source.blocks()
     short = count <= LONG * rate
-    length = count if short else int(STRETCH * rate)
-    starts = np.linspace(0, count - length, 1 if short else STRETCHES).astype(int)
+    length = count if short else round(STRETCH * rate)
+    starts = np.round(np.linspace(0, count - length, 1 if short else STRETCHES)).astype(int)
     parts: list[Recording | None] = [None] * len(starts)
     first = 0
     for block in blocks:
@@ -249,10 +249,10 @@ def _cutoffs(trial: Trial, settings: Processing) -> tuple[Candidate, ...]:
 def _windows(trial: Trial, sheets: Sequence[Sheet], settings: Processing) -> tuple[tuple[Candidate, ...], float]:
     """Try windows about reversals, doubling until a row would lose half of what counts without one.
 
-    Where regressor and effort are low-passed in parallel, reversals are treated already: of the windows that do not
-    spoil the prediction of all samples, the narrowest that predicts what counts with the widest about as well as the
-    best. Elsewhere reversals bias, by less than the noise of a prediction shows: the widest that predicts all samples
-    about as well as the best, and never none.
+    Where regressor and effort are low-passed in parallel, reversals are treated already. A window then has to win more
+    on what counts with the widest of them than it costs on all samples: the narrowest with about the smallest product
+    of both errors. Elsewhere reversals bias, by less than the noise of a prediction shows: the widest that predicts all
+    samples about as well as the best, and never none.
     """
     parallel = (settings.decimation or 1) > 1
     step = SAMPLES / trial.rate
@@ -276,6 +276,5 @@ def _windows(trial: Trial, sheets: Sequence[Sheet], settings: Processing) -> tup
     least = min(candidate.error for candidate in every)
     if not parallel:
         return every, max(step, *(c.window for c in every if c.error <= CHEAP * least))
-    allowed = [c for c, whole in zip(clear, every) if whole.error <= CHEAP * every[0].error]
-    best = min(c.error for c in allowed)
-    return clear, min(c.window for c in allowed if c.error <= GAIN * best)
+    both = np.array([c.error * whole.error for c, whole in zip(clear, every)])
+    return clear, min(c.window for c, product in zip(clear, both) if product <= GAIN * both.min())

@@ -58,14 +58,19 @@ def counting_rows(model: Model, motion: Motion, settings: Processing, reach: int
         model: The robot.
         motion: Of all coordinates, (t, n).
         settings: Dead bands, and the joints that hardly ever move.
-        reach: Samples on both sides of a reversal or a standstill that do not count either.
+        reach: Samples on both sides of a motor's reversal or standstill that do not count either. A passive joint rubs
+            in all rows, so what is about its reversals would be most of a log, and its friction is small beside the
+            motors'.
         around: The motion is a period that repeats.
     """
     counts = np.ones((len(motion), len(model.rows)), bool)
-    joints = [i for i, joint in enumerate(model.mechanism.joints)
-              if joint.rubs and joint.name not in (settings.standing or ())]
-    bands = settings.bands(model.mechanism.coordinates)[joints]
-    spoilt = spoilt_samples(motion.qd[:, joints], bands, reach, around=around)
-    for bad, rows in zip(spoilt.T, rubbed_rows(model)[joints]):
-        counts[:, rows] &= ~bad[:, None]
+    bands, rubbed = settings.bands(model.mechanism.coordinates), rubbed_rows(model)
+    rubbing = [i for i, joint in enumerate(model.mechanism.joints)
+               if joint.rubs and joint.name not in (settings.standing or ())]
+    motors = [i for i in rubbing if i in model.actuated]
+    passive = [i for i in rubbing if i not in model.actuated]
+    for joints, beyond in ((motors, reach), (passive, 0)):
+        spoilt = spoilt_samples(motion.qd[:, joints], bands[joints], beyond, around=around)
+        for bad, rows in zip(spoilt.T, rubbed[joints]):
+            counts[:, rows] &= ~bad[:, None]
     return counts

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -12,6 +13,8 @@ from gough.core.errors import InvalidInput
 from gough.core.motion import Motion
 from gough.engine import Model
 from gough.logs.checks import quantisation_step
+from gough.logs.recording import Recording
+from gough.processing.averaging import average_periods
 from gough.processing.filters import check_cutoff
 
 SIGMAS = 3.0  # of the velocity noise in a dead band: one wrong sign in 700 at its edge
@@ -35,6 +38,18 @@ def position_noise(position: FloatArray) -> FloatArray:
         noise.append(max(scatter, (quantisation_step(column) or 0.0) / np.sqrt(12.0),
                          ROUNDING * float(np.abs(column).max())))
     return np.array(noise)
+
+
+def noise_again(recording: Recording, rng: np.random.Generator) -> Recording:
+    """Return a recording with white noise of the size that its positions already have added to them.
+
+    Of repeated motions the size is that of what differs between periods, else that of third differences.
+    """
+    if recording.period_count >= 2:
+        size = np.sqrt(np.diag(average_periods(recording).position_covariance))
+    else:
+        size = position_noise(recording.position)
+    return replace(recording, position=recording.position + size * rng.standard_normal(recording.position.shape))
 
 
 def velocity_noise(noise: ArrayLike, rate: float, cutoff: float) -> FloatArray:

@@ -11,6 +11,7 @@ import numpy as np
 from gough.core.names import Parameter
 from gough.engine import Model
 from gough.estimators.estimate import Enclosure, Estimate
+from gough.estimators.noise_information import OBSERVED
 from gough.estimators.selection.compare import compare
 from gough.identification import Identification
 from gough.report.figures import change_bar
@@ -35,6 +36,7 @@ class Row:
         bounds: Guaranteed bounds, one text for each enclosure.
         prior: The value the robot file implies, or an empty text.
         remarks: Why it is doubtful.
+        information: Over that of position noise alone, or an empty text.
     """
 
     name: Parameter
@@ -45,6 +47,7 @@ class Row:
     bounds: tuple[str, ...]
     prior: str
     remarks: tuple[str, ...]
+    information: str = ""
 
 
 def parameter_rows(model: Model, identification: Identification) -> list[Row]:
@@ -62,6 +65,9 @@ def parameter_rows(model: Model, identification: Identification) -> list[Row]:
         share = float(estimate.relative_std[i])
         remarks = [f"poorly known, 95\u00a0%: {number(interval[i, 0], 2)} to {number(interval[i, 1], 2)}"
                    ] if share > POOR else []
+        known = np.nan if estimate.information is None else float(estimate.information[i])
+        if known < OBSERVED:
+            remarks.insert(0, "not observed: position noise alone would show as much")
         if i in alike:
             others = " and others" if len(alike[i]) > 3 else ""
             remarks.append(f"hard to tell from {', '.join(alike[i][:3])}{others}")
@@ -70,7 +76,8 @@ def parameter_rows(model: Model, identification: Identification) -> list[Row]:
         texts = with_std(value, std)
         rows.append(Row(name=name, value=texts[0], std=texts[1], share=share, unit=unit(estimate.units[i]),
                         bounds=tuple(_bounds(box, name) for box in identification.enclosures.values()),
-                        prior=prior.get(name, ""), remarks=tuple(remarks)))
+                        prior=prior.get(name, ""), remarks=tuple(remarks),
+                        information=number(known, 2) if np.isfinite(known) else ""))
     return rows
 
 
@@ -232,16 +239,17 @@ def _figure(value: float | None) -> str:
 
 def comparison_table(results: Mapping[str, Estimate | Enclosure]) -> dict[str, Any]:
     """Return all answers side by side and where they contradict each other."""
-    comparison = compare(results)
-    marked = {(d.parameter, label) for d in comparison.disagreements for label in (d.first, d.second)}
-    rows = [{"name": name, "doubtful": any(d.parameter == name for d in comparison.disagreements),
+    found = compare(results)
+    marked = {(d.parameter, label) for d in found for label in (d.first, d.second)}
+    rows = [{"name": name, "doubtful": any(d.parameter == name for d in found),
              "cells": [{"text": _answer(result, name), "doubtful": (name, label) in marked}
-                       for label, result in results.items()]} for name in comparison.parameters]
+                       for label, result in results.items()]}
+            for name in dict.fromkeys(name for result in results.values() for name in result.parameters)]
     return {"labels": [{"name": label, "method": result.method} for label, result in results.items()], "rows": rows,
             "disagreements": [
                 f"{name}: " + "; ".join(f"{d.first} and {d.second} disagree, {d.reason}"
-                                        for d in comparison.disagreements if d.parameter == name)
-                for name in dict.fromkeys(d.parameter for d in comparison.disagreements)]}
+                                        for d in found if d.parameter == name)
+                for name in dict.fromkeys(d.parameter for d in found)]}
 
 
 def _answer(result: Estimate | Enclosure, name: str) -> str:

@@ -26,7 +26,6 @@ from gough.identification.diagnosis.track import Source
 from gough.identification.experiment import prepare
 from gough.identification.validation import WEAK_CONDITION
 from gough.logs.recording import Recording
-from gough.virtual.sensors import effort_covariance
 
 GUESSED = 0.02  # of the rms effort, where the robot file gives no effort noise
 POORLY = 0.3  # relative sigma beyond which a parameter is not worth its name
@@ -148,7 +147,7 @@ def _noise(model: Model, effort: FloatArray) -> tuple[FloatArray, tuple[str, ...
     """Return the covariance of the motors' effort noise, (a, a), and what was assumed of it."""
     motors = len(model.actuated)
     if model.mechanism.noise.effort > 0:
-        return effort_covariance(model.mechanism.noise, motors), ()
+        return model.mechanism.noise.effort_covariance(motors), ()
     size = GUESSED * np.sqrt((effort**2).mean(axis=0))
     return np.diag(np.maximum(size, 1e-12) ** 2), (
         f"the robot file gives no effort noise: {100 * GUESSED:.0f} % of each motor's rms effort was assumed",)

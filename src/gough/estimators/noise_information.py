@@ -1,0 +1,64 @@
+"""Noise is not information: what a regressor knows of each parameter, over what noise of the positions alone gives.
+
+Noisy accelerations fill columns that the motion leaves empty, and least squares then reports small standard deviations
+for nothing. So noise of the same size is added to the positions again, and the regressor built again.
+
+With W the whitened regressor and D its change, column k less what the others explain is W c_k with
+
+    c_k = (W^T W)^-1 e_k / [(W^T W)^-1]_kk,    ratio_k = |W c_k|^2 / E|D c_k|^2.
+
+|W c_k|^2 is the information on parameter k, whatever the other parameters; E|D c_k|^2 is what noise adds to it. Least
+squares shrinks the estimate by about 1 - 1 / ratio_k.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from gough.core.arrays import FloatArray
+from gough.core.regression import Regression
+from gough.estimators.linear.solve import solve
+
+OBSERVED = 3.0  # below, noise makes more than a third of what is known: "not observed"
+
+
+def information_over_noise(rows: FloatArray, changes: FloatArray, parameters: Sequence[str]) -> FloatArray:
+    """Return for each parameter the information over that of noise alone, (p,); infinite without noise. [1]
+
+    About 1 means that noise is all there is.
+
+    Args:
+        rows: W, whitened rows of the regressor, or a triangular factor of them, (k, p).
+        changes: D of equally many rows, or anything with the expected Gram matrix of D, (l, p).
+        parameters: Names, (p,).
+
+    Raises:
+        NotIdentifiable: Columns of W are dependent.
+    """
+    root = solve(np.column_stack([rows, np.zeros(len(rows))]), tuple(parameters)).root
+    inverse = root @ root.T
+    known = np.diag(inverse)
+    noise = ((changes @ (inverse / known)) ** 2).sum(axis=0)  # |D c_k|^2
+    return np.asarray(np.divide(1 / known, noise, out=np.full(len(known), np.inf), where=noise > 0))
+
+
+def whitened_rows(problem: Regression, std: FloatArray) -> FloatArray:
+    """Return the equations that count, each over the noise of its row, as a triangular factor, (p, p) or fewer rows.
+
+    Args:
+        problem: Its effort plays no part.
+        std: Noise of the rows, (r,). [row unit]
+    """
+    counts = np.ones(problem.effort.shape, bool) if problem.mask is None else problem.mask
+    weight = np.divide(1.0, std, out=np.zeros(len(std)), where=std > 0)
+    rows = (problem.regressor * weight[:, None])[counts]
+    return np.asarray(np.linalg.qr(rows, mode="r"))
+
+
+def not_observed(parameters: Sequence[str], ratio: FloatArray) -> tuple[str, ...]:
+    """Return the note that names parameters of which noise makes more than a third of what is known, if any."""
+    few = [f"{name} ({value:.1f})" for name, value in zip(parameters, ratio) if value < OBSERVED]
+    return (f"not observed, information over that of position noise alone below {OBSERVED:g}: {', '.join(few)}",
+            ) if few else ()
