@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from gough.core.documents import toml_text
 from gough.core.names import inside_leg
-from gough.core.toml import toml_text
 from gough.engine import Model
 from gough.identification.diagnosis.mistakes import Mistake
 from gough.logs.description import FORMAT, Description, Group, TimeBase
