@@ -1,0 +1,73 @@
+"""The rules that need the logs: known noise, directions that matter, hypotheses that make a result wrong."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from gough.core.regression import Regression
+from gough.estimators.linear.least_squares import GaussMarkov
+from gough.identification import judge
+from gough.identification.diagnosis.hypotheses import HYPOTHESES
+from gough.identification.diagnosis.mistakes import Diagnosis, Mistake
+from gough.identification.judge import judge_directions, judge_hypotheses, noise_of
+from gough.identification.verdict import misfit
+
+ROWS, UNITS = ("a", "b"), ("N", "N")
+
+
+def part(covariance: np.ndarray | None) -> Regression:
+    return Regression(regressor=np.ones((3, 2, 1)), effort=np.ones((3, 2)), rows=ROWS, row_units=UNITS,
+                      parameters=("p.m",), units=("kg",), covariance=covariance)
+
+
+def test_the_noise_of_several_logs_is_the_mean_of_their_powers() -> None:
+    each = np.stack([np.diag([4.0, 1.0]), np.diag([16.0, 1.0]), np.diag([16.0, 1.0])])
+    np.testing.assert_allclose(noise_of([part(np.diag([4.0, 9.0])), part(each)]), np.sqrt([(4 + 12) / 2, (9 + 1) / 2]))
+    assert noise_of([part(np.eye(2)), part(None)]) is None
+    assert noise_of([]) is None
+
+
+@pytest.mark.parametrize("name", [*HYPOTHESES, "effort delay", "missing offset"])
+def test_only_what_is_there_or_not_makes_a_result_wrong(name: str) -> None:
+    found = judge_hypotheses(Diagnosis(robot="r", mistakes=(Mistake(name=name, place="a", text="t", advice="cure"),)))
+    assert [(r.rule, r.level) for r in found] == ([("mistake", "wrong")] if name in HYPOTHESES else [])
+    assert all("cure" in r.message for r in found)
+
+
+@pytest.mark.parametrize(("moved", "effect", "speaks"), [
+    (0.9, 0.009, False), (1.1, 0.009, True), (0.9, 0.011, True), (1.1, 0.011, True)])
+def test_a_direction_speaks_if_it_moves_a_parameter_or_an_effort(
+        monkeypatch: pytest.MonkeyPatch, moved: float, effect: float, speaks: bool) -> None:
+    """One suspicion of size 2 that moves the second of two parameters, whose sigma is 0.5, by so many sigmas."""
+    fitted = SimpleNamespace(size=np.array([2.0]), sigma=np.array([0.1]), share=0.3)
+    standing = SimpleNamespace(
+        evidence=SimpleNamespace(base=SimpleNamespace(names=("p.m", "q.m"))), ranked=lambda: [("one", fitted)],
+        seen=lambda suspicion: [7], effect=lambda columns, size: effect, chance=lambda suspicion, fitted: 1e-5,
+        scores=SimpleNamespace(taken_in=lambda column: np.array([0.0, moved * 0.5 / 2.0])))
+    estimate = SimpleNamespace(parameters=("q.m", "p.m"), std=np.array([0.5, 1e-9]))
+    monkeypatch.setattr(judge, "words", lambda *_: "a delay")
+    found = judge_directions(standing, estimate)  # type: ignore[arg-type]
+    assert bool(found) == speaks
+    if found:
+        assert found[0].numbers == {"chance": 1e-5, "share": 0.3, "moves": pytest.approx(moved)}
+        assert found[0].level == "look"
+
+
+def test_a_misfit_pays_for_the_parameters_that_were_fitted() -> None:
+    """Twelve parameters on thirty-two equations: unpaid, the residual of a right model has 0.6 of its noise."""
+    ratio = []
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        W = rng.standard_normal((16, 2, 12))
+        each = W @ np.ones(12) + rng.standard_normal((6, 16, 2))
+        names = tuple(f"p{k}.m" for k in range(12))
+        own = Regression(regressor=W, effort=each.mean(axis=0), rows=ROWS, row_units=UNITS, parameters=names,
+                         units=("kg",) * 12, replicates=each)
+        found = misfit(own, GaussMarkov(iterations=1).fit(Regression(
+            regressor=W, effort=own.effort, rows=ROWS, row_units=UNITS, parameters=names, units=("kg",) * 12)))
+        assert found is not None
+        ratio.append(found.ratio)
+    assert np.mean(ratio) == pytest.approx(1.0, abs=0.12)
