@@ -58,7 +58,8 @@ def test_given_columns_are_in_the_model_already() -> None:
     p = problem(missing=0.3)
     both = solved(p.regressor, p.columns[:, [2, 0]], p.target)
     assert Scores(p).fit([2], [0]).size == pytest.approx(both[:1], rel=1e-9)
-    left = [np.linalg.lstsq(np.hstack([p.regressor, p.columns[:, use]]), p.target, rcond=None)[1][0] for use in ([0], [0, 2])]
+    left = [np.linalg.lstsq(np.hstack([p.regressor, p.columns[:, use]]), p.target, rcond=None)[1][0]
+            for use in ([0], [0, 2])]
     assert Scores(p).fit([2], [0]).share == pytest.approx(1 - left[1] / left[0], rel=1e-8)
 
 

@@ -12,7 +12,7 @@ from gough.estimators.linear.least_squares import GaussMarkov
 from gough.identification import judge
 from gough.identification.diagnosis.hypotheses import HYPOTHESES
 from gough.identification.diagnosis.mistakes import Diagnosis, Mistake
-from gough.identification.judge import judge_directions, judge_hypotheses, noise_of
+from gough.identification.judge import expected_error, judge_directions, judge_hypotheses, noise_of
 from gough.identification.verdict import misfit
 
 ROWS, UNITS = ("a", "b"), ("N", "N")
@@ -30,6 +30,19 @@ def test_the_noise_of_several_logs_is_the_mean_of_their_powers() -> None:
     assert noise_of([]) is None
 
 
+def test_the_error_to_expect_is_noise_and_what_sigmas_allow() -> None:
+    """Sigmas of 0.3 and 0.4; rows are 1 and 2 times the first parameter, and the second row counts in two samples."""
+    W = np.zeros((4, 2, 2))
+    W[:, 0, 0], W[:2, 1, 0], W[2:, 1, 1] = 1.0, 2.0, 10.0
+    mask = np.array([[True, True], [True, True], [True, False], [True, False]])
+    own = Regression(regressor=W, effort=np.ones((4, 2)), rows=ROWS, row_units=UNITS, parameters=("p.m", "q.m"),
+                     units=("kg", "kg"), mask=mask)
+    estimate = SimpleNamespace(parameters=("q.m", "p.m"), covariance=np.array([[0.16, 0.05], [0.05, 0.09]]))
+    found = expected_error([own], estimate, np.array([0.4, 0.0]))  # type: ignore[arg-type]
+    np.testing.assert_allclose(found, [0.5, 0.6])
+    np.testing.assert_allclose(expected_error([own], estimate, None), [0.3, 0.6])  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize("name", [*HYPOTHESES, "effort delay", "missing offset"])
 def test_only_what_is_there_or_not_makes_a_result_wrong(name: str) -> None:
     found = judge_hypotheses(Diagnosis(robot="r", mistakes=(Mistake(name=name, place="a", text="t", advice="cure"),)))
@@ -38,7 +51,7 @@ def test_only_what_is_there_or_not_makes_a_result_wrong(name: str) -> None:
 
 
 @pytest.mark.parametrize(("moved", "effect", "speaks"), [
-    (0.9, 0.009, False), (1.1, 0.009, True), (0.9, 0.011, True), (1.1, 0.011, True)])
+    (1.0, 0.009, False), (1.2, 0.009, True), (1.0, 0.011, True), (1.2, 0.011, True)])
 def test_a_direction_speaks_if_it_moves_a_parameter_or_an_effort(
         monkeypatch: pytest.MonkeyPatch, moved: float, effect: float, speaks: bool) -> None:
     """One suspicion of size 2 that moves the second of two parameters, whose sigma is 0.5, by so many sigmas."""

@@ -150,7 +150,13 @@ def judge_prediction(validation: Validation, noise: FloatArray | None = None) ->
 
 
 def judge_transfer(validation: Validation, estimate: Estimate, noise: FloatArray | None = None) -> tuple[Remark, ...]:
-    """Speak if the held-out error is more than 1.5 times that on the identification data, noise taken out."""
+    """Speak if the held-out error is more than 1.5 times that on the identification data, what is expected taken out.
+
+    Args:
+        validation: The prediction.
+        estimate: What was identified.
+        noise: Error that noise of the held-out logs and sigmas of the estimate explain, (r,).
+    """
     if validation.predicts == "not tested":
         return ()
     own = dict(zip(estimate.rows, estimate.residual_rms))

@@ -116,6 +116,7 @@ class Standing:
         fits = [(s, self.scores.fit(self.seen(s), self.given)) for s in self.suspicions
                 if self.seen(s) and (s.direction, s.place) not in done]
         found = [(s, f) for s, f in fits if self.chance(s, f) < PROBABLE and f.gain > 0
+                 and not (s.direction.positive and f.size[0] <= 0)
                  and float(np.max(np.abs(f.size) / np.maximum(f.sigma, 1e-300))) > 3]
         return sorted(found, key=lambda pair: -pair[1].gain)
 
