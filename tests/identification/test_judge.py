@@ -13,7 +13,7 @@ from gough.identification import judge
 from gough.identification.diagnosis.hypotheses import HYPOTHESES
 from gough.identification.diagnosis.mistakes import Diagnosis, Mistake
 from gough.identification.judge import expected_error, judge_directions, judge_hypotheses, noise_of
-from gough.identification.verdict import misfit
+from gough.identification.verdict import misfit, squared_memory
 
 ROWS, UNITS = ("a", "b"), ("N", "N")
 
@@ -67,6 +67,15 @@ def test_a_direction_speaks_if_it_moves_a_parameter_or_an_effort(
     if found:
         assert found[0].numbers == {"chance": 1e-5, "share": 0.3, "moves": pytest.approx(moved)}
         assert found[0].level == "look"
+
+
+@pytest.mark.parametrize("rho", [0.0, 0.5, 0.9])
+def test_memory_is_that_of_a_mean_square(rho: float) -> None:
+    """Autocorrelation rho^l: 1 + 2 sum rho^2l = (1 + rho^2) / (1 - rho^2)."""
+    noise = np.random.default_rng(0).standard_normal((6, 20000))
+    for k in range(1, noise.shape[1]):
+        noise[:, k] = rho * noise[:, k - 1] + np.sqrt(1 - rho**2) * noise[:, k]
+    assert squared_memory(noise) == pytest.approx((1 + rho**2) / (1 - rho**2), rel=0.1)
 
 
 def test_a_misfit_pays_for_the_parameters_that_were_fitted() -> None:

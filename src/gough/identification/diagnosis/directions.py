@@ -183,8 +183,8 @@ def _of_the_model() -> Iterator[Direction]:
                     unit="1", places=_motors, column=column.loaded_friction, positive=True,
                     advice=_lacks("friction that grows with load"))
     for lag in MEMORY:
-        yield Direction(name="friction with memory", unit="{effort}", places=_motors, column=column.memory(lag), positive=True,
-                        says="{place}: friction builds up after a reversal, {size} of it",
+        yield Direction(name="friction with memory", unit="{effort}", places=_motors, column=column.memory(lag),
+                        positive=True, says="{place}: friction builds up after a reversal, {size} of it",
                         advice=_lacks("friction that builds up after a reversal"))
     yield Direction(name="ripple", says="{place}: there is a ripple of {size}", unit="{effort}", places=_motors,
                     column=column.ripple, tried=lambda view, place: column.wave_of(view, place)[1],
