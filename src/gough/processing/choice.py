@@ -141,7 +141,8 @@ def choose_processing(model: Model, recordings: Sequence[Recording | RecordingSo
                                "in time", source=log.source)
     if given.method == "auto":
         given = replace(given, method="explicit" if periodic else "time")
-    if replace(given, standing=()).complete:
+    banded = isinstance(given.dead_band, Mapping) and set(model.mechanism.coordinates) <= set(given.dead_band)
+    if replace(given, standing=()).complete and banded:
         given = replace(given, standing=given.standing or ())
         return ProcessingChoice(processing=given, rows=model.rows)
     tried: tuple[Candidate, ...] = ()
