@@ -190,10 +190,10 @@ def experiments(plant: str = "pinocchio") -> Study:
 
 
 def spoilt(problem: BoundedProblem, share: float = 0.1, seed: int = 0) -> tuple[BoundedProblem, int]:
-    """Return the problem with gross outliers of 3 to 15 N m in a share of its equations, and how many."""
+    """Return the problem with gross outliers of 3 to 15 N m in a share of the equations that count, and how many."""
     rng = np.random.default_rng(seed)
     effort = np.array(problem.effort)
-    gross = rng.random(effort.shape) < share
+    gross = (rng.random(effort.shape) < share) & np.asarray(problem.used)
     count = int(gross.sum())
     effort[gross] += rng.choice([-1, 1], count) * rng.uniform(3, 15, count)
     return replace(problem, effort=effort), count

@@ -25,11 +25,12 @@ from typing import Any
 import numpy as np
 from line_plot import Curves, save
 from orthoglide_gains import MANUFACTURER, PAYLOAD, Study, experiments
+from paths import PointToPoint, circle
 
 from gough import Model, identify, simulate
 from gough.core.arrays import FloatArray
 from gough.core.text import text_table
-from gough.core.trajectory import PointToPoint, Trajectory, circle, ease
+from gough.core.trajectory import Trajectory, ease
 from gough.estimators.gains.maximum_likelihood import MaximumLikelihoodGains
 from gough.virtual import PID, ComputedTorque, Controller, Feedback, RobotModel
 

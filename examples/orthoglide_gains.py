@@ -222,7 +222,7 @@ def run(seeds: int = 40, plant: str = "pinocchio") -> dict[str, Any]:
         "figure_5": {"relative_error": (np.sqrt(np.mean((measured - computed)**2, axis=0)
                                                 / np.mean(measured**2, axis=0))).tolist(),
                      "time": time, "measured": measured, "computed": computed},
-        "verdict": result.verdict,
+        "verdict": str(result.verdict),
     }
 
 

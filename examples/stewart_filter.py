@@ -1,7 +1,7 @@
 """S20's extended Kalman filter of a Stewart platform's load: seven states, no accelerations, with corrected equations.
 
 `ExtendedKalman` filters any `Predictor`; `StewartLoad` is S20's model of the rotations; `StewartLoadFilter` runs it and
-says what the filter itself cannot know. All ten parameters on any motion: `gough.estimators.load.load_filter`.
+says what the filter itself cannot know. All ten parameters on any motion: `gough payload`.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from scipy.signal import lfilter
 from gough.core.arrays import FloatArray, check_finite, check_shape, frozen
 from gough.core.errors import InvalidInput, NotConverged
 from gough.estimators.estimate import Estimate, Source
-from gough.estimators.load.recursive import OBSERVED
 
+OBSERVED = 0.5  # a parameter counts as observed once its standard deviation fell below this share of the prior's
 INCONSISTENT = 4.0  # mean normalised innovation squared per measurement above which a filter is not believed
 STATES = ("rx.velocity", "ry.velocity", "rz.velocity", "payload.z", "payload.Ixx", "payload.Iyy", "payload.Izz")
 STATE_UNITS = ("rad/s", "rad/s", "rad/s", "m", "kg m2", "kg m2", "kg m2")

@@ -80,7 +80,7 @@ def test_weighted_least_squares_lies_in_the_gauss_seidel_box(study: example.Stud
 def test_a_tenth_of_gross_outliers_is_refused_untold_and_survived_told(study: example.Study, problem: BoundedProblem,
                                                                        exact: Enclosure) -> None:
     broken, count = example.spoilt(problem)
-    assert count == pytest.approx(0.1 * problem.effort.size, rel=0.1)
+    assert count == pytest.approx(0.1 * np.sum(problem.used), rel=0.1)
     with pytest.raises(InconsistentData, match="contradict each other"):
         ExactBox().fit(broken)
     sure = ExactBox(outliers=count).fit(broken)

@@ -9,9 +9,7 @@ from scipy.spatial.transform import Rotation
 from stewart_filter import Belief, ExtendedKalman, StewartLoad, StewartLoadFilter
 
 from gough.core.errors import GoughError, InvalidInput, NotConverged
-from gough.core.regression import Regression
-from gough.core.trajectory import angular_acceleration, angular_velocity
-from gough.estimators.load.recursive import RecursiveLeastSquares, prior_belief
+from gough.core.trajectory.rotation import angular_acceleration, angular_velocity
 
 MODEL = StewartLoad(load_mass=500.0, platform_mass=100.0, platform_inertia=np.array([25.0, 25.0, 44.0]))
 TRUTH = np.array([0.3, 25.0, 25.0, 25.0])
@@ -278,16 +276,18 @@ def test_the_extended_filter_of_constant_parameters_is_recursive_least_squares()
     rng, noise = np.random.default_rng(0), np.array([[4.0, 1.0, 0.0], [1.0, 2.0, -0.5], [0.0, -0.5, 1.0]])
     W = rng.normal(size=(60, 3, 4))
     effort = W @ np.array([5.0, -1.0, 0.3, 2.0]) + rng.normal(size=(60, 3)) @ np.linalg.cholesky(noise).T
-    names, units, std = tuple("abcd"), ("kg",) * 4, np.array([50.0, 20.0, 10.0, 10.0])
-    regression = Regression(regressor=W, effort=effort, rows=("x", "y", "z"), row_units=("N",) * 3, parameters=names,
-                            units=units, covariance=noise)
+    std = np.array([50.0, 20.0, 10.0, 10.0])
     kalman = ExtendedKalman(process_noise=np.zeros((4, 4)), measurement_noise=noise)
     history = kalman.run(Constant(), Belief.of(np.zeros(4), np.diag(std**2)), W.reshape(60, -1), effort, dt=0.001)
-    expected = RecursiveLeastSquares().run(prior_belief(parameters=names, units=units, std=std), regression)
-    np.testing.assert_allclose(history.mean, expected.values, rtol=1e-7, atol=1e-9)
-    np.testing.assert_allclose(history.std, expected.std, rtol=1e-7)
+    inverse = np.linalg.inv(noise)
+    information = np.diag(1 / std**2) + np.cumsum(np.einsum("tip,ij,tjq->tpq", W, inverse, W), axis=0)
+    values = np.linalg.solve(information, np.cumsum(np.einsum("tip,ij,tj->tp", W, inverse, effort), axis=0)[:, :, None])
+    np.testing.assert_allclose(history.mean, values[:, :, 0], rtol=1e-7, atol=1e-9)
+    np.testing.assert_allclose(history.std, np.sqrt(np.linalg.inv(information).diagonal(axis1=1, axis2=2)), rtol=1e-7)
     # Sum of surprises = weighted squares left by data and prior: an identity between the two forms.
-    np.testing.assert_allclose(history.surprise.sum(), expected.belief.misfit, rtol=1e-8)
+    left = effort - W @ values[-1, :, 0]
+    misfit = np.einsum("ti,ij,tj->", left, inverse, left) + ((values[-1, :, 0] / std) ** 2).sum()
+    np.testing.assert_allclose(history.surprise.sum(), misfit, rtol=1e-8)
 
 
 def test_a_driven_state_equals_the_batch_solution_over_all_states():

@@ -29,17 +29,20 @@ LINES: dict[str, tuple[str, dict[str, Any], tuple[str, ...]]] = {
                  "--method time --cutoff 30 --decimation 3 --window 0.01 --dead-band left.motor=0.02 "
                  "--gains left.motor=1.0,right.motor=1.0 -o {0}",
                  {"robot": "five_bar", "logs": ["log.csv"], "validate": ["other.csv"]}, ("output",)),
-    "payload": ("five_bar log.csv --model result --mass 2 --reach 0.3 --dead-band 0.03",
+    "payload": ("five_bar log.csv --model result --mass 2 --at 0.01,-0.02,0 --reach 0.3 --forgetting 2 "
+                "--dead-band 0.03",
                 {"robot": "five_bar", "logs": ["log.csv"], "model": "result"}, ()),
     "bounds": ("five_bar log.csv --error-bound 0.8 --solver gauss-seidel --prior -3 3 --threshold 0.1 --tie-legs "
                "--cutoff 20 --window 0.01 -o {0}", {"robot": "five_bar", "logs": ["log.csv"]}, ("output",)),
     "validate": ("result other.csv", {"folder": "result", "logs": ["other.csv"]}, ()),
+    "compare": ("result result --logs other.csv --level 0.1 --change 0.5 --error 0.9 -o {0}",
+                {"folders": ["result", "result"], "logs": ["other.csv"]}, ("output",)),
     "report": ("result -o {0}", {"folder": "result"}, ("output",)),
     "export": ("result --to c --name mine -o {0}", {"folder": "result"}, ("output",)),
 }
 FOLDERS = ("identify", "export")
 SUFFIX = {("design", "output"): ".json", ("design", "csv"): ".csv", ("simulate", "output"): ".csv",
-          ("bounds", "output"): ".json", ("report", "output"): ".html"}
+          ("bounds", "output"): ".json", ("report", "output"): ".html", ("compare", "output"): ".html"}
 
 
 @pytest.fixture(scope="module")

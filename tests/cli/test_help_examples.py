@@ -42,6 +42,8 @@ def test_the_examples_run_one_after_the_other(tmp_path: Path) -> None:
         assert verb not in WRITES or (tmp_path / WRITES[verb]).stat().st_size > 0
         if verb == "simulate":  # the examples of identify and validate speak of another log
             shutil.copy(tmp_path / "log.csv", tmp_path / "other.csv")
+        if verb == "identify":  # and that of compare of another result
+            shutil.copytree(tmp_path / "result", tmp_path / "again")
         if verb == "run":
             steps = json.loads(output)
             assert [step["verb"] for step in steps] == ["check", "bounds"]

@@ -19,7 +19,6 @@ from gough.estimators.gains.maximum_likelihood import MaximumLikelihoodGains
 from gough.estimators.gains.total_least_squares import TotalLeastSquares
 from gough.estimators.linear.least_squares import GaussMarkov, LeastSquares, WeightedLeastSquares
 from gough.estimators.linear.robust import Robust
-from gough.estimators.selection.selection import essential_parameters
 from gough.identification.validation import validate
 
 TRUTH = np.array([2.0, -0.5, 30.0])
@@ -342,8 +341,6 @@ def test_settings_and_problems_that_make_no_sense_give_no_numbers() -> None:
             TotalLeastSquares(resamples=resamples).fit(gains)
     with pytest.raises(InvalidInput, match="iterations 0"):
         Robust(iterations=0).fit(problem)
-    with pytest.raises(InvalidInput, match=r"cannot keep 'd'"):
-        essential_parameters(problem, LeastSquares(), keep=("d",))
     with pytest.raises(InvalidInput, match="no samples left"):
         validate(LeastSquares().fit(problem), [problem.take(slice(0, 0))])
 

@@ -35,7 +35,7 @@ from gough.mechanism import (
     robot_text,
 )
 from gough.virtual import record, simulate
-from gough.virtual.joint_efforts import JointEfforts
+from gough.virtual.tree_plant import JointEfforts
 from tests_support import fourier, registries_restored
 
 TEXT = robot_text("five_bar")[0].replace('terms = ["ia", "fv", "fs"]', 'terms = ["ia", "fv", "fc"]').replace(
@@ -110,7 +110,7 @@ def test_its_coefficients_are_identified(result: Identification) -> None:
 
 def test_its_properties_are_asked_for(robot: Model) -> None:
     """Coulomb-like for reversals, not negative for bounds, friction for structures, last in the order of a joint."""
-    assert [robot.mechanism.coordinates[i] for i in robot.mechanism.rubbing] == ["left.motor", "right.motor"]
+    assert [joint.name for joint in robot.mechanism.joints if joint.rubs] == ["left.motor", "right.motor"]
     base = base_parameters(robot)
     assert default_prior(robot, base)["left.motor.fc"][0] == 0.0
     assert list(friction_structures(robot, base))[:4] == ["none", "viscous", "smooth Coulomb", "both"]

@@ -94,7 +94,7 @@ def test_resampling_puts_a_whole_number_of_samples_in_each_period_and_ends_the_l
     inside = slice(20, -20)
 
     def error(data: np.ndarray, n: int, rate: float) -> float:
-        acceleration = lowpass_periodic(data, rate, n, k[-1] * rate / n).acceleration
+        acceleration = lowpass_periodic(data, rate, n, k[-1] * rate / n)[2]
         return float(np.abs(acceleration - true[:len(data)])[inside].max() / np.abs(true).max())
 
     short = log.position[:8 * 600]

@@ -7,9 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from platform_signals import platform_signals
+from scipy.spatial.transform import Rotation
 
 from gough.core.errors import InvalidRecording
-from gough.core.trajectory import rotation_matrix
 from gough.engine import Model
 from gough.logs.recording import Recording
 from gough.mechanism import load_robot
@@ -30,7 +30,8 @@ ROBOTS = {  # hinges at the base, hinges on the platform, order of the angles, h
 def turning(t: np.ndarray, order: str, z: float) -> tuple[np.ndarray, np.ndarray]:
     angles = 0.12 * np.stack([np.sin(2 * t), np.cos(3 * t), np.sin(t + 1)], axis=1)
     position = np.stack([0.05 * np.sin(t), 0.04 * np.cos(2 * t), z + 0.03 * np.sin(3 * t)], axis=1)
-    return np.concatenate([position, angles], axis=1), rotation_matrix(angles, order)
+    R = Rotation.from_euler(order.upper(), angles[:, ["xyz".index(axis) for axis in order]]).as_matrix()
+    return np.concatenate([position, angles], axis=1), R
 
 
 def legs(base: np.ndarray, top: np.ndarray, pose: np.ndarray, R: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 from moving_robots import excitation, model_of, without
+from paths import PointToPoint, sines
+from second_order_drive import SecondOrderDrive
 
 from gough.core.errors import InvalidInput, InvalidTrajectory, SimulationFailed
-from gough.core.trajectory import PointToPoint, sines
 from gough.engine import Model
 from gough.mechanism.types import Noise
-from gough.virtual import PID, ComputedTorque, Feedback, RobotModel, SecondOrderDrive, record, simulate
+from gough.virtual import PID, ComputedTorque, Feedback, RobotModel, record, simulate
 from gough.virtual.reference import build_reference
 
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, get_args, get_origin
 
 import typer
 
-from gough.cli.common import Json, print_json, progress, say
+from gough.cli.common import Json, end, print_json, progress, say
 from gough.core.errors import GoughError, InvalidInput
 from gough.core.options import REQUIRED, Option, options_of
 from gough.study.run import run_step, step_settings
@@ -50,11 +50,13 @@ def command(name: str) -> Callable[..., None]:
             raise type(error)(in_options(str(error), known), **error.numbers) from None
         if as_json:
             print_json(result.to_dict() | {"settings": step_settings(name, options)})
+            end(result)
             return
         say(result.summary())
         for key in ("output", "csv"):
             if key in options and not hasattr(result, "files"):
                 say(f"wrote {options[key]}" + (f"; next: gough report {options[key]}" if name == "identify" else ""))
+        end(result)
 
     parameters = [parameter(option, option.name in arguments) for option in known.values()]
     parameters.sort(key=lambda p: p.default is not p.empty)  # those without default first, as Python wants it

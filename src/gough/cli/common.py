@@ -16,6 +16,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+FAILED = 3  # exit code: the job was done, and its result is beyond a threshold
 out = Console(highlight=False)
 err = Console(stderr=True, highlight=False)
 
@@ -45,6 +46,12 @@ def table(title: str, columns: list[str], rows: list[list[str]]) -> None:
     for row in rows:
         grid.add_row(*[escape(cell) for cell in row])
     out.print(grid)
+
+
+def end(result: Any) -> None:
+    """Leave with an exit code of its own if a result is beyond the thresholds that were asked for."""
+    if not getattr(result, "passed", True):
+        raise typer.Exit(FAILED)
 
 
 def say(text: str) -> None:

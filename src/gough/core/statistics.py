@@ -19,6 +19,11 @@ def student_quantile(probability: float, freedom: ArrayLike) -> FloatArray:
     return np.asarray(special.stdtrit(freedom, probability))
 
 
+def student_tail(value: ArrayLike, freedom: ArrayLike) -> FloatArray:
+    """Return the probability that Student's t exceeds a value; Gaussian where `freedom` is infinite."""
+    return np.asarray(special.stdtr(freedom, -np.asarray(value)))
+
+
 def chi2_quantile(probability: float, freedom: float) -> float:
     """Return the quantile of chi-squared."""
     return float(special.chdtri(freedom, 1 - probability))

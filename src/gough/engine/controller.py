@@ -19,7 +19,6 @@ def controller_graphs(model: Model, values: FloatArray, load: FloatArray,
     those that are zero cost nothing. Redundant robots get the smallest efforts.
 
     Args:
-        model: The robot.
         values: Standard parameters, (p,).
         load: Ten inertial parameters of a payload.
         dead_band: Of the velocity sign, (n,). [m/s or rad/s]

@@ -65,7 +65,6 @@ def check_terms(model: Model, terms: Mapping[str, float] | None, format: str = "
     """Return the coefficient of every joint term: given ones, else the robot file's.
 
     Args:
-        model: The robot.
         terms: Coefficients by name.
         format: Where they are written, for the message.
         known: Tells whether a term can be written there.

@@ -1,91 +1,182 @@
-"""The load a robot carries, found from a log sample by sample."""
+"""The load a robot carries: what logs show of it, how surely, and when it changes."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gough.core.arrays import FloatArray
+from gough.core.arrays import FloatArray, IntArray
 from gough.core.blas import one_blas_thread
 from gough.core.errors import InvalidInput
-from gough.core.names import LOAD
+from gough.core.inertia import PLACES, parallel_axes
+from gough.core.names import INERTIAL, LOAD
 from gough.core.options import Settings, nested, option, settle, takes
-from gough.core.regression import Regression, concatenate
+from gough.core.regression import Regression
 from gough.core.text import text_table
 from gough.engine import Model
-from gough.estimators.estimate import Estimate
-from gough.estimators.linear.solve import solve
-from gough.estimators.load.load_filter import LoadFilter, LoadHistory
-from gough.estimators.load.recursive import Observability
-from gough.identification.experiment import in_efforts
+from gough.estimators.estimate import Estimate, Source, assemble
+from gough.estimators.load.fit import LoadFit, LoadProblem, fit
+from gough.estimators.load.over_time import History, Pieces, changes, history
+from gough.estimators.load.seen import in_words, seen
+from gough.estimators.noise_information import OBSERVED
+from gough.estimators.physical.pseudo_inertia import pseudo_inertia
+from gough.identification.load_problem import Unloaded, load_problem
 from gough.identification.result import Identification
 from gough.logs.recording import Recording
-from gough.processing import Processed, Processing, choose_processing, process, regression
+from gough.processing import Processing, choose_processing
 
-WINDOW = 0.02  # left out about velocity reversals unless given: what a stiff controller rings for [s]
+HALF = 0.5  # a parameter is observed once its standard deviation is below this share of what a load can have
+FEWEST = 3  # samples for each parameter, below which nothing of a stretch is left out
+SIGMAS = 2.0  # by which a load must miss what bodies can be, to be called impossible
+TINY = float(np.finfo(float).tiny)
+PASSES = 30  # until the heaviest load and what is hidden of it agree: to a thousandth, if that is less than 4/5
+POWER = np.array([0, 1, 1, 1, 2, 2, 2, 2, 2, 2])  # of length in the units of a load's parameters
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Load:
+    """A load's ten inertial parameters about the platform frame, over some time.
+
+    Args:
+        estimate: Values with standard deviations; those not observed are zero, as uncertain as a load can be. Its
+            information is over that of position noise alone and of what a load can be.
+        observed: Which of them the motion shows, or were given, (10,).
+        hidden: Combinations that the motion does not show, in words.
+        physical: Some body has such parameters, as far as the standard deviations tell.
+    """
+
+    estimate: Estimate
+    observed: tuple[bool, ...]
+    hidden: tuple[str, ...]
+    physical: bool
+
+    def to_list(self) -> list[dict[str, Any]]:
+        """Return the parameters in the documented JSON form."""
+        e = self.estimate
+        assert e.information is not None
+        figures = {"value": e.values, "std": e.std, "model_std": e.sources[-1].std, "interval": e.interval()}
+        return [{"name": name.kind, "unit": unit, "observed": seen, "information": float(e.information[k])}
+                | {key: figure[k].tolist() if seen else None for key, figure in figures.items()}
+                for k, (name, unit, seen) in enumerate(zip(e.parameters, e.units, self.observed))]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Change:
+    """Another load from some time on.
+
+    Args:
+        log: The recording.
+        time: On its clock. [s]
+        within: How well the time is known. [s]
+        before: The load until then.
+        after: The load from then on, until the next change.
+    """
+
+    log: str
+    time: float
+    within: float
+    before: Load
+    after: Load
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class PayloadResult:
-    """A load's ten inertial parameters about the platform frame.
+    """What a robot carries, in the end if that has changed.
 
     Args:
         robot: Name.
-        estimate: Values with standard deviations.
-        observability: What the motion has not shown.
-        history: The filter after each sample.
-        time: Of the samples filtered, (t,). [s]
+        load: What it carries.
+        changes: When it carried another load.
+        history: What was known of it in the course of the logs.
+        processing: How the logs were processed.
+        notes: What deserves mention.
         settings: How it was found.
     """
 
     robot: str
-    estimate: Estimate
-    observability: Observability
-    history: LoadHistory
-    time: FloatArray
+    load: Load
+    changes: tuple[Change, ...]
+    history: History
+    processing: Processing
+    notes: tuple[str, ...]
     settings: PayloadSettings
 
     @property
+    def estimate(self) -> Estimate:
+        """Values with standard deviations of what it carries."""
+        return self.load.estimate
+
+    @property
     def unobserved(self) -> tuple[str, ...]:
-        """Parameters the motion so far does not show."""
-        return self.observability.unobserved
+        """Parameters the motion does not show."""
+        return tuple(name for name, seen in zip(self.estimate.parameters, self.load.observed) if not seen)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the documented JSON form."""
-        e = self.estimate
         return {
-            "robot": self.robot, "samples": e.samples,
-            "parameters": [{"name": n.kind, "value": float(v), "std": float(s), "unit": u,
-                            "observed": n not in self.unobserved}
-                           for n, v, s, u in zip(e.parameters, e.values, e.std, e.units)],
-            "unobserved_combinations": list(self.observability.texts()), "notes": list(e.notes)}
+            "robot": self.robot, "samples": self.estimate.samples, "parameters": self.load.to_list(),
+            "physical": self.load.physical, "unobserved_combinations": list(self.load.hidden),
+            "changes": [{"log": c.log, "time": c.time, "within": c.within, "before": c.before.to_list(),
+                         "after": c.after.to_list()} for c in self.changes],
+            "history": {"time": self.history.time.tolist()} | {
+                name: self.history.values[:, k].tolist() for k, name in enumerate(INERTIAL)},
+            "processing": self.processing.to_dict(), "notes": list(self.notes)}
 
     def summary(self) -> str:
-        """Return the load as plain text, then the combinations the motion does not show."""
-        facts = self.to_dict()
-        rows = [[p["name"], f"{p['value']:.5g}", f"{p['std']:.2g}", p["unit"],
-                 "yes" if p["observed"] else "not observable"] for p in facts["parameters"]]
-        return "\n".join([
-            f"{self.robot}: load about the platform frame, from {facts['samples']} samples",
-            text_table(["parameter", "value", "std", "unit", "seen?"], rows),
-            # What is not seen alone stands in the table.
-            *(f"not seen on this motion: {text}" for text in facts["unobserved_combinations"] if text not in LOAD)])
+        """Return the load as plain text, then the combinations the motion does not show, changes and notes."""
+        rows = [[p["name"], *((f"{p['value']:.5g}", f"{p['std']:.2g}", p["unit"], "yes") if p["observed"] else
+                              ("-", "-", p["unit"], "not observed")), f"{p['information']:.2g}"]
+                for p in self.load.to_list()]
+        lines = [f"{self.robot}: load about the platform frame, from {self.estimate.samples} samples",
+                 text_table(["parameter", "value", "std", "unit", "seen?", "over noise"], rows)]
+        lines += [f"not seen on this motion: {text}" for text in self.load.hidden if text not in INERTIAL]
+        for c in self.changes:
+            lines.append(f"the load changes at {c.time:.4g} +- {c.within:.2g} s in {c.log}: "
+                         f"m {_told(c.before)} before, {_told(c.after)} after")
+        return "\n".join([*lines, *self.notes])
+
+
+def _told(load: Load) -> str:
+    return f"{load.estimate.values[0]:.4g} +- {load.estimate.std[0]:.2g} kg" if load.observed[0] else "not observed"
 
 
 @dataclass(frozen=True, kw_only=True)
 class PayloadSettings(Settings):
-    """What a load can be, and how logs are processed."""
+    """What is known of a load, and how logs are processed."""
 
-    mass: float | None = option(
-        None, "How heavy a load may be; by default what the log shows, and three standard deviations more. It says "
-        "what first moments and inertias a load can have at all, and so which of them count as observed.", unit="kg",
-        above=0)
-    reach: float | None = option(None, "How far it may extend; the size of the robot by default.", unit="m", above=0)
+    mass: float | None = option(None, "Mass of the load, if it was weighed: only the rest is sought.", unit="kg",
+                                above=0)
+    at: str | Sequence[float] | None = option(
+        None, "Where its centre of mass is in the frame of the platform, if that is known: x,y,z.", unit="m")
+    reach: float | None = option(
+        None, "How far it may extend from the platform's origin; the size of the robot by default. With the mass it "
+        "says what first moments and inertias a load can have at all.", unit="m", above=0)
+    forgetting: float | None = option(
+        None, "Memory: what is older counts 1 / e. By default all that was recorded since the load last changed "
+        "counts alike.", unit="s", above=0)
     processing: Processing = nested(Processing)
+
+    @property
+    def place(self) -> FloatArray | None:
+        """Where the centre of mass is, (3,), if that is known. [m]
+
+        Raises:
+            InvalidInput: Not three numbers.
+        """
+        if self.at is None:
+            return None
+        try:
+            place = np.array([float(x) for x in (self.at.split(",") if isinstance(self.at, str) else self.at)])
+        except ValueError:
+            place = np.zeros(0)
+        if len(place) != 3 or not np.isfinite(place).all():
+            raise InvalidInput(f"at is {self.at!r}, expected three numbers x,y,z", option="at")
+        return place
 
 
 @takes(PayloadSettings)
@@ -97,11 +188,11 @@ def payload(model: Model, recordings: Sequence[Recording], settings: PayloadSett
 
     Args:
         model: The robot.
-        recordings: Logs with the load.
-        settings: What a load can be; single options may be given by name instead.
-        result: Identification of the unloaded robot: its parameters, processing and drive gains are used where others
-            are not given.
-        values: Standard parameters of the unloaded robot, (p,); the robot file's by default.
+        recordings: Logs with the load, one after the other.
+        settings: What is known of it; single options may be given by name instead.
+        result: Identification of the unloaded robot: its parameters with their covariance, its processing and drive
+            gains are used where others are not given.
+        values: Standard parameters of the unloaded robot, (p,), taken as exact; the robot file's by default.
         gains: Drive gains for logs with currents.
         options: See `PayloadSettings`.
 
@@ -109,54 +200,181 @@ def payload(model: Model, recordings: Sequence[Recording], settings: PayloadSett
         InvalidInput: No recording, a result of another robot, or a mass or reach that is not positive.
     """
     chosen = settle(PayloadSettings, settings, options)
+    _ = chosen.place  # refused before logs are processed, if it is no place
     if not recordings:
         raise InvalidInput("there is no recording to find a load in")
+    used = chosen.processing
     if result is not None:
         if result.robot != model.mechanism.name:
             raise InvalidInput(f"the result is a model of '{result.robot}', not of '{model.mechanism.name}'")
-        chosen = replace(chosen, processing=result.processing_with(chosen.processing))
-        values = result.standard(model) if values is None else values
+        used = result.processing_with(used)
         gains = gains or result.gains
-    used = choose_processing(model, recordings, None, chosen.processing, gains=gains).processing
-    done, _ = in_efforts(model, [process(model, recording, used) for recording in recordings], gains)
-    parts = [_load_regression(model, processed, values) for processed in done]
-    problem = parts[0] if len(parts) == 1 else concatenate(parts)
-    problem = _with_noise(problem)
-    size = chosen.reach or model.loops.length
-    history = LoadFilter(mass=chosen.mass or _heaviest(model, problem, size), reach=size).run(problem)
-    assert problem.time is not None
-    return PayloadResult(robot=model.mechanism.name, estimate=history.estimate, observability=history.observability,
-                         history=history, time=problem.time, settings=chosen)
+    if not used.complete:
+        used = choose_processing(model, recordings, None, used, gains=gains).processing
+    unloaded = Unloaded.of(model, result, None if values is None else np.asarray(values, dtype=float))
+    problem = load_problem(model, recordings, used, unloaded, gains)
+    sought = _Sought.of(model, problem.regression, chosen)
+    first, prior = sought.found(problem)
+    clock = _clock(problem.regression)
+    pieces = Pieces.of(sought.asked(problem), first.covariance)
+    cuts = changes(pieces, prior)
+    loads = [sought.load(problem.take(part)) for part in _apart(problem.regression, clock, pieces, cuts, used)]
+    if chosen.forgetting is not None:
+        loads[-1] = sought.load(problem, np.exp((clock - clock[-1]) / chosen.forgetting))
+    track = history(pieces, clock, prior, chosen.forgetting)
+    return PayloadResult(
+        robot=model.mechanism.name, load=loads[-1], processing=used, settings=chosen,
+        changes=tuple(_change(recordings, problem.regression, pieces, cut, loads[k], loads[k + 1])
+                      for k, cut in enumerate(cuts)),
+        history=replace(track, values=sought.fixed + track.values @ sought.map.T,
+                        std=np.sqrt((track.std**2) @ (sought.map**2).T)),
+        notes=_notes(loads[-1], result, values))
 
 
-def _load_regression(model: Model, processed: Processed, values: ArrayLike | None) -> Regression:
-    """Return the regression of the load alone: effort minus that of the unloaded robot."""
-    own = model.inverse_dynamics(processed.motion, values, dead_band=processed.dead_band)
-    alone = replace(processed, effort=processed.effort - own, payload="load",
-                    replicates=None if processed.replicates is None else processed.replicates - own)
-    part = regression(model, alone, LOAD)
-    assert part.mask is not None
-    keep = part.mask.all(axis=1)
-    return part.take(np.flatnonzero(keep)) if keep.sum() >= 20 else part
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Sought:
+    """What is sought of a load: ten = fixed + map @ unknowns.
+
+    Args:
+        fixed: (10,).
+        map: (10, p).
+        mass: How heavy it may be at most. [kg]
+        known: That is its mass.
+        reach: How far it may extend. [m]
+    """
+
+    fixed: FloatArray
+    map: FloatArray
+    mass: float
+    known: bool
+    reach: float
+
+    @classmethod
+    def of(cls, model: Model, data: Regression, settings: PayloadSettings) -> _Sought:
+        """Return what is left to seek once mass or place are known."""
+        point = np.zeros(10)  # a kilogram at the place
+        point[0] = 1.0
+        place = settings.place
+        if place is not None:
+            point[1:4] = place
+            point[4:] = [parallel_axes(1.0, point[1:4])[i, j] for i, j in PLACES]
+        free = np.eye(10)[:, 1 if place is None else 4:]
+        gravity = float(np.linalg.norm(model.mechanism.gravity)) or 1.0
+        most = max(10 * float(np.abs(data.effort).sum(axis=1).max()) / gravity, 1e-3)
+        known = settings.mass is not None
+        return cls(fixed=point * (settings.mass or 0.0), map=free if known else np.column_stack([point, free]),
+                   mass=settings.mass or most, known=known, reach=settings.reach or model.loops.length)
+
+    def prior(self, mass: float) -> FloatArray:
+        """Return how large the unknowns of a load of that mass can be, (p,); the mass itself is any."""
+        own = () if self.known else (self.mass,)
+        return np.append(own, mass * self.reach ** POWER[len(own) - self.map.shape[1]:])
+
+    def asked(self, problem: LoadProblem) -> LoadProblem:
+        """Return a problem of ten parameters as one of the unknowns."""
+        p = self.map.shape[1]
+        matrix = np.zeros((11, p + 1))
+        matrix[:10, :p], matrix[:10, p], matrix[10, p] = self.map, -self.fixed, 1.0
+        names = [LOAD[int(np.argmax(column != 0))] for column in self.map.T]
+        return replace(problem, noise=matrix.T @ problem.noise @ matrix,
+                       regression=problem.regression.transform(matrix, names, [name.unit for name in names]))
+
+    def found(self, problem: LoadProblem, weight: FloatArray | None = None) -> tuple[LoadFit, FloatArray]:
+        """Return the fit of the unknowns, and how large these can be given the mass that the data show.
+
+        The heaviest load is the mass found, three standard deviations of its noise and of the model, and what is
+        hidden of a load that heavy: each follows from the other.
+        """
+        asked, prior = self.asked(problem), self.prior(self.mass)
+        found = fit(asked, prior, weight)
+        if self.known:
+            return found, prior
+        known = float(found.spread.covariance[0, 0] - (found.seen.hidden[0] ** 2).sum())
+        growth = np.sqrt(known) / max(float(np.linalg.norm(found.seen.root[0])), TINY)
+        for _ in range(PASSES):
+            so_far = seen(found.grams[0], found.grams[1], prior)
+            noise, hidden = (float(np.linalg.norm(part[0])) for part in (so_far.root, so_far.hidden))
+            prior = self.prior(float(np.clip(abs(so_far.values[0]) + 3 * growth * noise + hidden, 1e-3, self.mass)))
+        return fit(asked, prior, weight), prior
+
+    def load(self, problem: LoadProblem, weight: FloatArray | None = None) -> Load:
+        """Find the load."""
+        found, prior = self.found(problem, weight)
+        covariance = self.map @ found.spread.covariance @ self.map.T
+        values = self.fixed + self.map @ found.seen.values
+        part = self.map**2 * np.diag(found.spread.covariance)
+        freedom = np.min(np.where(part > 0, found.spread.degrees_of_freedom, np.inf), axis=1)
+        model_std = np.sqrt(self.map**2 @ found.model_std**2)
+        source = Source(kind="model", std=model_std, degrees_of_freedom=np.asarray(np.inf))
+        estimate = assemble(problem.regression, values, replace(
+            found.spread, covariance=covariance, degrees_of_freedom=freedom, sources=(source,)),
+            method="load beyond the unloaded robot", condition_number=float("nan"), noise_covariance=found.covariance)
+        std, most = np.sqrt(np.diag(covariance)), np.sqrt(self.map**2 @ prior**2)
+        ratio = found.seen.ratio(self.map)
+        shown = (most == 0) | ((std <= HALF * most) & (ratio >= OBSERVED))
+        return Load(estimate=replace(estimate, information=ratio), observed=tuple(shown.tolist()),
+                    hidden=tuple(in_words(INERTIAL, row) for row in found.seen.directions @ self.map.T),
+                    physical=_possible(values, covariance, self.reach))
 
 
-def _heaviest(model: Model, problem: Regression, reach: float) -> float:
-    """Return the mass a log shows and three standard deviations more; ten times all its efforts at most. [kg]"""
-    gravity = float(np.linalg.norm(model.mechanism.gravity)) or 1.0
-    most = max(10 * float(np.abs(problem.effort).sum(axis=1).max()) / gravity, 1e-3)
-    start = LoadFilter(mass=most, reach=reach).start(problem.parameters)
-    rows = problem.whitened().stacked().reshape(-1, len(problem.parameters) + 1)
-    first = solve(np.concatenate([start.factor[:-1], rows]), problem.parameters)
-    mass = problem.parameters.index(LOAD[0])
-    return float(np.clip(abs(first.values[mass]) + 3 * np.linalg.norm(first.root[mass]), 1e-3, most))
+def _possible(values: FloatArray, covariance: FloatArray, reach: float) -> bool:
+    """Tell whether a body can have these parameters: no direction e has e^T J e below zero by `SIGMAS`."""
+    scale = reach ** -POWER.astype(float)
+    unit = pseudo_inertia(np.eye(10))  # J is linear in the parameters
+    axes = np.linalg.eigh(pseudo_inertia(values * scale))[1]
+    for e in axes.T:
+        slope = (e @ unit @ e) * scale
+        if slope @ values < -SIGMAS * np.sqrt(slope @ covariance @ slope):
+            return False
+    return True
 
 
-def _with_noise(problem: Regression) -> Regression:
-    """Give the regression a noise covariance: what least squares cannot explain."""
-    W = problem.regressor.reshape(-1, problem.regressor.shape[2])
-    scale = np.maximum(np.linalg.norm(W, axis=0), 1e-300)
-    solution = np.linalg.lstsq(W / scale, problem.effort.reshape(-1), rcond=1e-9)[0]
-    residual = (problem.effort.reshape(-1) - (W / scale) @ solution).reshape(problem.effort.shape)
-    covariance = residual.T @ residual / max(len(residual) - W.shape[1] / len(problem.rows), 1)
-    floor = 1e-12 * max(float((problem.effort**2).mean()), 1e-12)
-    return replace(problem, covariance=covariance + floor * np.eye(len(covariance)))
+def _clock(data: Regression) -> FloatArray:
+    """Return the time of all samples, recordings one after the other, (t,). [s]"""
+    assert data.time is not None
+    clock = data.time.copy()
+    if data.recording is not None:
+        for at in np.flatnonzero(np.diff(data.recording)) + 1:
+            clock[at:] += clock[at - 1] - clock[at]
+    return clock
+
+
+def _apart(data: Regression, clock: FloatArray, pieces: Pieces, cuts: Sequence[int],
+           processing: Processing) -> list[IntArray]:
+    """Return the samples between changes, without those that filters smear a change over: a period, or 1 / cut-off."""
+    ends = [0, *(int(pieces.edges[cut]) for cut in cuts), len(data)]
+    found = []
+    for start, stop in pairwise(ends):
+        own = np.arange(start, stop)
+        label = clock if data.group is None else data.group
+        far = 1 / (processing.cutoff or np.inf) if data.group is None else 0.5
+        clear = own[((start == 0) | (label[own] > label[start] + far))
+                    & ((stop == len(data)) | (label[own] < label[stop - 1] - far))]
+        found.append(clear if len(clear) >= FEWEST * len(LOAD) else own)
+    return found
+
+
+def _change(recordings: Sequence[Recording], data: Regression, pieces: Pieces, cut: int, before: Load,
+            after: Load) -> Change:
+    assert data.time is not None
+    first, at, last = (int(edge) for edge in pieces.edges[cut - 1:cut + 2])
+    log = recordings[0 if data.recording is None else int(data.recording[at])]
+    clock = _clock(data)
+    return Change(log=log.source, time=float(data.time[at]), before=before, after=after,
+                  within=float(max(clock[at] - clock[first], clock[last - 1] - clock[at])))
+
+
+def _notes(load: Load, result: Identification | None, values: ArrayLike | None) -> tuple[str, ...]:
+    """Return what deserves mention of a load."""
+    notes = list(load.estimate.notes)
+    if result is None or values is not None:
+        notes.append("the model of the unloaded robot is taken as exact; one that was identified tells its own errors")
+    low, high = load.estimate.interval()[0]
+    if load.observed[0] and low <= 0 <= high:
+        notes.append(f"no load is seen: its mass is zero within {max(-low, high):.2g} kg")
+    if not load.physical:
+        notes.append("not physically possible: no body has these parameters, by more than their standard deviations; "
+                     "the unloaded model or the processing is wrong, or the load is not fixed to the platform")
+    if not any(load.observed):
+        notes.append("nothing of the load is seen")
+    return tuple(notes)

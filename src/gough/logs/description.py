@@ -13,12 +13,15 @@ A description file::
     columns = ["time_sec", "time_nanosec"]   # added up
     units = ["s", "ns"]
     offset = "0 ms"             # optional, added to these stamps
+    scale = 1.0                 # optional: stamps * scale are in the units
 
     [position]                  # also: velocity, reference, effort, current
     file = "joint_position.txt" # only for runs of several files
     columns = ["joint_position_0", "joint_position_1"]   # in the order of the joints
     unit = "m"                  # or units = [...], one for each column
     scale = 1.0                 # optional number or list: column * scale is in the unit
+    offset = 0.0                # optional number or list, in the unit: added to column * scale
+    delay = "0 ms"              # optional text or list: the values are that much older than their stamps
     unwrap = true               # optional, positions: the column starts again after one turn; or after this number
     interpolation = "linear"    # optional: linear, cubic or previous, if the clock differs
 
@@ -86,6 +89,8 @@ class Group:
         file: Name inside the folder of the run, or None if the run is one file.
         interpolation: How values are taken to another clock.
         turns: After what each column starts again, zero if it does not. [SI unit of the column]
+        offsets: Added to each column, none if empty. [SI unit of the column]
+        delays: By how much the values of each column are older than their stamps, none if empty. [s]
     """
 
     kind: str
@@ -97,6 +102,8 @@ class Group:
     file: str | None = None
     interpolation: str = "linear"
     turns: tuple[float, ...] = ()
+    offsets: tuple[float, ...] = ()
+    delays: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -163,7 +170,8 @@ def _group(kind: str, data: Any, joints: tuple[str, ...], time: Any) -> Group:
     where = f"[{kind}] "
     if not isinstance(data, dict):
         raise InvalidRecording(f"{kind} is {data!r}, expected a table [{kind}]")
-    _known(data, {"file", "columns", "names", "unit", "units", "scale", "interpolation", "time", "unwrap"}, where)
+    _known(data, {"file", "columns", "names", "unit", "units", "scale", "interpolation", "time", "unwrap", "offset",
+                  "delay"}, where)
     columns = _texts(data, "columns", where)
     if kind in JOINT_KINDS and "names" in data:
         raise InvalidRecording(f"{where}names: the columns of a joint signal follow 'joints'; leave names out")
@@ -187,11 +195,41 @@ def _group(kind: str, data: Any, joints: tuple[str, ...], time: Any) -> Group:
     stamps = data.get("time", time)
     if stamps is None:
         raise InvalidRecording(f"{where}there is no time base; add a table [time] with columns and units")
+    file = data.get("file")
+    if file is not None and (not isinstance(file, str) or PurePosixPath(file).is_absolute()
+                             or ".." in PurePosixPath(file).parts):
+        raise InvalidRecording(f"{where}file is {file!r}, expected a name inside the folder of the run")
     pairs = [_si(kind, unit, f"{where}column '{column}'") for unit, column in zip(units, columns)]
     return Group(kind=kind, names=names, columns=columns, units=tuple(si for _, si in pairs),
                  factors=tuple(float(f * s) for (f, _), s in zip(pairs, scales)), time=_time(stamps),
-                 file=_file(data.get("file"), where), interpolation=method,
-                 turns=_turns(kind, data.get("unwrap", False), units, pairs, scales, where))
+                 file=file, interpolation=method,
+                 turns=_turns(kind, data.get("unwrap", False), units, pairs, scales, where),
+                 offsets=_offsets(data, [factor for factor, _ in pairs], where),
+                 delays=_delays(data, len(columns), where))
+
+
+def _offsets(data: Mapping[str, Any], factors: list[float], where: str) -> tuple[float, ...]:
+    """Return what is added to each column, given in its unit. [SI]"""
+    if "offset" not in data:
+        return ()
+    given = data["offset"]
+    values = given if isinstance(given, list) else [given] * len(factors)
+    good = all(isinstance(v, int | float) and not isinstance(v, bool) and math.isfinite(v) for v in values)
+    if not good or len(values) != len(factors):
+        raise InvalidRecording(f"{where}offset is {given!r}, expected a number in the unit of the columns, or one for "
+                               f"each of {len(factors)} columns")
+    return tuple(float(v * factor) for v, factor in zip(values, factors))
+
+
+def _delays(data: Mapping[str, Any], count: int, where: str) -> tuple[float, ...]:
+    """Return the delay of each column. [s]"""
+    if "delay" not in data:
+        return ()
+    given = data["delay"]
+    texts = given if isinstance(given, list) else [given] * count
+    if len(texts) != count:
+        raise InvalidRecording(f"{where}delay has {len(texts)} entries for {count} columns")
+    return tuple(_quantity({"delay": text}, "delay", "time") or 0.0 for text in texts)
 
 
 def _turns(kind: str, unwrap: Any, units: tuple[str, ...], pairs: list[tuple[float, str]], scales: list[float],
@@ -217,11 +255,14 @@ def _time(data: Any) -> TimeBase:
     where = "[time] "
     if not isinstance(data, dict):
         raise InvalidRecording(f"time is {data!r}, expected a table with columns and units")
-    _known(data, {"columns", "units", "offset"}, where)
+    _known(data, {"columns", "units", "offset", "scale"}, where)
+    scale = data.get("scale", 1.0)
+    if not isinstance(scale, int | float) or isinstance(scale, bool) or not 0 < scale < math.inf:
+        raise InvalidRecording(f"{where}scale is {scale!r}, expected a number above zero")
     columns, units = _texts(data, "columns", where), _texts(data, "units", where)
     if len(columns) != len(units):
         raise InvalidRecording(f"{where}{len(columns)} columns but {len(units)} units")
-    return TimeBase(columns=columns, factors=tuple(conversion(u, "time") for u in units),
+    return TimeBase(columns=columns, factors=tuple(scale * conversion(u, "time") for u in units),
                     offset=_quantity(data, "offset", "time") or 0.0)
 
 
@@ -339,11 +380,3 @@ def _quantity(data: Mapping[str, Any], key: str, dimension: str) -> float | None
         raise InvalidRecording(f"{key} is {data[key]!r}; a unit is missing: write it like \"{data[key]} s\"")
     value, unit = quantity(data[key])
     return value * conversion(unit, dimension)
-
-
-def _file(name: Any, where: str) -> str | None:
-    if name is None:
-        return None
-    if not isinstance(name, str) or PurePosixPath(name).is_absolute() or ".." in PurePosixPath(name).parts:
-        raise InvalidRecording(f"{where}file is {name!r}, expected a name inside the folder of the run")
-    return name

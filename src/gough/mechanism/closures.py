@@ -52,7 +52,7 @@ class ClosureKind:
             `closed_loop`.
         mjcf: Elements of MJCF that hold it, or None: `connect weld axis slider rod sum`, see `virtual.mjcf`.
         pinocchio: Equations of the Pinocchio plant that hold it, or None: `gap axis turn distance sum`, see
-            `virtual.pinocchio_tree`.
+            `virtual.pinocchio_plant`.
     """
 
     name: str

@@ -86,12 +86,11 @@ class ProcessingChoice:
     windows: tuple[Candidate, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the documented JSON form."""
+        """Return what it was chosen from in the documented JSON form; the processing itself stands beside it."""
         def plain(tried: tuple[Candidate, ...]) -> list[dict[str, Any]]:
             return [asdict(c) | {"errors": list(c.errors), "error": c.error} for c in tried]
 
-        return {"processing": self.processing.to_dict(), "rows": list(self.rows), "cutoffs": plain(self.cutoffs),
-                "windows": plain(self.windows)}
+        return {"rows": list(self.rows), "cutoffs": plain(self.cutoffs), "windows": plain(self.windows)}
 
     def summary(self) -> str:
         """Return the choice as plain text."""

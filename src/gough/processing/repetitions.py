@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -38,8 +39,8 @@ def akaike_cutoff(model: Model, average: PeriodAverage) -> float:
     return pose_cutoff(pose, scatter, average.rate, rounding)
 
 
-def with_position_noise(model: Model, processed: Processed, problem: Regression, base: BaseParameters,
-                        values: FloatArray) -> Regression:
+def with_position_noise(model: Model, processed: Processed, problem: Regression,
+                        base: BaseParameters | Sequence[str], values: FloatArray) -> Regression:
     """Return the regression of a mean period with repetitions that carry the noise of the positions too.
 
     What one period adds to the error of the estimate is not its effort noise alone: its positions would have given

@@ -29,6 +29,7 @@ from gough.report.scene import path_scene, robot_scene
 
 SPREAD = {"period": "the scatter of repetitions", "hac": "autocorrelated residuals", "bootstrap": "resampled stretches",
           "white": "white noise", "stretches": "leaving stretches out", "recordings": "leaving logs out"}
+CHOSEN = {"cutoff": "cut-off [Hz]", "window": "window about reversals [ms]"}  # what the processing was chosen by
 LONG = 32  # characters of a name that does not wrap
 
 
@@ -54,7 +55,16 @@ def write_report(model: Model, identification: Identification, path: str | os.Pa
 def render(model: Model, identification: Identification, *,
            trajectory: Trajectory | Sequence[Trajectory] | None = None, design: Design | None = None) -> str:
     """Return the report as HTML; see `write_report`."""
-    _check_robot(model, identification)
+    known = {*model.mechanism.standard.names, *model.mechanism.ties}
+    strange = [name for name in identification.base.standard if name not in known and name.payload is None]
+    if strange or any(fit.q.shape[1] != len(model.mechanism.coordinates) for fit in identification.fits):
+        raise InvalidInput(f"the result is of '{identification.robot}', the model of '{model.mechanism.name}'; give "
+                           "the robot file the result was made with")
+    return page("report.html", **_content(model, identification), **_experiment(design, trajectory))
+
+
+def page(template: str, **content: Any) -> str:
+    """Return a page of the room's templates, with the style and the script in it."""
     environment = Environment(loader=PackageLoader("gough", "report"), autoescape=True, undefined=StrictUndefined,
                               trim_blocks=True, lstrip_blocks=True)
     environment.filters |= {"percent": percent, "unit": unit, "number": number, "dotted": dotted,
@@ -62,9 +72,7 @@ def render(model: Model, identification: Identification, *,
     script, style = (resources.files("gough.report").joinpath(name).read_text(encoding="utf-8")
                      for name in ("report.js", "report.css"))
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    content = _content(model, identification)
-    content |= _experiment(design, trajectory)
-    return environment.get_template("report.html").render(
+    return environment.get_template(template).render(
         content, style=Markup(style), script=Markup(script), digest=digest, version=__version__)
 
 
@@ -73,14 +81,6 @@ def dotted(name: str) -> Markup:
     *heads, last = words(name)
     dot = Markup(".<wbr>") if len(name) > LONG else "."
     return Markup("").join(Markup("{}{}").format(head, dot) for head in heads) + Markup("<b>{}</b>").format(last)
-
-
-def _check_robot(model: Model, result: Identification) -> None:
-    known = {*model.mechanism.standard.names, *model.mechanism.ties}
-    strange = [name for name in result.base.standard if name not in known and name.payload is None]
-    if strange or any(fit.q.shape[1] != len(model.mechanism.coordinates) for fit in result.fits):
-        raise InvalidInput(f"the result is of '{result.robot}', the model of '{model.mechanism.name}'; give the robot "
-                           "file the result was made with")
 
 
 def _content(model: Model, result: Identification) -> dict[str, Any]:
@@ -115,10 +115,14 @@ def _content(model: Model, result: Identification) -> dict[str, Any]:
         "comparison_charts": figures.comparison_charts(estimate, answers) if len(answers) > 1 else [],
         "certificates": tables.certificates(result),
         "spread": SPREAD.get(estimate.uncertainty, estimate.uncertainty), "choice": result.structures,
-        "diagnosis": tables.diagnosis(result), "shares": tables.shares(estimate), "candidates": _candidates(result),
+        "diagnosis": tables.diagnosis(result), "shares": tables.shares(estimate),
+        "candidates": [figures.candidate_chart(tried, taken, CHOSEN[name], log=name == "cutoff")
+                       for name, (tried, taken) in tables.candidates(result).items() if len(tried) > 1],
         "settings": tables.setting_rows({**result.logs, **result.settings, **result.processing.to_dict()}),
         "scenes": scenes,
-        "data": {"scenes": scenes, "correlation": figures.correlation_data(estimate)},
+        # for the pointer: correlations in thousandths, lower triangle row by row
+        "data": {"scenes": scenes, "correlation": {"names": list(estimate.parameters), "rows": [
+            np.rint(1000 * row[:i + 1]).astype(int).tolist() for i, row in enumerate(estimate.correlation)]}},
     }
 
 
@@ -148,13 +152,6 @@ def _verdict(result: Identification) -> dict[str, Any]:
         "condition": number(e.condition_number, 3), "poor": poor, "pairs": pairs,
         "doubts": list(dict.fromkeys(v.doubts)), **judged,
     }
-
-
-def _candidates(result: Identification) -> list[Markup]:
-    """Return the curves from which the processing was chosen."""
-    labels = {"cutoff": "cut-off [Hz]", "window": "window about reversals [ms]"}
-    return [figures.candidate_chart(tried, chosen, labels[name], log=name == "cutoff")
-            for name, (tried, chosen) in tables.candidates(result).items() if len(tried) > 1]
 
 
 def _experiment(design: Design | None, trajectory: Trajectory | Sequence[Trajectory] | None) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from gough.core.toml import toml_value
+from gough.core.documents import toml_value
 
 FORMAT = 1
 

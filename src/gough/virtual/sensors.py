@@ -13,22 +13,6 @@ from gough.core.errors import InvalidInput
 from gough.mechanism.types import Noise
 
 
-def effort_covariance(noise: Noise, motors: int) -> FloatArray:
-    """Return sigma^2 ((1 - rho) 1 + rho 1 1^T), the covariance of effort noise between motors, (a, a).
-
-    Raises:
-        InvalidInput: A correlation that no a motors can have (below -1/(a - 1) or above 1), or noise below zero.
-    """
-    if not noise.effort >= 0:
-        raise InvalidInput(f"effort noise is {noise.effort}, expected at least zero", effort=noise.effort)
-    low = -1.0 / (motors - 1) if motors > 1 else -1.0
-    if not low <= noise.correlation <= 1:
-        raise InvalidInput(f"the correlation of effort noise is {noise.correlation}, expected {low:.3g} to 1 for "
-                           f"{motors} motors", correlation=noise.correlation)
-    rho = noise.correlation
-    return noise.effort**2 * ((1 - rho) * np.eye(motors) + rho * np.ones((motors, motors)))
-
-
 def draw_correlated(rng: np.random.Generator, covariance: ArrayLike, samples: int) -> FloatArray:
     """Return white noise with a covariance between its columns, (t, a).
 

@@ -150,8 +150,10 @@ def _bound(programme: Programme, parameter: int, upper: bool, inflation: float, 
         try:
             vertex = programme.minimise(cost, inflation)
             proof, attained = vertex.proof, float(vertex.point[parameter])
-        except NotConverged:
-            proof = _least_squares(programme, parameter, sign)
+        except NotConverged:  # the preconditioned Gauss-Seidel step: a row of the pseudo-inverse, of what is left
+            on, n = programme.on, len(polytope)
+            middle = (polytope.normal[on] - polytope.normal[on + n]) / (2 * polytope.bound[on, None])
+            proof = Proof(on, sign * np.linalg.pinv(middle)[parameter] / polytope.bound[on])
         value = min(value, proof.minimum(polytope, cost))
         if not value > sign * known:
             value, proofs = sign * known, []
@@ -160,13 +162,6 @@ def _bound(programme: Programme, parameter: int, upper: bool, inflation: float, 
         programme.switch(proof.equations, False)
     programme.switch(equations_of(proofs), True)
     return Bound(parameter, upper, sign * value, attained, tuple(proofs))
-
-
-def _least_squares(programme: Programme, parameter: int, sign: float) -> Proof:
-    """Return the weights of the preconditioned Gauss-Seidel step: a row of the pseudo-inverse, of what is left."""
-    on, n, polytope = programme.on, len(programme.polytope), programme.polytope
-    middle = (polytope.normal[on] - polytope.normal[on + n]) / (2 * polytope.bound[on, None])
-    return Proof(on, sign * np.linalg.pinv(middle)[parameter] / polytope.bound[on])
 
 
 def _cheap_contradictions(polytope: Polytope, equations: Equations, most: int) -> list[Proof]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import combinations
-from types import MappingProxyType
 
 import numpy as np
 
@@ -24,23 +23,8 @@ class Disagreement:
     reason: str
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Comparison:
-    """Answers by name and where they disagree.
-
-    Args:
-        results: Estimates and enclosures by label.
-        parameters: All parameters, in the order of first appearance.
-        disagreements: Pairs that contradict each other.
-    """
-
-    results: Mapping[str, Estimate | Enclosure]
-    parameters: tuple[str, ...]
-    disagreements: tuple[Disagreement, ...]
-
-
-def compare(results: Mapping[str, Estimate | Enclosure], sigmas: float = 3.0) -> Comparison:
-    """Set answers side by side and flag contradictions.
+def compare(results: Mapping[str, Estimate | Enclosure], sigmas: float = 3.0) -> list[Disagreement]:
+    """Return which of several answers, by label, contradict each other.
 
     Two estimates disagree when they differ by more than `sigmas` joint standard deviations sqrt(s1^2 + s2^2); an
     estimate and a box when the value lies outside; two boxes when they do not meet. Estimates from the same data are
@@ -51,15 +35,14 @@ def compare(results: Mapping[str, Estimate | Enclosure], sigmas: float = 3.0) ->
     """
     if not results or not sigmas > 0:
         raise InvalidInput("comparing needs at least one result and a positive number of sigmas")
-    names = tuple(dict.fromkeys(name for result in results.values() for name in result.parameters))
     found = []
-    for name in names:
+    for name in dict.fromkeys(name for result in results.values() for name in result.parameters):
         having = [(label, result) for label, result in results.items() if name in result.parameters]
         for (first, a), (second, b) in combinations(having, 2):
             distance, reason = _distance(a, b, name)
             if distance > sigmas:
                 found.append(Disagreement(parameter=name, first=first, second=second, distance=distance, reason=reason))
-    return Comparison(results=MappingProxyType(dict(results)), parameters=names, disagreements=tuple(found))
+    return found
 
 
 def _distance(a: Estimate | Enclosure, b: Estimate | Enclosure, name: str) -> tuple[float, str]:

@@ -9,8 +9,8 @@ import numpy as np
 
 from gough.core.arrays import FloatArray, frozen
 from gough.core.blas import one_blas_thread
-from gough.core.errors import InvalidInput, NotIdentifiable, nearest
-from gough.core.names import tied_name
+from gough.core.errors import InvalidInput, NotIdentifiable
+from gough.core.names import index_of, tied_name
 from gough.core.statistics import f_tail
 from gough.estimators.estimate import Estimate
 from gough.estimators.linear.least_squares import WeightedLeastSquares
@@ -75,8 +75,7 @@ class Elimination:
 
 @one_blas_thread
 def essential_parameters(
-    problem: Problem, estimator: Estimator, ratio: float = 10.0, *, held_out: Problem | None = None,
-    keep: Sequence[str] = ()
+    problem: Problem, estimator: Estimator, ratio: float = 10.0, *, held_out: Problem | None = None
 ) -> Elimination:
     """Remove the parameter of largest relative standard deviation and estimate again, until max / min < ratio (BG13).
 
@@ -87,13 +86,9 @@ def essential_parameters(
         estimator: Run anew at every step.
         ratio: BG13 advise 10 to 30.
         held_out: Data not used, whose prediction error is recorded at every step.
-        keep: Parameters never to remove.
     """
     if not ratio > 1:
         raise InvalidInput(f"ratio is {ratio}, expected more than 1; BG13 advise 10 to 30", ratio=ratio)
-    unknown = [name for name in keep if name not in problem.parameters]
-    if unknown:
-        raise InvalidInput(f"cannot keep '{unknown[0]}'{nearest(unknown[0], problem.parameters)}", name=unknown[0])
     steps: list[EliminationStep] = []
     removed: str | None = None
     names = list(problem.parameters)
@@ -105,8 +100,7 @@ def essential_parameters(
         steps.append(step)
         if step.ratio < ratio:
             return Elimination(steps=tuple(steps), ratio=ratio, reached=True)
-        free = [(relative, name) for name, relative in zip(estimate.parameters, spread)
-                if name not in keep and not name.is_gain]
+        free = [(relative, name) for name, relative in zip(estimate.parameters, spread) if not name.is_gain]
         if not free or len(names) == 1:
             return Elimination(steps=tuple(steps), ratio=ratio, reached=False)
         removed = max(free)[1]
@@ -140,29 +134,17 @@ class StructureResult:
     reason: str = ""
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class StructureComparison:
-    """Structures side by side; AH09 prefers a small condition number of the correlation matrix."""
-
-    results: tuple[StructureResult, ...]
-
-    def __getitem__(self, name: str) -> StructureResult:
-        for result in self.results:
-            if result.name == name:
-                return result
-        raise InvalidInput(f"no structure '{name}'; there are {', '.join(r.name for r in self.results)}", name=name)
-
-
 def compare_structures(
     problem: LinearProblem, structures: Mapping[str, Structure], estimator: Estimator, *,
     held_out: LinearProblem | None = None
-) -> StructureComparison:
+) -> dict[str, StructureResult]:
     """Estimate each structure and compare by the condition of the correlation matrix (AH09 (11)) and held-out error.
 
     A structure is a list of parameter names; a tuple of names inside it is tied to one parameter
     (`("leg1.fv", "leg2.fv")` becomes `leg*.fv`). A structure the data cannot determine is listed with the reason.
+    AH09 prefers a small condition number.
     """
-    results = []
+    results = {}
     for name, structure in structures.items():
         groups: dict[str, tuple[str, ...]] = {}
         for item in structure:
@@ -174,12 +156,12 @@ def compare_structures(
         try:
             estimate = estimator.fit(part)
         except NotIdentifiable as reason:
-            results.append(StructureResult(name=name, parameters=part.parameters, estimate=None, held_out=None,
-                                           reason=str(reason)))
+            results[name] = StructureResult(name=name, parameters=part.parameters, estimate=None, held_out=None,
+                                            reason=str(reason))
             continue
         error = None if held_out is None else held_out_error(estimate, tie_parameters(held_out.select(flat), groups))
-        results.append(StructureResult(name=name, parameters=part.parameters, estimate=estimate, held_out=error))
-    return StructureComparison(results=tuple(results))
+        results[name] = StructureResult(name=name, parameters=part.parameters, estimate=estimate, held_out=error)
+    return results
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -263,9 +245,7 @@ def tie_test(problem: LinearProblem, groups: Sequence[Sequence[str]], estimator:
     blocks = []
     for group in sets:
         rows = np.zeros((len(group) - 1, len(estimate)))
-        part = [estimate.parameters.index(name) if name in estimate.parameters else -1 for name in group]
-        if -1 in part:
-            raise InvalidInput(f"no parameter '{group[part.index(-1)]}' in the problem")
+        part = [index_of(estimate.parameters, name) for name in group]
         rows[:, part[0]] = -1.0
         rows[np.arange(len(part) - 1), part[1:]] = 1.0
         blocks.append(rows)

@@ -1,0 +1,132 @@
+"""The parameters of a load, from the effort that the robot would not need without it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from gough.core.arrays import FloatArray, IntArray
+from gough.core.condensed import whiten
+from gough.core.regression import Regression
+from gough.estimators.estimate import Spread
+from gough.estimators.load.seen import Seen, seen
+from gough.estimators.uncertainty import linear_influence, spread, useful_samples
+
+PASSES = 4  # noise of the rows from the fit, and the fit from the noise: what is left then moves by less than 0.1 sigma
+SINGULAR = 1e-8  # smallest eigenvalue of the correlation between rows below which it is not used
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class LoadProblem:
+    """Equations of a load: effort beyond that of the unloaded robot = W x + noise, in the order of time.
+
+    Args:
+        regression: W and that effort, (t, r, p) and (t, r).
+        noise: Mean over the samples of d_i d_j^T for rows i and j, d the change of [W y] when the noise of the
+            positions is drawn again, (r, r, p + 1, p + 1).
+        model_error: Efforts by which the model of the unloaded robot may be wrong: independent ways, each of one
+            standard deviation, (t, r, k). [row unit]
+    """
+
+    regression: Regression
+    noise: FloatArray
+    model_error: FloatArray
+
+    def take(self, samples: slice | IntArray) -> LoadProblem:
+        """Return the problem of some samples."""
+        return replace(self, regression=self.regression.take(samples), model_error=self.model_error[samples])
+
+    def of_noise(self, covariance: FloatArray) -> FloatArray:
+        """Return what noise of the positions adds to [W y]^T Sigma^-1 [W y] of one sample, (p + 1, p + 1)."""
+        return np.asarray(np.tensordot(np.linalg.inv(covariance), self.noise))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class LoadFit:
+    """Values and what they are known by.
+
+    Args:
+        seen: Values, and which directions the equations show.
+        spread: Covariance of the values with hidden directions and errors of the model, (p, p).
+        model_std: The part of the unloaded robot's model in the standard deviations, (p,).
+        covariance: Noise of the rows, (r, r). [product of the row units]
+        grams: [W y]^T [W y] of the whitened equations, and what noise makes of it, (2, p + 1, p + 1).
+    """
+
+    seen: Seen
+    spread: Spread
+    model_std: FloatArray
+    covariance: FloatArray
+    grams: FloatArray
+
+
+def fit(problem: LoadProblem, prior_std: FloatArray, weight: FloatArray | None = None) -> LoadFit:
+    """Find the values of a load.
+
+    The error of the values is that of noise, by what the residuals show (`spread`), of hidden directions, as large as
+    before, and of the unloaded robot's model E, which enters all samples alike: diag(1 / mu) V^T W^T Sigma^-1 E.
+
+    Args:
+        problem: The equations.
+        prior_std: How large parameters can be, (p,). [parameter unit]
+        weight: Of each sample, (t,); all alike by default.
+    """
+    data = problem.regression
+    weight = np.ones(len(data)) if weight is None else weight
+    values = _first(data)
+    for _ in range(PASSES):
+        covariance = _row_noise(data, values, weight)
+        each = covariance if (weight == 1).all() else covariance / weight[:, None, None]
+        white = data.whitened(each)
+        rows = white.stacked().reshape(-1, len(values) + 1)
+        grams = np.stack([rows.T @ rows, weight.sum() * problem.of_noise(covariance)])
+        found = seen(grams[0], grams[1], prior_std)
+        values = found.values
+    error = whiten(problem.model_error, each, data.mask, data.rows)
+    pull = np.tensordot(white.regressor @ found.along, error, axes=((0, 1), (0, 1)))
+    shift = found.back @ (pull / found.information[:, None])
+    noise = _noise_spread(white, found)
+    return LoadFit(seen=found, covariance=covariance, grams=grams, model_std=np.sqrt((shift**2).sum(axis=1)),
+                   spread=replace(noise, covariance=noise.covariance + shift @ shift.T + found.hidden @ found.hidden.T))
+
+
+def _noise_spread(white: Regression, found: Seen) -> Spread:
+    """Return the covariance that noise gives the values, (p, p): that along what is seen, carried back to these."""
+    p, q = found.along.shape
+    if not q:
+        return Spread(covariance=np.zeros((p, p)), degrees_of_freedom=np.full(p, np.inf), kind="white", sources=())
+    matrix = np.zeros((p + 1, q + 1))
+    matrix[:p, :q], matrix[:p, q], matrix[p, q] = found.along, -found.values, 1.0  # what is left is the effort
+    turned = white.transform(matrix, [f"direction{k}" for k in range(q)], ["1"] * q)
+    influence = linear_influence(turned.condensed(), useful_samples(turned, "auto"),
+                                 np.diag(found.information**-0.5))
+    own = spread(influence, white=np.diag(1 / found.information), mode="auto",
+                 white_freedom=max(float(white.counts.sum()) - q, 1.0))
+    part = found.back**2 * np.diag(own.covariance)
+    few = part.sum(axis=1) / np.maximum((part / own.degrees_of_freedom).sum(axis=1), np.finfo(float).tiny)
+    return replace(own, covariance=found.back @ own.covariance @ found.back.T, sources=(),
+                   degrees_of_freedom=np.where(part.any(axis=1), np.maximum(few, 1.0), np.inf))
+
+
+def _first(data: Regression) -> FloatArray:
+    """Return values that explain the effort, small where it does not tell, (p,)."""
+    rows = data.stacked().reshape(-1, len(data.parameters) + 1)
+    scale = np.maximum(np.linalg.norm(rows[:, :-1], axis=0), np.finfo(float).tiny)
+    return np.asarray(np.linalg.lstsq(rows[:, :-1] / scale, rows[:, -1], rcond=1e-9)[0] / scale)
+
+
+def _row_noise(data: Regression, values: FloatArray, weight: FloatArray) -> FloatArray:
+    """Return the covariance of the rows from what values leave, single rows where correlations are not sure, (r, r)."""
+    left = data.left(values) * np.sqrt(weight)[:, None]
+    there = (np.ones(left.shape) if data.mask is None else data.mask.astype(float)) * np.sqrt(weight)[:, None]
+    counts = np.maximum(there.T @ there, np.finfo(float).tiny)
+    free = max(1 - len(values) / max(float(np.trace(counts)), 1.0), 0.1)
+    covariance = left.T @ left / counts / free
+    size = np.sqrt(np.diag(covariance))
+    least = 1e-9 * max(float(np.abs(data.effort).max(initial=0.0)), 1e-3)  # keeps exact data finite
+    size = np.maximum(size, least)
+    unit = covariance / np.outer(size, size)
+    np.fill_diagonal(unit, 1.0)
+    sure = np.diag(counts).min() >= 7 * len(size) and np.linalg.eigvalsh(unit)[0] > SINGULAR
+    return np.asarray((unit if sure else np.eye(len(size))) * np.outer(size, size))

@@ -1,0 +1,262 @@
+"""Which parameters differ between results: a machine before and after repair, two robots of a kind, two payloads."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gough.core.arrays import FloatArray
+from gough.core.errors import InvalidInput
+from gough.core.names import Parameter
+from gough.core.options import Settings, option, settle, takes
+from gough.core.statistics import f_tail, student_tail
+from gough.core.text import text_table
+from gough.engine import Model
+from gough.identification.result import Identification
+from gough.identification.validation import validate_result
+from gough.logs.recording import Recording
+
+MOST_ROWS = 40  # of the printed table; JSON and page have all
+
+
+@dataclass(frozen=True, kw_only=True)
+class CompareSettings(Settings):
+    """When results differ, and when that is a failure.
+
+    Args:
+        level: Chance of naming any parameter although none differs. [1]
+        change: A difference is a failure if it is beyond chance and larger than this part of the first value. [1]
+        error: A model that predicts a log worse than this part of the effort is a failure. [1]
+    """
+
+    level: float = option(0.05, "Chance of naming any parameter although none differs.", above=0)
+    change: float | None = option(
+        None, "Fail where a parameter differs, beyond chance, by more than this part of the first value.", least=0)
+    error: float | None = option(
+        None, "Fail where a model predicts a log worse than this part of the effort.", above=0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Difference:
+    """One parameter of another result beside that of the first.
+
+    Args:
+        name, unit: Of the parameter.
+        result: Label of the other result.
+        first, value: Both values. [unit]
+        first_std, std: Their standard deviations. [unit]
+        p: Chance of a difference this large if there is none, for this parameter alone.
+        p_corrected: The same for the largest of all the differences tested together (Holm).
+        differs: Corrected p is below the level.
+    """
+
+    name: Parameter
+    unit: str
+    result: str
+    first: float
+    first_std: float
+    value: float
+    std: float
+    p: float
+    p_corrected: float
+    differs: bool
+
+    @property
+    def change(self) -> float:
+        """Difference over the first value, or over twice its standard deviation where that is larger. [1]
+
+        A part of a value that may as well be zero would say nothing.
+        """
+        size = max(abs(self.first), 2 * self.first_std)
+        return abs(self.value - self.first) / size if size else np.inf
+
+    @property
+    def sigmas(self) -> float:
+        """Difference over its standard deviation. [1]"""
+        spread = float(np.hypot(self.std, self.first_std))
+        return (self.value - self.first) / spread if spread else np.inf
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Comparison:
+    """Results beside each other.
+
+    Args:
+        labels: Of the results; all are compared with the first.
+        differences: Of every parameter that two results have in common, those least likely by chance first.
+        together: Chance of all differences of a result together, by label; None where too few degrees of freedom stand
+            behind the covariances to tell.
+        errors: Prediction error of each result on each log, worst row, by label and log. [1]
+        failures: What is beyond the thresholds, in words.
+        notes: What could not be compared, and what weakens the tests.
+        level: Chance of a false difference. [1]
+    """
+
+    labels: tuple[str, ...]
+    differences: tuple[Difference, ...]
+    together: Mapping[str, float | None]
+    errors: Mapping[str, Mapping[str, float]]
+    failures: tuple[str, ...]
+    notes: tuple[str, ...]
+    level: float
+
+    @property
+    def passed(self) -> bool:
+        """Nothing is beyond the thresholds."""
+        return not self.failures
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the documented JSON form."""
+        return {
+            "results": list(self.labels), "passed": self.passed, "failures": list(self.failures),
+            "notes": list(self.notes), "together": dict(self.together),
+            "differences": [{
+                "name": d.name, "unit": d.unit, "result": d.result, "first": d.first, "first_std": d.first_std,
+                "value": d.value, "std": d.std, "p": d.p, "p_corrected": d.p_corrected, "differs": d.differs}
+                for d in self.differences],
+            "errors": {label: dict(found) for label, found in self.errors.items()}}
+
+    def summary(self) -> str:
+        """Return the comparison as plain text, the answer first."""
+        named = [d for d in self.differences if d.differs]
+        answer = (f"{len(named)} of {len(self.differences)} parameters differ beyond chance" if named else
+                  f"no parameter differs beyond chance ({len(self.differences)} compared)")
+        lines = [f"{answer}: {' / '.join(self.labels)}", ""]
+        lines.append(text_table(
+            ["parameter", "result", self.labels[0], "sigma", "other", "sigma", "change", "sigmas", "p, all", "unit"],
+            [[d.name, d.result, f"{d.first:.5g}", f"{d.first_std:.2g}", f"{d.value:.5g}", f"{d.std:.2g}",
+              f"{100 * d.change:.1f} %", f"{d.sigmas:+.1f}", f"{d.p_corrected:.2g}{' *' if d.differs else ''}", d.unit]
+             for d in self.differences[:MOST_ROWS]]))
+        if len(self.differences) > MOST_ROWS:
+            lines.append(f"and {len(self.differences) - MOST_ROWS} more that differ less")
+        lines += ["", *(f"{label}, all parameters together: " + ("too few degrees of freedom to tell" if p is None else
+                                                                 f"p = {p:.2g}") for label, p in self.together.items())]
+        if any(self.errors.values()):
+            logs = list(next(iter(self.errors.values())))
+            lines += ["", "Prediction error on the worst row", text_table(
+                ["result", *logs], [[label, *(f"{100 * found[log]:.1f} %" for log in logs)]
+                                    for label, found in self.errors.items()])]
+        lines += ["", *self.notes] if self.notes else []
+        return "\n".join([*lines, *(f"failed: {words}" for words in self.failures)])
+
+
+@takes(CompareSettings)
+def compare(results: Sequence[tuple[Model, Identification]], recordings: Sequence[Recording] = (),
+            settings: CompareSettings | None = None, *, labels: Sequence[str] | None = None, **options: Any
+            ) -> Comparison:
+    """Tell which parameters of results differ, and how each model predicts each log.
+
+    Every result is compared with the first. For a parameter that both have, with the same regrouping,
+
+        t = (b - a) / sqrt(s_a^2 + s_b^2)
+
+    is Student's with the degrees of freedom of Welch and Satterthwaite. Holm's correction holds the chance that any
+    is named at `level` when none differs, whatever their correlation. All differences d of a result together are
+    Hotelling's d^T (C_a + C_b)^-1 d.
+
+    Args:
+        results: Robot and identification of each, of robots with the same structure.
+        recordings: Logs that each model is to predict, processed as its own were.
+        settings: When results differ, and when that is a failure.
+        labels: Of the results; their numbers by default.
+        options: Settings, by name.
+
+    Raises:
+        InvalidInput: Fewer than two results, or nothing in common.
+    """
+    settings = settle(CompareSettings, settings, options)
+    words = tuple(labels) if labels is not None else tuple(f"result {k + 1}" for k in range(len(results)))
+    if len(results) < 2 or len(set(words)) != len(results):
+        raise InvalidInput(f"{len(results)} results with labels {', '.join(words)}: expected two or more, each with a "
+                           "label of its own")
+    _, first = results[0]
+    pairs, together, notes = [], {}, list[str]()
+    for label, (_, other) in zip(words[1:], results[1:]):
+        common, strange = _common(first, other)
+        if not common:
+            raise InvalidInput(f"'{words[0]}' ({first.robot}) and '{label}' ({other.robot}) have no parameter in "
+                               "common; compare results of robots with the same structure")
+        if strange:
+            notes.append(f"{label}: {len(strange)} parameters have no equal in {words[0]} and are not compared: "
+                         f"{', '.join(strange[:4])}{', ...' if len(strange) > 4 else ''}")
+        shared = set(first.logs.get("identification", ())) & set(other.logs.get("identification", ()))
+        if shared:
+            notes.append(f"{label}: the log {min(shared)} is behind both results; the test takes them as independent")
+        pairs += [(label, name, first, other) for name in common]
+        together[label] = _together(first, other, common)
+    p = np.array([_chance(first, other, name) for _, name, first, other in pairs])
+    corrected = holm(p)
+    differences = [
+        Difference(name=name, unit=first.estimate.units[first.estimate.parameters.index(name)], result=label,
+                   first=first.estimate[name], first_std=_std(first, name), value=other.estimate[name],
+                   std=_std(other, name), p=float(p[k]), p_corrected=float(corrected[k]),
+                   differs=bool(corrected[k] < settings.level))
+        for k, (label, name, first, other) in enumerate(pairs)]
+    errors = {label: {log.source: float(validate_result(model, result, [log]).relative.max()) for log in recordings}
+              for label, (model, result) in zip(words, results)}
+    return Comparison(labels=words, differences=tuple(sorted(differences, key=lambda d: (d.p, -abs(d.sigmas)))),
+                      together=together, errors=errors, failures=_failures(differences, errors, settings),
+                      notes=tuple(notes), level=settings.level)
+
+
+def holm(p: FloatArray) -> FloatArray:
+    """Return Holm's corrected p-values: the k-th smallest of n times n - k + 1, never falling, at most 1, (n,)."""
+    order = np.argsort(p, kind="stable")
+    steps = np.minimum(np.maximum.accumulate((len(p) - np.arange(len(p))) * p[order]), 1.0)
+    corrected = np.empty(len(p))
+    corrected[order] = steps
+    return corrected
+
+
+def _common(first: Identification, other: Identification) -> tuple[list[Parameter], list[Parameter]]:
+    """Return parameters that mean the same in both results, and those of the other that do not."""
+    formulas = [result.base.regrouping() for result in (first, other)]
+    same = [name for name in other.estimate.parameters if name in first.estimate.parameters
+            and formulas[0].get(name) == formulas[1].get(name)]
+    return same, [name for name in other.estimate.parameters if name not in same]
+
+
+def _std(result: Identification, name: Parameter) -> float:
+    return float(result.estimate.std[result.estimate.parameters.index(name)])
+
+
+def _chance(first: Identification, other: Identification, name: Parameter) -> float:
+    """Return the chance of a difference this large; 1 where both are known exactly and equal."""
+    variances = np.array([_std(result, name) ** 2 for result in (first, other)])
+    freedom = np.array([result.estimate.degrees_of_freedom[result.estimate.parameters.index(name)]
+                        for result in (first, other)])
+    gap = abs(other.estimate[name] - first.estimate[name])
+    if not variances.any():
+        return float(gap <= 1e-12 * abs(first.estimate[name]))
+    parts = variances / variances.sum()
+    lost = float(np.sum(parts**2 / freedom))  # 1 / degrees of freedom
+    return float(2 * student_tail(gap / np.sqrt(variances.sum()), 1 / lost if lost else np.inf))
+
+
+def _together(first: Identification, other: Identification, names: Sequence[Parameter]) -> float | None:
+    """Return the chance of all differences together, or None where the covariances have too few degrees of freedom."""
+    estimates = [result.estimate.select(names) for result in (first, other)]
+    count, freedom = len(names), float(min(estimate.degrees_of_freedom.min() for estimate in estimates))
+    spread = estimates[0].covariance + estimates[1].covariance
+    scale = np.sqrt(np.diag(spread))
+    if freedom <= count or not (scale > 0).all():
+        return None
+    gap = (estimates[1].values - estimates[0].values) / scale
+    square = float(gap @ np.linalg.pinv(spread / np.outer(scale, scale), hermitian=True) @ gap)
+    if not np.isfinite(freedom):
+        return f_tail(square / count, count, np.inf)
+    return f_tail(square * (freedom - count + 1) / (count * freedom), count, freedom - count + 1)
+
+
+def _failures(differences: Sequence[Difference], errors: Mapping[str, Mapping[str, float]],
+              settings: CompareSettings) -> tuple[str, ...]:
+    found = [] if settings.change is None else [
+        f"{d.name} of {d.result} differs by {100 * d.change:.1f} % (p = {d.p_corrected:.2g}), allowed are "
+        f"{100 * settings.change:g} %" for d in differences if d.differs and d.change > settings.change]
+    if settings.error is not None:
+        found += [f"{label} predicts {log} to {100 * error:.1f} %, allowed are {100 * settings.error:g} %"
+                  for label, each in errors.items() for log, error in each.items() if not error <= settings.error]
+    return tuple(found)

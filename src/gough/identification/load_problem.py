@@ -1,0 +1,188 @@
+"""From logs of a loaded robot to the equations of its load."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from gough.core.arrays import BoolArray, FloatArray
+from gough.core.names import LOAD
+from gough.core.parameters import BaseParameters
+from gough.core.regression import Regression, concatenate
+from gough.engine import Model, base_parameters
+from gough.engine.model import column_names
+from gough.estimators.estimate import Estimate
+from gough.estimators.load.fit import LoadProblem
+from gough.identification.experiment import AGAIN, drawn_again, in_efforts
+from gough.identification.result import Identification
+from gough.logs.recording import Recording
+from gough.mechanism import TERMS
+from gough.processing import Processed, Processing, process, regression
+from gough.processing.frequency import lowpass_periodic
+from gough.processing.pieces import averaged_pose
+from gough.processing.ready import ready
+from gough.processing.repetitions import pose_maps
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Unloaded:
+    """What is known of the robot without its load.
+
+    Args:
+        base: Its base parameters.
+        values: Theirs, (b,).
+        covariance: Of the errors of these values and, after them, of drive gains, (b + g, b + g).
+        gains: Motors whose gains were identified, in that order, and these gains, (g,).
+        standard: Standard parameters with the same efforts, by name.
+    """
+
+    base: BaseParameters
+    values: FloatArray
+    covariance: FloatArray
+    gains: tuple[tuple[str, float], ...]
+    standard: Mapping[str, float]
+
+    @classmethod
+    def of(cls, model: Model, result: Identification | None, values: FloatArray | None) -> Unloaded:
+        """Return the robot as identified, or as given or the robot file's, which are taken as exact."""
+        names = model.mechanism.standard.names
+        if result is None or values is not None:
+            table = dict(zip(names, (model.standard_values() if values is None else values).tolist()))
+            base = base_parameters(model)
+            return cls(base=base, values=base.values([table[name] for name in base.standard]), standard=table, gains=(),
+                       covariance=np.zeros((len(base), len(base))))
+        e = result.estimate
+        own = [k for k, name in enumerate(e.parameters) if name.payload is None and not name.is_gain]
+        gains = [k for k, name in enumerate(e.parameters) if name.is_gain]
+        every = [*own, *gains]
+        return cls(base=result.base.select([e.parameters[k] for k in own]), values=e.values[own],
+                   covariance=_alike(e)[np.ix_(every, every)],
+                   gains=tuple((e.parameters[k].owner, float(e.values[k])) for k in gains),
+                   standard=dict(zip(names, result.standard(model).tolist())))
+
+
+def _alike(estimate: Estimate) -> FloatArray:
+    """Return a covariance that is wider than that of noise by one factor for all parameters, (p, p).
+
+    Errors of parameters that the data cannot tell apart cancel in the efforts. Where variances were widened one by one
+    (by stretches, recordings, or the scatter of few repetitions), they no longer do: that is taken back and the mean
+    taken instead. On a real hexapod the part of the model in a load's mass is 0.1 kg so, and 74 kg otherwise.
+    """
+    kinds = {source.kind: source for source in estimate.sources}
+    narrow = estimate.noise_std
+    few = kinds.get("period")
+    if few is not None and "white" in kinds and few.count - 1 < 3 * len(estimate):
+        narrow = kinds["white"].std
+    ratio = np.divide(estimate.std, narrow, out=np.ones(len(estimate)), where=narrow > 0)
+    return np.asarray(estimate.covariance / np.outer(ratio, ratio) * np.mean(ratio**2))
+
+
+def load_problem(model: Model, recordings: Sequence[Recording], settings: Processing, unloaded: Unloaded,
+                 gains: Mapping[str, float] | None) -> LoadProblem:
+    """Return the equations of the load, effort minus that of the unloaded robot, of logs processed alike.
+
+    Periods that are to be averaged stand one after the other, each with its own motion, low-passed as the mean one is,
+    and its own effort: what changes in time is seen, and what differs between periods is noise.
+
+    Args:
+        model: The robot.
+        recordings: Logs with the load.
+        settings: How they are processed; complete.
+        unloaded: The robot without it.
+        gains: Drive gains for logs with currents.
+    """
+    rng = np.random.default_rng(0)
+    parts, errors, noise = [], [], []
+    for recording in recordings:
+        log = ready(model, recording, settings)
+        done = _carrying(model, log, settings, gains)
+        every, doubt = _standing(model, done, _in_time(model, done, unloaded), unloaded)
+        parts.append(_beyond(every, unloaded))
+        errors.append(np.concatenate([_model_error(every, unloaded), doubt], axis=2))
+        noise.append(len(every) * _noise(model, log, settings, unloaded, gains, every.counts > 0, rng))
+    width = max(error.shape[2] for error in errors)
+    errors = [np.pad(error, ((0, 0), (0, 0), (0, width - error.shape[2]))) for error in errors]
+    data = parts[0] if len(parts) == 1 else concatenate(parts)
+    return LoadProblem(regression=data, noise=np.sum(noise, axis=0) / len(data), model_error=np.concatenate(errors))
+
+
+def _carrying(model: Model, log: Recording, settings: Processing, gains: Mapping[str, float] | None) -> Processed:
+    """Return a processed log in efforts that carries the load, whatever it says of its payload."""
+    done = in_efforts(model, [process(model, log, settings)], gains)[0][0]
+    return replace(done, payload=LOAD[0].payload)
+
+
+def _beyond(every: Regression, unloaded: Unloaded) -> Regression:
+    """Return the equations of the load alone: the effort beyond that of the unloaded robot."""
+    b, p = len(unloaded.values), len(LOAD)
+    matrix = np.zeros((b + p + 1, p + 1))
+    matrix[b:, :] = np.eye(p + 1)
+    matrix[:b, p] = -unloaded.values
+    return every.transform(matrix, LOAD, [name.unit for name in LOAD])
+
+
+def _model_error(every: Regression, unloaded: Unloaded) -> FloatArray:
+    """Return the efforts that errors of the unloaded robot's parameters and drive gains make, (t, r, b + g)."""
+    scale = np.sqrt(np.maximum(np.diag(unloaded.covariance), np.finfo(float).tiny))
+    size, axes = np.linalg.eigh(unloaded.covariance / np.outer(scale, scale))
+    root = scale[:, None] * axes * np.sqrt(np.maximum(size, 0.0))
+    b, columns = len(unloaded.values), np.zeros((*every.effort.shape, len(unloaded.covariance)))
+    columns[:, :, :b] = -every.regressor[:, :, :b]
+    for k, (motor, gain) in enumerate(unloaded.gains):
+        if motor in every.rows:
+            row = every.rows.index(motor)
+            columns[:, row, b + k] = every.effort[:, row] / gain
+    return np.asarray(columns @ root)
+
+
+def _standing(model: Model, done: Processed, every: Regression, unloaded: Unloaded) -> tuple[Regression, FloatArray]:
+    """Let rows count that never do because joints stand, and return the friction that may hold there, (t, r, k).
+
+    Friction of a joint at rest is anything up to +-f, the same all the time: f / sqrt(3) of standard deviation. That is
+    what gravity is read with on a robot that stands.
+    """
+    never = every.counts == 0
+    none = np.zeros((*every.effort.shape, 0))
+    if every.mask is None or not never.any():
+        return every, none
+    own = model.kinematics.closure_map(done.motion.q.mean(axis=0, keepdims=True))[0]
+    columns = []
+    for j, joint in enumerate(model.mechanism.joints):
+        for term in (name for name in joint.terms if TERMS[name].coulomb):
+            size = TERMS[term].coulomb * abs(unloaded.standard.get(f"{joint.name}.{term}", 0.0)) / np.sqrt(3.0)
+            columns.append(np.where(never, own[j] * size, 0.0))
+    doubt = np.broadcast_to(np.array(columns).T, (len(every), len(never), len(columns))) if columns else none
+    return replace(every, mask=every.mask | never), doubt
+
+
+def _in_time(model: Model, done: Processed, unloaded: Unloaded) -> Regression:
+    """Return the equations of robot and load, those of averaged periods one after the other, each a group."""
+    names, average, cutoff = (*column_names(unloaded.base), *LOAD), done.average, done.cutoff
+    if average is None or cutoff is None or done.replicates is None:
+        return regression(model, done, names)
+    by, q, pose = averaged_pose(model, average)
+    own, back = pose_maps(model, q, by)
+    parts = []
+    for k, (position, effort) in enumerate(zip(average.position_periods, done.replicates)):
+        moved = pose + np.einsum("tma,ta->tm", back, (position - average.position)[:, own])
+        smooth = lowpass_periodic(moved, average.rate, len(pose), cutoff)
+        motion = model.kinematics.motion(average.recording.time[k * len(pose):(k + 1) * len(pose)], *smooth, by,
+                                         start=done.motion.q)
+        part = regression(model, replace(done, motion=motion, effort=effort, replicates=None), names)
+        parts.append(replace(part, group=np.full(len(part), k), recording=None))
+    return replace(concatenate(parts), recording=None)
+
+
+def _noise(model: Model, log: Recording, settings: Processing, unloaded: Unloaded, gains: Mapping[str, float] | None,
+           rows: BoolArray, rng: np.random.Generator) -> FloatArray:
+    """Return the mean over samples of what noise of the positions makes of [W y], for pairs of rows, (r, r, 11, 11)."""
+    names, total = (*column_names(unloaded.base), *LOAD), np.zeros(())
+    for pair in drawn_again(log, settings, rng):
+        first, again = (_beyond(regression(model, replace(_carrying(model, each, settings, gains), replicates=None),
+                                           names), unloaded) for each in pair)
+        change = (again.stacked() - first.stacked()) * rows[:, None]
+        total = total + np.einsum("tic,tjd->ijcd", change, change, optimize=True) / len(change) / AGAIN
+    averaged = settings.method_for(log) in ("explicit", "implicit")
+    return np.asarray(total * (log.period_count if averaged else 1))  # of single periods

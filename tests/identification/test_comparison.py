@@ -1,0 +1,158 @@
+"""Results beside each other: what differs is named, what does not is not, and thresholds decide."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import stats
+from statsmodels.stats.multitest import multipletests
+
+from command_line import run
+from gough.core.errors import InvalidInput
+from gough.core.names import Parameter
+from gough.engine import Model
+from gough.identification import Identification, identify
+from gough.identification.compare import compare, holm
+from gough.logs.recording import Recording
+from gough.mechanism import robot_text
+from gough.virtual import record, simulate
+from tests_support import fourier
+
+RUBS = Parameter("left.motor.fs")
+
+
+@pytest.fixture(scope="module")
+def first(five_bar: Model, five_bar_log: Recording) -> Identification:
+    return identify(five_bar, [five_bar_log])
+
+
+@pytest.fixture(scope="module")
+def worn(five_bar: Model) -> Identification:
+    """The same motion of a robot whose left motor rubs half as much again."""
+    truth = five_bar.standard_values()
+    truth[five_bar.mechanism.standard.names.index(RUBS)] *= 1.5
+    other = simulate(five_bar, fourier(five_bar, 0.4, 0.5, harmonics=5), periods=5, values=truth)
+    return identify(five_bar, [record(other, seed=7)])
+
+
+def moved(result: Identification, draw: np.random.Generator, factor: float = 1.0) -> Identification:
+    """A result of another log: values drawn from the first one's covariance."""
+    estimate = result.estimate
+    values = estimate.values + factor * draw.multivariate_normal(np.zeros(len(estimate)), estimate.covariance)
+    return replace(result, estimate=replace(estimate, values=values), logs={"identification": ("another.csv",)})
+
+
+def test_the_friction_that_changed_is_named_first(five_bar: Model, first: Identification, worn: Identification) -> None:
+    found = compare([(five_bar, first), (five_bar, worn)], labels=("before", "after"))
+    best = found.differences[0]
+    assert best.name == RUBS
+    assert best.differs
+    assert best.change == pytest.approx(0.5, abs=0.05)
+    assert sum(d.differs for d in found.differences) <= 2
+    assert found.passed
+    assert "parameters differ beyond chance: before / after" in found.summary()
+
+
+def test_p_values_are_those_of_welch_and_holm(five_bar: Model, first: Identification, worn: Identification) -> None:
+    found = compare([(five_bar, first), (five_bar, worn)])
+    chances = []
+    for d in found.differences:
+        k = [result.estimate.parameters.index(d.name) for result in (first, worn)]
+        v = [result.estimate.covariance[i, i] for result, i in zip((first, worn), k)]
+        n = [result.estimate.degrees_of_freedom[i] for result, i in zip((first, worn), k)]
+        freedom = sum(v) ** 2 / sum(a**2 / b for a, b in zip(v, n))
+        chances.append(2 * stats.t.sf(abs(d.value - d.first) / np.sqrt(sum(v)), freedom))
+    np.testing.assert_allclose([d.p for d in found.differences], chances, rtol=1e-9)
+    differs, corrected, *_ = multipletests(chances, alpha=0.05, method="holm")
+    np.testing.assert_allclose([d.p_corrected for d in found.differences], corrected, rtol=1e-9)
+    assert [d.differs for d in found.differences] == list(differs)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_holm_is_that_of_statsmodels_in_any_order(seed: int) -> None:
+    p = np.random.default_rng(seed).beta(0.3, 1.0, 23)
+    np.testing.assert_allclose(holm(p), multipletests(p, method="holm")[1], rtol=1e-12)
+
+
+def test_equal_machines_are_called_different_as_often_as_allowed(five_bar: Model, first: Identification) -> None:
+    """200 pairs that differ by noise alone: any is named about as often as the level says, all together too."""
+    draw = np.random.default_rng(3)
+    sure = replace(first, estimate=replace(first.estimate, degrees_of_freedom=np.array(np.inf)))
+    pairs = [(moved(sure, draw), moved(sure, draw)) for _ in range(200)]
+    found = [compare([(five_bar, a), (five_bar, b)], level=0.1) for a, b in pairs]
+    assert np.mean([any(d.differs for d in each.differences) for each in found]) < 0.16
+    together = [each.together["result 2"] for each in found]
+    assert stats.kstest(np.array(together, dtype=float), "uniform").pvalue > 1e-3
+
+
+def test_a_change_spread_over_all_parameters_is_seen_together(five_bar: Model, first: Identification) -> None:
+    sure = replace(first, estimate=replace(first.estimate, degrees_of_freedom=np.array(np.inf)))
+    draw = np.random.default_rng(5)
+    found = compare([(five_bar, sure), (five_bar, moved(sure, draw, factor=4.0))])
+    together = found.together["result 2"]
+    assert together is not None
+    assert together < 1e-6
+
+
+def test_few_degrees_of_freedom_are_not_judged_together(five_bar: Model, first: Identification) -> None:
+    few = replace(first, estimate=replace(first.estimate, degrees_of_freedom=np.array(4.0)))
+    found = compare([(five_bar, few), (five_bar, moved(few, np.random.default_rng(1)))])
+    assert found.together["result 2"] is None
+    assert "too few degrees of freedom" in found.summary()
+
+
+def test_thresholds_decide(five_bar: Model, first: Identification, worn: Identification,
+                           five_bar_other: Recording) -> None:
+    both = [(five_bar, first), (five_bar, worn)]
+    strict = compare(both, [five_bar_other], labels=("before", "after"), change=0.2, error=1e-4)
+    assert not strict.passed
+    assert strict.failures[0].startswith(f"{RUBS} of after differs by")
+    assert sum("predicts" in words for words in strict.failures) == 2
+    errors = {label: found[five_bar_other.source] for label, found in strict.errors.items()}
+    assert errors["before"] < errors["after"]
+    assert compare(both, change=10.0, error=0.5).passed
+
+
+def test_a_shared_log_is_said(five_bar: Model, first: Identification) -> None:
+    found = compare([(five_bar, first), (five_bar, first)])
+    assert any("is behind both results" in note for note in found.notes)
+
+
+def test_parameters_with_another_meaning_are_not_compared(five_bar: Model, first: Identification,
+                                                          five_bar_log: Recording) -> None:
+    tied = identify(five_bar, [five_bar_log], tie_legs=True)
+    found = compare([(five_bar, first), (five_bar, tied)])
+    assert any("have no equal" in note for note in found.notes)
+    assert {d.name for d in found.differences} <= set(first.estimate.parameters)
+
+
+def test_one_result_or_another_robot_is_refused(five_bar: Model, first: Identification) -> None:
+    with pytest.raises(InvalidInput, match="expected two or more"):
+        compare([(five_bar, first)])
+    strange = replace(first, estimate=replace(first.estimate, parameters=tuple(
+        Parameter(f"other.{name}") for name in first.estimate.parameters)))
+    with pytest.raises(InvalidInput, match="no parameter in common"):
+        compare([(five_bar, first), (five_bar, strange)])
+
+
+def test_the_command_writes_a_page_and_fails_with_its_own_code(
+        tmp_path: Path, first: Identification, worn: Identification) -> None:
+    text, _ = robot_text("five_bar")
+    for name, result in (("before", first), ("after", worn)):
+        (tmp_path / name).mkdir()
+        result.save(tmp_path / name, beside={"robot.toml": text})
+    outcome = run("gough compare before after -o page.html", tmp_path)
+    assert outcome.code == 0, outcome.err
+    page = (tmp_path / "page.html").read_text()
+    assert RUBS.kind in page
+    assert "parameters differ" in page
+    assert run("gough compare before after --change 0.2", tmp_path).code == 3
+    (tmp_path / "study.toml").write_text(
+        'format = 1\n[compare]\nfolders = ["before", "after"]\nchange = 0.2\n[check]\nrobot = "five_bar"\n')
+    outcome = run("gough run study.toml", tmp_path)
+    assert outcome.code == 3
+    assert "check" not in outcome.out
+    assert "already exists" in run("gough compare before after -o page.html", tmp_path).err
