@@ -273,7 +273,7 @@ def test_other_bad_input_is_refused(five_bar: Model) -> None:
         PID(kp=1.0)
     with pytest.raises(InvalidInput, match="frequency 0"):
         SecondOrderDrive(frequency=0.0)
-    with pytest.raises(InvalidInput, match="parameter values of the controller"):
+    with pytest.raises(InvalidInput, match="values has shape"):
         RobotModel(model=five_bar, values=np.zeros(2))
     with pytest.raises(InvalidInput, match="there is no trial 1"):
         record(simulate(five_bar, excitation(five_bar, period=0.2, reach=0.05), rate=500), trial=1)
@@ -316,7 +316,7 @@ def test_trajectories_of_other_robots_are_refused(five_bar: Model) -> None:
 
 
 def test_periods_must_be_whole_samples(five_bar: Model) -> None:
-    with pytest.raises(InvalidTrajectory, match=r"is 333\.333333 samples at 1000 Hz, expected a whole number"):
+    with pytest.raises(InvalidTrajectory, match=r"has 333\.333333 samples at 1000 Hz, expected a whole number"):
         simulate(five_bar, excitation(five_bar, period=1 / 3, reach=0.1))
     with pytest.raises(InvalidInput, match="periods is 0"):
         simulate(five_bar, excitation(five_bar), periods=0)
