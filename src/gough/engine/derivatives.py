@@ -5,8 +5,9 @@ give the others, q = q(q_P) with dq = E_P dq_P. For an expression f(q, v, a) tha
 
     df/dq_P = (df/dq) E_P,  df/dv,  df/da.
 
-The rows of the dynamics may belong to another partition than the motion; both are written into one graph. The sign of
-the velocity in Coulomb friction is tanh(qd / band) here, because the true one has no derivative.
+The rows of the dynamics may belong to another partition than the motion; both are written into one graph. While a
+motion is designed the sign of the velocity in Coulomb friction is tanh(qd / band), because the true one has no
+derivative; `response` can also take the sign that regressions have, linear within the band.
 
 Full derivatives of the motion and the efforts are not left to automatic differentiation of the eliminations, which is
 several times as long. With X = d qd / d q_P and Y = d qdd / d q_P, from the closures differentiated,
@@ -45,13 +46,13 @@ QUANTITIES: tuple[Quantity, ...] = ("position", "velocity", "acceleration", "eff
 class _Graph:
     """Symbols of a motion in one partition and what follows from them on closed loops."""
 
-    def __init__(self, model: Model, by: By) -> None:
+    def __init__(self, model: Model, by: By, smooth: bool = True) -> None:
         loops = model.loops
         if by not in loops.partitions:
             raise InvalidInput(f"'{model.mechanism.name}' cannot be driven by its {by} coordinates; "
                                "use the actuated coordinates")
         n, m = len(model.mechanism.joints), model.degrees_of_freedom
-        self.model = model
+        self.model, self.smooth = model, smooth
         self.q, self.v, self.a = ca.SX.sym("q", n), ca.SX.sym("v", m), ca.SX.sym("a", m)
         self.band = ca.SX.sym("band", n)
         self.closure = closure_expressions(loops, by, self.q)
@@ -61,7 +62,7 @@ class _Graph:
             self.dynamic = closure_expressions(loops, loops.dynamic, self.q)
             self.check = ca.fmax(self.check, self.dynamic.check)
         self.qd, self.qdd = self.closure.rates(self.v, self.a)
-        self.tree = TreeEfforts(model.mechanism, self.q, self.qd, self.qdd, self.band, smooth=True)
+        self.tree = TreeEfforts(model.mechanism, self.q, self.qd, self.qdd, self.band, smooth=smooth)
 
     @property
     def state(self) -> ca.SX:
@@ -106,7 +107,7 @@ class _Graph:
         model = self.model
         n = self.q.shape[0]
         w, u = ca.SX.sym("w", n), ca.SX.sym("u", n)
-        tree = TreeEfforts(model.mechanism, self.q, w, u, self.band, smooth=True)
+        tree = TreeEfforts(model.mechanism, self.q, w, u, self.band, smooth=self.smooth)
         t = model.generalised_efforts(tree, ca.SX.eye(n), chi, load)
         dq, dw, du = (self._put(ca.jacobian(t, x), w, u) for x in (self.q, w, u))
         part, E_r = self.dynamic.partition, self.dynamic.closure_map
@@ -201,7 +202,7 @@ def regressor_adjoint(model: Model, names: tuple[str, ...], by: By) -> Kernel:
     return model.kinematics.kernel(("regressor adjoint", names, by), build)
 
 
-def response(model: Model, outputs: tuple[Output, ...], by: By) -> Kernel:
+def response(model: Model, outputs: tuple[Output, ...], by: By, *, smooth: bool = True) -> Kernel:
     """Return the kernel (q, v, a, band, chi, load) -> values (o,), their derivative by (q_P, v, a) (o, 3m), check.
 
     Args:
@@ -209,17 +210,19 @@ def response(model: Model, outputs: tuple[Output, ...], by: By) -> Kernel:
             `velocity`, `acceleration` of the platform as a whole (`twist_names`), `effort` of a motor, `row` effort of
             an equation row, and (`regularity`, "") for the distance to singularities (see `regularity`).
         by: Partition of v and a.
+        smooth: tanh for the sign of velocities, as while designing; otherwise that of regressions, whose derivative at
+            the edge of the band is the mean of both sides.
 
     The kernel's chi are the standard parameters (p,) and load the payload's ten, for the efforts.
     """
     def build() -> ca.Function:
-        graph = _Graph(model, by)
+        graph = _Graph(model, by, smooth)
         chi, load = ca.SX.sym("chi", len(model.mechanism.standard)), ca.SX.sym("load", 10)
         values, derivatives = zip(*_outputs(graph, outputs, chi, load))
         return ca.Function("response", [graph.q, graph.v, graph.a, graph.band, chi, load],
                            [ca.densify(ca.vertcat(*values)), ca.densify(ca.vertcat(*derivatives)), graph.check])
 
-    return model.kinematics.kernel(("response", outputs, by), build)
+    return model.kinematics.kernel(("response", outputs, by, smooth), build)
 
 
 def gravity_regressor(model: Model, names: tuple[str, ...]) -> Kernel:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -85,13 +85,13 @@ def assemble(model: Model, processed: Sequence[Processed], base: BaseParameters,
     done, factors = in_efforts(model, processed, gains)
     parts = [regression(model, log, base) for log in done]
     if any(part.replicates is not None for part in parts):
-        values = first_fit(concatenate(parts))
+        values = _first_fit(concatenate(parts))
         parts = [with_position_noise(model, log, part, base, values) for log, part in zip(done, parts)]
     return Experiment(base=base, choice=choice, processed=done, parts=tuple(parts), gains=factors,
                       problem=parts[0] if len(parts) == 1 else concatenate(parts))
 
 
-def first_fit(problem: Regression) -> FloatArray:
+def _first_fit(problem: Regression) -> FloatArray:
     """Return values that explain a problem, zero where it tells nothing, (p,)."""
     weight = (np.ones_like(problem.effort) if problem.mask is None else problem.mask) / (
         np.sqrt(np.mean(problem.effort**2, axis=0)) + np.finfo(float).tiny)
@@ -117,10 +117,9 @@ def with_information(model: Model, recordings: Sequence[Recording], experiment: 
     changes = []
     for recording, part in zip(recordings, experiment.parts):
         log = ready(model, recording, settings)
-        for start in _starts(log, settings):
-            stretch = log if start is None else log.take(slice(start, start + ENOUGH))
+        for pair in drawn_again(log, settings, rng):
             first, again = (regression(model, replace(process(model, r, settings), current=False), experiment.base)
-                            for r in (stretch, noise_again(stretch, rng)))
+                            for r in pair)
             change = replace(first, regressor=again.regressor - first.regressor).select(names)
             changes.append(whitened_rows(change, noise) * np.sqrt(len(part) / len(first) / AGAIN))
     rows = whitened_rows(experiment.problem.select(names), noise)
@@ -128,11 +127,13 @@ def with_information(model: Model, recordings: Sequence[Recording], experiment: 
     return replace(estimate, information=np.array([found.get(name, np.nan) for name in estimate.parameters]))
 
 
-def _starts(log: Recording, settings: Processing) -> list[int | None]:
-    """Return where the stretches of a log begin to which noise is added; None is the whole log."""
-    if len(log) <= ENOUGH or settings.method_for(log) in ("explicit", "implicit"):
-        return [None] * AGAIN
-    return [int(start) for start in np.linspace(0, len(log) - ENOUGH, AGAIN)]
+def drawn_again(log: Recording, settings: Processing,
+                rng: np.random.Generator) -> Iterator[tuple[Recording, Recording]]:
+    """Yield `AGAIN` stretches of a log, or the whole of one that is short or averaged, without and with more noise."""
+    whole = len(log) <= ENOUGH or settings.method_for(log) in ("explicit", "implicit")
+    for start in np.linspace(0, 0 if whole else len(log) - ENOUGH, AGAIN).astype(int):
+        stretch = log if whole else log.take(slice(start, start + ENOUGH))
+        yield stretch, noise_again(stretch, rng)
 
 
 def in_efforts(model: Model, processed: Sequence[Processed],

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gough.core.arrays import FloatArray
+from gough.core.arrays import FloatArray, IntArray
 from gough.core.blas import one_blas_thread
 from gough.core.errors import InvalidInput
 from gough.core.inertia import PLACES, parallel_axes
@@ -21,7 +22,7 @@ from gough.engine import Model
 from gough.estimators.estimate import Estimate, Source, assemble
 from gough.estimators.load.fit import LoadFit, LoadProblem, fit
 from gough.estimators.load.over_time import History, Pieces, changes, history
-from gough.estimators.load.seen import in_words
+from gough.estimators.load.seen import in_words, seen
 from gough.estimators.noise_information import OBSERVED
 from gough.estimators.physical.pseudo_inertia import pseudo_inertia
 from gough.identification.load_problem import Unloaded, load_problem
@@ -30,7 +31,10 @@ from gough.logs.recording import Recording
 from gough.processing import Processing, choose_processing
 
 HALF = 0.5  # a parameter is observed once its standard deviation is below this share of what a load can have
+FEWEST = 3  # samples for each parameter, below which nothing of a stretch is left out
 SIGMAS = 2.0  # by which a load must miss what bodies can be, to be called impossible
+TINY = float(np.finfo(float).tiny)
+PASSES = 30  # until the heaviest load and what is hidden of it agree: to a thousandth, if that is less than 4/5
 POWER = np.array([0, 1, 1, 1, 2, 2, 2, 2, 2, 2])  # of length in the units of a load's parameters
 
 
@@ -39,24 +43,24 @@ class Load:
     """A load's ten inertial parameters about the platform frame, over some time.
 
     Args:
-        estimate: Values with standard deviations; those not observed are zero, as uncertain as a load can be.
+        estimate: Values with standard deviations; those not observed are zero, as uncertain as a load can be. Its
+            information is over that of position noise alone and of what a load can be.
         observed: Which of them the motion shows, or were given, (10,).
-        information: On each, over that of position noise alone and of what a load can be, (10,). [1]
         hidden: Combinations that the motion does not show, in words.
         physical: Some body has such parameters, as far as the standard deviations tell.
     """
 
     estimate: Estimate
     observed: tuple[bool, ...]
-    information: FloatArray
     hidden: tuple[str, ...]
     physical: bool
 
     def to_list(self) -> list[dict[str, Any]]:
         """Return the parameters in the documented JSON form."""
         e = self.estimate
+        assert e.information is not None
         figures = {"value": e.values, "std": e.std, "model_std": e.sources[-1].std, "interval": e.interval()}
-        return [{"name": name.kind, "unit": unit, "observed": seen, "information": float(self.information[k])}
+        return [{"name": name.kind, "unit": unit, "observed": seen, "information": float(e.information[k])}
                 | {key: figure[k].tolist() if seen else None for key, figure in figures.items()}
                 for k, (name, unit, seen) in enumerate(zip(e.parameters, e.units, self.observed))]
 
@@ -214,9 +218,7 @@ def payload(model: Model, recordings: Sequence[Recording], settings: PayloadSett
     clock = _clock(problem.regression)
     pieces = Pieces.of(sought.asked(problem), first.covariance)
     cuts = changes(pieces, prior)
-    ends = pieces.edges.tolist()  # the pieces beside a change may hold both loads
-    starts, stops = [0, *(ends[cut + 1] for cut in cuts)], [*(ends[cut - 1] for cut in cuts), ends[-1]]
-    loads = [sought.load(problem.take(slice(start, stop))) for start, stop in zip(starts, stops)]
+    loads = [sought.load(problem.take(part)) for part in _apart(problem.regression, clock, pieces, cuts, used)]
     if chosen.forgetting is not None:
         loads[-1] = sought.load(problem, np.exp((clock - clock[-1]) / chosen.forgetting))
     track = history(pieces, clock, prior, chosen.forgetting)
@@ -264,9 +266,9 @@ class _Sought:
                    mass=settings.mass or most, known=known, reach=settings.reach or model.loops.length)
 
     def prior(self, mass: float) -> FloatArray:
-        """Return how large the unknowns of a load of that mass can be, (p,)."""
-        power = np.append(() if self.known else 0, POWER[-(len(self.map.T) - (not self.known)):])
-        return np.asarray(mass * self.reach**power)
+        """Return how large the unknowns of a load of that mass can be, (p,); the mass itself is any."""
+        own = () if self.known else (self.mass,)
+        return np.append(own, mass * self.reach ** POWER[len(own) - self.map.shape[1]:])
 
     def asked(self, problem: LoadProblem) -> LoadProblem:
         """Return a problem of ten parameters as one of the unknowns."""
@@ -278,15 +280,22 @@ class _Sought:
                        regression=problem.regression.transform(matrix, names, [name.unit for name in names]))
 
     def found(self, problem: LoadProblem, weight: FloatArray | None = None) -> tuple[LoadFit, FloatArray]:
-        """Return the fit of the unknowns, and how large these can be given the mass that the data show."""
-        asked = self.asked(problem)
-        prior = self.prior(self.mass)
+        """Return the fit of the unknowns, and how large these can be given the mass that the data show.
+
+        The heaviest load is the mass found, three standard deviations of its noise and of the model, and what is
+        hidden of a load that heavy: each follows from the other.
+        """
+        asked, prior = self.asked(problem), self.prior(self.mass)
         found = fit(asked, prior, weight)
-        if not self.known:
-            seen = abs(float(found.seen.values[0])) + 3 * float(np.sqrt(found.spread.covariance[0, 0]))
-            prior = self.prior(float(np.clip(seen, 1e-3, self.mass)))
-            found = fit(asked, prior, weight)
-        return found, prior
+        if self.known:
+            return found, prior
+        known = float(found.spread.covariance[0, 0] - (found.seen.hidden[0] ** 2).sum())
+        growth = np.sqrt(known) / max(float(np.linalg.norm(found.seen.root[0])), TINY)
+        for _ in range(PASSES):
+            so_far = seen(found.grams[0], found.grams[1], prior)
+            noise, hidden = (float(np.linalg.norm(part[0])) for part in (so_far.root, so_far.hidden))
+            prior = self.prior(float(np.clip(abs(so_far.values[0]) + 3 * growth * noise + hidden, 1e-3, self.mass)))
+        return fit(asked, prior, weight), prior
 
     def load(self, problem: LoadProblem, weight: FloatArray | None = None) -> Load:
         """Find the load."""
@@ -302,8 +311,8 @@ class _Sought:
             method="load beyond the unloaded robot", condition_number=float("nan"), noise_covariance=found.covariance)
         std, most = np.sqrt(np.diag(covariance)), np.sqrt(self.map**2 @ prior**2)
         ratio = found.seen.ratio(self.map)
-        seen = (most == 0) | ((std <= HALF * most) & (ratio >= OBSERVED))
-        return Load(estimate=estimate, observed=tuple(seen.tolist()), information=ratio,
+        shown = (most == 0) | ((std <= HALF * most) & (ratio >= OBSERVED))
+        return Load(estimate=replace(estimate, information=ratio), observed=tuple(shown.tolist()),
                     hidden=tuple(in_words(INERTIAL, row) for row in found.seen.directions @ self.map.T),
                     physical=_possible(values, covariance, self.reach))
 
@@ -328,6 +337,21 @@ def _clock(data: Regression) -> FloatArray:
         for at in np.flatnonzero(np.diff(data.recording)) + 1:
             clock[at:] += clock[at - 1] - clock[at]
     return clock
+
+
+def _apart(data: Regression, clock: FloatArray, pieces: Pieces, cuts: Sequence[int],
+           processing: Processing) -> list[IntArray]:
+    """Return the samples between changes, without those that filters smear a change over: a period, or 1 / cut-off."""
+    ends = [0, *(int(pieces.edges[cut]) for cut in cuts), len(data)]
+    found = []
+    for start, stop in pairwise(ends):
+        own = np.arange(start, stop)
+        label = clock if data.group is None else data.group
+        far = 1 / (processing.cutoff or np.inf) if data.group is None else 0.5
+        clear = own[((start == 0) | (label[own] > label[start] + far))
+                    & ((stop == len(data)) | (label[own] < label[stop - 1] - far))]
+        found.append(clear if len(clear) >= FEWEST * len(LOAD) else own)
+    return found
 
 
 def _change(recordings: Sequence[Recording], data: Regression, pieces: Pieces, cut: int, before: Load,

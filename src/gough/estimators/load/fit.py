@@ -51,19 +51,21 @@ class LoadFit:
         spread: Covariance of the values with hidden directions and errors of the model, (p, p).
         model_std: The part of the unloaded robot's model in the standard deviations, (p,).
         covariance: Noise of the rows, (r, r). [product of the row units]
+        grams: [W y]^T [W y] of the whitened equations, and what noise makes of it, (2, p + 1, p + 1).
     """
 
     seen: Seen
     spread: Spread
     model_std: FloatArray
     covariance: FloatArray
+    grams: FloatArray
 
 
 def fit(problem: LoadProblem, prior_std: FloatArray, weight: FloatArray | None = None) -> LoadFit:
     """Find the values of a load.
 
     The error of the values is that of noise, by what the residuals show (`spread`), of hidden directions, as large as
-    before, and of the unloaded robot's model, which enters all samples alike: K = V A^-1 V^T W^T Sigma^-1 E.
+    before, and of the unloaded robot's model E, which enters all samples alike: diag(1 / mu) V^T W^T Sigma^-1 E.
 
     Args:
         problem: The equations.
@@ -78,30 +80,32 @@ def fit(problem: LoadProblem, prior_std: FloatArray, weight: FloatArray | None =
         each = covariance if (weight == 1).all() else covariance / weight[:, None, None]
         white = data.whitened(each)
         rows = white.stacked().reshape(-1, len(values) + 1)
-        found = seen(rows.T @ rows, weight.sum() * problem.of_noise(covariance), prior_std)
+        grams = np.stack([rows.T @ rows, weight.sum() * problem.of_noise(covariance)])
+        found = seen(grams[0], grams[1], prior_std)
         values = found.values
     error = whiten(problem.model_error, each, data.mask, data.rows)
-    half = found.basis @ found.root
-    shift = half @ (half.T @ np.tensordot(white.regressor, error, axes=((0, 1), (0, 1))))
+    pull = np.tensordot(white.regressor @ found.along, error, axes=((0, 1), (0, 1)))
+    shift = found.back @ (pull / found.information[:, None])
     noise = _noise_spread(white, found)
-    return LoadFit(seen=found, covariance=covariance, model_std=np.sqrt((shift**2).sum(axis=1)), spread=replace(
-        noise, covariance=noise.covariance + shift @ shift.T + found.hidden @ found.hidden.T))
+    return LoadFit(seen=found, covariance=covariance, grams=grams, model_std=np.sqrt((shift**2).sum(axis=1)),
+                   spread=replace(noise, covariance=noise.covariance + shift @ shift.T + found.hidden @ found.hidden.T))
 
 
 def _noise_spread(white: Regression, found: Seen) -> Spread:
-    """Return the covariance that noise gives the values, (p, p): that of the directions seen, carried over to these."""
-    p, q = found.basis.shape
+    """Return the covariance that noise gives the values, (p, p): that along what is seen, carried back to these."""
+    p, q = found.along.shape
     if not q:
         return Spread(covariance=np.zeros((p, p)), degrees_of_freedom=np.full(p, np.inf), kind="white", sources=())
     matrix = np.zeros((p + 1, q + 1))
-    matrix[:p, :q], matrix[p, q] = found.basis, 1.0
+    matrix[:p, :q], matrix[:p, q], matrix[p, q] = found.along, -found.values, 1.0  # what is left is the effort
     turned = white.transform(matrix, [f"direction{k}" for k in range(q)], ["1"] * q)
-    influence = linear_influence(turned.condensed(), useful_samples(turned, "auto"), found.root, found.place)
-    own = spread(influence, white=found.root @ found.root.T, mode="auto",
+    influence = linear_influence(turned.condensed(), useful_samples(turned, "auto"),
+                                 np.diag(found.information**-0.5))
+    own = spread(influence, white=np.diag(1 / found.information), mode="auto",
                  white_freedom=max(float(white.counts.sum()) - q, 1.0))
-    part = found.basis**2 * np.diag(own.covariance)
+    part = found.back**2 * np.diag(own.covariance)
     few = part.sum(axis=1) / np.maximum((part / own.degrees_of_freedom).sum(axis=1), np.finfo(float).tiny)
-    return replace(own, covariance=found.basis @ own.covariance @ found.basis.T, sources=(),
+    return replace(own, covariance=found.back @ own.covariance @ found.back.T, sources=(),
                    degrees_of_freedom=np.where(part.any(axis=1), np.maximum(few, 1.0), np.inf))
 
 

@@ -95,7 +95,7 @@ def changes(pieces: Pieces, prior_std: FloatArray) -> list[int]:
     not differ by more than chance. How much pieces scatter, model errors included, is what all cuts leave.
     """
     whole, useful = seen(pieces.grams.sum(axis=0), pieces.noise.sum(axis=0), prior_std), pieces.grams - pieces.noise
-    half, p = whole.basis @ whole.root, len(prior_std)
+    half, p = whole.along / np.sqrt(whole.information), len(prior_std)
     if not half.shape[1]:
         return []
     scores = _Scores(share=half.T @ useful[:, :p, :p] @ half,

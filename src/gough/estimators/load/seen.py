@@ -5,12 +5,13 @@ and D how large the parameters of a load can be, the directions v of
 
     (G - N) v = mu (N + D^-2) v
 
-with mu + 1 below `OBSERVED` are hidden: noise fills them, or a load of any kind would look the same. The others, V,
-are solved for without the part of noise in them, by which noisy columns attenuate:
+with mu + 1 below `OBSERVED` are hidden: noise fills them, or a load of any kind would look the same. Along the others,
+V, the equations tell, without the part of noise in them, by which noisy columns attenuate,
 
-    x = V diag(1 / mu) V^T (W^T y - n),    n = what noise makes of W^T y.
+    V^T (N + D^-2) x = diag(1 / mu) V^T (W^T y - n),    n = what noise makes of W^T y,
 
-Hidden directions are orthogonal to these in G - N, so they do not disturb them; they stay as open as before the data.
+whatever the hidden part of x, since the directions are orthogonal in G - N. Of all x with that, the smallest in units
+of D is taken; the rest of what was open before stays open.
 """
 
 from __future__ import annotations
@@ -29,10 +30,10 @@ class Seen:
     """What equations tell of p parameters.
 
     Args:
-        values: Zero along hidden directions, (p,).
-        place: Along the directions that are seen, values = V place, (q,).
-        basis: V, the q directions that are seen, (p, q). [parameter unit]
-        root: Square root of the inverse information on them, (q, q).
+        values: The smallest that agree with the equations, (p,).
+        along: V, the q directions that are seen, (p, q). [parameter unit]
+        information: mu, on each of them, (q,).
+        back: From what is seen along them to the parameters, (p, q). [parameter unit]
         hidden: Square root of the covariance of what stays open, (p, p). [parameter unit]
         directions: Changes of the parameters that the equations do not show, (k, p). [parameter unit]
         prior_std: D, (p,). [parameter unit]
@@ -40,19 +41,23 @@ class Seen:
     """
 
     values: FloatArray
-    place: FloatArray
-    basis: FloatArray
-    root: FloatArray
+    along: FloatArray
+    information: FloatArray
+    back: FloatArray
     hidden: FloatArray
     directions: FloatArray
     prior_std: FloatArray
     over_noise: tuple[FloatArray, FloatArray]
 
     @property
+    def root(self) -> FloatArray:
+        """Square root of the covariance that white noise of the stated size gives, (p, q)."""
+        return np.asarray(self.back / np.sqrt(self.information))
+
+    @property
     def white(self) -> FloatArray:
         """Covariance if noise is white and of the stated size, (p, p)."""
-        half = self.basis @ self.root
-        return np.asarray(half @ half.T + self.hidden @ self.hidden.T)
+        return np.asarray(self.root @ self.root.T + self.hidden @ self.hidden.T)
 
     def ratio(self, contrasts: FloatArray) -> FloatArray:
         """Return the information on combinations a x over that of noise alone and of what was known before, (k,).
@@ -86,11 +91,14 @@ def seen(gram: FloatArray, noise: FloatArray, prior_std: FloatArray) -> Seen:
     known, turned = np.linalg.eigh((inner + inner.T) / 2)
     V = solve_triangular(lower.T, turned)
     clear = known >= OBSERVED - 1
-    basis, lost = V[:, clear], V[:, ~clear]
-    place = (basis.T @ useful[:p, p]) / known[clear]
-    return Seen(values=(basis @ place) * prior_std, place=place, basis=basis * prior_std[:, None],
-                root=np.diag(known[clear] ** -0.5), prior_std=prior_std, over_noise=(V, known),
-                hidden=(lost @ lost.T @ before) * prior_std[:, None], directions=_readable(lost.T) * prior_std)
+    along = V[:, clear]
+    frame, triangle = np.linalg.qr(before @ along)
+    back = solve_triangular(triangle, frame.T).T
+    values = back @ ((along.T @ useful[:p, p]) / known[clear])
+    scaled = prior_std[:, None]
+    return Seen(values=values * prior_std, along=along * scaled, information=known[clear], back=back * scaled,
+                hidden=(np.eye(p) - frame @ frame.T) * scaled, directions=_readable(V[:, ~clear].T) * prior_std,
+                prior_std=prior_std, over_noise=(V, known))
 
 
 def _readable(directions: FloatArray) -> FloatArray:
