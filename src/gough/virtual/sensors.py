@@ -14,11 +14,7 @@ from gough.mechanism.types import Noise
 
 
 def draw_correlated(rng: np.random.Generator, covariance: ArrayLike, samples: int) -> FloatArray:
-    """Return white noise with a covariance between its columns, (t, a).
-
-    Raises:
-        InvalidInput: Not a covariance matrix.
-    """
+    """Return white noise with a covariance between its columns, (t, a)."""
     covariance = np.asarray(covariance, dtype=float)
     check_shape(covariance, (len(covariance),) * 2, "noise covariance")
     values, vectors = np.linalg.eigh(covariance)

@@ -114,11 +114,7 @@ class Simulation(Value):
                       closure_residual=self.model.kinematics.residual(q))
 
     def repeated(self, periods: int) -> Simulation:
-        """Return a periodic run several times over: noise comes with `record`, so nothing else would differ.
-
-        Raises:
-            InvalidInput: The run is not one or more whole periods.
-        """
+        """Return a periodic run several times over: noise comes with `record`, so nothing else would differ."""
         samples = len(self.time)
         if periods < 1 or not self.period_samples or samples % self.period_samples:
             raise InvalidInput(f"{samples} samples of a run with the period {self.period_samples} cannot be repeated "

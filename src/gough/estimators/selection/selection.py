@@ -235,9 +235,6 @@ def tie_test(problem: LinearProblem, groups: Sequence[Sequence[str]], estimator:
         problem: With all members as parameters of their own.
         groups: Members, at least two each.
         estimator: Of the free model; default `WeightedLeastSquares()`.
-
-    Raises:
-        InvalidInput: A group of one, or too few degrees of freedom for the constraints.
     """
     estimate = (WeightedLeastSquares() if estimator is None else estimator).fit(problem)
     sets = tuple(tuple(group) for group in groups)
@@ -289,9 +286,6 @@ def compare(results: Mapping[str, Estimate | Enclosure], sigmas: float = 3.0) ->
     Two estimates disagree when they differ by more than `sigmas` joint standard deviations sqrt(s1^2 + s2^2); an
     estimate and a box when the value lies outside; two boxes when they do not meet. Estimates from the same data are
     correlated, so the first test is lenient.
-
-    Raises:
-        InvalidInput: Nothing to compare.
     """
     if not results or not sigmas > 0:
         raise InvalidInput("comparing needs at least one result and a positive number of sigmas")
