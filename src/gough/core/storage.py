@@ -103,11 +103,7 @@ class Stored:
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> Self:
-        """Undo `to_dict`.
-
-        Raises:
-            InvalidInput: Another kind or format, or something is missing.
-        """
+        """Undo `to_dict`."""
         kind, version = content.get("kind"), content.get("format")
         if kind != cls.stored_as or version != FORMAT:
             raise InvalidInput(f"content is {kind!r} in format {version!r}, expected {cls.stored_as!r} in format "

@@ -12,7 +12,7 @@ from gough.core.names import Parameter
 from gough.engine import Model
 from gough.estimators.estimate import Enclosure, Estimate
 from gough.estimators.noise_information import OBSERVED
-from gough.estimators.selection.compare import compare
+from gough.estimators.selection.selection import compare
 from gough.identification import Identification
 from gough.report.figures import change_bar
 from gough.report.numbers import number, percent, unit, with_std

@@ -17,9 +17,18 @@ from gough.core.options import Settings, option, settle, takes
 from gough.core.trajectory import Trajectory
 from gough.engine.model import Model
 from gough.mechanism.types import Mechanism
-from gough.virtual.actuators import Actuator, IdealDrive
 from gough.virtual.controllers import PID, ComputedTorque, Controller, ControlSetup, RobotModel, for_motors
-from gough.virtual.plant import STABLE, Plant, PlantFactory, PlantSettings, Sample, count_substeps, friction_rate
+from gough.virtual.plant import (
+    STABLE,
+    Actuator,
+    IdealDrive,
+    Plant,
+    PlantFactory,
+    PlantSettings,
+    Sample,
+    count_substeps,
+    friction_rate,
+)
 from gough.virtual.reference import Reference, build_reference
 from gough.virtual.sensors import Feedback
 from gough.virtual.simulation import Simulation
