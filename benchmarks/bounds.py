@@ -17,6 +17,7 @@ from time import perf_counter
 import numpy as np
 from scipy.optimize import linprog
 
+from gough.core.arrays import frozen
 from gough.core.errors import InconsistentData
 from gough.core.regression import Regression
 from gough.estimators.bounds.solve import BoundedProblem, ExactBox, GaussSeidel, TrimmedBox
@@ -62,7 +63,7 @@ def small_problem(seed: int, reach: tuple[float, float]) -> tuple[BoundedProblem
     names = tuple(f"p{j}" for j in range(4))
     data = Regression(regressor=regressor, effort=regressor @ truth + error, rows=("a",), row_units=("N",),
                       parameters=names, units=("kg",) * 4)
-    return BoundedProblem.from_regression(data, error_bound=0.5, prior=(0.0, 2.0)), truth, wrong
+    return problem_of(data, 0.5), truth, wrong
 
 
 def misses(problems: int = 500) -> None:
@@ -87,10 +88,19 @@ def misses(problems: int = 500) -> None:
             print(f"{kind + ', ' + name:42s} {missed[name]:9d} {refused[name]:9d} {np.median(ratio[name]):38.2f}")
 
 
+def problem_of(data: Regression, error_bound: float) -> BoundedProblem:
+    """State the bounded-error problem of a regression with all parameters between 0 and 2."""
+    p, exact = len(data.parameters), frozen(data.regressor)
+    return BoundedProblem(
+        regressor_lower=exact, regressor_upper=exact, effort=data.effort, error_bound=np.array(error_bound),
+        prior_lower=np.zeros(p), prior_upper=np.full(p, 2.0), rows=data.rows, row_units=data.row_units,
+        parameters=data.parameters, units=data.units)
+
+
 def main() -> None:
     """Print one line for each method."""
     regression, qd = recording(5000)
-    problem = BoundedProblem.from_regression(regression, error_bound=1.5, prior=(0.0, 2.0))
+    problem = problem_of(regression, 1.5)
     lower, upper = regression.regressor.copy(), regression.regressor.copy()
     for j in range(4):
         slow = np.abs(qd[:, j]) < 0.2

@@ -20,7 +20,8 @@ import numpy as np
 
 from gough.engine.base import base_parameters
 from gough.engine.model import Model
-from gough.excitation import collect_limits, design, effort_covariance
+from gough.excitation import collect_limits, design
+from gough.excitation.design import effort_covariance
 from gough.excitation.problem import Part, Point, Problem
 from gough.excitation.search import random_starts
 from gough.excitation.solver import InteriorPoint, interior_point

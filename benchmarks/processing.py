@@ -19,12 +19,13 @@ RATE = 1000.0
 
 
 def wandering(model: Model, seconds: float, seed: int = 0) -> Recording:
-    """A log of a motion that does not repeat, ten waves up to 1 Hz in each motor, with the robot file's noise."""
+    """A log of a motion that does not repeat, ten waves up to 1 Hz in each coordinate, with the robot file's noise."""
     rng = np.random.default_rng(seed)
     t = np.arange(round(seconds * RATE)) / RATE
     motors = list(model.actuated)
-    independent = [motors.index(i) for i in model.loops.partitions["actuated"].independent]
-    reach = np.array([0.03 if model.mechanism.joints[i].kind == "prismatic" else 0.15 for i in motors])[independent]
+    by = "task" if "task" in model.loops.partitions else "actuated"
+    driven = list(model.loops.partitions[by].independent)
+    reach = np.array([0.03 if model.mechanism.joints[i].kind == "prismatic" else 0.15 for i in driven])
     f, phase = rng.uniform(0.05, 1.0, (10, len(reach))), rng.uniform(0, 6, (10, len(reach)))
     w = 2 * np.pi * f
     position, velocity, acceleration = (np.zeros((len(t), len(reach))) for _ in range(3))
@@ -33,8 +34,7 @@ def wandering(model: Model, seconds: float, seed: int = 0) -> Recording:
         position += reach / 3 * np.sin(angle)
         velocity += reach / 3 * w[k] * np.cos(angle)
         acceleration -= reach / 3 * w[k] ** 2 * np.sin(angle)
-    home = model.home[motors][independent]
-    motion = model.kinematics.motion(t, home + position, velocity, acceleration)
+    motion = model.kinematics.motion(t, model.home[driven] + position, velocity, acceleration, by)
     noise = model.mechanism.noise
     effort = model.inverse_dynamics(motion) + (noise.effort or 1.0) * rng.standard_normal((len(t), len(motors)))
     seen = motion.q[:, motors] + (noise.position or 1e-5) * rng.standard_normal((len(t), len(motors)))

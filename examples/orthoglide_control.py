@@ -24,12 +24,14 @@ from typing import Any
 
 import numpy as np
 from line_plot import Curves, save
+from measured_feedback import MeasuredFeedback
 from orthoglide_gains import MANUFACTURER, PAYLOAD, Study, experiments
+from paths import PointToPoint, circle
 
 from gough import Model, identify, simulate
 from gough.core.arrays import FloatArray
 from gough.core.text import text_table
-from gough.core.trajectory import PointToPoint, Trajectory, circle, ease
+from gough.core.trajectory import Trajectory, ease
 from gough.estimators.gains.maximum_likelihood import MaximumLikelihoodGains
 from gough.virtual import PID, ComputedTorque, Controller, Feedback, RobotModel
 
@@ -94,7 +96,7 @@ def identified_strategies(study: Study, seed: int = 1) -> dict[str, Strategy]:
 
 def encoder(model: Model) -> Feedback:
     """Return the robot's position sensors as the controller sees them."""
-    return Feedback(noise=model.mechanism.noise, cutoff=500.0, seed=1)
+    return MeasuredFeedback(noise=model.mechanism.noise, cutoff=500.0, seed=1)
 
 
 def track(model: Model, strategies: Mapping[str, Strategy], *, feedback: Feedback | None = None, plant: str = "gough",

@@ -10,11 +10,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+from paths import circle
 
 from gough import Model, Recording, Simulation, base_parameters, design, record, simulate
 from gough.core.arrays import FloatArray
 from gough.core.parameters import BaseParameters
-from gough.core.trajectory import Fourier, Trajectory, circle
+from gough.core.trajectory import Fourier, Trajectory
 from gough.engine import standard_from_base
 from gough.estimators.linear.least_squares import GaussMarkov
 from gough.excitation.criteria import Criterion

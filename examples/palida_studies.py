@@ -34,7 +34,6 @@ from gough.excitation.design import information_factor
 from gough.identification import prepare
 from gough.identification.likelihood import averaged_period, cutoff_likelihood, full_likelihood
 from gough.processing.masks import counting_rows
-from gough.virtual import effort_covariance
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -155,7 +154,7 @@ def noise_only(study: Study, problem: Regression, trials: int = 3000, periods: i
     W_i^T W_j and the legs' inverse covariance A, the normal equations are sum_ij A_ij G_ij p = sum_ij A_ij W_i^T y_j.
     """
     t, r, p = problem.regressor.shape
-    noise = effort_covariance(study.model.mechanism.noise, r)
+    noise = study.model.mechanism.noise.effort_covariance(r)
     W = problem.regressor.reshape(t, r * p)
     G = (W.T @ W).reshape(r, p, r, p)
     clean = (W.T @ problem.effort).reshape(r, p, r)
@@ -272,7 +271,7 @@ def micro_motion(study: Study, simulation: Simulation) -> float:
 
 def design_ratio(study: Study, best: Fourier, rival: Fourier) -> FloatArray:
     """Return standard deviations of one design over those of another by their Cramer-Rao bounds, (24,)."""
-    noise = effort_covariance(study.model.mechanism.noise, len(study.model.actuated))
+    noise = study.model.mechanism.noise.effort_covariance(len(study.model.actuated))
     stds = []
     for trajectory in (best, rival):
         factor = information_factor(study.model, [trajectory], study.base, covariance=noise)

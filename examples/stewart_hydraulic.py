@@ -15,11 +15,13 @@ from pathlib import Path
 
 import numpy as np
 from line_plot import save
+from paths import sines
+from second_order_drive import SecondOrderDrive
 
 from gough import Model, Simulation, load_robot, record, simulate
 from gough.core.arrays import FloatArray
-from gough.core.trajectory import Fourier, sines
-from gough.virtual import PID, SecondOrderDrive
+from gough.core.trajectory import Fourier
+from gough.virtual import PID
 
 LOAD = "load"
 ORDER = ("platform.x", "platform.y", "platform.z", "platform.rx", "platform.ry", "platform.rz")

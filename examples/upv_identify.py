@@ -33,7 +33,7 @@ from gough.estimators.linear.least_squares import WeightedLeastSquares
 from gough.estimators.selection.selection import (
     Elimination,
     Structure,
-    StructureComparison,
+    StructureResult,
     compare_structures,
     essential_parameters,
     held_out_error,
@@ -107,7 +107,7 @@ class Study:
                 "both, offsets, passive Coulomb": [*rigid, *active(*FRICTION), *passive("fs")],
                 "both, offsets, passive both": [*rigid, *active(*FRICTION), *passive("fv", "fs")]}
 
-    def comparison(self) -> StructureComparison:
+    def comparison(self) -> dict[str, StructureResult]:
         """Return the structures side by side."""
         return compare_structures(self.parts["identification"].problem, self.structures, WeightedLeastSquares(),
                                   held_out=self.parts["validation"].problem)
@@ -146,7 +146,7 @@ def run(study: Study) -> dict[str, Any]:
             "parameters": len(r.parameters),
             "condition_of_correlation": None if r.estimate is None else r.estimate.correlation_condition,
             "residual": None if r.estimate is None else float(np.sqrt(np.mean(r.estimate.residual_relative**2))),
-            "held_out": None if r.held_out is None else r.held_out.tolist()} for r in comparison.results},
+            "held_out": None if r.held_out is None else r.held_out.tolist()} for r in comparison.values()},
         "models": {label: {
             "parameters": len(step.estimate),
             "condition_of_correlation": step.estimate.correlation_condition,
@@ -156,7 +156,7 @@ def run(study: Study) -> dict[str, Any]:
         "essential": [{"name": n, "value": float(v), "std": float(s), "unit": u, "robot_file": cad[n]} for n, v, s, u in
                       zip(elimination.estimate.parameters, elimination.estimate.values, elimination.estimate.std,
                           elimination.estimate.units)],
-        "verdict": whole.verdict,
+        "verdict": str(whole.verdict),
     }
 
 

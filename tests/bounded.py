@@ -6,6 +6,7 @@ from itertools import combinations
 
 import numpy as np
 
+from gough.core.arrays import frozen
 from gough.core.regression import Regression
 from gough.estimators.bounds.solve import BoundedProblem
 
@@ -20,9 +21,25 @@ def regression(samples=60, parameters=4, rows=1, bound=0.5, seed=0, signs=1.0):
                       row_units=("N m",) * rows, parameters=names, units=("kg",) * parameters), truth
 
 
+def bounded_problem(regression, *, error_bound, prior=None):
+    """State the bounded-error problem of a regression; the prior by name (others unbounded), or lower and upper."""
+    p = len(regression.parameters)
+    low, high = np.full(p, -np.inf), np.full(p, np.inf)
+    if isinstance(prior, dict):
+        for name, (lower, upper) in prior.items():
+            low[regression.parameters.index(name)], high[regression.parameters.index(name)] = lower, upper
+    elif prior is not None:
+        low[:], high[:] = prior
+    exact = frozen(regression.regressor)
+    return BoundedProblem(regressor_lower=exact, regressor_upper=exact, effort=regression.effort,
+                          error_bound=np.asarray(error_bound, dtype=float), prior_lower=low, prior_upper=high,
+                          rows=regression.rows, row_units=regression.row_units, parameters=regression.parameters,
+                          units=regression.units)
+
+
 def problem(prior=(0.0, 2.0), bound=0.5, **kwargs):
     reg, truth = regression(bound=bound, **kwargs)
-    return BoundedProblem.from_regression(reg, error_bound=bound, prior=prior), truth
+    return bounded_problem(reg, error_bound=bound, prior=prior), truth
 
 
 def with_unknown_signs(bounded, unknown):
@@ -79,7 +96,7 @@ def uncertain_problem(seed=0, samples=40, parameters=3, width=0.3, prior=(0.0, 2
     reg, truth = regression(samples=samples, parameters=parameters, seed=seed, signs=signs)
     lower = reg.regressor - rng.uniform(0, width, reg.regressor.shape)
     upper = reg.regressor + rng.uniform(0, width, reg.regressor.shape)
-    bounded = BoundedProblem.from_regression(reg, error_bound=0.5, prior=prior)
+    bounded = bounded_problem(reg, error_bound=0.5, prior=prior)
     return replace(bounded, regressor_lower=lower, regressor_upper=upper), truth
 
 

@@ -19,8 +19,12 @@ if TYPE_CHECKING:
     from gough.identification import Identification, IdentifySettings, identify, load_identification
     from gough.identification.bounding import BoundsSettings, bounds
     from gough.identification.compare import CompareSettings, Comparison, compare
+    from gough.identification.diagnosis.diagnose import DiagnoseSettings, diagnose
+    from gough.identification.diagnosis.foresee import Foresight, foresee
+    from gough.identification.diagnosis.mistakes import Diagnosis
     from gough.identification.payload import PayloadResult, PayloadSettings, payload
     from gough.identification.validation import Validation, validate
+    from gough.identification.verdict import Verdict
     from gough.logs.readers import open_recording, read_recording
     from gough.logs.recording import Recording
     from gough.mechanism import Mechanism, bundled_robots, load_robot
@@ -32,11 +36,12 @@ __version__ = "0.1.0"
 
 __all__ = [
     "BoundsSettings", "Check", "CheckSettings", "CompareSettings", "Comparison", "Design", "DesignSettings",
-    "Enclosure", "Estimate", "GoughError", "Identification", "IdentifySettings", "Mechanism", "Model", "PayloadResult",
-    "PayloadSettings", "Processing", "Recording", "SimulateSettings", "Simulation", "Validation", "base_parameters",
-    "bounds", "bundled_robots", "check", "compare", "condense_log", "controller_code", "design", "identify",
-    "load_identification", "load_robot", "load_trajectory", "open_recording", "payload", "process", "read_recording",
-    "record", "run_study", "simulate", "validate",
+    "DiagnoseSettings", "Diagnosis", "Enclosure", "Estimate", "Foresight", "GoughError", "Identification",
+    "IdentifySettings", "Mechanism", "Model", "PayloadResult", "PayloadSettings", "Processing", "Recording",
+    "SimulateSettings", "Simulation", "Validation", "Verdict", "base_parameters", "bounds", "bundled_robots", "check",
+    "compare", "condense_log", "controller_code", "design", "diagnose", "foresee", "identify", "load_identification",
+    "load_robot", "load_trajectory", "open_recording", "payload", "process", "read_recording", "record", "run_study",
+    "simulate", "validate",
 ]
 
 _HOMES = {
@@ -50,8 +55,12 @@ _HOMES = {
     "gough.identification": ("Identification", "IdentifySettings", "identify", "load_identification"),
     "gough.identification.bounding": ("BoundsSettings", "bounds"),
     "gough.identification.compare": ("CompareSettings", "Comparison", "compare"),
+    "gough.identification.diagnosis.diagnose": ("DiagnoseSettings", "diagnose"),
+    "gough.identification.diagnosis.foresee": ("Foresight", "foresee"),
+    "gough.identification.diagnosis.mistakes": ("Diagnosis",),
     "gough.identification.payload": ("PayloadResult", "PayloadSettings", "payload"),
     "gough.identification.validation": ("Validation", "validate"),
+    "gough.identification.verdict": ("Verdict",),
     "gough.logs.readers": ("open_recording", "read_recording"),
     "gough.logs.recording": ("Recording",),
     "gough.mechanism": ("Mechanism", "bundled_robots", "load_robot"),

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from p03_contractors import contract
 
-from bounded import augmented, feasible_points, literal, problem, uncertain_problem, with_unknown_signs
+from bounded import augmented, bounded_problem, feasible_points, literal, problem, uncertain_problem, with_unknown_signs
 from gough.core.errors import InconsistentData
 from gough.core.regression import Regression
-from gough.estimators.bounds.solve import BoundedProblem, ExactBox, GaussSeidel
+from gough.estimators.bounds.solve import ExactBox, GaussSeidel
 
 KINDS = [{}, {"backward": True}, {"preconditioned": True}, {"preconditioned": True, "backward": True}]
 
@@ -102,7 +102,7 @@ def test_backward_steps_find_unknown_coulomb_signs_and_shrink_effort_and_box(pre
                      parameters=("fv", "fs"), units=("N m s/rad", "N m"))
     unknown = np.zeros((200, 1, 2), bool)
     unknown[:, 0, 1] = np.abs(velocity) < 0.1
-    bounded = with_unknown_signs(BoundedProblem.from_regression(reg, error_bound=0.4, prior=(0.1, 2.0)), unknown)
+    bounded = with_unknown_signs(bounded_problem(reg, error_bound=0.4, prior=(0.1, 2.0)), unknown)
     forward, backward = (contract(bounded, preconditioned=preconditioned, backward=b) for b in (False, True))
     assert forward.regressor is bounded.equations.regressor
     column = backward.regressor[unknown[:, 0, 1], 1]

@@ -25,7 +25,6 @@ from palida_studies import (
 )
 
 from gough.estimators.linear.least_squares import GaussMarkov
-from gough.virtual import effort_covariance
 
 pytestmark = pytest.mark.slow
 pytest.importorskip("pinocchio")
@@ -81,7 +80,7 @@ def test_trials_all_at_once_equal_the_estimator(study: Study) -> None:
     problem = true_problem(study, 0.003, every=10)
     fast = noise_only(study, problem, trials=2, periods=5, chunk=1)
     t, r = problem.effort.shape
-    rng, root = np.random.default_rng(7), np.linalg.cholesky(effort_covariance(study.model.mechanism.noise, r))
+    rng, root = np.random.default_rng(7), np.linalg.cholesky(study.model.mechanism.noise.effort_covariance(r))
     for k in range(2):
         noise = (rng.standard_normal((t, 1, 5, r)) @ root.T)[:, 0].transpose(1, 0, 2)
         away = noise - noise.mean(axis=0)

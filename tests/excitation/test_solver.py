@@ -62,16 +62,15 @@ def test_the_constrained_minimum_is_that_of_scipy() -> None:
     assert start is not None
     lower, upper = np.array([-1.0, -1.5]), np.array([2.0, 1.9])
     seen: list[float] = []
-    point, solution = interior_point(problem, start, lower, upper, InteriorPoint(tolerance=1e-7, iterations=300),
-                                     lambda i, value, violation: seen.append(value))
+    point, history = interior_point(problem, start, lower, upper, InteriorPoint(tolerance=1e-7, iterations=300),
+                                    lambda i, value, violation: seen.append(value))
     wanted = minimize(lambda x: (x[0] - 2) ** 2 + 10 * (x[1] - x[0] ** 2) ** 2, [0.1, 0.1], method="SLSQP", tol=1e-14,
                       constraints=[{"type": "ineq", "fun": lambda x: 2 - x[0] ** 2 - x[1] ** 2},
                                    {"type": "ineq", "fun": lambda x: 1.9 - x[0] - x[1]}])
-    assert solution.converged
     assert point.variables == pytest.approx(wanted.x, abs=1e-5)
     assert (point.constraints < upper).all()
     assert (point.constraints > lower).all()
-    assert len(seen) == len(solution.history) - 1
+    assert len(seen) == len(history) - 1
 
 
 def test_points_that_cannot_be_evaluated_only_shorten_the_step() -> None:
@@ -102,10 +101,9 @@ def test_a_constraint_that_bends_cuts_the_step() -> None:
             return Dense(4 * point.variables[:, None] ** 3)
 
     problem = Bent()
-    point, solution = interior_point(problem, problem.evaluate(np.array([0.01])), np.array([-1.0]), np.array([1.0]),
-                                     InteriorPoint(tolerance=1e-6))
+    point, _ = interior_point(problem, problem.evaluate(np.array([0.01])), np.array([-1.0]), np.array([1.0]),
+                              InteriorPoint(tolerance=1e-6))
     assert max(problem.seen) > 1  # it was tried
-    assert solution.converged
     assert 1 - 1e-5 < point.variables[0] < 1
 
 
@@ -131,9 +129,8 @@ def test_every_step_stays_strictly_inside() -> None:
 
     problem = Linear()
     ones = np.ones(200)
-    point, solution = interior_point(problem, problem.evaluate(np.zeros(5)), -ones, ones,
-                                     InteriorPoint(tolerance=1e-6, iterations=300))
-    assert solution.converged
+    point, _ = interior_point(problem, problem.evaluate(np.zeros(5)), -ones, ones,
+                              InteriorPoint(tolerance=1e-6, iterations=300))
     assert max(np.abs(c).max() for c in problem.seen) < 1
     exact = minimize(lambda x: x.sum(), np.zeros(5), method="SLSQP", constraints=[
         {"type": "ineq", "fun": lambda x: 1 - normals @ x}, {"type": "ineq", "fun": lambda x: 1 + normals @ x}])

@@ -10,7 +10,7 @@ import pytest
 
 from gough.core.errors import InvalidInput, InvalidMechanism, InvalidTrajectory
 from gough.core.trajectory import Fourier, platform_twist
-from gough.engine.derivatives import close, response
+from gough.engine.derivatives import response
 from gough.engine.limits import collect_limits, measure
 from gough.engine.loops import By
 from gough.engine.model import Model
@@ -67,7 +67,7 @@ def test_values_and_derivatives_of_the_kernel_equal_numpy_and_finite_differences
     rest = (np.full(len(model.home), 0.1), model.standard_values(), model.load(None))
 
     def values(x: np.ndarray) -> np.ndarray:
-        q, error = close(model, motion.q, x[:, 0], by)
+        q, error = model.kinematics.close(motion.q, by, x[:, 0])
         assert error.max() < 1e-9
         return np.asarray(kernel(q, x[:, 1], x[:, 2], *rest)[0])
 

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from results import result_with
 
+from gough.core.documents import toml_text
 from gough.core.parameters import ParameterTable
-from gough.core.toml import toml_text
 from gough.export import EXPORTS
 from gough.identification import Identification
 
@@ -41,7 +41,7 @@ def test_parameters_come_back_to_the_last_digit(format: str, read: Callable) -> 
     np.testing.assert_array_equal(table.std, estimate.std)
     assert content["robot"] == result.robot
     assert content["estimator"] == result.estimator
-    assert content["verdict"] == result.verdict
+    assert content["verdict"] == result.verdict.to_dict()
 
 
 @FORMATS

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import numpy as np
 
+from gough.core.documents import toml_text
 from gough.core.regression import Regression
-from gough.core.toml import toml_text
 from gough.engine import Model
 from gough.estimators.estimate import Estimate
 from gough.estimators.linear.least_squares import LeastSquares

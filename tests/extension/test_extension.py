@@ -35,7 +35,7 @@ from gough.mechanism import (
     robot_text,
 )
 from gough.virtual import record, simulate
-from gough.virtual.joint_efforts import JointEfforts
+from gough.virtual.tree_plant import JointEfforts
 from tests_support import fourier, registries_restored
 
 TEXT = robot_text("five_bar")[0].replace('terms = ["ia", "fv", "fs"]', 'terms = ["ia", "fv", "fc"]').replace(

@@ -58,7 +58,7 @@ def test_all_estimators_answer_and_agree(everything: Identification) -> None:
 
 def test_it_predicts_a_motion_and_a_plant_it_has_not_seen(everything: Identification) -> None:
     assert everything.validation.predicts == "good"
-    assert "numerics fine" in everything.verdict
+    assert "numerics fine" in str(everything.verdict)
 
 
 def test_a_wrong_model_is_not_called_good(five_bar: Model, five_bar_log: Recording, five_bar_other: Recording) -> None:

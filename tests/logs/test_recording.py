@@ -83,7 +83,7 @@ def test_part_of_a_period_is_refused_until_cut() -> None:
     recording = small(samples=14)
     with pytest.raises(InvalidRecording, match="3 periods of 4 and 2 more"):
         recording.periods("position")
-    assert recording.whole_periods().periods("position").shape == (3, 4, 2)
+    assert recording.take(slice(0, 12)).periods("position").shape == (3, 4, 2)
 
 
 def test_without_a_period_there_are_no_periods() -> None:
@@ -91,8 +91,6 @@ def test_without_a_period_there_are_no_periods() -> None:
     assert recording.period_count == 0
     with pytest.raises(InvalidRecording, match="period"):
         recording.periods("position")
-    with pytest.raises(InvalidRecording, match="period"):
-        recording.whole_periods()
 
 
 def test_a_missing_signal_and_a_wrong_word_are_told_apart() -> None:
@@ -115,17 +113,6 @@ def test_blocks_join_to_the_whole() -> None:
     assert [len(p) for p in parts] == [5, 5, 2]
     assert np.array_equal(np.concatenate([p.position for p in parts]), recording.position)
     assert np.array_equal(np.concatenate([p.pose.values for p in parts if p.pose]), recording.pose.values)
-
-
-def test_drive_gains_turn_current_into_effort_by_name() -> None:
-    current = np.ones((12, 2))
-    recording = small(effort=None, current=current, current_units=("A", "A"))
-    made = recording.with_effort({"leg2.motor": 3.0, "leg1.slider": 2.0})
-    assert np.array_equal(made.effort, current * [2.0, 3.0])
-    with pytest.raises(InvalidInput, match=r"leg2\.motor"):
-        recording.with_effort({"leg1.slider": 2.0})
-    with pytest.raises(InvalidRecording, match="no current"):
-        small().with_effort([1.0, 1.0])
 
 
 def test_csv_has_units_in_its_header_and_exact_digits(tmp_path) -> None:

@@ -351,6 +351,7 @@ def test_every_bundled_robot_has_a_name_and_a_title() -> None:
         "redundant",
         "serial6",
         "stewart",
+        "tx40",
         "upv",
     ]
     for name, title in robots:

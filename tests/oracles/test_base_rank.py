@@ -106,7 +106,7 @@ def test_the_gap_is_the_one_of_the_scaled_regressor() -> None:
     draws = [np.concatenate([W, W[:, :, :1] + 1e-6 * rng.standard_normal((40, 2, 1)), W[:, :, :1] - 2 * W[:, :, 1:2]],
                             axis=2) * [1e-5, 1.0, 1e3, 1.0, 1e4] for W in rng.standard_normal((2, 40, 2, 3))]
     parts, scale = engine_base._equilibrated(draws)
-    triangle = engine_base._triangle(np.concatenate(parts))
+    triangle = np.linalg.qr(np.concatenate(parts), mode="r")
     independent = engine_base._independent(triangle)
     assert independent == [0, 1, 2, 3]
     base = engine_base._regrouped(triangle, scale, independent, tuple(

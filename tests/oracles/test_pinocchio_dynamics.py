@@ -83,8 +83,7 @@ def test_the_oracle_itself_agrees_with_pinocchios_own_constrained_dynamics() -> 
     """Point closures are native to Pinocchio: its proximal solver must give what our saddle-point system gives."""
     model = Model(load_robot("palida"))
     mechanism = model.mechanism
-    frictionless = mechanism.standard.replace(
-        {n: 0.0 for n in mechanism.standard.names if n.rpartition(".")[2] in ("fs", "fv")}).values
+    frictionless = model.standard_values({n: 0.0 for n in mechanism.standard.names if n.kind in ("fs", "fv")})
     tree = ConstrainedTree(model, frictionless, np.zeros(10), np.ones(24))
     motion = random_motion(model, 5, seed=4)
     pin_model, data = tree._model, tree._model.createData()

@@ -69,7 +69,7 @@ def run(seconds: float = 20.0, *, noise: float = 1e-5, step: float = 0.0, vibrat
     return Recording(joints=("slide",), time=t, position=q[:, None], position_units=("m",), effort=effort[:, None])
 
 
-def slow_errors(log: Recording, cutoff: float) -> float:
+def slow_errors(log: Recording, cutoff: float, every: int = 1) -> float:
     """The rule written out with whole arrays: five blocks, guard, decimated fit, recorded effort predicted."""
     _q, qd, qdd = differentiate(log.position, RATE, cutoff)
     W = np.column_stack([qdd, qd, np.sign(qd), np.ones_like(qd)])
@@ -85,29 +85,38 @@ def slow_errors(log: Recording, cutoff: float) -> float:
     for low, high in itertools.pairwise(borders):
         rest = (times <= low - 1 / cutoff) | (times >= high + 1 / cutoff)
         x = np.linalg.lstsq(small[rest], effort[rest], rcond=None)[0]
-        here = (t >= low) & (t < high)
+        here = (t >= low) & (t < high) & (np.arange(len(t)) % every == 0)
         wrong += float(((y - W @ x)[here] ** 2).sum())
         size += float((y[here] ** 2).sum())
     return float(np.sqrt(wrong / size))
 
 
 def test_candidates_have_the_errors_of_the_rule_written_out(axis: Model) -> None:
-    """Thinned grids, moments of folds and predicted samples in place of whole arrays: the same curve to 2 %."""
+    """Thinned grids and moments of folds in place of whole arrays: the same curve on the same samples to 2 %."""
     log = run(40.0, noise=1e-4)
     tried = choose_processing(axis, [log], settings=Processing(window=0.0, dead_band=0.0)).cutoffs
     assert 8 <= len(tried) <= 15
     assert [c.cutoff for c in tried] == sorted(c.cutoff for c in tried)
-    for candidate in tried:
-        if candidate.cutoff < 40:
-            assert candidate.error == pytest.approx(slow_errors(log, candidate.cutoff), rel=0.02), candidate.cutoff
+    every = Trial.of(axis, [log], base_parameters(axis), None).stride
+    assert every == 4
+    for candidate in tried[1:]:  # of what lies below the motion nothing is left to compare
+        slow = slow_errors(log, candidate.cutoff, every)
+        assert candidate.error == pytest.approx(slow, rel=0.02), candidate.cutoff
 
 
-@pytest.mark.parametrize(("noise", "low", "high"), [(1e-6, 8.0, 120.0), (1e-4, 2.5, 12.0), (1e-3, 1.5, 6.0)])
-def test_more_noise_asks_for_a_lower_cut_off(axis: Model, noise: float, low: float, high: float) -> None:
-    for seed in range(3):
-        chosen = choose_processing(axis, [run(noise=noise, seed=seed)]).processing
-        assert low <= chosen.cutoff <= high
+@pytest.mark.parametrize("seed", range(3))
+def test_more_noise_asks_for_a_lower_cut_off(axis: Model, seed: int) -> None:
+    """The lowest of those that predict as well as the best; how high one may go falls with the noise."""
+    highest = []
+    for noise in (1e-6, 1e-4, 1e-3):
+        choice = choose_processing(axis, [run(noise=noise, seed=seed)])
+        tried, chosen = choice.cutoffs, choice.processing
+        least = min(c.error for c in tried)
+        assert chosen.cutoff == next(c.cutoff for c in tried if c.error <= 1.005 * least)
         assert chosen.decimation == decimation_of(chosen.cutoff, RATE)
+        assert 1.5 <= chosen.cutoff <= 12.0  # the motion ends at 1.5 Hz
+        highest.append(max(c.cutoff for c in tried if c.error <= 1.1 * least))
+    assert highest[0] > 2 * highest[1] > 2 * highest[2]
 
 
 def test_a_vibration_of_the_encoder_that_no_spectral_rule_expects_is_filtered_out(axis: Model) -> None:
@@ -130,7 +139,7 @@ def test_one_processing_for_several_logs_looks_at_all_of_them(axis: Model) -> No
     quiet, rough = run(noise=1e-6, seed=1), run(noise=1e-3, seed=2)
     alone = [choose_processing(axis, [log]).processing for log in (quiet, rough)]
     both = choose_processing(axis, [quiet, rough]).processing
-    assert alone[1].cutoff <= both.cutoff <= alone[0].cutoff
+    assert alone[1].cutoff * (1 - 1e-9) <= both.cutoff <= alone[0].cutoff
     scale = (both.cutoff / alone[1].cutoff) ** 1.5
     assert both.dead_band["slide"] == pytest.approx(scale * alone[1].dead_band["slide"], rel=0.05)
 
@@ -171,11 +180,11 @@ def test_a_window_is_taken_where_reversals_are_not_coulomb_friction(axis: Model)
         lagged[k] = state
     slow = replace(log, effort=log.effort + 15 * (lagged - sign)[:, None])
     settings = Processing(cutoff=20.0)
-    assert choose_processing(axis, [log], settings=settings).processing.window == 0.0
+    assert choose_processing(axis, [log], settings=settings).processing.window == pytest.approx(2 / RATE)
     choice = choose_processing(axis, [slow], settings=settings)
     assert choice.processing.window >= 0.05
     errors = {c.window: c.error for c in choice.windows}
-    assert errors[choice.processing.window] < 0.9 * errors[0.0]
+    assert errors[choice.processing.window] < 0.9 * errors[min(errors)]
 
 
 def test_no_window_takes_more_than_half_of_a_row(axis: Model) -> None:

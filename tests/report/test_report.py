@@ -9,17 +9,20 @@ import sys
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from paths import circle
 
 from gough.core.errors import InvalidInput, OutputError
-from gough.core.trajectory import circle
 from gough.engine import random_motion
 from gough.excitation import design
-from gough.identification import Fit, Identification
+from gough.identification import Fit
+from gough.identification.diagnosis.mistakes import Diagnosis, Limit, Mistake
+from gough.identification.verdict import Remark, Verdict
 from gough.mechanism import bundled_robots
 from gough.processing import Processing, ProcessingChoice
 from gough.processing.choice import Candidate
@@ -438,34 +441,33 @@ def test_the_amplitude_density_of_noise_with_gaps_adds_up_to_its_variance() -> N
 # -- verdict, diagnosis and processing, as plain tables ---------------------------------------------------------------
 
 
-def judged(monkeypatch: pytest.MonkeyPatch, **tables: object) -> str:
-    for name, table in tables.items():
-        monkeypatch.setattr(Identification, name, table, raising=False)
-    return render(robot("five_bar"), result("five_bar"))
+def judged(**fields: Any) -> str:
+    return render(robot("five_bar"), replace(result("five_bar"), **fields))
 
 
-def test_the_worst_remark_comes_first_and_nothing_is_green_beside_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    remarks = [{"rule": "fit", "level": "look", "message": "12 % is left"},
-               {"rule": "physics", "level": "wrong", "message": "fs is <b>negative</b>"}]
-    page = Page(judged(monkeypatch, verdict={"headline": "wrong", "remarks": remarks}))
+def test_the_worst_remark_comes_first_and_nothing_is_green_beside_it() -> None:
+    page = Page(judged(verdict=Verdict(remarks=(
+        Remark(rule="fit", level="look", message="12 % is left"),
+        Remark(rule="physics", level="wrong", message="fs is <b>negative</b>")))))
     assert ("div", "headline wrong") in [(tag, a.get("class")) for tag, a in page.elements]
     assert page.text.index("fs is <b>negative</b>") < page.text.index("12\u00a0% is left")
     assert not [a for tag, a in page.elements if tag == "article" and "good" in str(a.get("class"))]
 
 
-def test_a_verdict_without_remarks_is_good(monkeypatch: pytest.MonkeyPatch) -> None:
-    page = Page(judged(monkeypatch, verdict={"headline": "good", "remarks": []}))
+def test_a_verdict_without_remarks_is_good() -> None:
+    page = Page(judged(verdict=Verdict()))
     assert "No rule of the verdict speaks against this result." in page.text
     assert [a for tag, a in page.elements if tag == "article" and "good" in str(a.get("class"))]
 
 
-def test_mistakes_are_told_with_size_and_cure(monkeypatch: pytest.MonkeyPatch) -> None:
-    mistake = {"name": "effort delay", "place": "left.motor", "size": [1.9e-3], "sigma": [1e-4], "unit": "s",
-               "text": "left.motor: effort lags by 1.90 +- 0.10 ms", "advice": 'put offset = "-1.9 ms"', "share": 0.81,
-               "before": 0.061, "after": 0.023, "judged_on": "held-out logs", "alike": ["a clock"]}
-    limits = [{"name": "tilt", "place": "base", "unit": "rad", "size": None, "instead": []},
-              {"name": "effort delay", "place": "left.motor", "unit": "s", "size": 2.5e-4, "instead": []}]
-    page = Page(judged(monkeypatch, diagnosis={"mistakes": [mistake], "limits": limits, "notes": ["one log only"]}))
+def test_mistakes_are_told_with_size_and_cure() -> None:
+    mistake = Mistake(name="effort delay", place="left.motor", size=(1.9e-3,), sigma=(1e-4,), unit="s",
+                      text="left.motor: effort lags by 1.90 +- 0.10 ms", advice='put offset = "-1.9 ms"', share=0.81,
+                      before=0.061, after=0.023, alike=("a clock",))
+    limits = (Limit(name="tilt", place="base", unit="rad", size=np.inf),
+              Limit(name="effort delay", place="left.motor", unit="s", size=2.5e-4))
+    page = Page(judged(diagnosis=Diagnosis(robot="five_bar", mistakes=(mistake,), limits=limits,
+                                           notes=("one log only",))))
     rows = [row for table in page.tables for _, row in table if row and row[0] in ("effort delay", "tilt")]
     assert rows[0][2:5] == ["81.0\u00a0%", "6.1\u00a0%", "2.3\u00a0%"]
     assert rows[0][1].startswith("left.motor: effort lags by 1.90 +- 0.10 ms")

@@ -10,7 +10,7 @@ from moving_robots import excitation, model_of
 
 from gough.core.errors import InvalidInput
 from gough.mechanism.types import Noise
-from gough.virtual import Simulation, effort_covariance, record, simulate
+from gough.virtual import Simulation, record, simulate
 
 
 @pytest.fixture(scope="module")
@@ -22,7 +22,7 @@ def simulation() -> Simulation:
 
 def test_effort_noise_has_the_covariance_asked_for(simulation: Simulation) -> None:
     noise = Noise(effort=3.0, correlation=0.4)
-    wanted = effort_covariance(noise, 3)
+    wanted = noise.effort_covariance(3)
     np.testing.assert_allclose(wanted, [[9, 3.6, 3.6], [3.6, 9, 3.6], [3.6, 3.6, 9]])
     drawn = np.concatenate([
         record(simulation, noise=noise, seed=s).current * simulation.gains - simulation.mean_effort[0]
@@ -57,9 +57,9 @@ def test_position_noise_and_encoder_steps_are_visible(simulation: Simulation) ->
 def test_without_noise_the_record_is_the_truth(simulation: Simulation) -> None:
     recording = record(simulation, noise=Noise())
     np.testing.assert_array_equal(recording.position, simulation.position[0])
-    np.testing.assert_allclose(recording.with_effort(simulation.gains).effort, simulation.mean_effort[0], rtol=1e-12)
+    np.testing.assert_allclose(recording.current * simulation.gains, simulation.mean_effort[0], rtol=1e-12)
     command = record(simulation, noise=Noise(), average=False)
-    np.testing.assert_allclose(command.with_effort(simulation.gains).effort, simulation.effort[0], rtol=1e-12)
+    np.testing.assert_allclose(command.current * simulation.gains, simulation.effort[0], rtol=1e-12)
 
 
 def test_robots_with_gains_record_currents_and_others_efforts(simulation: Simulation) -> None:
@@ -91,8 +91,8 @@ def test_recordings_know_period_payload_and_reference() -> None:
 
 
 def test_impossible_noise_is_refused() -> None:
-    with pytest.raises(InvalidInput, match=r"correlation of effort noise is -0\.6, expected -0\.5 to 1"):
-        effort_covariance(Noise(effort=1.0, correlation=-0.6), 3)
+    with pytest.raises(InvalidInput, match=r"correlation -0\.6; expected at least zero, and -0\.5 to 1"):
+        Noise(effort=1.0, correlation=-0.6).effort_covariance(3)
     model = model_of("five_bar")
     simulation = simulate(model, excitation(model, period=0.2, reach=0.05), rate=500, lead_in=0)
     with pytest.raises(InvalidInput, match="position noise -1"):

@@ -5,6 +5,7 @@ Example:  gough demo five_bar -o demo
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from pathlib import Path
 from time import monotonic
 from typing import Annotated
@@ -14,7 +15,7 @@ import typer
 from gough.cli.common import Force, Json, print_json, progress, say, table
 from gough.identification import Identification
 from gough.identification.payload import PayloadResult
-from gough.study.demo import independent_plant, plan, run_demo, truth_table
+from gough.study.demo import demo_study, run_demo, truth_table
 
 MOST_ROWS = 30  # of the table a demo prints; the report has all
 
@@ -26,17 +27,16 @@ def demo(
     as_json: Json = False,
 ) -> None:
     """Run a demo, one line a step, and compare with the truth."""
-    chosen = plan(robot)
+    study = demo_study(robot)
     started = monotonic()
     identification: Identification | None = None
     load: PayloadResult | None = None
     tied = False
     if not as_json:
-        say(f"{robot}: {chosen.story}")
-        plants = {options.get("plant", "gough") for verb, options in chosen.steps if verb == "simulate"}
-        say("recordings come from " + ("the independent plant (Pinocchio)" if "pinocchio" in plants else
+        say(f"{robot}: {study.splitlines()[0].lstrip('# ')}")
+        say("recordings come from " + ("the independent plant (Pinocchio)" if '"pinocchio"' in study else
                                        "Gough's own plant"))
-        if independent_plant() == "gough":
+        if find_spec("pinocchio") is None:
             say("install gough[plant] for an independent plant")
     with progress("working", quiet=as_json) as update:
         for verb, options, result in run_demo(robot, output, force=force,
@@ -52,7 +52,7 @@ def demo(
     if as_json:
         print_json({"robot": robot, "seconds": seconds, "folder": output,
                     "parameters": [{"name": n, "true": t, "value": v, "std": s, "within": w} for n, t, v, s, w in rows],
-                    "verdict": None if identification is None else identification.verdict,
+                    "verdict": None if identification is None else identification.verdict.to_dict(),
                     "payload": None if load is None else load.to_dict()})
         return
     if identification is not None:

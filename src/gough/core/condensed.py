@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gough.core.arrays import BoolArray, FloatArray, IntArray, check_finite, check_shape, frozen
+from gough.core.arrays import BoolArray, FloatArray, IntArray, Value, check_finite, check_shape, check_shapes
 from gough.core.blas import one_blas_thread
-from gough.core.errors import InvalidInput, nearest
-from gough.core.names import Parameter
+from gough.core.errors import InvalidInput
+from gough.core.names import Parameter, index_of
 from gough.core.names import parameters as named
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ def whiten(data: FloatArray, covariance: FloatArray, mask: BoolArray | None, row
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Joint:
+class Joint(Value):
     """The rows side by side, of samples in one piece where the same rows count.
 
     Args:
@@ -125,12 +125,9 @@ class Joint:
     samples: int
     data: FloatArray
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "data", frozen(self.data))
-
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Condensed:
+class Condensed(Value):
     """A regression reduced to factors with the Gram matrix of its data: all that linear estimators need.
 
     Args:
@@ -163,15 +160,11 @@ class Condensed:
     joint: tuple[Joint, ...] | None = None
 
     def __post_init__(self) -> None:
-        put = object.__setattr__
-        put(self, "parameters", named(self.parameters, self.units))
-        put(self, "factors", frozen(self.factors))
-        counts = self.counts if len(self.counts) else np.full(len(self.rows), self.samples)
-        put(self, "counts", frozen(counts, np.int64))
-        check_shape(self.factors, (len(self.rows), None, len(self.parameters) + 1), "factors")
-        for name in ("sums", "pieces"):
-            if getattr(self, name) is not None:
-                put(self, name, frozen(getattr(self, name)))
+        if not len(self.counts):
+            object.__setattr__(self, "counts", np.full(len(self.rows), self.samples))
+        super().__post_init__()
+        object.__setattr__(self, "parameters", named(self.parameters, self.units))
+        check_shapes(self, factors=(len(self.rows), None, len(self.parameters) + 1))
 
     @property
     def covariance(self) -> None:
@@ -196,7 +189,7 @@ class Condensed:
 
     def select(self, parameters: Sequence[str]) -> Condensed:
         """Keep some parameters, in the given order; the others are taken as zero."""
-        columns = columns_of(self.parameters, parameters)
+        columns = [index_of(self.parameters, name) for name in parameters]
         keep = [*columns, len(self.parameters)]
         return self._mapped(lambda data: data[..., keep], parameters, [self.units[i] for i in columns])
 
@@ -214,11 +207,7 @@ class Condensed:
 
     @cached_property
     def patterns(self) -> tuple[Joint, ...]:
-        """The rows side by side, one factor for each set of rows that count together, over all pieces.
-
-        Raises:
-            InvalidInput: Condensed without them.
-        """
+        """The rows side by side, one factor for each set of rows that count together, over all pieces."""
         if self.joint is None:
             raise InvalidInput("a full covariance between rows needs the factor of all rows side by side; condense "
                                "with joint=True, or fit the regression itself")
@@ -272,21 +261,10 @@ class Condensed:
         return None
 
     def condensed(self, *, joint: bool = False) -> Condensed:
-        """Return the problem itself.
-
-        Raises:
-            InvalidInput: The rows side by side are asked for and were not kept.
-        """
+        """Return the problem itself."""
         if joint:
             _ = self.patterns
         return self
-
-
-def columns_of(names: tuple[str, ...], wanted: Sequence[str]) -> list[int]:
-    for name in wanted:
-        if name not in names:
-            raise InvalidInput(f"no parameter '{name}'{nearest(name, names)}", name=name)
-    return [names.index(name) for name in wanted]
 
 
 def triangle(matrix: FloatArray) -> FloatArray:
@@ -301,13 +279,6 @@ def triangle(matrix: FloatArray) -> FloatArray:
         factors = np.asarray(np.linalg.qr(matrix[: count * piece].reshape(count, piece, width), mode="r"))
         matrix = np.vstack([factors.reshape(-1, width), matrix[count * piece:]])
     return np.asarray(np.linalg.qr(matrix, mode="r"))
-
-
-def _by_row(data: FloatArray) -> FloatArray:
-    """Return data (r, k, c) as triangular factors of each row where that makes them shorter."""
-    if data.shape[1] <= 2 * data.shape[2]:
-        return data
-    return np.stack([triangle(row) for row in data])
 
 
 def _side_by_side(data: FloatArray, present: IntArray) -> FloatArray:
@@ -393,7 +364,9 @@ class _Pieces:
 
     def _put(self, place: Place, data: FloatArray, samples: int) -> None:
         known = self.rows.get(place)
-        self.rows[place] = _by_row(data if known is None else np.concatenate([known, data], axis=1))
+        data = data if known is None else np.concatenate([known, data], axis=1)
+        shorter = data.shape[1] > 2 * data.shape[2]
+        self.rows[place] = np.stack([triangle(row) for row in data]) if shorter else data
         self.lengths[place] = self.lengths.get(place, 0) + samples
 
     def _put_joint(self, place: Place, part: Joint) -> None:
@@ -424,9 +397,6 @@ def condense(blocks: Iterable[Regression], *, joint: bool = False) -> Condensed:
     Args:
         blocks: Pieces of one problem in the order of time: same rows and parameters.
         joint: Also keep the rows side by side (Gauss-Markov with a full covariance).
-
-    Raises:
-        InvalidInput: No block, or blocks of different problems.
     """
     first: Regression | None = None
     kept = _Pieces(joint)

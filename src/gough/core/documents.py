@@ -1,4 +1,4 @@
-"""TOML and JSON from strangers: parsed by the standard library, after a look at what would hang or crash it.
+"""TOML and JSON: as text, and from strangers by the standard library, after a look at what would hang or crash it.
 
 A dotted key of thirty thousand parts takes the TOML parser half a minute and gigabytes, deep nesting ends in a
 recursion error, a number of five thousand digits in an error about digits. No file of ours comes near these limits.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 import tomllib
+from collections.abc import Mapping
 from typing import Any
 
 from gough.core.errors import InvalidInput
@@ -23,11 +24,7 @@ _NUMBER = re.compile(rf"[\d_]{{{DIGITS},}}")
 
 
 def parse_toml(text: str) -> dict[str, Any]:
-    """Return the content of a TOML document.
-
-    Raises:
-        InvalidInput: Not TOML, or beyond the limits of this file; says where.
-    """
+    """Return the content of a TOML document."""
     _check(text, LARGEST_TOML)
     dotted = _DOTTED.search(text)
     if dotted is not None:
@@ -39,11 +36,7 @@ def parse_toml(text: str) -> dict[str, Any]:
 
 
 def parse_json(text: str) -> Any:
-    """Return the content of a JSON document.
-
-    Raises:
-        InvalidInput: Not JSON, or beyond the limits of this file; says where.
-    """
+    """Return the content of a JSON document."""
     _check(text, LARGEST)
     try:
         return json.loads(text)
@@ -67,3 +60,34 @@ def _check(text: str, largest: int) -> None:
 def _where(text: str, position: int) -> str:
     line = text.count("\n", 0, position) + 1
     return f"in line {line}, column {position - text.rfind(chr(10), 0, position)}"
+
+
+def toml_text(content: Mapping[str, Any]) -> str:
+    """Return a mapping as TOML: plain values first, then mappings as tables, lists of mappings as arrays of tables."""
+    plain, tables = [], []
+    for key, value in content.items():
+        if isinstance(value, Mapping):
+            tables += ["", f"[{_key(key)}]", *(f"{_key(name)} = {toml_value(item)}" for name, item in value.items())]
+        elif isinstance(value, list) and value and all(isinstance(item, Mapping) for item in value):
+            for item in value:
+                tables += ["", f"[[{_key(key)}]]", *(f"{_key(name)} = {toml_value(v)}" for name, v in item.items())]
+        else:
+            plain.append(f"{_key(key)} = {toml_value(value)}")
+    return "\n".join([*plain, *tables]) + "\n"
+
+
+def _key(name: str) -> str:
+    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else toml_value(name)
+
+
+def toml_value(value: object) -> str:
+    """Return a value as it stands behind a key."""
+    if isinstance(value, Mapping):
+        return "{ " + ", ".join(f"{_key(name)} = {toml_value(item)}" for name, item in value.items()) + " }"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(toml_value(item) for item in value) + "]"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int | float):
+        return repr(value)
+    return json.dumps(str(value), ensure_ascii=False).replace("\x7f", "\\u007f")  # JSON strings, but TOML bars DEL

@@ -16,6 +16,20 @@ PENDING = ".gough-pending"  # complete files on the way to their places
 
 
 @contextmanager
+def _reporting(path: Path) -> Iterator[None]:
+    """Say which file or folder could not be written.
+
+    Raises:
+        OutputError: It does not exist, is not writable or the disk is full; carries path.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise OutputError(f"cannot write '{path}': {error.strerror or error}; check the folder, its permissions and "
+                          "the free space", path=str(path)) from error
+
+
+@contextmanager
 def replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
     """Give a binary stream to a temporary neighbour that takes the file's place once it is complete and on disk.
 
@@ -23,28 +37,17 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
         OutputError: The folder does not exist, is not writable or is full; carries path.
     """
     target = Path(path)
-    with _staging(target) as temporary:
-        with open(temporary, "wb") as stream:
-            yield stream
-            _settle(stream)
-        os.replace(temporary, target)
-
-
-@contextmanager
-def _staging(target: Path) -> Iterator[str]:
-    """Give the path of an empty temporary neighbour, removed again if the block fails."""
-    temporary = ""
-    try:
+    with _reporting(target):
         handle, temporary = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
         os.close(handle)
-        yield temporary
-    except BaseException as error:
-        if temporary:
+        try:
+            with open(temporary, "wb") as stream:
+                yield stream
+                _settle(stream)
+            os.replace(temporary, target)
+        except BaseException:
             Path(temporary).unlink(missing_ok=True)
-        if isinstance(error, OSError):
-            raise OutputError(f"cannot write '{target}': {error.strerror or error}; check the folder, its permissions "
-                              "and the free space", path=str(target)) from error
-        raise
+            raise
 
 
 def _settle(stream: IO[bytes]) -> None:
@@ -67,25 +70,20 @@ def write_together(folder: str | os.PathLike[str], files: Mapping[str, bytes]) -
         OutputError: As `replacing`; all previous files are then as they were.
     """
     place = Path(folder)
-    staged: Path | None = None
-    try:
+    with _reporting(place):
         _finish(place)
         staged = Path(tempfile.mkdtemp(prefix=".gough-", dir=place))
-        staged.chmod(place.stat().st_mode & 0o777)
-        for name, data in files.items():
-            with open(staged / name, "wb") as stream:
-                stream.write(data)
-                _settle(stream)
-        os.rename(staged, place / PENDING)
-        staged = None
-        _finish(place)
-    except BaseException as error:
-        if staged is not None:
+        try:
+            staged.chmod(place.stat().st_mode & 0o777)
+            for name, data in files.items():
+                with open(staged / name, "wb") as stream:
+                    stream.write(data)
+                    _settle(stream)
+            os.rename(staged, place / PENDING)
+        except BaseException:
             shutil.rmtree(staged, ignore_errors=True)
-        if isinstance(error, OSError):
-            raise OutputError(f"cannot write into '{place}': {error.strerror or error}; check the folder, its "
-                              "permissions and the free space", path=str(place)) from error
-        raise
+            raise
+        _finish(place)
 
 
 def _finish(folder: Path) -> None:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from numpy.typing import NDArray
 
-from gough.core.arrays import FloatArray, check_shape, frozen
+from gough.core.arrays import FloatArray, Value, check_shapes
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Motion:
+class Motion(Value):
     """Position, velocity and acceleration of all coordinates.
 
     Args:
@@ -31,12 +31,9 @@ class Motion:
     closure_residual: FloatArray
 
     def __post_init__(self) -> None:
-        for name in ("time", "q", "qd", "qdd", "closure_residual"):
-            object.__setattr__(self, name, frozen(getattr(self, name)))
+        super().__post_init__()
         t, n = len(self.time), len(self.coordinates)
-        for name in ("q", "qd", "qdd"):
-            check_shape(getattr(self, name), (t, n), name)
-        check_shape(self.closure_residual, (t,), "closure residual")
+        check_shapes(self, q=(t, n), qd=(t, n), qdd=(t, n), closure_residual=(t,))
 
     def __len__(self) -> int:
         return len(self.time)
@@ -47,5 +44,5 @@ class Motion:
 
     def take(self, rows: slice | NDArray[Any]) -> Motion:
         """Return the motion of some samples."""
-        return Motion(coordinates=self.coordinates, time=self.time[rows], q=self.q[rows], qd=self.qd[rows],
-                      qdd=self.qdd[rows], closure_residual=self.closure_residual[rows])
+        return replace(self, time=self.time[rows], q=self.q[rows], qd=self.qd[rows], qdd=self.qdd[rows],
+                       closure_residual=self.closure_residual[rows])

@@ -16,9 +16,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import NamedTuple
 
-from gough.core.errors import InvalidInput
+from gough.core.errors import InvalidInput, nearest
 
 PAYLOAD = "payload"  # the first word of what payloads own
 GAIN = "gain"
@@ -29,26 +28,17 @@ INERTIAL = ("m", "mx", "my", "mz", "Ixx", "Ixy", "Iyy", "Ixz", "Iyz", "Izz")
 INERTIAL_UNITS = dict(zip(INERTIAL, ("kg", *("kg m",) * 3, *("kg m2",) * 6)))
 
 
-class _Parts(NamedTuple):
-    """A name taken apart."""
-
-    owner: str
-    kind: str
-    regrouped: bool
-    payload: str | None
-    leg: str | None
-    local: str
-
-
 @lru_cache(maxsize=4096)
-def _parts(text: str) -> _Parts:
+def _parts(text: str) -> dict[str, str | bool | None]:
+    """Take a name apart."""
     owner, _, last = text.rpartition(".")
     kind = last.removesuffix(REGROUPED) or last
     first, _, rest = owner.partition(".")
     payload = rest if first == PAYLOAD else None
     inside = payload is None and rest != "" and not rest[0].isdigit()  # a digit is an axis of the joint `first`
-    return _Parts(owner=owner, kind=kind, regrouped=kind != last, payload=payload, leg=first if inside else None,
-                  local=text.partition(".")[2] if inside else text)
+    return {"owner": owner, "kind": kind, "regrouped": kind != last, "payload": payload,
+            "leg": first if inside else None, "local": text.partition(".")[2] if inside else text,
+            "inertial": kind in INERTIAL_UNITS and kind == last, "is_gain": kind == GAIN and owner != ""}
 
 
 class Parameter(str):
@@ -57,18 +47,38 @@ class Parameter(str):
     Args:
         text: The name, e.g. `leg1.rod.mx`. Any text is a name; one without dots has no owner.
         unit: SI unit, empty if not known. Inertial parameters know theirs.
+
+    Attributes:
+        owner: Full name of the body, joint or payload: `leg1.rod`, `payload.disc`.
+        kind: What it is of its owner: `mx`, `fv`, `gain`; the same for standard and regrouped parameters.
+        leg: The leg of the owner, or the kind of leg where legs are tied; None outside the legs.
+        local: The name inside its leg: `rod.mx`; all of it outside the legs.
+        payload: Name of the payload, empty for one without a name; None for parameters of the robot.
+        regrouped: A base parameter into which others were regrouped.
+        inertial: One of the ten inertial parameters of a body or payload.
+        is_gain: A drive gain.
     """
 
-    _known: _Parts
-    _unit: str
+    unit: str
+    owner: str
+    kind: str
+    leg: str | None
+    local: str
+    payload: str | None
+    regrouped: bool
+    inertial: bool
+    is_gain: bool
 
     def __new__(cls, text: str, unit: str = "") -> Parameter:
         """Take a name apart once."""
         self = super().__new__(cls, text)
-        self._known = _parts(str(text))
-        own = text.unit if isinstance(text, Parameter) else INERTIAL_UNITS.get(self._known.kind, "")
-        self._unit = unit or own
+        vars(self).update(_parts(str(text)))
+        own = text.unit if isinstance(text, Parameter) else INERTIAL_UNITS.get(self.kind, "")
+        vars(self)["unit"] = unit or own
         return self
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"a parameter is a value; its '{name}' cannot be changed")
 
     @classmethod
     def of(cls, owner: str, kind: str, unit: str = "") -> Parameter:
@@ -88,54 +98,9 @@ class Parameter(str):
         return cls.of(f"{PAYLOAD}.{payload}", kind)
 
     @classmethod
-    def gain(cls, joint: str, unit: str = "") -> Parameter:
+    def gain(cls, joint: str) -> Parameter:
         """Name the drive gain of a joint."""
-        return cls.of(joint, GAIN, unit)
-
-    @property
-    def owner(self) -> str:
-        """Full name of the body, joint or payload: `leg1.rod`, `payload.disc`."""
-        return self._known.owner
-
-    @property
-    def kind(self) -> str:
-        """What it is of its owner: `mx`, `fv`, `gain`; the same for standard and regrouped parameters."""
-        return self._known.kind
-
-    @property
-    def leg(self) -> str | None:
-        """The leg of the owner, or the kind of leg where legs are tied; None outside the legs."""
-        return self._known.leg
-
-    @property
-    def local(self) -> str:
-        """The name inside its leg: `rod.mx`; all of it outside the legs."""
-        return self._known.local
-
-    @property
-    def payload(self) -> str | None:
-        """Name of the payload, empty for one without a name; None for parameters of the robot."""
-        return self._known.payload
-
-    @property
-    def regrouped(self) -> bool:
-        """A base parameter into which others were regrouped."""
-        return self._known.regrouped
-
-    @property
-    def inertial(self) -> bool:
-        """One of the ten inertial parameters of a body or payload."""
-        return self.kind in INERTIAL_UNITS and not self.regrouped
-
-    @property
-    def is_gain(self) -> bool:
-        """A drive gain."""
-        return self.kind == GAIN and self.owner != ""
-
-    @property
-    def unit(self) -> str:
-        """SI unit; empty for a name read from text whose kind does not tell."""
-        return self._unit
+        return cls.of(joint, GAIN)
 
     @property
     def standard(self) -> Parameter:
@@ -151,17 +116,20 @@ LOAD = tuple(Parameter.of_payload("load", kind) for kind in INERTIAL)  # of a lo
 
 
 def parameters(names: Sequence[str], units: Sequence[str] | None = None) -> tuple[Parameter, ...]:
-    """Return names as parameters, with these units if given.
-
-    Raises:
-        InvalidInput: More or fewer units than names.
-    """
+    """Return names as parameters, with these units if given."""
     if units is None:
         return tuple(name if isinstance(name, Parameter) else Parameter(name) for name in names)
     if len(units) != len(names):
         raise InvalidInput(f"{len(names)} parameters but {len(units)} units")
     return tuple(name if isinstance(name, Parameter) and name.unit == unit else Parameter(name, unit)
                  for name, unit in zip(names, units))
+
+
+def index_of(names: Sequence[str], name: str, what: str = "parameter") -> int:
+    """Return the position of a name."""
+    if name not in names:
+        raise InvalidInput(f"no {what} '{name}'{nearest(name, names)}", name=name)
+    return names.index(name)
 
 
 def payload_of(owner: str) -> str | None:

@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from fnmatch import fnmatchcase
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gough.core.arrays import FloatArray, check_finite, check_shape, frozen
-from gough.core.errors import InvalidInput, nearest
+from gough.core.arrays import FloatArray, Value, check_finite, check_shapes
+from gough.core.errors import InvalidInput
 from gough.core.names import INERTIAL as INERTIAL
-from gough.core.names import Parameter, parameters
+from gough.core.names import Parameter, index_of, parameters
 
 # The order in which base parameters of a body are sought (BG13 (23)), first ones kept; the joint's terms follow.
 BASE_ORDER = ("Ixx", "Ixy", "Ixz", "Iyy", "Iyz", "Izz", "mx", "my", "mz", "m")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class ParameterTable:
+class ParameterTable(Value):
     """Parameters by name: values, units (those the names know if not given), optionally standard deviations."""
 
     names: tuple[Parameter, ...]
@@ -29,18 +28,15 @@ class ParameterTable:
     std: FloatArray | None = None
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         object.__setattr__(self, "names", parameters(self.names, self.units or None))
         object.__setattr__(self, "units", tuple(name.unit for name in self.names))
-        object.__setattr__(self, "values", frozen(self.values))
-        check_shape(self.values, (len(self.names),), "parameter values")
+        check_shapes(self, values=(len(self.names),), std=(len(self.names),))
         for name in self.names:
             if not name.unit:
                 raise InvalidInput(f"the unit of parameter '{name}' is not known; give units", name=name)
         if len(set(self.names)) != len(self.names):
             raise InvalidInput("parameter names repeat")
-        if self.std is not None:
-            object.__setattr__(self, "std", frozen(self.std))
-            check_shape(self.std, (len(self.names),), "parameter standard deviations")
 
     def __len__(self) -> int:
         return len(self.names)
@@ -49,37 +45,12 @@ class ParameterTable:
         return float(self.values[self.index(name)])
 
     def index(self, name: str) -> int:
-        """Return the position of a parameter.
-
-        Raises:
-            InvalidInput: No such parameter; offers the nearest.
-        """
-        try:
-            return self._positions[name]
-        except KeyError:
-            raise InvalidInput(f"no parameter '{name}'{nearest(name, self.names)}", name=name) from None
+        """Return the position of a parameter."""
+        return self._positions[name] if name in self._positions else index_of(self.names, name)
 
     @cached_property
     def _positions(self) -> dict[str, int]:
         return {name: i for i, name in enumerate(self.names)}
-
-    def select(self, patterns: Iterable[str]) -> ParameterTable:
-        """Keep the parameters whose names match any shell pattern (`leg*.rod.m`), in their order here."""
-        wanted = tuple(patterns)
-        keep = [i for i, name in enumerate(self.names) if any(fnmatchcase(name, w) for w in wanted)]
-        return ParameterTable(
-            names=tuple(self.names[i] for i in keep),
-            values=self.values[keep],
-            units=tuple(self.units[i] for i in keep),
-            std=None if self.std is None else self.std[keep],
-        )
-
-    def replace(self, changes: Mapping[str, float]) -> ParameterTable:
-        """Return a table with some values changed."""
-        values = self.values.copy()
-        for name, value in changes.items():
-            values[self.index(name)] = value
-        return ParameterTable(names=self.names, values=values, units=self.units, std=self.std)
 
     def as_dict(self) -> dict[str, float]:
         """Return names and values."""
@@ -87,7 +58,7 @@ class ParameterTable:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class BaseParameters:
+class BaseParameters(Value):
     """The combinations of standard parameters that motion and effort can determine.
 
     base = matrix @ standard; the regressor of the base parameters is the `independent` columns of the standard one.
@@ -113,11 +84,10 @@ class BaseParameters:
     tolerance: float
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         object.__setattr__(self, "names", parameters(self.names, self.units))
         object.__setattr__(self, "standard", parameters(self.standard))
-        object.__setattr__(self, "matrix", frozen(self.matrix))
-        object.__setattr__(self, "singular_values", frozen(self.singular_values))
-        check_shape(self.matrix, (len(self.names), len(self.standard)), "regrouping matrix")
+        check_shapes(self, matrix=(len(self.names), len(self.standard)))
         check_finite(self.matrix, "regrouping matrix")
 
     def __len__(self) -> int:
@@ -136,20 +106,10 @@ class BaseParameters:
         return np.asarray(self.matrix @ np.asarray(standard, dtype=float))
 
     def select(self, names: Iterable[str]) -> BaseParameters:
-        """Keep some base parameters; the others are taken as zero.
-
-        Raises:
-            InvalidInput: No such parameter; offers the nearest.
-        """
-        rows = []
-        for name in names:
-            if name not in self.names:
-                raise InvalidInput(f"no base parameter '{name}'{nearest(name, self.names)}", name=name)
-            rows.append(self.names.index(name))
-        return BaseParameters(
-            names=tuple(self.names[i] for i in rows), units=tuple(self.units[i] for i in rows), standard=self.standard,
-            matrix=self.matrix[rows], independent=tuple(self.independent[i] for i in rows),
-            singular_values=self.singular_values, tolerance=self.tolerance)
+        """Keep some base parameters; the others are taken as zero."""
+        rows = [index_of(self.names, name, "base parameter") for name in names]
+        return replace(self, names=tuple(self.names[i] for i in rows), units=tuple(self.units[i] for i in rows),
+                       matrix=self.matrix[rows], independent=tuple(self.independent[i] for i in rows))
 
     def regrouping(self) -> dict[str, str]:
         """Return each base parameter's formula as a person would write it.

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from gough.core.arrays import BoolArray, FloatArray, IntArray, check_finite, check_shape, frozen
-from gough.core.condensed import Condensed, Residual, check_alike, columns_of, condense, whiten
+from gough.core.arrays import BoolArray, FloatArray, IntArray, Value, check_finite, check_shape, check_shapes
+from gough.core.condensed import Condensed, Residual, check_alike, condense, whiten
 from gough.core.errors import InvalidInput
-from gough.core.names import Parameter
+from gough.core.names import Parameter, index_of
 from gough.core.names import parameters as named
 
 __all__ = ["Condensed", "Regression", "concatenate", "condense"]
@@ -20,7 +20,7 @@ LABELS = ("time", "group", "sample", "recording", "mask")  # what travels with t
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Regression:
+class Regression(Value):
     """Regressor and effort of t samples, r equation rows and p parameters.
 
     Rows are motors, or degrees of freedom for robots with more motors than these. The regressor stays
@@ -60,36 +60,15 @@ class Regression:
     mask: BoolArray | None = None
 
     def __post_init__(self) -> None:
-        put = object.__setattr__
-        for name in ("rows", "row_units", "units"):
-            put(self, name, tuple(getattr(self, name)))
-        put(self, "parameters", named(self.parameters, self.units))
-        put(self, "regressor", frozen(self.regressor))
-        put(self, "effort", frozen(self.effort))
+        super().__post_init__()
+        object.__setattr__(self, "parameters", named(self.parameters, self.units))
         if self.effort.ndim != 2:
             raise InvalidInput(f"effort has shape {self.effort.shape}, expected (samples, rows)")
         t, r = self.effort.shape
-        p = len(self.parameters)
-        check_shape(self.regressor, (t, r, p), "regressor")
-        for name, count in (("rows", r), ("row_units", r)):
-            if len(getattr(self, name)) != count:
-                raise InvalidInput(f"{name} has {len(getattr(self, name))} entries, expected {count}")
-        for name in ("covariance", "time", "replicates"):
-            if getattr(self, name) is not None:
-                put(self, name, frozen(getattr(self, name)))
-        if self.covariance is not None:
-            check_shape(self.covariance, (r, r) if self.covariance.ndim == 2 else (t, r, r), "effort covariance")
-        if self.time is not None:
-            check_shape(self.time, (t,), "time")
-        for name in ("group", "sample", "recording"):
-            if getattr(self, name) is not None:
-                put(self, name, frozen(getattr(self, name), np.int64))
-                check_shape(getattr(self, name), (t,), name)
-        if self.mask is not None:
-            put(self, "mask", frozen(self.mask, np.bool_))
-            check_shape(self.mask, (t, r), "mask")
-        if self.replicates is not None:
-            check_shape(self.replicates, (None, t, r), "replicates")
+        each = self.covariance is not None and self.covariance.ndim == 3
+        check_shapes(self, regressor=(t, r, len(self.parameters)), rows=(r,), row_units=(r,), time=(t,), group=(t,),
+                     covariance=(t, r, r) if each else (r, r), sample=(t,), recording=(t,), mask=(t, r),
+                     replicates=(None, t, r))
         for name in ("regressor", "effort", "covariance", "time", "replicates"):
             if getattr(self, name) is not None:
                 check_finite(getattr(self, name), name)
@@ -139,7 +118,7 @@ class Regression:
 
     def select(self, parameters: Sequence[str]) -> Regression:
         """Keep some parameters, in the given order; the others are taken as zero."""
-        columns = columns_of(self.parameters, parameters)
+        columns = [index_of(self.parameters, name) for name in parameters]
         return replace(self, regressor=self.regressor[:, :, columns],
                        parameters=tuple(self.parameters[i] for i in columns),
                        units=tuple(self.units[i] for i in columns))
@@ -165,9 +144,6 @@ class Regression:
 
         Args:
             covariance: (r, r) or (t, r, r); None takes the problem's own.
-
-        Raises:
-            InvalidInput: No covariance, or one that is not positive definite.
         """
         covariance = self.covariance if covariance is None else covariance
         if covariance is None:

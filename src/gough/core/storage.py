@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, ClassVar, Literal, Self, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 
@@ -18,7 +18,6 @@ from gough.core.errors import InvalidInput
 from gough.core.files import write_text
 
 FORMAT = 1
-T = TypeVar("T")
 
 
 def plain(value: Any) -> Any:
@@ -70,32 +69,9 @@ def restored(kind: Any, value: Any) -> Any:
     return value
 
 
-def stored(value: Any, kind: str) -> dict[str, Any]:
-    """Return a dataclass as plain lists, numbers and strings, with its kind; nothing is rounded."""
-    return {"kind": kind, "format": FORMAT, **plain(value)}
-
-
-def unstored(cls: type[T], content: Mapping[str, Any], kind: str) -> T:
-    """Undo `stored`.
-
-    Raises:
-        InvalidInput: Another kind or format, or something is missing.
-    """
-    if content.get("kind") != kind or content.get("format") != FORMAT:
-        raise InvalidInput(f"content is {content.get('kind')!r} in format {content.get('format')!r}, expected {kind!r} "
-                           f"in format {FORMAT}", kind=content.get("kind"))
-    found: T = restored(cls, content)
-    return found
-
-
-def json_text(content: Any) -> str:
-    """Return strict JSON."""
-    return json.dumps(plain(content), indent=1, allow_nan=False) + "\n"
-
-
 def write_json(path: str | os.PathLike[str], content: Any) -> None:
     """Write strict JSON, whole or not at all."""
-    write_text(path, json_text(content))
+    write_text(path, json.dumps(plain(content), indent=1, allow_nan=False) + "\n")
 
 
 def read_json(path: str | os.PathLike[str], kind: str) -> dict[str, Any]:
@@ -114,3 +90,32 @@ def read_json(path: str | os.PathLike[str], kind: str) -> dict[str, Any]:
     if found != kind:
         raise InvalidInput(f"'{path}' holds {found!r}, expected a stored {kind!r}", path=path, kind=found)
     return dict(content)
+
+
+class Stored:
+    """Results that are kept as JSON: dataclasses with a word that names them in files."""
+
+    stored_as: ClassVar[str]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain lists, numbers and strings; nothing is rounded."""
+        return {"kind": self.stored_as, "format": FORMAT, **plain(self)}
+
+    @classmethod
+    def from_dict(cls, content: Mapping[str, Any]) -> Self:
+        """Undo `to_dict`."""
+        kind, version = content.get("kind"), content.get("format")
+        if kind != cls.stored_as or version != FORMAT:
+            raise InvalidInput(f"content is {kind!r} in format {version!r}, expected {cls.stored_as!r} in format "
+                               f"{FORMAT}", kind=kind)
+        found: Self = restored(cls, content)
+        return found
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write JSON, whole or not at all."""
+        write_json(path, self.to_dict())
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """Read what `save` wrote."""
+        return cls.from_dict(read_json(path, cls.stored_as))

@@ -32,7 +32,6 @@ def random_motion(model: Model, samples: int, seed: int = 0, reach: float = 0.6)
     it, so that gravity, inertial and centrifugal forces are of one size whatever the size of the robot.
 
     Args:
-        model: The robot.
         samples: How many.
         seed: Of the random numbers.
         reach: Fraction of the coordinate ranges used, about home.
@@ -114,7 +113,7 @@ def _travel(model: Model, by: By, way: FloatArray) -> tuple[FloatArray, NDArray[
         before = q.copy()
         q = q + np.einsum("tnm,tm->tn", chain.closure_map(q, by), 0.1 * way)
         q[:, independent] = model.home[independent] + fraction * way
-        q, error = chain._newton(q, by)
+        q, error = chain.close(q, by)
         good &= (error < CLOSED) & (chain.bent(q - before) < 0.8)
         q[~good] = model.home
     return q, good
@@ -149,8 +148,8 @@ def base_parameters(model: Model, *, parameters: Sequence[str] | None = None, ti
         draws = [_sampled(model, names, extra, payloads, 2**attempt * samples, seed + 1000 * (2 * attempt + k))
                  for k in range(2)]
         parts, scale = _equilibrated(draws)
-        triangles = [_triangle(part) for part in parts]
-        triangles.append(_triangle(np.concatenate(triangles)))
+        triangles = [np.asarray(np.linalg.qr(part, mode="r")) for part in parts]
+        triangles.append(np.asarray(np.linalg.qr(np.concatenate(triangles), mode="r")))
         for cut in (None, *CUTS):
             found = [_independent(triangle, cut) for triangle in triangles]
             if all(columns == found[0] for columns in found):
@@ -211,10 +210,6 @@ def _equilibrated(draws: list[FloatArray]) -> tuple[list[FloatArray], FloatArray
     return [part.reshape(-1, len(scale)) for part in (W[:cut], W[cut:])], scale
 
 
-def _triangle(matrix: FloatArray) -> FloatArray:
-    return np.asarray(np.linalg.qr(matrix, mode="r"))
-
-
 def _independent(triangle: FloatArray, cut: float | None = None) -> list[int]:
     """Return the columns that do not depend on those before them.
 
@@ -252,7 +247,6 @@ def standard_from_base(model: Model, base: BaseParameters, values: ArrayLike) ->
     and zeros elsewhere give the same efforts at every motion, though not a physical robot.
 
     Args:
-        model: The robot.
         base: Its base parameters.
         values: Values of these, (b,).
     """

@@ -68,7 +68,6 @@ class Check:
                 "singular_value_gap": self.base.gap if np.isfinite(self.base.gap) else None},
         }
 
-
     def summary(self) -> str:
         """Return the facts as plain text."""
         type1 = "no platform" if self.type1_margin is None else f"{self.type1_margin:.3f}"

@@ -5,8 +5,9 @@ give the others, q = q(q_P) with dq = E_P dq_P. For an expression f(q, v, a) tha
 
     df/dq_P = (df/dq) E_P,  df/dv,  df/da.
 
-The rows of the dynamics may belong to another partition than the motion; both are written into one graph. The sign of
-the velocity in Coulomb friction is tanh(qd / band) here, because the true one has no derivative.
+The rows of the dynamics may belong to another partition than the motion; both are written into one graph. While a
+motion is designed the sign of the velocity in Coulomb friction is tanh(qd / band), because the true one has no
+derivative; `response` can also take the sign that regressions have, linear within the band.
 
 Full derivatives of the motion and the efforts are not left to automatic differentiation of the eliminations, which is
 several times as long. With X = d qd / d q_P and Y = d qdd / d q_P, from the closures differentiated,
@@ -23,13 +24,13 @@ E_r the closure map of the rows' coordinates: E_r^T K^T = 0, so the change of la
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cached_property
 from typing import Literal
 
 import casadi as ca
 import numpy as np
 
-from gough.core.arrays import FloatArray
 from gough.core.errors import InvalidInput, nearest
 from gough.engine.elimination import cholesky_solve, choose_pivots, determinant, solve
 from gough.engine.loops import By, Closure, closure_expressions
@@ -45,13 +46,13 @@ QUANTITIES: tuple[Quantity, ...] = ("position", "velocity", "acceleration", "eff
 class _Graph:
     """Symbols of a motion in one partition and what follows from them on closed loops."""
 
-    def __init__(self, model: Model, by: By) -> None:
+    def __init__(self, model: Model, by: By, smooth: bool = True) -> None:
         loops = model.loops
         if by not in loops.partitions:
             raise InvalidInput(f"'{model.mechanism.name}' cannot be driven by its {by} coordinates; "
                                "use the actuated coordinates")
         n, m = len(model.mechanism.joints), model.degrees_of_freedom
-        self.model = model
+        self.model, self.smooth = model, smooth
         self.q, self.v, self.a = ca.SX.sym("q", n), ca.SX.sym("v", m), ca.SX.sym("a", m)
         self.band = ca.SX.sym("band", n)
         self.closure = closure_expressions(loops, by, self.q)
@@ -61,7 +62,7 @@ class _Graph:
             self.dynamic = closure_expressions(loops, loops.dynamic, self.q)
             self.check = ca.fmax(self.check, self.dynamic.check)
         self.qd, self.qdd = self.closure.rates(self.v, self.a)
-        self.tree = TreeEfforts(model.mechanism, self.q, self.qd, self.qdd, self.band, smooth=True)
+        self.tree = TreeEfforts(model.mechanism, self.q, self.qd, self.qdd, self.band, smooth=smooth)
 
     @property
     def state(self) -> ca.SX:
@@ -106,7 +107,7 @@ class _Graph:
         model = self.model
         n = self.q.shape[0]
         w, u = ca.SX.sym("w", n), ca.SX.sym("u", n)
-        tree = TreeEfforts(model.mechanism, self.q, w, u, self.band, smooth=True)
+        tree = TreeEfforts(model.mechanism, self.q, w, u, self.band, smooth=self.smooth)
         t = model.generalised_efforts(tree, ca.SX.eye(n), chi, load)
         dq, dw, du = (self._put(ca.jacobian(t, x), w, u) for x in (self.q, w, u))
         part, E_r = self.dynamic.partition, self.dynamic.closure_map
@@ -170,7 +171,6 @@ def smooth_regressor(model: Model, names: tuple[str, ...], by: By) -> Kernel:
     """Return the kernel (q, v, a, band, covariance) -> whitened regressor (m, p), check.
 
     Args:
-        model: The robot.
         names: Parameters, as in `Model.regressor`.
         by: Partition of the velocities v and accelerations a, each (m,).
 
@@ -202,26 +202,54 @@ def regressor_adjoint(model: Model, names: tuple[str, ...], by: By) -> Kernel:
     return model.kinematics.kernel(("regressor adjoint", names, by), build)
 
 
-def response(model: Model, outputs: tuple[Output, ...], by: By) -> Kernel:
+def response(model: Model, outputs: tuple[Output, ...], by: By, *, smooth: bool = True) -> Kernel:
     """Return the kernel (q, v, a, band, chi, load) -> values (o,), their derivative by (q_P, v, a) (o, 3m), check.
 
     Args:
-        model: The robot.
         outputs: What to return, as pairs (quantity, name): `position`, `velocity`, `acceleration` of a coordinate,
             `velocity`, `acceleration` of the platform as a whole (`twist_names`), `effort` of a motor, `row` effort of
             an equation row, and (`regularity`, "") for the distance to singularities (see `regularity`).
         by: Partition of v and a.
+        smooth: tanh for the sign of velocities, as while designing; otherwise that of regressions, whose derivative at
+            the edge of the band is the mean of both sides.
 
     The kernel's chi are the standard parameters (p,) and load the payload's ten, for the efforts.
     """
     def build() -> ca.Function:
-        graph = _Graph(model, by)
+        graph = _Graph(model, by, smooth)
         chi, load = ca.SX.sym("chi", len(model.mechanism.standard)), ca.SX.sym("load", 10)
         values, derivatives = zip(*_outputs(graph, outputs, chi, load))
         return ca.Function("response", [graph.q, graph.v, graph.a, graph.band, chi, load],
                            [ca.densify(ca.vertcat(*values)), ca.densify(ca.vertcat(*derivatives)), graph.check])
 
-    return model.kinematics.kernel(("response", outputs, by), build)
+    return model.kinematics.kernel(("response", outputs, by, smooth), build)
+
+
+def gravity_regressor(model: Model, names: tuple[str, ...]) -> Kernel:
+    """Return the kernel q -> derivative of the regressor by the components of gravity, (3, m, p) as (3 m, p).
+
+    Efforts are linear in gravity, so this is the regressor at rest under a unit of gravity along x, y and z of the
+    base: W(g) = W(0) + sum_k g_k dW/dg_k. Joint terms do not fall; their columns are zero.
+
+    Args:
+        model: The robot.
+        names: Parameters, as in `Model.regressor`.
+    """
+    def build() -> ca.Function:
+        n = len(model.mechanism.joints)
+        q, rest = ca.SX.sym("q", n), ca.SX(n, 1)
+        closure = closure_expressions(model.loops, model.loops.dynamic, q)
+        falling = [k for k, name in enumerate(names) if model.resolve(name)[0].inertial]
+        parts = []
+        for unit in np.eye(3):
+            tree = TreeEfforts(replace(model.mechanism, gravity=tuple(unit)), q, rest, rest, ca.SX.ones(n, 1))
+            columns = ca.SX(model.degrees_of_freedom, len(names))
+            if falling:
+                columns[:, falling] = model.projected_columns(tree, closure.closure_map, [names[k] for k in falling])
+            parts.append(columns)
+        return ca.Function("gravity", [q], [ca.densify(ca.vertcat(*parts)), closure.check])
+
+    return model.kinematics.kernel(("gravity", names), build)
 
 
 def _outputs(graph: _Graph, outputs: tuple[Output, ...], chi: ca.SX, load: ca.SX) -> list[tuple[ca.SX, ca.SX]]:
@@ -295,23 +323,6 @@ def _regularity(graph: _Graph) -> ca.SX:
     value = determinant(matrix, pivots)
     home = float(ca.Function("home", [graph.q], [value])(loops.home))
     return value / home
-
-
-def close(model: Model, guess: FloatArray, positions: FloatArray, by: By) -> tuple[FloatArray, FloatArray]:
-    """Close the loops of many samples at once from a guess that is already near.
-
-    Args:
-        model: The robot.
-        guess: All coordinates near the solution, (t, n). [m or rad]
-        positions: The independent ones to reach, (t, m).
-        by: Which these are.
-
-    Returns:
-        All coordinates (t, n) and the largest closure error of each sample (t,), infinite where Newton failed.
-    """
-    q = np.array(guess, dtype=float)
-    q[:, list(model.loops.partitions[by].independent)] = positions
-    return model.kinematics._newton(q, by)
 
 
 def _covariance(model: Model) -> ca.SX:

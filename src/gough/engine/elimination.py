@@ -17,6 +17,7 @@ from gough.core.arrays import FloatArray
 from gough.core.errors import SingularConfiguration
 
 Pivots = tuple[tuple[int, int], ...]
+Row = dict[int, ca.SX]
 
 
 def choose_pivots(samples: FloatArray, pattern: FloatArray, threshold: float = 0.1) -> Pivots:
@@ -67,21 +68,7 @@ def solve(matrix: ca.SX, right: ca.SX, pivots: Sequence[tuple[int, int]]) -> ca.
         right: (n, k).
         pivots: From `choose_pivots`.
     """
-    size, width = matrix.shape[0], right.shape[1]
-    rows = [_entries(matrix, i) for i in range(size)]
-    rhs = [_entries(right, i) for i in range(size)]
-    waiting = [i for i, _ in pivots]
-    for row, column in pivots:
-        waiting.remove(row)
-        inverse = 1 / rows[row][column]
-        for other in waiting:
-            if column not in rows[other]:
-                continue
-            factor = rows[other].pop(column) * inverse
-            for target, source in ((rows[other], rows[row]), (rhs[other], rhs[row])):
-                for j, value in source.items():
-                    if j != column or target is rhs[other]:
-                        target[j] = target[j] - factor * value if j in target else -factor * value
+    rows, rhs = _eliminated(matrix, right, pivots)
     solution: dict[int, dict[int, ca.SX]] = {}
     for row, column in reversed(pivots):
         values = dict(rhs[row])
@@ -92,7 +79,7 @@ def solve(matrix: ca.SX, right: ca.SX, pivots: Sequence[tuple[int, int]]) -> ca.
                 values[k] = values[k] - coefficient * value if k in values else -coefficient * value
         inverse = 1 / rows[row][column]
         solution[column] = {k: value * inverse for k, value in values.items()}
-    result = ca.SX(size, width)
+    result = ca.SX(*right.shape)
     for i, values in solution.items():
         for k, value in values.items():
             result[i, k] = value
@@ -126,29 +113,34 @@ def cholesky_solve(matrix: ca.SX, right: ca.SX) -> ca.SX:
     return result
 
 
-def _entries(matrix: ca.SX, row: int) -> dict[int, ca.SX]:
-    """Return the non-zero entries of a row by column."""
-    found = {}
-    for j in range(matrix.shape[1]):
-        value = matrix[row, j]
-        if value.nnz() and not value.is_zero():
-            found[j] = value
-    return found
-
-
 def determinant(matrix: ca.SX, pivots: Sequence[tuple[int, int]]) -> ca.SX:
     """Return the determinant up to a constant sign, by elimination in the given pivot order."""
-    size = matrix.shape[0]
-    rows = [_entries(matrix, i) for i in range(size)]
-    waiting = [i for i, _ in pivots]
+    rows, _ = _eliminated(matrix, ca.SX(matrix.shape[0], 0), pivots)
     product = ca.SX(1)
     for row, column in pivots:
-        waiting.remove(row)
         product *= rows[row][column]
-        for other in waiting:
-            if column in rows[other]:
-                factor = rows[other].pop(column) / rows[row][column]
-                for j, value in rows[row].items():
-                    if j != column:
-                        rows[other][j] = rows[other][j] - factor * value if j in rows[other] else -factor * value
     return product
+
+
+def _eliminated(matrix: ca.SX, right: ca.SX, pivots: Sequence[tuple[int, int]]) -> tuple[list[Row], list[Row]]:
+    """Return the rows of a matrix and of a right side once each pivot's column is gone from the rows after it."""
+    rows, rhs = ([_entries(part, i) for i in range(matrix.shape[0])] for part in (matrix, right))
+    waiting = [i for i, _ in pivots]
+    for row, column in pivots:
+        waiting.remove(row)
+        inverse = 1 / rows[row][column]
+        for other in waiting:
+            if column not in rows[other]:
+                continue
+            factor = rows[other].pop(column) * inverse
+            for target, source in ((rows[other], rows[row]), (rhs[other], rhs[row])):
+                for j, value in source.items():
+                    if j != column or target is rhs[other]:
+                        target[j] = target[j] - factor * value if j in target else -factor * value
+    return rows, rhs
+
+
+def _entries(matrix: ca.SX, row: int) -> Row:
+    """Return the non-zero entries of a row by column."""
+    entries = ((j, matrix[row, j]) for j in range(matrix.shape[1]))
+    return {j: value for j, value in entries if value.nnz() and not value.is_zero()}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import cast
+from typing import Literal, cast
 
 import casadi as ca
 import numpy as np
@@ -19,6 +19,7 @@ from gough.kernels.kernel import Kernel
 
 CHECK = 1e-9  # elimination without pivoting is trusted below this relative residual
 STRIDE = 0.1  # longest move at once along a branch [rad or lengths of the robot]
+ITERATIONS = 12  # of Newton's method; it converges quadratically, so that more would not help
 SINGULAR = 1e-9  # ratio of singular values of K_D taken as singular
 
 
@@ -73,30 +74,19 @@ class ClosedChain:
                 f"and {self.loops.degrees_of_freedom} degrees of freedom; use the actuated coordinates")
         return self.loops.partitions[by].independent
 
-    def _step(self, by: By) -> Kernel:
-        def build() -> ca.Function:
-            q = ca.SX.sym("q", self._size)
-            closure = closure_expressions(self.loops, by, q)
-            return ca.Function(f"newton_{by}", [q], [closure.newton_step(), ca.densify(closure.residual)])
-
-        return self.kernel(("step", by), build)
-
-    def _rates(self, by: By) -> Kernel:
+    def _closed(self, kind: Literal["step", "map", "rates"], by: By) -> Kernel:
+        """Return q -> Newton's step and the residual, q -> E and a check, or q, v, a -> qd, qdd and a check."""
         def build() -> ca.Function:
             m = len(self.loops.partitions[by].independent)
             q, v, a = ca.SX.sym("q", self._size), ca.SX.sym("v", m), ca.SX.sym("a", m)
             closure = closure_expressions(self.loops, by, q)
-            return ca.Function(f"rates_{by}", [q, v, a], [*closure.rates(v, a), closure.check])
+            if kind == "step":
+                return ca.Function("step", [q], [closure.newton_step(), ca.densify(closure.residual)])
+            if kind == "map":
+                return ca.Function("map", [q], [closure.closure_map, closure.check])
+            return ca.Function("rates", [q, v, a], [*closure.rates(v, a), closure.check])
 
-        return self.kernel(("rates", by), build)
-
-    def _map(self, by: By) -> Kernel:
-        def build() -> ca.Function:
-            q = ca.SX.sym("q", self._size)
-            closure = closure_expressions(self.loops, by, q)
-            return ca.Function(f"map_{by}", [q], [closure.closure_map, closure.check])
-
-        return self.kernel(("map", by), build)
+        return self.kernel((kind, by), build)
 
     def _jacobian(self) -> Kernel:
         def build() -> ca.Function:
@@ -106,6 +96,10 @@ class ClosedChain:
             return ca.Function("jacobian", [q, v], [ca.densify(closure.jacobian), ca.densify(rate)])
 
         return self.kernel(("jacobian",), build)
+
+    def jacobian(self, q: FloatArray) -> FloatArray:
+        """Return K, the derivative of the closures by all coordinates, (t, c, n). [m or rad / unit of q]"""
+        return self._jacobian()(q, np.zeros_like(q))[0].reshape(len(q), self._equations, self._size)
 
     def _poses(self) -> Kernel:
         def build() -> ca.Function:
@@ -127,23 +121,30 @@ class ClosedChain:
         """Return the largest closure error of each sample, (t,). [m or rad]"""
         if not self.loops.mechanism.closures:
             return np.zeros(len(q))
-        phi = self._step(self.loops.dynamic)(q)[1]
+        phi = self._closed("step", self.loops.dynamic)(q)[1]
         return np.asarray(np.abs(phi).max(axis=1))
 
-    def _newton(self, q: FloatArray, by: By, iterations: int = 12) -> tuple[FloatArray, FloatArray]:
-        """Close the loops of all samples at once with the independent coordinates fixed.
+    def close(self, q: FloatArray, by: By, positions: FloatArray | None = None) -> tuple[FloatArray, FloatArray]:
+        """Close the loops of all samples at once from a guess that is already near.
+
+        Args:
+            q: All coordinates near the solution, (t, n). [m or rad]
+            by: Which are independent and stay.
+            positions: Those to reach instead of those of the guess, (t, m).
 
         Returns:
             Coordinates (t, n) and the largest residual of each sample as a fraction of the robot (t,); samples that
             failed keep a large one.
         """
-        q = np.array(q)
+        q = np.array(q, dtype=float)
+        if positions is not None:
+            q[:, list(self.loops.partitions[by].independent)] = positions
         if not self.loops.partitions[by].dependent:
             return q, np.zeros(len(q))
-        kernel = self._step(by)
+        kernel = self._closed("step", by)
         worst = np.full(len(q), np.inf)
         active = np.arange(len(q))
-        for _ in range(iterations):
+        for _ in range(ITERATIONS):
             step, phi = kernel(q[active])
             error = np.abs(phi * self.loops.weights).max(axis=1)
             size = self.bent(step)
@@ -198,7 +199,7 @@ class ClosedChain:
         if previous.ndim == 2:
             guess = previous.copy()
             guess[:, independent] = positions
-            q, error = self._newton(guess, by)
+            q, error = self.close(guess, by)
             if (error < CLOSED).all() and self.bent(q - guess).max() < 0.1:
                 self._check_branch(q, by, time)
                 return q
@@ -220,7 +221,7 @@ class ClosedChain:
         weight = ((t - coarse[left]) / np.maximum(coarse[right] - coarse[left], 1))[:, None]
         guess = anchors[left] * (1 - weight) + anchors[right] * weight
         guess[:, independent] = positions
-        q, error = self._newton(guess, by)
+        q, error = self.close(guess, by)
         span = self.bent(anchors[right] - anchors[left])
         # Between anchors a branch bends by a few hundredths at most; more is followed step by step.
         doubtful = ~(error < CLOSED) | (self.bent(q - guess) > 0.25 * span + 0.02)
@@ -261,10 +262,10 @@ class ClosedChain:
         done, step = 0.0, longest
         while done < 1.0:
             goal = min(done + step, 1.0)
-            tangent = self._map(by)(q[None])[0].reshape(self._size, -1)
+            tangent = self._closed("map", by)(q[None])[0].reshape(self._size, -1)
             trial = q + tangent @ (origin + goal * (target - origin) - q[independent])
             trial[independent] = origin + goal * (target - origin)
-            found, error = self._newton(trial[None], by)
+            found, error = self.close(trial[None], by)
             moved, off = float(self.bent(found[0] - q)), float(self.bent(found[0] - trial))
             if error[0] < CLOSED and off <= 0.25 * min(moved, 1.0) + 1e-9:
                 q, done, step = found[0], goal, min(2 * step, longest)
@@ -326,7 +327,7 @@ class ClosedChain:
         """
         by = self.loops.dynamic if by is None else by
         self._partition_of(by)
-        E, check = self._map(by)(q)
+        E, check = self._closed("map", by)(q)
         E = E.reshape(len(q), self._size, len(self.loops.partitions[by].independent))
         bad = np.flatnonzero(~(check.reshape(-1) < CHECK))
         if bad.size:
@@ -336,7 +337,7 @@ class ClosedChain:
     def _pivoted_map(self, q: FloatArray, by: By, samples: np.ndarray) -> FloatArray:
         """Solve for E with pivoting, for samples where the fixed elimination order failed."""
         part = self.loops.partitions[by]
-        K = self._jacobian()(q, np.zeros_like(q))[0].reshape(len(q), self._equations, self._size)
+        K = self.jacobian(q)
         E = np.zeros((len(q), self._size, len(part.independent)))
         E[:, list(part.independent), range(len(part.independent))] = 1.0
         units = self.loops.units[list(part.independent)]
@@ -359,7 +360,7 @@ class ClosedChain:
               by: By = "actuated") -> tuple[FloatArray, FloatArray]:
         """Return velocities and accelerations of all coordinates from those of the independent ones, each (t, n)."""
         self._partition_of(by)
-        qd, qdd, check = self._rates(by)(q, velocity, acceleration)
+        qd, qdd, check = self._closed("rates", by)(q, velocity, acceleration)
         bad = np.flatnonzero(~(check.reshape(-1) < CHECK))
         if bad.size:
             _, qd[bad], qdd[bad] = self.pivoted_rates(q[bad], velocity[bad], acceleration[bad], by, bad)
@@ -416,9 +417,7 @@ class ClosedChain:
 
     def margins(self, q: FloatArray) -> Margins:
         """Return the distance to Type-1 and Type-2 singularities of each sample."""
-        K = None
-        if self.loops.mechanism.closures:
-            K = self._jacobian()(q, np.zeros_like(q))[0].reshape(len(q), self._equations, self._size)
+        K = self.jacobian(q) if self.loops.mechanism.closures else None
         result = {}
         for by in ("task", "actuated"):
             part = self.loops.partitions.get(by)

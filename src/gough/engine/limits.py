@@ -119,7 +119,6 @@ def measure(model: Model, limits: Sequence[Limit], motion: Motion, *, values: Fl
     Efforts have the exact sign of the velocity. This shares no code with the kernels of the optimisation.
 
     Args:
-        model: The robot.
         limits: What is limited.
         motion: Of all coordinates.
         values, load: Parameters of the efforts, as in `Model.inverse_dynamics`.

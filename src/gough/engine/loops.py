@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal
 
@@ -44,7 +44,6 @@ class Loops:
     """The closed loops of a mechanism, assembled at home.
 
     Args:
-        mechanism: The robot.
         home: All coordinates with the loops closed, (n,). [m or rad]
         degrees_of_freedom: n - rank K.
         partitions: By actuated, and by task coordinates where these are independent.
@@ -68,7 +67,7 @@ class Loops:
     @cached_property
     def units(self) -> FloatArray:
         """One radian, or the robot's length, for each coordinate, (n,). [m or rad]"""
-        return _units(self.mechanism, self.length)
+        return np.array([1.0 if joint.kind == "revolute" else self.length for joint in self.mechanism.joints])
 
     @cached_property
     def weights(self) -> FloatArray:
@@ -107,10 +106,6 @@ class Loops:
                 return closure.name
             equation -= closure.equations
         raise IndexError(equation)
-
-
-def _units(mechanism: Mechanism, length: float) -> FloatArray:
-    return np.array([1.0 if joint.kind == "revolute" else length for joint in mechanism.joints])
 
 
 def row_scale(mechanism: Mechanism, length: float) -> FloatArray:
@@ -153,20 +148,18 @@ def _close_loops(mechanism: Mechanism) -> Loops:
                   neighbours=start[None], length=length, equations=equations,
                   bending=tuple(sorted(set(pattern.get_triplet()[1]))))
     home, error = _assemble_start(loops)
-    names = [(c.name, k) for c in mechanism.closures for k in range(c.equations)]
     if error.size and not np.abs(error).max() < CLOSED:
         worst = int(np.argmax(np.where(np.isfinite(error), np.abs(error), np.inf)))
-        residual = error / loops.weights
+        residual, name = float(np.abs(error / loops.weights)[worst]), loops.loop_name(worst)
         raise LoopNotClosed(
-            f"[[closure]] '{names[worst][0]}': this loop of '{mechanism.name}' stays open by "
-            f"{abs(residual[worst]):.2e} m (or rad) when assembled from the start values; check the keys 'start' of "
-            "the joints or the link lengths",
-            loop=names[worst][0], residual=float(abs(residual[worst])))
+            f"[[closure]] '{name}': this loop of '{mechanism.name}' stays open by {residual:.2e} m (or rad) when "
+            "assembled from the start values; check the keys 'start' of the joints or the link lengths",
+            loop=name, residual=residual)
     _check_branches(mechanism, home)
     _check_limits(mechanism, home)
-    loops = _with(loops, home=home, neighbours=home[None])
+    loops = replace(loops, home=home, neighbours=home[None])
     neighbours, mobility = _explore(loops)
-    loops = _with(loops, degrees_of_freedom=mobility, neighbours=neighbours)
+    loops = replace(loops, degrees_of_freedom=mobility, neighbours=neighbours)
     _check_motors(loops)
     index = {name: i for i, name in enumerate(mechanism.coordinates)}
     partitions: dict[By, Partition] = {}
@@ -174,12 +167,7 @@ def _close_loops(mechanism: Mechanism) -> Loops:
     if len(mechanism.task) == mobility:
         partitions["task"] = _partition(loops, [index[a] for a in mechanism.task], "task")
     dynamic: By = "task" if loops.redundant and "task" in partitions else "actuated"
-    return _with(loops, partitions=partitions, dynamic=dynamic)
-
-
-def _with(loops: Loops, **changes: object) -> Loops:
-    fields = {name: getattr(loops, name) for name in Loops.__dataclass_fields__}
-    return Loops(**(fields | changes))
+    return replace(loops, partitions=partitions, dynamic=dynamic)
 
 
 def _characteristic_length(mechanism: Mechanism, q: FloatArray) -> float:

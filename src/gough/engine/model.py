@@ -35,9 +35,6 @@ class Model:
 
     Its rows are the actuated coordinates, or the independent ones of a robot with more motors than degrees of freedom.
 
-    Args:
-        mechanism: The robot.
-
     Raises:
         LoopNotClosed, SingularConfiguration, InvalidMechanism: The robot cannot be assembled (see `close_loops`).
     """
@@ -89,8 +86,6 @@ class Model:
             return np.zeros(10)
         values = self.mechanism.payload(payload).values
         return np.array([values.get(p, 0.0) for p in INERTIAL])
-
-    # -- parameters -------------------------------------------------------------------------------------------------
 
     def resolve(self, name: str) -> tuple[Parameter, ...]:
         """Return the standard columns a parameter name stands for: itself, all its ties, or the load body's."""
@@ -144,8 +139,6 @@ class Model:
                 table[member] = value
         return np.array([table[name] for name in self.mechanism.standard.names])
 
-    # -- expressions ------------------------------------------------------------------------------------------------
-
     def _symbols(self) -> tuple[ca.SX, ca.SX, ca.SX, ca.SX]:
         n, m = len(self.mechanism.joints), self.degrees_of_freedom
         return ca.SX.sym("q", n), ca.SX.sym("v", m), ca.SX.sym("a", m), ca.SX.sym("band", n)
@@ -180,8 +173,6 @@ class Model:
         tree = TreeEfforts(self.mechanism, q, qd, qdd, band)
         tau = self.generalised_efforts(tree, closure.closure_map, chi, load)
         return q, v, a, band, chi, load, tau, closure
-
-    # -- kernels ----------------------------------------------------------------------------------------------------
 
     def regressor_kernel(self, names: tuple[str, ...]) -> Kernel:
         """Return the kernel (q, v, a, band) -> regressor (m, p), check, for the rows' velocities and accelerations."""
@@ -229,8 +220,6 @@ class Model:
             return ca.Function("platform", [q], [ca.densify(jacobian)])
 
         return self.kinematics.kernel(("platform",), build)
-
-    # -- numbers ----------------------------------------------------------------------------------------------------
 
     def _band(self, dead_band: ArrayLike | None) -> FloatArray:
         n = len(self.mechanism.joints)

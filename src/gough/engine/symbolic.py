@@ -42,10 +42,6 @@ def _sparse(values: FloatArray) -> ca.SX:
 
 
 def _cross(a: ca.SX, b: ca.SX) -> ca.SX:
-    return ca.vertcat(a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0])
-
-
-def _cross_columns(a: ca.SX, b: ca.SX) -> ca.SX:
     """Return a x (each column of b)."""
     return ca.vertcat(a[1] * b[2, :] - a[2] * b[1, :], a[2] * b[0, :] - a[0] * b[2, :], a[0] * b[1, :] - a[1] * b[0, :])
 
@@ -148,7 +144,6 @@ class TreeEfforts:
     """Generalised efforts of the open tree for unit parameters: the columns before projection.
 
     Args:
-        mechanism: The robot.
         q, qd, qdd: All coordinates and their derivatives, symbols or expressions, (n,).
         dead_band: Velocity below which Coulomb terms are interpolated, (n,). [m/s or rad/s]
         smooth: Use tanh for the sign (optimisation).
@@ -173,7 +168,7 @@ class TreeEfforts:
             efforts[i, :] = (moment if joint.kind == "revolute" else force)["xyz".index(joint.axis), :]
             R, r = self.kinematics.transforms[i].rotation, self.kinematics.transforms[i].translation
             force, moment = R @ force, R @ moment
-            moment = moment + _cross_columns(r, force)
+            moment = moment + _cross(r, force)
             body = joint.parent
         return efforts
 
@@ -216,8 +211,8 @@ class TreeEfforts:
                 continue
             number = {p: ca.SX(0) if v is None else v for p, v in given.items()}
             a, w, wd = kin.linear[body.name], kin.rate[body.name], kin.angular[body.name]
-            s = _drop_zeros(ca.vertcat(number["mx"], number["my"], number["mz"]))
-            tensor = _drop_zeros(ca.vertcat(
+            s = ca.sparsify(ca.vertcat(number["mx"], number["my"], number["mz"]))
+            tensor = ca.sparsify(ca.vertcat(
                 ca.horzcat(number["Ixx"], number["Ixy"], number["Ixz"]),
                 ca.horzcat(number["Ixy"], number["Iyy"], number["Iyz"]),
                 ca.horzcat(number["Ixz"], number["Iyz"], number["Izz"])))
@@ -239,7 +234,3 @@ class TreeEfforts:
                 force[joint.parent] = force[joint.parent] + carried
                 moment[joint.parent] = moment[joint.parent] + R @ n + _cross(r, carried)
         return efforts
-
-
-def _drop_zeros(expression: ca.SX) -> ca.SX:
-    return ca.sparsify(expression)

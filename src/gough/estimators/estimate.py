@@ -6,24 +6,22 @@ serves every estimator.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from textwrap import shorten
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gough.core.arrays import FloatArray, IntArray, check_finite, check_shape, frozen
-from gough.core.errors import InvalidInput, nearest
-from gough.core.names import Parameter
+from gough.core.arrays import FloatArray, IntArray, Value, check_finite, check_shape, check_shapes, frozen
+from gough.core.errors import InvalidInput
+from gough.core.names import Parameter, index_of
 from gough.core.names import parameters as named
 from gough.core.regression import Regression
 from gough.core.statistics import student_quantile
-from gough.core.storage import plain, read_json, stored, unstored, write_json
+from gough.core.storage import Stored, plain
 from gough.core.text import text_table
 from gough.estimators.noise_information import not_observed
 
@@ -31,9 +29,8 @@ if TYPE_CHECKING:
     from gough.estimators.problem import Problem
 
 
-
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Source:
+class Source(Value):
     """What one source of uncertainty says.
 
     Args:
@@ -50,9 +47,9 @@ class Source:
     count: int = 0
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "std", frozen(self.std))
-        freedom = np.broadcast_to(np.asarray(self.degrees_of_freedom, dtype=float), self.std.shape)
-        object.__setattr__(self, "degrees_of_freedom", frozen(freedom))
+        freedom = np.broadcast_to(np.asarray(self.degrees_of_freedom, dtype=float), np.shape(self.std))
+        object.__setattr__(self, "degrees_of_freedom", freedom)
+        super().__post_init__()
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -81,7 +78,7 @@ class Spread:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Estimate:
+class Estimate(Value, Stored):
     """Parameter values with their covariance and the residual they leave.
 
     Args:
@@ -108,6 +105,7 @@ class Estimate:
             not a number for drive gains. [1]
     """
 
+    stored_as: ClassVar[str] = "estimate"
     parameters: tuple[Parameter, ...]
     units: tuple[str, ...]
     values: FloatArray
@@ -129,22 +127,16 @@ class Estimate:
     information: FloatArray | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "degrees_of_freedom", np.broadcast_to(
-            np.asarray(self.degrees_of_freedom, dtype=float), (len(tuple(self.parameters)),)).copy())
-        _settle(self, ("parameters", "units", "rows", "row_units", "notes", "sources"),
-                ("degrees_of_freedom", "values", "covariance", "residual_rms", "residual_relative", "residual_mean",
-                 "noise_covariance", "information"))
         p, r = len(self.parameters), len(self.rows)
+        freedom = np.broadcast_to(np.asarray(self.degrees_of_freedom, dtype=float), (p,))
+        means = self.residual_mean if len(self.residual_mean) else np.full(r, np.nan)
         counts = self.counts if len(self.counts) else np.full(r, self.samples)
-        object.__setattr__(self, "counts", frozen(counts, np.int64))
-        if not len(self.residual_mean):
-            object.__setattr__(self, "residual_mean", frozen(np.full(r, np.nan)))
-        for name, shape in (("values", (p,)), ("covariance", (p, p)), ("residual_rms", (r,)),
-                            ("residual_relative", (r,)), ("residual_mean", (r,)), ("counts", (r,)),
-                            ("noise_covariance", (r, r)), ("information", (p,))):
-            array = getattr(self, name)
-            if array is not None:
-                check_shape(array, shape, name)
+        for name, array in (("degrees_of_freedom", freedom), ("residual_mean", means), ("counts", counts)):
+            object.__setattr__(self, name, array)
+        super().__post_init__()
+        object.__setattr__(self, "parameters", unique(self.parameters, self.units))
+        check_shapes(self, values=(p,), covariance=(p, p), residual_rms=(r,), residual_relative=(r,),
+                     residual_mean=(r,), counts=(r,), noise_covariance=(r, r), information=(p,))
         check_finite(self.values, "estimated values")
         check_finite(self.covariance, "covariance of the estimate")
         if (np.diag(self.covariance) < 0).any():
@@ -156,7 +148,7 @@ class Estimate:
         return len(self.parameters)
 
     def __getitem__(self, name: str) -> float:
-        return float(self.values[_index(self.parameters, name)])
+        return float(self.values[index_of(self.parameters, name)])
 
     @cached_property
     def std(self) -> FloatArray:
@@ -225,7 +217,7 @@ class Estimate:
 
     def select(self, parameters: Sequence[str]) -> Estimate:
         """Return the estimate of some parameters, in the given order; the others stay marginalised."""
-        keep = [_index(self.parameters, name) for name in parameters]
+        keep = [index_of(self.parameters, name) for name in parameters]
         return replace(self, parameters=tuple(self.parameters[i] for i in keep),
                        units=tuple(self.units[i] for i in keep),
                        degrees_of_freedom=self.degrees_of_freedom[keep],
@@ -240,12 +232,9 @@ class Estimate:
 
         Parameters the regression has and the estimate lacks count as zero (they were eliminated); drive gains do not
         enter an effort.
-
-        Raises:
-            InvalidInput: A parameter of the estimate is not in the regression.
         """
         keep = [i for i, name in enumerate(self.parameters) if not name.is_gain]
-        columns = [_index(regression.parameters, self.parameters[i]) for i in keep]
+        columns = [index_of(regression.parameters, self.parameters[i]) for i in keep]
         return np.asarray(regression.regressor[:, :, columns] @ self.values[keep])
 
     def summary(self) -> str:
@@ -279,24 +268,6 @@ class Estimate:
         return pd.DataFrame({"value": self.values, "std": self.std, "relative_std": self.relative_std,
                              "unit": list(self.units)}, index=list(self.parameters))
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain lists, numbers and strings; nothing is rounded."""
-        return stored(self, "estimate")
-
-    @classmethod
-    def from_dict(cls, content: Mapping[str, Any]) -> Estimate:
-        """Undo `to_dict`."""
-        return unstored(cls, content, "estimate")
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write JSON, whole or not at all."""
-        write_json(path, self.to_dict())
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Estimate:
-        """Read what `save` wrote."""
-        return cls.from_dict(read_json(path, "estimate"))
-
 
 def assemble(problem: Problem, values: FloatArray, spread: Spread, *, method: str, condition_number: float,
              noise_covariance: FloatArray | None = None, notes: Iterable[str] = ()) -> Estimate:
@@ -311,7 +282,7 @@ def assemble(problem: Problem, values: FloatArray, spread: Spread, *, method: st
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Enclosure:
+class Enclosure(Value, Stored):
     """A box that contains every parameter vector consistent with the stated error bounds.
 
     Args:
@@ -326,6 +297,7 @@ class Enclosure:
         settings: How it was found, enough to find it again.
     """
 
+    stored_as: ClassVar[str] = "enclosure"
     parameters: tuple[Parameter, ...]
     units: tuple[str, ...]
     lower: FloatArray
@@ -336,10 +308,10 @@ class Enclosure:
     settings: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        _settle(self, ("parameters", "units", "notes"), ("lower", "upper"))
-        object.__setattr__(self, "certificate", MappingProxyType(plain(self.certificate)))
-        for name in ("lower", "upper"):
-            check_shape(getattr(self, name), (len(self.parameters),), f"{name} bounds")
+        object.__setattr__(self, "certificate", plain(self.certificate))
+        super().__post_init__()
+        object.__setattr__(self, "parameters", unique(self.parameters, self.units))
+        check_shapes(self, lower=(len(self.parameters),), upper=(len(self.parameters),))
         if not (self.lower <= self.upper).all():  # also catches NaN
             bad = int(np.argmin(self.lower <= self.upper))
             raise InvalidInput(f"bounds of '{self.parameters[bad]}' are [{self.lower[bad]}, {self.upper[bad]}]: "
@@ -349,7 +321,7 @@ class Enclosure:
         return len(self.parameters)
 
     def __getitem__(self, name: str) -> tuple[float, float]:
-        i = _index(self.parameters, name)
+        i = index_of(self.parameters, name)
         return float(self.lower[i]), float(self.upper[i])
 
     @cached_property
@@ -381,24 +353,6 @@ class Enclosure:
                           text_table(["parameter", "lower", "upper", "width", "unit"], lines),
                           *(["", "Certificate", *certificate] if certificate else []), *_notes(self.notes)])
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain lists, numbers and strings; nothing is rounded."""
-        return stored(self, "enclosure")
-
-    @classmethod
-    def from_dict(cls, content: Mapping[str, Any]) -> Enclosure:
-        """Undo `to_dict`."""
-        return unstored(cls, content, "enclosure")
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write JSON, whole or not at all."""
-        write_json(path, self.to_dict())
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Enclosure:
-        """Read what `save` wrote."""
-        return cls.from_dict(read_json(path, "enclosure"))
-
 
 def _short(value: Any) -> str:
     """Return a fact of a certificate in words; numbers of the JSON are not rounded, these are."""
@@ -417,21 +371,8 @@ def _notes(notes: Sequence[str]) -> list[str]:
     return ["", "Notes", *(f"  {note}" for note in notes)] if notes else []
 
 
-def _index(names: Sequence[str], name: str) -> int:
-    try:
-        return names.index(name)
-    except ValueError:
-        raise InvalidInput(f"no parameter '{name}'{nearest(name, names)}", name=name) from None
-
-
-def _settle(result: Estimate | Enclosure, tuples: Iterable[str], arrays: Iterable[str]) -> None:
-    for name in tuples:
-        object.__setattr__(result, name, tuple(getattr(result, name)))
-    object.__setattr__(result, "parameters", named(result.parameters, result.units))
-    if len(set(result.parameters)) != len(result.parameters):
+def unique(names: Sequence[str], units: Sequence[str]) -> tuple[Parameter, ...]:
+    """Return names with units as parameters, none of them twice."""
+    if len(set(names)) != len(names):
         raise InvalidInput("parameter names repeat")
-    for name in arrays:
-        if getattr(result, name) is not None:
-            object.__setattr__(result, name, frozen(getattr(result, name)))
-
-
+    return named(names, units)

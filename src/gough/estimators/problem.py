@@ -10,7 +10,7 @@ import numpy as np
 from gough.core.arrays import FloatArray, check_finite
 from gough.core.condensed import Condensed, Residual
 from gough.core.errors import InvalidInput, NotIdentifiable
-from gough.core.names import Parameter
+from gough.core.names import Parameter, index_of
 from gough.core.regression import Regression
 from gough.estimators.estimate import Estimate
 
@@ -87,11 +87,7 @@ def factors_of(problem: Problem, *, joint: bool = False) -> Condensed:
 
 
 def samples_of(problem: Problem, why: str) -> Regression:
-    """Return a problem sample by sample.
-
-    Raises:
-        InvalidInput: They were condensed away.
-    """
+    """Return a problem sample by sample."""
     samples = problem.sampled()
     if samples is None:
         raise InvalidInput(f"{why}: fit the regression, not its condensed form")
@@ -108,8 +104,7 @@ def dead_rows(condensed: Condensed) -> tuple[str, ...]:
 def fix_parameters(problem: Linear, known: Mapping[str, float]) -> Linear:
     """Take some parameters as known: their effect moves to the effort, y - W_known chi_known."""
     for name in known:
-        if name not in problem.parameters:
-            raise InvalidInput(f"cannot fix '{name}': the problem has no such parameter", name=name)
+        index_of(problem.parameters, name)
     p = len(problem.parameters)
     keep = [i for i, name in enumerate(problem.parameters) if name not in known]
     matrix = np.eye(p + 1)[:, [*keep, p]]
@@ -125,12 +120,10 @@ def tie_parameters(problem: Linear, groups: Mapping[str, Sequence[str]]) -> Line
     place: dict[str, str] = {}
     for label, members in groups.items():
         for name in members:
-            if name not in problem.parameters:
-                raise InvalidInput(f"cannot tie '{name}': the problem has no such parameter", name=name)
             if name in place:
                 raise InvalidInput(f"cannot tie '{name}' twice", name=name)
             place[name] = label
-        if len({problem.units[problem.parameters.index(name)] for name in members}) != 1:
+        if len({problem.units[index_of(problem.parameters, name)] for name in members}) != 1:
             raise InvalidInput(f"parameters of different units cannot be tied as '{label}'", name=label)
     labels = [place.get(name, name) for name in problem.parameters]
     names = list(dict.fromkeys(labels))

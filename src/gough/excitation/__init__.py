@@ -2,17 +2,9 @@
 
 from gough.engine.limits import Limit, collect_limits
 from gough.excitation.criteria import CRITERIA, Criterion, criterion_gradient, criterion_value
-from gough.excitation.design import (
-    Design,
-    DesignSettings,
-    Run,
-    design,
-    effort_covariance,
-    first_frequency,
-    information_factor,
-)
+from gough.excitation.design import Design, DesignSettings, Run, design, first_frequency, information_factor
 
 __all__ = [
     "CRITERIA", "Criterion", "Design", "DesignSettings", "Limit", "Run", "collect_limits", "criterion_gradient",
-    "criterion_value", "design", "effort_covariance", "first_frequency", "information_factor",
+    "criterion_value", "design", "first_frequency", "information_factor",
 ]

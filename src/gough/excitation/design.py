@@ -6,7 +6,7 @@ import json
 import os
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -24,9 +24,8 @@ from gough.engine.limits import SINGULARITY, Limit, collect_limits
 from gough.engine.loops import By
 from gough.engine.model import Model, column_names
 from gough.excitation.criteria import Criterion, criterion_value
-from gough.excitation.frequency import informative_frequency
 from gough.excitation.problem import Part, Problem
-from gough.excitation.search import find_centre, random_starts, solve_and_verify
+from gough.excitation.search import find_centre, informative_frequency, random_starts, solve_and_verify
 from gough.excitation.solver import InteriorPoint, Progress
 from gough.mechanism import Limits
 
@@ -164,10 +163,6 @@ def first_frequency(model: Model, harmonics: int = 5, limits: Mapping[str, Limit
     return max(float(min(corners, default=1.0)) / harmonics, 1 / LONGEST)
 
 
-def _on_rate(frequency: float, rate: float) -> float:
-    return rate / max(round(rate / frequency), 1)
-
-
 @takes(DesignSettings)
 @one_blas_thread
 def design(model: Model, settings: DesignSettings | None = None, *, runs: Sequence[Run] | None = None,
@@ -231,7 +226,7 @@ def design(model: Model, settings: DesignSettings | None = None, *, runs: Sequen
         parts = []
         for run in wanted:
             h = chosen.harmonics if run.harmonics is None else run.harmonics
-            f = _on_rate(usual if run.frequency is None else run.frequency, rate)
+            f = rate / max(round(rate / (usual if run.frequency is None else run.frequency)), 1)
             grid = chosen.samples or GRID * h
             parts.append(Part(harmonics=h, frequency=f, payload=run.payload, weight=run.periods * rate / f / grid,
                               samples=grid, at_rest=chosen.at_rest, free_frequency=free))
@@ -243,24 +238,24 @@ def design(model: Model, settings: DesignSettings | None = None, *, runs: Sequen
         frequency = informative_frequency(problem_at, first_frequency(model, chosen.harmonics, limits), chosen.seed)
     problem = problem_at(frequency, chosen.criterion, chosen.optimise_frequency)
     search = InteriorPoint(iterations=chosen.iterations, tolerance=chosen.tolerance)
-    found = solve_and_verify(problem, random_starts(problem, chosen.starts, chosen.seed), search, rate, progress)
-    usage = np.abs(found.extremes).max(axis=1)
-    factors = {white: information_factor(model, found.trajectories, base, runs=wanted,
+    trajectories, seen, history = solve_and_verify(
+        problem, random_starts(problem, chosen.starts, chosen.seed), search, rate, progress)
+    usage = np.abs(seen).max(axis=1)
+    factors = {white: information_factor(model, trajectories, base, runs=wanted,
                                          covariance=noise if white else None) for white in (True, False)}
     return Design(
-        trajectories=found.trajectories, runs=wanted, criterion=problem.criterion,
+        trajectories=trajectories, runs=wanted, criterion=problem.criterion,
         value=criterion_value(problem.criterion, factors[problem.criterion != "cond"] * units),
         condition_number=criterion_value("cond", factors[False]), violations=int((usage > 1).sum()),
         active=tuple(str(limit) for limit, used in zip(problem.limits, usage) if used >= ACTIVE),
         limits=problem.limits, usage=usage, base=base, evaluations=problem.evaluations,
-        seconds=time.perf_counter() - began, settings=chosen, history=found.history)
+        seconds=time.perf_counter() - began, settings=chosen, history=history)
 
 
 def effort_covariance(model: Model) -> FloatArray:
     """Return the covariance of the motor efforts that the robot's noise describes, or ones if it has none, (a, a)."""
-    noise, count = model.mechanism.noise, len(model.actuated)
-    size = noise.effort**2 if noise.effort > 0 else 1.0
-    return size * ((1 - noise.correlation) * np.eye(count) + noise.correlation)
+    noise = model.mechanism.noise
+    return replace(noise, effort=noise.effort or 1.0).effort_covariance(len(model.actuated))
 
 
 def information_factor(model: Model, trajectories: Sequence[Fourier], base: BaseParameters, *,
@@ -268,7 +263,6 @@ def information_factor(model: Model, trajectories: Sequence[Fourier], base: Base
     """Return a triangular R with R^T R = Psi^T Sigma^-1 Psi at the controller's samples, (b, b).
 
     Args:
-        model: The robot.
         trajectories: In coordinates of one of its partitions.
         base: Base parameters, payloads included.
         runs: Payload and periods of each trajectory; one period without payload by default.

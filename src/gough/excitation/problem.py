@@ -12,7 +12,7 @@ from scipy.linalg import block_diag
 from gough.core.arrays import FloatArray
 from gough.core.parameters import BaseParameters
 from gough.core.trajectory import Fourier, fourier_basis, rest_basis
-from gough.engine.derivatives import close, regressor_adjoint, response, smooth_regressor
+from gough.engine.derivatives import regressor_adjoint, response, smooth_regressor
 from gough.engine.kinematics import CHECK
 from gough.engine.limits import Limit
 from gough.engine.loops import CLOSED, By
@@ -92,7 +92,6 @@ class Problem:
     range of the coordinate (coefficient-major), and ln(frequency / start) if that is free.
 
     Args:
-        model: The robot.
         parts: The trajectories.
         by: Coordinates they are given in.
         criterion: What to minimise; all but `d` by their logarithm.
@@ -198,7 +197,7 @@ class Problem:
         for k, own in enumerate(self.split(variables)):
             position, velocity, acceleration = self.motion(k, own)
             guess = np.repeat(self.centre[None], len(position), axis=0) if near is None else near.q[k]
-            assembled, error = close(self.model, guess, position, self.by)
+            assembled, error = self.model.kinematics.close(guess, self.by, position)
             if not (error < CLOSED).all():
                 return None
             values, derivative, check = self._response(assembled, velocity, acceleration, self.bands[k], self.values,

@@ -1,9 +1,8 @@
-"""Find a pose to start from, draw random starts, solve, verify on a finer grid, tighten and repeat."""
+"""Find a pose to start from and a frequency, draw random starts, solve, verify on a finer grid, tighten and repeat."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -11,7 +10,6 @@ from gough.core.arrays import FloatArray
 from gough.core.errors import InfeasibleDesign, LoopNotClosed, NotIdentifiable, SingularConfiguration
 from gough.core.motion import Motion
 from gough.core.trajectory import Fourier
-from gough.engine.derivatives import close
 from gough.engine.limits import Limit, measure
 from gough.engine.loops import CLOSED, By
 from gough.engine.model import Model
@@ -23,25 +21,14 @@ MARGIN = 1e-4  # kept from each limit for what happens between verification samp
 ROUNDS = 8  # of tightening, before the trajectory is shrunk as a whole
 ROOM = 1e-3  # a trajectory moves some coordinate by at least this part of its range
 INSIDE = 0.98  # a start uses at most this part of each limit
+STARTS = 2  # random trajectories kept of five times as many; their order over frequencies is that of optimised ones
+ENOUGH = 1.1  # a lower frequency is preferred where it costs less than this factor of the standard deviations
+OCTAVES = 6  # how far from the first guess to look, up and down
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Verified:
-    """Trajectories that keep all limits on the fine grid.
-
-    Args:
-        trajectories: One per part.
-        extremes: Smallest and largest of each normalised quantity over all of them, (o, 2).
-        objective: As the optimisation saw it.
-        history: Objective after each step.
-        rounds: How often limits had to be tightened.
-    """
-
-    trajectories: tuple[Fourier, ...]
-    extremes: FloatArray
-    objective: float
-    history: tuple[float, ...]
-    rounds: int
+Verified = tuple[tuple[Fourier, ...], FloatArray, tuple[float, ...]]
+"""Trajectories that keep all limits on the fine grid, smallest and largest of each normalised quantity over all of them
+(o, 2), and the objective after each step."""
 
 
 def extremes(model: Model, trajectory: Fourier, limits: Sequence[Limit], *, by: By, samples: int, values: FloatArray,
@@ -96,9 +83,9 @@ def find_centre(model: Model, limits: Sequence[Limit], *, by: By, values: FloatA
         limit=str(limit), used=float(home.max()))
 
 
-def _random_poses(model: Model, limits: Sequence[Limit], by: By, seed: int, count: int = 256) -> FloatArray:
+def _random_poses(model: Model, limits: Sequence[Limit], by: By, seed: int) -> FloatArray:
     """Return assembled configurations with the independent coordinates anywhere in their ranges, home among them."""
-    independent = list(model.loops.partitions[by].independent)
+    independent, count = list(model.loops.partitions[by].independent), 256
     ranges = {limit.name: (limit.lower, limit.upper) for limit in limits if limit.quantity == "position"}
     names = [model.mechanism.coordinates[i] for i in independent]
     home = model.home[independent]
@@ -107,7 +94,7 @@ def _random_poses(model: Model, limits: Sequence[Limit], by: By, seed: int, coun
     target = low + (high - low) * np.random.default_rng(seed).uniform(0.05, 0.95, (count, len(home)))
     q, good = np.repeat(model.home[None], count, axis=0), np.ones(count, dtype=bool)
     for fraction in np.linspace(0.1, 1.0, 10):
-        q, error = close(model, q, home + fraction * (target - home), by)
+        q, error = model.kinematics.close(q, by, home + fraction * (target - home))
         good &= error < CLOSED
         q[~good] = model.home
     return np.concatenate([model.home[None], q[good]])
@@ -177,6 +164,49 @@ def _no_room(problem: Problem, rest: Point | None) -> InfeasibleDesign:
                             limit=str(problem.limits[worst]))
 
 
+def informative_frequency(problem_at: Callable[[float], Problem], first: float, seed: int) -> float:
+    """Return the lowest frequency of those that tell most per recorded time, within a tenth of the best.
+
+    A slow trajectory uses the positions and leaves accelerations unused, a fast one is stopped by them before it has
+    gone anywhere. In between information per recorded time has a broad maximum, 2 to 8 times above the frequency at
+    which full swings meet the first limit (five_bar, delta, orthoglide, palida), and standard deviations fall by up to
+    4.
+
+    Each candidate is judged by random trajectories grown until a limit is met, with the same random directions at
+    every frequency: the determinant of the information over the length of all runs. From the first guess the search
+    goes up and down by octaves as long as it wins, then by half octaves about the best.
+
+    Args:
+        problem_at: The problem of the D criterion at a frequency. [Hz]
+        first: Where to begin. [Hz]
+        seed: Seed of the random generator.
+    """
+    scores: dict[float, float] = {}
+
+    def score(steps: float) -> float:
+        """Return the logarithm of the mean standard deviation after unit recording time; infinite if none fits."""
+        if steps not in scores:
+            problem = problem_at(first * 2**steps)
+            seconds = sum(part.weight * part.samples for part in problem.parts)  # in controller samples
+            try:
+                best = random_starts(problem, STARTS, seed)[0].objective
+                scores[steps] = best / (2 * len(problem.base)) + np.log(seconds) / 2
+            except (InfeasibleDesign, NotIdentifiable):
+                scores[steps] = np.inf
+        return scores[steps]
+
+    best = 0.0
+    for direction in (1.0, -1.0):
+        while abs(best) < OCTAVES and score(best + direction) < score(best):
+            best += direction
+    for steps in (best - 0.5, best + 0.5):
+        score(steps)
+    least = min(scores.values())
+    if not np.isfinite(least):
+        return first
+    return first * 2 ** min(steps for steps, value in scores.items() if value <= least + np.log(ENOUGH))
+
+
 def solve_and_verify(problem: Problem, starts: Sequence[Point], settings: InteriorPoint, rate: float,
                      progress: Progress | None) -> Verified:
     """Solve from every start; the best that can be verified is the answer."""
@@ -191,8 +221,7 @@ def solve_and_verify(problem: Problem, starts: Sequence[Point], settings: Interi
     everything = np.tile([-1.0, 1.0], (len(problem.limits), 1))
     solved: list[tuple[Point, tuple[float, ...]]] = []
     for start in starts:
-        point, solution = interior_point(problem, start, *_spread(problem, everything), settings, report)
-        solved.append((point, solution.history))
+        solved.append(interior_point(problem, start, *_spread(problem, everything), settings, report))
     failure: InfeasibleDesign | None = None
     for point, history in sorted(solved, key=lambda item: item[0].objective):
         try:
@@ -207,18 +236,17 @@ def _tighten(problem: Problem, point: Point, history: tuple[float, ...], setting
              report: Progress) -> Verified:
     """Verify a solution; where limits are exceeded between samples, narrow them and solve again from inside."""
     bounds = np.tile([-1.0, 1.0], (len(problem.limits), 1))
-    for round_ in range(ROUNDS):
+    for _ in range(ROUNDS):
         trajectories, seen = _verify(problem, point, rate)
         excess = np.maximum(seen * [-1, 1] - (1 - MARGIN), 0)
         report(0, point.objective, float(np.maximum(seen * [-1, 1] - 1, 0).max()))
         if excess.max() <= 0:
-            return Verified(trajectories=trajectories, extremes=seen, objective=point.objective, history=history,
-                            rounds=round_)
+            return trajectories, seen, history
         bounds = bounds - np.array([-1, 1]) * np.minimum(1.2 * excess + MARGIN * (excess > 0), 0.3)
         inside = _shrink(problem, point, bounds)
-        point, solution = interior_point(problem, inside, *_spread(problem, bounds), settings, report,
-                                         barrier=10 * settings.tolerance / problem.size)
-        history = history + solution.history
+        point, more = interior_point(problem, inside, *_spread(problem, bounds), settings, report,
+                                     barrier=10 * settings.tolerance / problem.size)
+        history = history + more
     return _last_resort(problem, point, rate, history)
 
 
@@ -268,8 +296,7 @@ def _last_resort(problem: Problem, point: Point, rate: float, history: tuple[flo
             continue
         trajectories, seen = _verify(problem, trial, rate)
         if np.abs(seen).max() <= 1:
-            return Verified(trajectories=trajectories, extremes=seen, objective=trial.objective, history=history,
-                            rounds=ROUNDS)
+            return trajectories, seen, history
     limit = problem.limits[int(np.argmax(np.abs(seen).max(axis=1)))]
     raise InfeasibleDesign(f"no trajectory keeps the {limit} between samples as well; relax this limit or lower the "
                            "frequency", limit=str(limit))

@@ -76,23 +76,8 @@ class InteriorPoint:
     decrease: float = 0.5
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Solution:
-    """Where the iteration ended.
-
-    Args:
-        history: Objective after each step.
-        converged: The tolerance was reached.
-        barrier: Last mu.
-    """
-
-    history: tuple[float, ...]
-    converged: bool
-    barrier: float
-
-
 def interior_point(problem: Minimisation[P], start: P, lower: FloatArray, upper: FloatArray, settings: InteriorPoint,
-                   progress: Progress | None = None, *, barrier: float | None = None) -> tuple[P, Solution]:
+                   progress: Progress | None = None, *, barrier: float | None = None) -> tuple[P, tuple[float, ...]]:
     """Minimise from a start strictly inside the constraints.
 
     Args:
@@ -104,30 +89,31 @@ def interior_point(problem: Minimisation[P], start: P, lower: FloatArray, upper:
         barrier: First mu itself, to go on from an earlier solution.
 
     Returns:
-        The best point, strictly inside all constraints, and how it was found.
+        The best point, strictly inside all constraints, and the objective after each step.
     """
     point, n = start, len(start.variables)
     gradient, J = problem.gradient(point), problem.linearise(point)
     low, high = point.constraints - lower, upper - point.constraints
-    mu = barrier if barrier is not None else settings.barrier * _balance(gradient, J, low, high)
+    if barrier is None:  # at most 1: the barrier opposes the objective with about the same force
+        force, pull = (float(np.linalg.norm(x)) for x in (J.transposed(1 / low - 1 / high), gradient))
+        barrier = settings.barrier * (pull / force if pull < force else 1.0)
     last = settings.tolerance / n
-    mu = max(mu, last)
+    mu = max(barrier, last)
     z_low, z_high = mu / low, mu / high
     B, fresh = _identity(gradient), True  # B carries no curvature yet
     best, history = point, [point.objective]
-    converged = False
     for iteration in range(1, settings.iterations + 1):
         residual = gradient - J.transposed(mu / low - mu / high)
         step = _newton(B + J.normal(z_low / low + z_high / high), residual)
         slope = float(residual @ step)
         if -slope < 0.2 * n * mu:  # the decrement: twice what this barrier problem can still give
             if mu <= last:
-                converged = True
                 break
             mu = max(settings.decrease * mu, last)
             continue
         moved = J.times(step)
-        longest = _longest(moved, low, high, 0.99)
+        worst = max(float((-moved / low).max()), float((moved / high).max()))
+        longest = min(1.0, 0.99 / worst) if worst > 0 else 1.0  # leaves a hundredth of each slack, to first order
         trial = _search(problem, point, step, slope, longest, mu, lower, upper)
         if trial is None:
             if fresh:  # not even along the gradient: rounding, or a kink of the criterion
@@ -151,7 +137,7 @@ def interior_point(problem: Minimisation[P], start: P, lower: FloatArray, upper:
             best = point
         if progress is not None:
             progress(iteration, point.objective, 0.0)
-    return best, Solution(history=tuple(history), converged=converged, barrier=mu)
+    return best, tuple(history)
 
 
 def _identity(gradient: FloatArray) -> FloatArray:
@@ -188,19 +174,6 @@ def _merit(point: _Evaluated, mu: float, lower: FloatArray, upper: FloatArray) -
     if not (low.min() > 0 and high.min() > 0 and np.isfinite(point.objective)):
         return float("inf")
     return float(point.objective - mu * (np.log(low).sum() + np.log(high).sum()))
-
-
-def _balance(gradient: FloatArray, J: Derivative, low: FloatArray, high: FloatArray) -> float:
-    """Return the mu, at most 1, for which the barrier opposes the objective with about the same force."""
-    force = float(np.linalg.norm(J.transposed(1 / low - 1 / high)))
-    pull = float(np.linalg.norm(gradient))
-    return pull / force if pull < force else 1.0
-
-
-def _longest(moved: FloatArray, low: FloatArray, high: FloatArray, fraction: float) -> float:
-    """Return the largest part of a step, at most 1, that leaves 1 - fraction of each slack, to first order."""
-    worst = max(float((-moved / low).max()), float((moved / high).max()))
-    return min(1.0, fraction / worst) if worst > 0 else 1.0
 
 
 def _dual(z: FloatArray, change: FloatArray) -> FloatArray:

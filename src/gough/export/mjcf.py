@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gough.core.arrays import FloatArray
-from gough.core.errors import InvalidInput, nearest
+from gough.core.errors import InvalidInput
+from gough.core.names import index_of
 from gough.engine import Model
 from gough.export.formats import Export, register_export
 from gough.export.rigid import check_bodies, check_terms, comment, drive_gains, physical_result, standard_values
@@ -17,6 +18,7 @@ from gough.mechanism.closures import CLOSURES
 from gough.mechanism.types import BASE, Joint
 from gough.virtual.mjcf import Scene, links_of, numbers, slider, text
 
+_ROTOR = 1e-9  # of that, for a massless body that holds nothing: the inertia of its joint is enough for MuJoCo
 _LIGHT = 1e-3  # mass that a body must have for MuJoCo, relative to the heaviest body
 _FAR = 1e6  # a weak spring, stretched this far, pulls with a constant force [m or rad]
 
@@ -32,7 +34,8 @@ def to_mjcf(model: Model, bodies: Mapping[str, ArrayLike], terms: Mapping[str, f
 
     A massless body that only links two joints vanishes, exactly: MuJoCo gives a body several joints. To other bodies
     lighter than a thousandth of the heaviest that mass is added, with a radius of gyration of the robot's size and
-    without weight: so light they would soften the constraints that hold them. A comment in the file names them.
+    without weight: so light they would soften the constraints that hold them. A comment in the file names them. A
+    massless body that holds nothing is a rotor: the inertia of its joint is all it needs.
 
     Args:
         model: The robot.
@@ -53,13 +56,19 @@ def to_mjcf(model: Model, bodies: Mapping[str, ArrayLike], terms: Mapping[str, f
     heaviest = max((parameters[0] for parameters in masses.values()), default=1.0)
     light = _LIGHT * heaviest * np.array([1, 0, 0, 0, size**2, 0, size**2, 0, 0, size**2])
     own = {link.body: masses.get(link.body, np.zeros(10)) for link in scene.links}
-    helped = [name for name, parameters in own.items() if parameters[0] < light[0]]
+    given = {joint.name: _attributes(joint, model, coefficients) for joint in mechanism.joints}
+    holds = {link.parent for link in scene.links}
+    holds |= {frame.body for c in mechanism.closures for frame in (c.a, c.b) if frame is not None}
+    rotors = [link.body for link in scene.links if not own[link.body].any() and link.body not in holds
+              and float(given[link.joints[-1].name].get("armature", 0)) > 0]
+    own |= {name: _ROTOR * light for name in rotors}
+    helped = [name for name, parameters in own.items() if parameters[0] < light[0] and name not in rotors]
     sliders = [slider(c) for c in mechanism.closures if "slider" in (CLOSURES[c.kind].mjcf or ())]
     if helped or sliders:
         names = ", ".join(helped + sliders)
         scene.root.insert(0, Comment(comment(f" Added to bodies too light for MuJoCo: {light[0]:g} kg to {names} ")))
     scene.add_links({name: parameters + (light if name in helped else 0.0) for name, parameters in own.items()},
-                    {joint.name: _attributes(joint, model, coefficients) for joint in mechanism.joints})
+                    given)
     for name in helped:
         scene.bodies[name].set("gravcomp", repr(float(light[0] / (own[name] + light)[0])))
     for closure in mechanism.closures:
@@ -97,8 +106,7 @@ def _gains(model: Model, gains: Mapping[str, float] | None) -> FloatArray:
     """Return a drive gain for each motor, one without, (a,)."""
     motors = model.mechanism.actuated
     for name in gains or {}:
-        if name not in motors:
-            raise InvalidInput(f"drive gain for '{name}', which is no motor{nearest(name, motors)}", joint=name)
+        index_of(motors, name, "motor")
     if gains and len(gains) < len(motors):
         missing = ", ".join(name for name in motors if name not in gains)
         raise InvalidInput(f"drive gains of {missing} are missing; give those of all motors or none")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from gough.core.toml import toml_text
+from gough.core.documents import toml_text
 from gough.export.formats import Export, register_export
 from gough.identification import Identification
 
@@ -24,13 +24,10 @@ def to_table(identification: Identification) -> dict[str, Any]:
     }
 
 
-def _json(content: dict[str, Any]) -> str:
-    return json.dumps(content, indent=1, allow_nan=False, ensure_ascii=False) + "\n"
-
-
 register_export(Export(
     name="json", label="identified parameters as JSON", usual="parameters",
-    write=lambda model, result, name: {"json": _json(to_table(result))}))
+    write=lambda model, result, name: {
+        "json": json.dumps(to_table(result), indent=1, allow_nan=False, ensure_ascii=False) + "\n"}))
 register_export(Export(
     name="toml", label="identified parameters as TOML", usual="parameters",
     write=lambda model, result, name: {"toml": toml_text(to_table(result))}))

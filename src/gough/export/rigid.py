@@ -65,7 +65,6 @@ def check_terms(model: Model, terms: Mapping[str, float] | None, format: str = "
     """Return the coefficient of every joint term: given ones, else the robot file's.
 
     Args:
-        model: The robot.
         terms: Coefficients by name.
         format: Where they are written, for the message.
         known: Tells whether a term can be written there.
@@ -89,11 +88,7 @@ def check_terms(model: Model, terms: Mapping[str, float] | None, format: str = "
 
 
 def physical_result(result: Identification, format: str) -> tuple[Mapping[str, ArrayLike], Mapping[str, float]]:
-    """Return bodies and joint terms of the physically consistent estimate.
-
-    Raises:
-        InvalidInput: There is none.
-    """
+    """Return bodies and joint terms of the physically consistent estimate."""
     if not result.bodies:
         failed = next((note for note in result.notes if note.startswith("feasible ")), None)
         raise InvalidInput(

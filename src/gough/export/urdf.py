@@ -29,7 +29,7 @@ from gough.export.rigid import check_bodies, check_terms, comment, drive_gains, 
 from gough.identification import Identification
 from gough.mechanism.closures import CLOSURES
 from gough.mechanism.terms import TERMS
-from gough.mechanism.types import BASE, Closure, Frame, Joint
+from gough.mechanism.types import BASE, Closure, Joint
 from gough.virtual.mjcf import numbers
 
 UNLIMITED = 1e6  # URDF demands numbers: written for an effort or a velocity without limit. [N, N m, m/s, rad/s]
@@ -81,8 +81,13 @@ class _Tree:
                 _add_inertial(element, masses[body])
         for joint, home in zip(mechanism.joints, model.home):
             self._add_joint(joint, float(home))
-        self.frames = {closure.name: [self._add_frame(frame, f"{closure.name}_{end}")
-                                      for end, frame in zip("ab", closure.frames)] for closure in mechanism.closures}
+        self.frames: dict[str, list[str]] = {closure.name: [] for closure in mechanism.closures}
+        for closure in mechanism.closures:  # frames are massless links
+            for end, frame in zip("ab", closure.frames):
+                link = self._unique(f"{closure.name}_{end}")
+                SubElement(self.root, "link", name=link)
+                self._add(self._unique(f"{link}_fixed"), "fixed", self.link[frame.body], link, frame.placement.matrix)
+                self.frames[closure.name].append(link)
 
     def _unique(self, name: str, ending: str = "") -> str:
         """Return an unused identifier: the name, then with the ending, then with a number."""
@@ -119,13 +124,6 @@ class _Tree:
         friction = {key: repr(value) for key, value in self._terms(joint, "urdf").items()}
         if friction:
             SubElement(element, "dynamics", friction)
-
-    def _add_frame(self, frame: Frame, name: str) -> str:
-        """Add a frame as a massless link and return its name."""
-        link = self._unique(name)
-        SubElement(self.root, "link", name=link)
-        self._add(self._unique(f"{link}_fixed"), "fixed", self.link[frame.body], link, frame.placement.matrix)
-        return link
 
     def xml(self) -> str:
         """Return the URDF."""

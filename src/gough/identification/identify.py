@@ -29,6 +29,7 @@ from gough.identification.currents import (
     payload_of,
 )
 from gough.identification.experiment import Experiment, assemble, prepare, with_information
+from gough.identification.judge import Trial, judged
 from gough.identification.likelihood import averaged_period
 from gough.identification.methods import (
     ALL,
@@ -45,6 +46,7 @@ from gough.identification.physical import physical_parameters
 from gough.identification.result import Fit, Identification
 from gough.identification.structures import ModelChoice, model_choice
 from gough.identification.validation import known_effort, validate, without_known
+from gough.logs.checks import inspected
 from gough.logs.finding import notes as finding_notes
 from gough.logs.recording import Recording
 from gough.processing import Processed, Processing
@@ -149,6 +151,7 @@ def identify(model: Model, recordings: Sequence[Recording], settings: IdentifySe
     """
     chosen = settle(IdentifySettings, settings, options)
     tell = progress or (lambda fraction: None)
+    recordings, loaded, held_out = ([inspected(log) for log in logs] for logs in (recordings, loaded, held_out))
     case = _pose(model, recordings, loaded, held_out, chosen)
     tell(0.4)
     unseen = None if case.unseen is None else case.unseen.problem
@@ -249,21 +252,24 @@ def _result(case: _Case, outcome: Outcome, elimination: Elimination | None,
     notes = [] if elimination is None else [*_moved(elimination.steps[0].estimate,
                                                     elimination.steps[elimination.stop].estimate)]
     notes += [f"{key} was not possible: {error}" for key, error in outcome.failed.items()]
-    fits, judged, processed = [], [], []
+    fits, processed = [], []
     for source in filter(None, (case.efforts, case.unseen)):
         for log, part in zip(source.processed, source.parts):
             fits.append(_fit(log, part, estimate, case.known, held_out=source is case.unseen))
             processed.append(log)
-            if source is case.unseen:
-                judged.append(without_known(part, case.known))
     for log in processed:
         notes += finding_notes(log.findings, log.source)
+    unseen = [] if case.unseen is None else [without_known(part, case.known) for part in case.unseen.parts]
+    validation = validate(estimate, unseen, source=", ".join(log.source for log in case.held_out))
+    verdict, diagnosis = judged(Trial(
+        model=case.model, base=case.base, estimate=estimate, validation=validation, experiment=case.efforts,
+        unseen=case.unseen, recordings=(*case.recordings, *case.loaded), held_out=case.held_out, known=case.known))
     possible = next((found for found in outcome.found.values() if isinstance(found, FeasibleEstimate)), None)
     bodies, terms = ({}, {}) if possible is None else physical_parameters(case.model, possible)
     return Identification(
         robot=case.model.mechanism.name, estimator=name, estimate=estimate, base=case.base,
         tied=case.settings.tie_legs, estimates=estimates,
-        validation=validate(estimate, judged, source=", ".join(log.source for log in case.held_out)),
+        validation=validation, verdict=verdict, diagnosis=diagnosis,
         nominal_gains=case.efforts.gains, known=case.known, bodies=bodies, joint_terms=terms, fits=tuple(fits),
         quality=_quality(case.model, processed, case.efforts.processing.window or 0.0),
         history=() if elimination is None else _story(elimination),

@@ -22,8 +22,10 @@ from gough.core.parameters import BaseParameters
 from gough.core.storage import plain, restored
 from gough.engine import Model, standard_from_base
 from gough.estimators.estimate import Enclosure, Estimate
+from gough.identification.diagnosis.mistakes import Diagnosis
 from gough.identification.structures import ModelChoice
 from gough.identification.validation import Validation
+from gough.identification.verdict import Verdict
 from gough.processing import Processing, ProcessingChoice
 
 FORMAT = 2
@@ -75,7 +77,9 @@ class Identification:
         tied: Legs were tied.
         estimates: All estimates by name, the result among them.
         enclosures: Guaranteed boxes by name.
-        validation: Verdict, with held-out data if there were any.
+        validation: Prediction of held-out data if there were any.
+        verdict: What the rules say of the result; good if none speaks.
+        diagnosis: Mistakes that explain what is left, made where the verdict is not good; else None.
         nominal_gains: Drive gains used to turn currents into efforts, by joint; empty if efforts were recorded.
         known: Payload parameters that were measured, from which drive gains were found.
         bodies: Ten inertial parameters by body of the physically consistent estimate; empty if it was not made.
@@ -100,6 +104,8 @@ class Identification:
     estimates: Mapping[str, Estimate] = field(default_factory=dict)
     enclosures: Mapping[str, Enclosure] = field(default_factory=dict)
     validation: Validation
+    verdict: Verdict = field(default_factory=Verdict)
+    diagnosis: Diagnosis | None = None
     nominal_gains: Mapping[str, float] = field(default_factory=dict)
     known: Mapping[str, float] = field(default_factory=dict)
     bodies: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
@@ -151,11 +157,6 @@ class Identification:
             own = replace(usual, method=own.method, cutoff=own.cutoff)
         return replace(own, **given)
 
-    @property
-    def verdict(self) -> str:
-        """The verdict in one sentence."""
-        return self.validation.verdict
-
     def standard(self, model: Model) -> FloatArray:
         """Return standard parameters (p,) with the same efforts as the estimate: base values on their own columns.
 
@@ -177,7 +178,8 @@ class Identification:
             "uncertainty": e.uncertainty, "drive_gains": self.drive_gains, "payload": self.payload,
             "residual": {row: {"rms": float(a), "relative": float(b)}
                          for row, a, b in zip(e.rows, e.residual_rms, e.residual_relative)},
-            "validation": self.validation.to_dict(), "verdict": self.verdict,
+            "validation": self.validation.to_dict(), "verdict": self.verdict.to_dict(),
+            "diagnosis": None if self.diagnosis is None else self.diagnosis.to_dict(),
             "notes": [*e.notes, *self.notes], "tied": self.tied,
             "quality": {k: dict(v) for k, v in self.quality.items()}, "history": list(self.history),
             "regrouping": self.base.regrouping(), "settings": dict(self.settings),
@@ -189,7 +191,10 @@ class Identification:
 
     def summary(self) -> str:
         """Return the result as plain text, verdict first."""
-        parts = [f"{self.robot}: {self.verdict}", "", self.estimate.summary()]
+        parts = [f"{self.robot}: {self.verdict.summary()}"]
+        if self.diagnosis is not None:
+            parts += ["", self.diagnosis.summary()]
+        parts += ["", self.estimate.summary()]
         chosen = () if self.choice is None else self.choice.summary().splitlines()
         if self.notes or chosen:
             parts += ["", "Data and processing", *(f"  {note}" for note in (*chosen, *self.notes))]

@@ -144,7 +144,7 @@ def model_choice(model: Model, base: BaseParameters, problem: Regression, estima
     groups = leg_groups(base)
     comparison = compare_structures(problem, friction_structures(model, base), estimator, held_out=held_out)
     friction = []
-    for found in comparison.results:
+    for found in comparison.values():
         e = found.estimate
         friction.append(FrictionStructure(
             name=found.name, parameters=len(found.parameters), reason=found.reason,

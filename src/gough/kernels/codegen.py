@@ -9,7 +9,6 @@ are superlinear in the size of a function; values needed in a later part travel 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import casadi
 
@@ -22,16 +21,8 @@ PART_LENGTH = 500  # operations in one function; longer ones compile more slowly
 _SIN, _COS = casadi.OP_SIN, casadi.OP_COS
 
 
-@dataclass(frozen=True, kw_only=True)
-class Program:
-    """IR text and the number of scratch rows it needs."""
-
-    text: str
-    rows: int
-
-
-def generate(tape: Tape, width: int) -> Program:
-    """Emit the IR module of a tape.
+def generate(tape: Tape, width: int) -> tuple[str, int]:
+    """Emit the IR module of a tape; return its text and the number of scratch rows it needs.
 
     The module exports `void run(ptr inputs, ptr strides, ptr outputs, i64 start, i64 stop, ptr scratch)`.
     `strides` counts doubles between samples, 0 for an input shared by all samples. Samples behind `stop` that
@@ -42,7 +33,7 @@ def generate(tape: Tape, width: int) -> Program:
     layout = arrange(tape, width, schedule.slots)
     parts = [_Part(tape, schedule, layout, number).text() for number in range(len(schedule.parts))]
     body = "\n".join(parts)
-    return Program(text="\n".join([body, *surroundings(tape, layout, body, len(parts))]), rows=layout.rows)
+    return "\n".join([body, *surroundings(tape, layout, body, len(parts))]), layout.rows
 
 
 class _Schedule:

@@ -33,7 +33,9 @@ class Compiler:
         self._cpu, self._features = llvm.get_host_cpu_name(), features.flatten()
         self.width = 8 if features.get("avx512f") else 4
         version = ".".join(map(str, llvm.llvm_version_info))
-        self.key = f"{self._triple} {self._cpu} {self._features} {llvmlite.__version__} {version} {_generator()}"
+        files = sorted(Path(__file__).parent.glob("*.py"))  # no edit of the code generator may meet old object code
+        generator = hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
+        self.key = f"{self._triple} {self._cpu} {self._features} {llvmlite.__version__} {version} {generator}"
         self._machine = self._create_machine()
         self._linker = llvm.create_lljit_compiler(self._create_machine())  # takes possession of its machine
         self._numbers = count()
@@ -62,25 +64,15 @@ class Compiler:
 
 
 _lock = threading.Lock()
+_only: list[Compiler] = []
 
 
 def compiler() -> Compiler:
     """The compiler of this process; one only, because loaded code dies with its linker."""
     with _lock:
-        return _create()
-
-
-@cache
-def _create() -> Compiler:
-    return Compiler()
-
-
-def _generator() -> str:
-    """Hash of the code generator itself, so that no edit of it can meet old object code."""
-    digest = hashlib.sha256()
-    for file in sorted(Path(__file__).parent.glob("*.py")):
-        digest.update(file.read_bytes())
-    return digest.hexdigest()
+        if not _only:
+            _only.append(Compiler())
+        return _only[0]
 
 
 @cache

@@ -41,20 +41,22 @@ def arrange(tape: Tape, width: int, slots: int) -> Layout:
 
 def surroundings(tape: Tape, layout: Layout, body: str, parts: int) -> Iterator[str]:
     """Emit everything the text of the parts needs to become a module with the entry `run`."""
-    yield from _declarations(layout.width)
-    yield from _lanes(body, layout.width)
-    yield from _transposes(layout.width)
-    yield from _driver(tape, layout, parts)
-    yield from _attributes(layout.width)
-
-
-def _declarations(width: int) -> Iterator[str]:
-    v = f"<{width} x double>"
+    width, v = layout.width, f"<{layout.width} x double>"
     for word, count in INTRINSICS.items():
         yield f"declare {v} @llvm.{word}.v{width}f64({', '.join([v] * count)})"
     yield f"declare {v} @llvm.masked.load.v{width}f64.p0(ptr, i32, <{width} x i1>, {v})"
     yield f"declare void @llvm.masked.store.v{width}f64.p0({v}, ptr, i32, <{width} x i1>)"
     yield "declare i64 @llvm.smin.i64(i64, i64)"
+    yield from _lanes(body, layout.width)
+    yield from _transposes(layout.width)
+    yield from _driver(tape, layout, parts)
+    # `no-stack-arg-probe`: Windows would need a helper symbol; the widths make LLVM use full 512-bit registers
+    bits = 64 * width
+    common = f'nounwind "no-stack-arg-probe" "prefer-vector-width"="{bits}" "min-legal-vector-width"="{bits}"'
+    yield f"attributes #0 = {{ {common} }}"
+    yield f"attributes #1 = {{ noinline {common} }}"
+    yield "!0 = !{}"
+    yield '!1 = !{!"branch_weights", i32 1, i32 100000}'
 
 
 def _lanes(body: str, width: int) -> Iterator[str]:
@@ -213,14 +215,3 @@ def _driver(tape: Tape, layout: Layout, parts: int) -> Iterator[str]:
     yield "done:"
     yield "  ret void"
     yield "}"
-
-
-def _attributes(width: int) -> Iterator[str]:
-    """`no-stack-arg-probe`: Windows would need a helper symbol; the widths make LLVM use full 512-bit registers."""
-    bits = 64 * width
-    common = (f'nounwind "no-stack-arg-probe" "prefer-vector-width"="{bits}" '
-              f'"min-legal-vector-width"="{bits}"')
-    yield f"attributes #0 = {{ {common} }}"
-    yield f"attributes #1 = {{ noinline {common} }}"
-    yield "!0 = !{}"
-    yield '!1 = !{!"branch_weights", i32 1, i32 100000}'

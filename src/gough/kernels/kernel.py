@@ -8,7 +8,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, wait
 from ctypes import addressof, c_char
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import casadi
 import numpy as np
@@ -23,13 +23,6 @@ from gough.kernels.tape import read_tape
 
 _THREADING_WORTH = 2_000_000  # operations x samples (about 0.1 ms) below which a second thread does not pay
 _SHARES = 4  # chunks per thread, so that a disturbed core does not hold up the others
-
-
-class _Call(NamedTuple):
-    """One call: the address of the table of pointers, and all that must outlive the threads that use it."""
-
-    table: int
-    held: tuple[object, ...]
 
 
 class Kernel:
@@ -67,8 +60,8 @@ class Kernel:
         code = object_cache.read(key)
         self.compiled = code is None
         if code is None:
-            program = generate(tape, self._width)
-            code = program.rows.to_bytes(8, "little") + compiler().compile(program.text)
+            text, rows = generate(tape, self._width)
+            code = rows.to_bytes(8, "little") + compiler().compile(text)
             object_cache.write(key, code)
         self._rows = int.from_bytes(code[:8], "little")
         self._library, self._run = compiler().load(code[8:])
@@ -93,17 +86,14 @@ class Kernel:
 
         Returns:
             One array per output, (t, rows, cols), or (t, rows) for a column.
-
-        Raises:
-            InvalidInput: Number or shape of the arrays.
         """
         arrays, strides, t = self._checked_inputs(inputs)
         results = tuple([np.empty((t, *shape)) for shape in self._outer])
         if t == 0:
             return results
-        addresses = [*map(_address, arrays), *strides, *map(_address, results)]
-        table = np.array(addresses, dtype=np.int64)
-        call = _Call(_address(table), (table, arrays, results))
+        # the table of pointers; it, the arrays and the results live on here until all threads are done
+        table = np.array([*map(_address, arrays), *strides, *map(_address, results)], dtype=np.int64)
+        call = _address(table)
         limit = _cores() if threads is None else max(1, threads)
         if limit == 1 or t <= 2 * self._width or t * self.operations < _THREADING_WORTH:
             self._span(call, 0, t)
@@ -112,7 +102,7 @@ class Kernel:
             _in_threads(limit, lambda start: self._span(call, start, min(start + share, t)), range(0, t, share))
         return results
 
-    def _span(self, call: _Call, start: int, stop: int) -> None:
+    def _span(self, table: int, start: int, stop: int) -> None:
         """Run samples start to stop with a scratch block of our own."""
         try:
             block, memory = self._scratch.pop()
@@ -120,7 +110,7 @@ class Kernel:
             memory = np.zeros(self._rows * self._width + 8)  # structural zeros are read from here
             block = -(-_address(memory) // 64) * 64
         n = 8 * len(self._sizes)
-        self._run(call.table, call.table + n, call.table + 2 * n, start, stop, block)
+        self._run(table, table + n, table + 2 * n, start, stop, block)
         self._scratch.append((block, memory))
 
     def _checked_inputs(self, inputs: tuple[ArrayLike, ...]) -> tuple[list[NDArray[np.float64]], list[int], int]:
@@ -139,7 +129,11 @@ class Kernel:
                 strides.append(0)
                 continue
             if x.shape[1:] != inner or x.ndim == 0 or (t is not None and t != len(x)):
-                raise self._wrong_shape(i, x, t)
+                batch = ", ".join(["t" if t is None else str(t), *map(str, inner)])
+                raise InvalidInput(
+                    f"input {i} ('{self._function.name_in(i)}') of kernel '{self.name}' has shape {x.shape}, "
+                    f"expected ({batch}), or {inner} if all samples share it",
+                    input=i, shape=x.shape, expected=inner, samples=t)
             t = len(x)
             if x.flags.c_contiguous:
                 strides.append(self._sizes[i])
@@ -149,14 +143,6 @@ class Kernel:
                 strides.append(x.strides[0] // 8)
             arrays.append(x)
         return arrays, strides, 1 if t is None else t
-
-    def _wrong_shape(self, i: int, x: NDArray[Any], t: int | None) -> InvalidInput:
-        inner = self._inner[i]
-        batch = ", ".join(["t" if t is None else str(t), *map(str, inner)])
-        return InvalidInput(
-            f"input {i} ('{self._function.name_in(i)}') of kernel '{self.name}' has shape {x.shape}, "
-            f"expected ({batch}), or {inner} if all samples share it",
-            input=i, shape=x.shape, expected=inner, samples=t)
 
 
 def _inner_shape(shape: tuple[int, int]) -> tuple[int, ...]:

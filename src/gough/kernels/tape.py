@@ -99,7 +99,7 @@ def _walk(function: casadi.Function, sources: list[list[int]],
             array, entry = read(k)
             node = (INPUT, array, sources[array][entry])
         elif code == CONST:
-            node = (CONST, _bits(function.instruction_constant(k)), -1)
+            node = (CONST, struct.unpack("<q", struct.pack("<d", function.instruction_constant(k)))[0], -1)
         elif code in OPERATIONS:
             operands = [held[i] for i in read(k)[:OPERATIONS[code].operands]]
             if OPERATIONS[code].commutative:
@@ -118,7 +118,3 @@ def _walk(function: casadi.Function, sources: list[list[int]],
             nodes.append(node)
         held[slot] = index
     return nodes, results
-
-
-def _bits(value: float) -> int:
-    return int(struct.unpack("<q", struct.pack("<d", value))[0])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -178,24 +178,12 @@ def parquet_blocks(path: Path, size: int = 65536) -> Iterator[Table]:
     try:
         with parquet.ParquetFile(path) as handle:
             start = 0
-            for batch in handle.iter_batches(batch_size=size):
-                yield _batch_table(batch, source, start)
+            for batch in handle.iter_batches(batch_size=size):  # missing integers arrive as floats with NaN
+                names = batch.schema.names
+                columns = {name: column.to_numpy(zero_copy_only=False) for name, column in zip(names, batch.columns)}
+                yield replace(array_table(source, columns), repeated=repeated_names(names), first=start)
                 start += batch.num_rows
     except (pyarrow.ArrowException, OSError) as error:
         raise InvalidRecording(f"{source} cannot be read as Parquet ({error})", source=source) from error
     if not start:
         raise InvalidRecording(f"{source}: there are no samples", source=source)
-
-
-def _batch_table(batch: Any, source: str, first: int) -> Table:
-    columns, unread = {}, {}
-    for name, column in zip(batch.schema.names, batch.columns):
-        values = column.to_numpy(zero_copy_only=False)
-        if values.dtype.kind in "fiu":  # missing integers arrive as floats with NaN
-            columns[name] = values.astype(float)
-        else:
-            unread[name] = f"values of type {column.type}"
-    if not columns:
-        raise InvalidRecording(f"{source}: there are no numbers in this file", source=source)
-    return Table(source=source, columns=columns, unread=unread, repeated=repeated_names(batch.schema.names),
-                 first=first)

@@ -13,12 +13,15 @@ A description file::
     columns = ["time_sec", "time_nanosec"]   # added up
     units = ["s", "ns"]
     offset = "0 ms"             # optional, added to these stamps
+    scale = 1.0                 # optional: stamps * scale are in the units
 
     [position]                  # also: velocity, reference, effort, current
     file = "joint_position.txt" # only for runs of several files
     columns = ["joint_position_0", "joint_position_1"]   # in the order of the joints
     unit = "m"                  # or units = [...], one for each column
     scale = 1.0                 # optional number or list: column * scale is in the unit
+    offset = 0.0                # optional number or list, in the unit: added to column * scale
+    delay = "0 ms"              # optional text or list: the values are that much older than their stamps
     unwrap = true               # optional, positions: the column starts again after one turn; or after this number
     interpolation = "linear"    # optional: linear, cubic or previous, if the clock differs
 
@@ -33,14 +36,14 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from gough.core.documents import parse_toml
 from gough.core.errors import GoughError, InvalidInput, InvalidRecording, nearest
 from gough.core.units import canonical, conversion, dimension_of, quantity
-from gough.logs.recording import JOINT_KINDS, KINDS
+from gough.logs.recording import JOINT_KINDS, KINDS, OTHER_KINDS
 from gough.logs.resampling import METHODS
 
 FORMAT = 1
@@ -86,6 +89,8 @@ class Group:
         file: Name inside the folder of the run, or None if the run is one file.
         interpolation: How values are taken to another clock.
         turns: After what each column starts again, zero if it does not. [SI unit of the column]
+        offsets: Added to each column, none if empty. [SI unit of the column]
+        delays: By how much the values of each column are older than their stamps, none if empty. [s]
     """
 
     kind: str
@@ -97,6 +102,8 @@ class Group:
     file: str | None = None
     interpolation: str = "linear"
     turns: tuple[float, ...] = ()
+    offsets: tuple[float, ...] = ()
+    delays: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -163,7 +170,8 @@ def _group(kind: str, data: Any, joints: tuple[str, ...], time: Any) -> Group:
     where = f"[{kind}] "
     if not isinstance(data, dict):
         raise InvalidRecording(f"{kind} is {data!r}, expected a table [{kind}]")
-    _known(data, {"file", "columns", "names", "unit", "units", "scale", "interpolation", "time", "unwrap"}, where)
+    _known(data, {"file", "columns", "names", "unit", "units", "scale", "interpolation", "time", "unwrap", "offset",
+                  "delay"}, where)
     columns = _texts(data, "columns", where)
     if kind in JOINT_KINDS and "names" in data:
         raise InvalidRecording(f"{where}names: the columns of a joint signal follow 'joints'; leave names out")
@@ -187,11 +195,41 @@ def _group(kind: str, data: Any, joints: tuple[str, ...], time: Any) -> Group:
     stamps = data.get("time", time)
     if stamps is None:
         raise InvalidRecording(f"{where}there is no time base; add a table [time] with columns and units")
+    file = data.get("file")
+    if file is not None and (not isinstance(file, str) or PurePosixPath(file).is_absolute()
+                             or ".." in PurePosixPath(file).parts):
+        raise InvalidRecording(f"{where}file is {file!r}, expected a name inside the folder of the run")
     pairs = [_si(kind, unit, f"{where}column '{column}'") for unit, column in zip(units, columns)]
     return Group(kind=kind, names=names, columns=columns, units=tuple(si for _, si in pairs),
                  factors=tuple(float(f * s) for (f, _), s in zip(pairs, scales)), time=_time(stamps),
-                 file=_file(data.get("file"), where), interpolation=method,
-                 turns=_turns(kind, data.get("unwrap", False), units, pairs, scales, where))
+                 file=file, interpolation=method,
+                 turns=_turns(kind, data.get("unwrap", False), units, pairs, scales, where),
+                 offsets=_offsets(data, [factor for factor, _ in pairs], where),
+                 delays=_delays(data, len(columns), where))
+
+
+def _offsets(data: Mapping[str, Any], factors: list[float], where: str) -> tuple[float, ...]:
+    """Return what is added to each column, given in its unit. [SI]"""
+    if "offset" not in data:
+        return ()
+    given = data["offset"]
+    values = given if isinstance(given, list) else [given] * len(factors)
+    good = all(isinstance(v, int | float) and not isinstance(v, bool) and math.isfinite(v) for v in values)
+    if not good or len(values) != len(factors):
+        raise InvalidRecording(f"{where}offset is {given!r}, expected a number in the unit of the columns, or one for "
+                               f"each of {len(factors)} columns")
+    return tuple(float(v * factor) for v, factor in zip(values, factors))
+
+
+def _delays(data: Mapping[str, Any], count: int, where: str) -> tuple[float, ...]:
+    """Return the delay of each column. [s]"""
+    if "delay" not in data:
+        return ()
+    given = data["delay"]
+    texts = given if isinstance(given, list) else [given] * count
+    if len(texts) != count:
+        raise InvalidRecording(f"{where}delay has {len(texts)} entries for {count} columns")
+    return tuple(_quantity({"delay": text}, "delay", "time") or 0.0 for text in texts)
 
 
 def _turns(kind: str, unwrap: Any, units: tuple[str, ...], pairs: list[tuple[float, str]], scales: list[float],
@@ -217,11 +255,14 @@ def _time(data: Any) -> TimeBase:
     where = "[time] "
     if not isinstance(data, dict):
         raise InvalidRecording(f"time is {data!r}, expected a table with columns and units")
-    _known(data, {"columns", "units", "offset"}, where)
+    _known(data, {"columns", "units", "offset", "scale"}, where)
+    scale = data.get("scale", 1.0)
+    if not isinstance(scale, int | float) or isinstance(scale, bool) or not 0 < scale < math.inf:
+        raise InvalidRecording(f"{where}scale is {scale!r}, expected a number above zero")
     columns, units = _texts(data, "columns", where), _texts(data, "units", where)
     if len(columns) != len(units):
         raise InvalidRecording(f"{where}{len(columns)} columns but {len(units)} units")
-    return TimeBase(columns=columns, factors=tuple(conversion(u, "time") for u in units),
+    return TimeBase(columns=columns, factors=tuple(scale * conversion(u, "time") for u in units),
                     offset=_quantity(data, "offset", "time") or 0.0)
 
 
@@ -255,56 +296,42 @@ def describe_headers(names: Iterable[str], source: str) -> Description:
         InvalidRecording: A unit is missing or unknown, a joint lacks a column others have, no such headers at all.
     """
     found: dict[str, dict[str, tuple[str, str]]] = {}
-    time: TimeBase | None = None
-    ignored = []
-    all_names = list(names)
+    ignored, all_names = [], list(names)
     for header in all_names:
         match, stamp = _HEADER.match(header), _TIME.match(header)
-        unit = match["unit"] if match else stamp["unit"] if stamp else None
-        if (match or stamp) and not (unit and unit.strip()):
-            usual = next(iter(_DIMENSIONS[match["kind"]].values())) if match else "s"
+        if match is None and stamp is None:
+            ignored.append(header)
+            continue
+        kind, name = (match["kind"], match["name"]) if match else ("time", "time")
+        unit = (match["unit"] if match else stamp["unit"] if stamp else "") or ""
+        if not unit.strip():
+            usual = next(iter(_DIMENSIONS[kind].values())) if match else "s"
             raise InvalidRecording(f"{source}: column '{header}' has no unit; write it behind the name, for example "
                                    f"'{header} [{usual}]'", source=source, column=header)
-        try:
-            if stamp and unit:
-                if time is not None:
-                    raise InvalidInput("appears twice")
-                time = TimeBase(columns=(header,), factors=(conversion(unit, "time"),))
-            elif match and unit:
-                _si(match["kind"], unit, "")
-                if match["name"] in found.setdefault(match["kind"], {}):
-                    raise InvalidInput("appears twice")
-                found[match["kind"]][match["name"]] = (header, unit)
-            else:
-                ignored.append(header)
-        except InvalidInput as error:
-            raise InvalidRecording(f"{source}: column '{header}': {error}", source=source, column=header) from error
-    if "position" not in found or time is None:
+        if name in found.setdefault(kind, {}):
+            raise InvalidRecording(f"{source}: column '{header}': appears twice", source=source, column=header)
+        found[kind][name] = (header, unit)
+    if "position" not in found or "time" not in found:
         shown = ", ".join(f"'{n}'" for n in all_names[:8]) + (", ..." if len(all_names) > 8 else "")
-        wanted = "time [s]" if time is None else "leg1.slider.position [m]"
+        wanted = "leg1.slider.position [m]" if "time" in found else "time [s]"
         raise InvalidRecording(f"{source}: there is no column like '{wanted}' among {shown}; rename the columns or "
                                "write a description file", source=source)
     joints = tuple(found["position"])
-    groups = []
-    for kind in KINDS:
-        columns = found.get(kind)
-        if not columns:
-            continue
+    data: dict[str, Any] = {"format": FORMAT, "joints": list(joints)}
+    for kind, columns in found.items():
         order = joints if kind in JOINT_KINDS else tuple(columns)
         odd = [n for n in (*order, *columns) if n not in columns or n not in order]
         if odd:
             what = "has no" if odd[0] in order else "has no position but a"
             raise InvalidRecording(f"{source}: joint '{odd[0]}' {what} {kind} column{nearest(odd[0], columns)}",
                                    source=source, joint=odd[0])
-        pairs = [_si(kind, columns[n][1], f"column '{columns[n][0]}'") for n in order]
-        groups.append(Group(kind=kind, names=order, columns=tuple(columns[n][0] for n in order), time=time,
-                            factors=tuple(f for f, _ in pairs), units=tuple(u for _, u in pairs)))
-    description = Description(joints=joints, groups=tuple(groups), ignored=tuple(ignored))
+        data[kind] = {key: [columns[n][i] for n in order] for i, key in enumerate(("columns", "units"))}
+        if kind in OTHER_KINDS:
+            data[kind]["names"] = list(order)
     try:
-        _check(description)
-    except InvalidRecording as error:
+        return replace(_description(data), ignored=tuple(ignored))
+    except GoughError as error:
         raise InvalidRecording(f"{source}: {error}", source=source, **error.numbers) from error
-    return description
 
 
 def _si(kind: str, unit: str, where: str) -> tuple[float, str]:
@@ -339,11 +366,3 @@ def _quantity(data: Mapping[str, Any], key: str, dimension: str) -> float | None
         raise InvalidRecording(f"{key} is {data[key]!r}; a unit is missing: write it like \"{data[key]} s\"")
     value, unit = quantity(data[key])
     return value * conversion(unit, dimension)
-
-
-def _file(name: Any, where: str) -> str | None:
-    if name is None:
-        return None
-    if not isinstance(name, str) or PurePosixPath(name).is_absolute() or ".." in PurePosixPath(name).parts:
-        raise InvalidRecording(f"{where}file is {name!r}, expected a name inside the folder of the run")
-    return name

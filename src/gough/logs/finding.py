@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
+
+from gough.core.arrays import Value
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Finding:
+class Finding(Value):
     """One thing worth knowing about a recording.
 
     Args:
@@ -25,7 +26,8 @@ class Finding:
     numbers: Mapping[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "numbers", MappingProxyType({k: float(v) for k, v in self.numbers.items()}))
+        object.__setattr__(self, "numbers", {k: float(v) for k, v in self.numbers.items()})
+        super().__post_init__()
 
     def __str__(self) -> str:
         return f"{self.channel}: {self.message}"

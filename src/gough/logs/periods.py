@@ -13,6 +13,8 @@ from gough.logs.finding import Finding
 from gough.logs.recording import Recording
 from gough.logs.resampling import resample
 
+HARMONICS = 10  # fitted; fewer where the sampling rate does not carry them
+
 
 @dataclass(frozen=True, kw_only=True)
 class PeriodEstimate:
@@ -33,7 +35,7 @@ class PeriodEstimate:
     harmonics: int
 
 
-def estimate_period(recording: Recording, nominal: float | None = None, harmonics: int = 10) -> PeriodEstimate:
+def estimate_period(recording: Recording, nominal: float | None = None) -> PeriodEstimate:
     """Find the period of the positions to a small part of a sample.
 
     A Fourier series with a common frequency is fitted to all joints by least squares, frequency included
@@ -44,7 +46,6 @@ def estimate_period(recording: Recording, nominal: float | None = None, harmonic
     Args:
         recording: Samples on an even clock, at least two periods, without rest at the ends.
         nominal: A guess good to a few per cent. [s]
-        harmonics: Harmonics to fit; fewer where the sampling rate does not carry them.
 
     Raises:
         InvalidRecording: The motion does not repeat, or not twice.
@@ -61,7 +62,7 @@ def estimate_period(recording: Recording, nominal: float | None = None, harmonic
     if not 4 / rate < guess <= duration / 2 * 1.02:
         raise InvalidRecording(f"{recording.source}: a period of {guess:.4g} s in {duration:.4g} s of samples; at "
                                "least two periods and four samples in each are needed", period=guess, duration=duration)
-    count = max(1, min(harmonics, int(0.4 * rate * guess)))
+    count = max(1, min(HARMONICS, int(0.4 * rate * guess)))
     w, spread, span = 2 * np.pi / guess, np.nan, 2.0
     while True:
         samples = min(len(x), int(np.ceil(span * guess * rate)))

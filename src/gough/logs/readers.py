@@ -39,18 +39,21 @@ def read_recording(path: str | Path, description: str | Path | Description | Non
         InvalidRecording: Anything that would have to be guessed; names file, column and sample.
     """
     path, described = Path(path), _loaded(description)
+    native = _native(path) if described is None else None
     if path.is_dir():
         if described is None:
             raise InvalidRecording(f"'{path}' is a folder; reading several files needs a description of them",
                                    source=path.name)
         recording = _read_folder(path, described)
-    elif _is_npz(path) and described is None and (native := _native(path)) is not None:
+    elif native is not None:
         recording = inspected(native.recording(slice(None)))
     else:
-        table = joined(table_blocks(path, 65536, described))
-        recording = inspected(_on_one_clock(table, described))
+        recording = inspected(_on_one_clock(joined(table_blocks(path, 65536, described)), described))
         if described is not None:
-            recording = _started_at_zero(recording, described)
+            recording = replace(recording, time=recording.time - recording.time[0])
+            if described.rate is not None:
+                recording = resample_evenly(recording, described.rate)
+            recording = _with_period(recording, described)
     return _ordered(recording, joints)
 
 
@@ -109,9 +112,8 @@ def open_recording(path: str | Path, description: str | Path | Description | Non
     if path.is_dir() or (described is not None and (described.rate is not None or described.period is not None)):
         raise InvalidRecording(f"'{path.name}' needs resampling onto one clock (several files, rate or period in "
                                "seconds), which cannot be done in blocks: use read_recording", source=path.name)
-    samples = None
-    if _is_npz(path) and described is None and (native := _native(path)) is not None:
-        samples = len(native.arrays["time"])
+    native = _native(path) if described is None else None
+    samples = None if native is None else len(native.arrays["time"])
     block = next(_blocks(path, described, 16), None)
     if block is None:
         raise InvalidRecording(f"{path.name}: there are no samples", source=path.name)
@@ -122,8 +124,34 @@ def open_recording(path: str | Path, description: str | Path | Description | Non
         description=described)
 
 
+def describe_log(path: str | Path) -> Description:
+    """Return how a file that describes itself is read: its headers, or the arrays of an NPZ that Gough wrote.
+
+    Raises:
+        InvalidRecording: The file needs a description.
+    """
+    path = Path(path)
+    if (native := _native(path)) is not None:
+        return described_as_arrays(native.recording(slice(0, 1)))
+    table = next(table_blocks(path, 16, None))
+    found = describe_headers([*table.columns, *table.unread], table.source)
+    first = _on_one_clock(table, None)
+    return replace(found, payload=first.payload, period_samples=first.period_samples, ignored=())
+
+
+def described_as_arrays(recording: Recording) -> Description:
+    """Return the description of an NPZ file that Gough wrote: a matrix for each kind of column."""
+    stamps = TimeBase(columns=("time",), factors=(1.0,))
+    groups = tuple(Group(kind=kind, names=channels.names, units=channels.units, time=stamps,
+                         columns=tuple(f"{kind}[{j + 1}]" for j in range(len(channels.names))),
+                         factors=(1.0,) * len(channels.names)) for kind, channels in recording.groups())
+    return Description(joints=recording.joints, groups=groups, payload=recording.payload,
+                       period_samples=recording.period_samples)
+
+
 def _blocks(path: Path, description: Description | None, size: int) -> Iterator[Recording]:
-    if _is_npz(path) and description is None and (native := _native(path)) is not None:
+    native = _native(path) if description is None else None
+    if native is not None:
         count = len(native.arrays["time"])
         records: Iterator[Recording] = (native.recording(slice(i, i + size)) for i in range(0, count, size))
     else:
@@ -157,16 +185,6 @@ def _loaded(description: str | Path | Description | None) -> Description | None:
     return description if isinstance(description, Description) or description is None else load_description(description)
 
 
-def _is_npz(path: Path) -> bool:
-    return path.suffix.lower() == ".npz"
-
-
-def _headers(table: Table) -> list[str]:
-    if table.repeated:
-        table.column(min(table.repeated))  # raises: a header that repeats says nothing
-    return [*table.columns, *table.unread]
-
-
 def _origin(table: Table, description: Description | None) -> float:
     """Return the whole second where described stamps begin; files that describe themselves keep their times. [s]"""
     position = description.group("position") if description else None
@@ -198,7 +216,16 @@ def _values(table: Table, group: Group, samples: int) -> FloatArray:
     values = np.column_stack([column * factor for column, factor in zip(columns, group.factors)])
     for j, turn in enumerate(group.turns):
         values[:, j] = np.unwrap(values[:, j], period=turn)
-    return values
+    return values + np.array(group.offsets) if group.offsets else values
+
+
+def _in_time(values: FloatArray, group: Group, stamps: FloatArray) -> FloatArray:
+    """Return values at their stamps, (t, k): those of a column with a delay stand that much later in it."""
+    if not any(group.delays):
+        return values
+    return np.column_stack([interpolate(column[:, None], stamps, np.clip(stamps + delay, stamps[0], stamps[-1]),
+                                        "cubic")[:, 0] if delay else column
+                            for column, delay in zip(values.T, group.delays)])
 
 
 def _made(description: Description, time: FloatArray, values: Mapping[str, FloatArray], source: str,
@@ -226,24 +253,20 @@ def _made(description: Description, time: FloatArray, values: Mapping[str, Float
 
 def _on_one_clock(table: Table, described: Description | None, origin: float | None = None) -> Recording:
     """Return the recording of one table; times as in the file, or from the origin where it is described. [s]"""
-    description = described or describe_headers(_headers(table), table.source)
+    if described is None and table.repeated:
+        table.column(min(table.repeated))  # raises: a header that repeats says nothing
+    description = described or describe_headers([*table.columns, *table.unread], table.source)
     position = description.group("position")
     bases = {(g.time.columns, g.time.offset) for g in description.groups}
     if position is None or len(bases) > 1:
         raise InvalidRecording(f"{table.source}: one file with several time bases; describe it as a folder of files",
                                source=table.source)
     time = _stamps(table, position.time, _origin(table, described) if origin is None else origin)
-    values = {g.kind: _values(table, g, len(time)) for g in description.groups}
+    if origin is not None and any(any(g.delays) for g in description.groups):
+        raise InvalidRecording(f"{table.source}: a delay of some columns cannot be undone in blocks; read the log "
+                               "whole with read_recording", source=table.source)
+    values = {g.kind: _in_time(_values(table, g, len(time)), g, time) for g in description.groups}
     return _made(description, time, values, table.source, table.findings, table.facts)
-
-
-def _started_at_zero(recording: Recording, description: Description) -> Recording:
-    """Count time from the first sample, on an even clock if the description wants one; find the period."""
-    time = recording.time - recording.time[0]
-    recording = replace(recording, time=time)
-    if description.rate is not None:
-        recording = resample_evenly(recording, description.rate)
-    return _with_period(recording, description)
 
 
 def _with_period(recording: Recording, description: Description) -> Recording:
@@ -270,7 +293,12 @@ def _read_folder(path: Path, description: Description) -> Recording:
     tables: dict[str, Table] = {}
     for group in description.groups:
         if group.file is not None and group.file not in tables:
-            tables[group.file] = joined(table_blocks(_existing(path, group.file), 65536, description))
+            file = next((f for f in (path / group.file, path / f"{group.file}.gz") if f.is_file()), None)
+            if file is None:
+                there = nearest(group.file, [p.name for p in path.iterdir()])
+                raise InvalidRecording(f"{path.name}: there is no file '{group.file}'{there}", source=path.name,
+                                       file=group.file)
+            tables[group.file] = joined(table_blocks(file, 65536, description))
     home = tables[str(position.file)]
     origin = _origin(home, description)
     clocks = {g.kind: _stamps(tables[str(g.file)], g.time, origin) for g in description.groups}
@@ -293,7 +321,7 @@ def _read_folder(path: Path, description: Description) -> Recording:
     moving = moving_joints(_values(home, position, len(own)))
     for group in description.groups:
         clock = clocks[group.kind]
-        raw = _values(tables[str(group.file)], group, len(clock))
+        raw = _in_time(_values(tables[str(group.file)], group, len(clock)), group, clock)
         use = moving[np.clip(np.searchsorted(own, clock), 0, len(own) - 1)]
         quality += inspect_group(group.kind, Channels(names=group.names, units=group.units, values=raw), use)
         same = len(clock) == len(time) and np.array_equal(clock, time)
@@ -306,16 +334,6 @@ def _read_folder(path: Path, description: Description) -> Recording:
         message=f"all files together cover {end - start:.3f} s; samples outside were cut off"))
     made = _made(description, time - time[0], values, path.name, tuple(quality))
     return _with_period(replace(made, inspected=True), description)
-
-
-def _existing(folder: Path, name: str) -> Path:
-    """Return the file, or its gzipped form."""
-    for candidate in (folder / name, folder / f"{name}.gz"):
-        if candidate.is_file():
-            return candidate
-    there = [p.name for p in folder.iterdir()]
-    raise InvalidRecording(f"{folder.name}: there is no file '{name}'{nearest(name, there)}", source=folder.name,
-                           file=name)
 
 
 def _clock_difference(stamps: FloatArray, own: FloatArray, source: str, home: str) -> list[Finding]:
@@ -359,6 +377,8 @@ class _Native:
 
 
 def _native(path: Path) -> _Native | None:
+    if path.suffix.lower() != ".npz":
+        return None
     if not path.exists():
         raise InvalidRecording(f"there is no file '{path}'", source=path.name)
     facts, arrays = open_npz(path)

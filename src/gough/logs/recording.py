@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gough.core.arrays import FloatArray, check_shape, frozen
+from gough.core.arrays import FloatArray, Value, check_shape, check_shapes
 from gough.core.errors import InvalidInput, InvalidRecording, nearest
 from gough.logs.finding import Finding
 
@@ -21,7 +21,7 @@ KINDS = JOINT_KINDS + OTHER_KINDS
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Channels:
+class Channels(Value):
     """Named columns sampled together.
 
     Args:
@@ -35,12 +35,8 @@ class Channels:
     values: FloatArray
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "names", tuple(self.names))
-        object.__setattr__(self, "units", tuple(self.units))
-        object.__setattr__(self, "values", frozen(self.values))
-        check_shape(self.values, (None, len(self.names)), "channel values")
-        if len(self.units) != len(self.names):
-            raise InvalidInput(f"{len(self.names)} channels but {len(self.units)} units")
+        super().__post_init__()
+        check_shapes(self, values=(None, len(self.names)), units=(len(self.names),))
         if len(set(self.names)) != len(self.names):
             raise InvalidInput(f"channel names repeat: {', '.join(self.names)}")
 
@@ -50,7 +46,7 @@ class Channels:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Recording:
+class Recording(Value):
     """Samples of one run on one clock, in SI units and radians.
 
     Args:
@@ -96,12 +92,7 @@ class Recording:
     inspected: bool = False
 
     def __post_init__(self) -> None:
-        put = object.__setattr__
-        for name in ("joints", "position_units", "current_units", "quality"):
-            put(self, name, tuple(getattr(self, name)))
-        for name in ("time", *JOINT_KINDS):
-            if getattr(self, name) is not None:
-                put(self, name, frozen(getattr(self, name)))
+        super().__post_init__()
         self._check_names()
         check_shape(self.time, (None,), "time")
         t, a = len(self.time), len(self.joints)
@@ -177,11 +168,7 @@ class Recording:
             yield self.take(slice(start, start + size))
 
     def whole_periods(self) -> Recording:
-        """Return the samples of all whole periods, cutting off what follows the last one."""
-        if not self.period_count:
-            raise InvalidRecording(f"{self.source}: {len(self)} samples hold no whole period "
-                                   f"(period: {self.period_samples} samples); estimate the period or record longer",
-                                   samples=len(self), period_samples=self.period_samples)
+        """Return the samples of all whole periods, without what follows the last one."""
         return self.take(slice(0, self.period_count * (self.period_samples or 0)))
 
     def periods(self, kind: str) -> FloatArray:
@@ -203,23 +190,6 @@ class Recording:
                 f"{self.source}: {len(self)} samples are {len(self) // n} periods of {n} and {len(self) % n} more; "
                 "expected whole periods: leave out what follows the last one", samples=len(self), period_samples=n)
         return values.reshape(-1, n, values.shape[1])
-
-    def with_effort(self, gains: Sequence[float] | Mapping[str, float] | FloatArray) -> Recording:
-        """Return the recording with effort = gain * current.
-
-        Args:
-            gains: One drive gain for each joint, by order or by name. [N or N m, per A, V or 1]
-        """
-        if self.current is None:
-            raise InvalidRecording(f"{self.source}: there is no current to multiply by drive gains")
-        if isinstance(gains, Mapping):
-            missing = [j for j in self.joints if j not in gains]
-            if missing:
-                raise InvalidInput(f"no drive gain for joint '{missing[0]}'{nearest(missing[0], gains)}")
-            gains = [gains[j] for j in self.joints]
-        factors = np.asarray(gains, dtype=float)
-        check_shape(factors, (len(self.joints),), "drive gains")
-        return replace(self, effort=self.current * factors)
 
     def save(self, path: str | Path, *, settings: Mapping[str, object] | None = None) -> Path:
         """Write the recording as CSV (`.csv`, `.csv.gz`) or NPZ (`.npz`) and return the path.

@@ -82,7 +82,7 @@ def resample(recording: Recording, new_time: FloatArray, method: str = "linear")
     return replace(recording, time=new_time, period_samples=None, **changed)
 
 
-def resample_evenly(recording: Recording, rate: float | None = None, method: str = "linear") -> Recording:
+def resample_evenly(recording: Recording, rate: float | None = None) -> Recording:
     """Return the recording on an even clock from its first to its last sample.
 
     At its own rate lost samples come back, and a period of so many samples is one again.
@@ -90,7 +90,6 @@ def resample_evenly(recording: Recording, rate: float | None = None, method: str
     Args:
         recording: Any recording.
         rate: Sampling rate; by default that of the recording where no samples are lost. [Hz]
-        method: See `interpolate`.
 
     Raises:
         InvalidRecording: Fewer than two samples, or a gap too long to interpolate (`checks.check_gaps`).
@@ -99,5 +98,5 @@ def resample_evenly(recording: Recording, rate: float | None = None, method: str
         raise InvalidRecording(f"{recording.source}: {len(recording)} samples cannot be put on another clock")
     usual = check_gaps(recording.time, recording.source)
     chosen = 1 / usual if rate is None else rate
-    made = resample(recording, even_times(float(recording.time[0]), float(recording.time[-1]), chosen), method)
+    made = resample(recording, even_times(float(recording.time[0]), float(recording.time[-1]), chosen))
     return replace(made, period_samples=recording.period_samples if rate is None else None)

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import chain, islice
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -105,7 +106,8 @@ def text_blocks(path: Path, size: int = 65536, *, decimal: str = ".") -> Iterato
     source = path.name
     findings: list[Finding] = []
     try:
-        with _open(path) as handle:
+        opened: Any = gzip.open if path.name.lower().endswith(".gz") else open
+        with opened(path, "rt", encoding="utf-8-sig") as handle:
             lines = _numbered(handle, source, findings)
             layout, first_lines = _layout(lines, source, decimal)
             data = _checked(chain(first_lines, lines), layout, source, findings)
@@ -144,12 +146,6 @@ def joined(blocks: Iterable[Table]) -> Table:
     columns = {name: np.concatenate([b.columns[name] for b in parts]) for name in first.columns}
     return Table(source=first.source, columns=columns, facts=first.facts, findings=last.findings,
                  repeated=first.repeated, unread=first.unread)
-
-
-def _open(path: Path) -> io.TextIOWrapper:
-    if path.name.lower().endswith(".gz"):
-        return io.TextIOWrapper(gzip.open(path, "rb"), encoding="utf-8-sig")
-    return open(path, encoding="utf-8-sig")
 
 
 def _numbered(handle: io.TextIOWrapper, source: str, findings: list[Finding]) -> Iterator[tuple[int, str]]:
@@ -195,15 +191,12 @@ def _layout(lines: Iterator[tuple[int, str]], source: str,
         data = head
     else:
         data = head[1:]
-    return _Layout(names=tuple(names), text=_text(data, len(names), delimiter), delimiter=delimiter, trailing=trailing,
-                   decimal=decimal, facts=facts), data
-
-
-def _text(data: list[tuple[int, str]], width: int, delimiter: str | None) -> Mapping[int, str]:
-    """Return the columns whose first value is no number with either decimal sign, and where that was seen."""
-    return {i: f"'{cell}' in line {number}" for number, line in data[:1]
-            for i, cell in enumerate(_cells(line, delimiter)[:width])
+    # columns whose first value is no number with either decimal sign, and where that was seen
+    text = {i: f"'{cell}' in line {number}" for number, line in data[:1]
+            for i, cell in enumerate(_cells(line, delimiter)[:len(names)])
             if not _is_number(cell) and not _is_number(cell, ",")}
+    return _Layout(names=tuple(names), text=text, delimiter=delimiter, trailing=trailing, decimal=decimal,
+                   facts=facts), data
 
 
 def _facts(comment: str, source: str) -> Mapping[str, object]:

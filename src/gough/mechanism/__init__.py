@@ -5,17 +5,7 @@ from gough.mechanism.files import ROBOT_FORMATS, bundled_robots, load_robot, reg
 from gough.mechanism.placement import Placement
 from gough.mechanism.reader import parse_robot
 from gough.mechanism.terms import TERMS, JointState, JointTerm, register_term
-from gough.mechanism.types import (
-    BASE,
-    Body,
-    Closure,
-    Frame,
-    Joint,
-    Limits,
-    Mechanism,
-    Noise,
-    Payload,
-)
+from gough.mechanism.types import BASE, Body, Closure, Frame, Joint, Limits, Mechanism, Noise, Payload
 
 __all__ = [
     "BASE", "CLOSURES", "ROBOT_FORMATS", "TERMS", "Body", "Closure", "ClosureKind", "Frame", "Joint", "JointState",

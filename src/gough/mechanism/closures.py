@@ -52,7 +52,7 @@ class ClosureKind:
             `closed_loop`.
         mjcf: Elements of MJCF that hold it, or None: `connect weld axis slider rod sum`, see `virtual.mjcf`.
         pinocchio: Equations of the Pinocchio plant that hold it, or None: `gap axis turn distance sum`, see
-            `virtual.pinocchio_tree`.
+            `virtual.pinocchio_plant`.
     """
 
     name: str
@@ -124,11 +124,7 @@ CLOSURES: dict[str, ClosureKind] = {
 
 
 def register_closure(kind: ClosureKind) -> ClosureKind:
-    """Make a kind of closure known to robot files and to everything that meets one; return it.
-
-    Raises:
-        InvalidInput: The name is taken.
-    """
+    """Make a kind of closure known to robot files and to everything that meets one; return it."""
     if kind.name in CLOSURES:
         raise InvalidInput(f"there is already a closure kind '{kind.name}'; choose another name", name=kind.name)
     CLOSURES[kind.name] = kind

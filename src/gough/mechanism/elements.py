@@ -251,7 +251,10 @@ def read_closure(table: TomlTable, scope: Scope, joints: dict[str, Joint]) -> Cl
     table.check_keys(("name", "kind", *own))
     name = scope.full(table.name())
     if kind.frames:
-        a, b = (_end(table, scope, key) for key in ("a", "b"))
+        ends = [table.table(key, required=True) for key in ("a", "b")]
+        for end in ends:
+            end.check_keys(("body", *PLACEMENT_KEYS))
+        a, b = (scope.frame(end, "body", read_placement(end)) for end in ends)
         values = {key: table.positive(key, dimension) for key, dimension in kind.values.items()}
         return Closure(name=name, kind=kind.name, a=a, b=b, values=values)
     given = table.table("coefficients")
@@ -268,14 +271,6 @@ def read_closure(table: TomlTable, scope: Scope, joints: dict[str, Joint]) -> Cl
     dimension = POSITION[kinds.pop()] if len(kinds) == 1 else "none"
     return Closure(name=name, kind=kind.name, coefficients=coefficients,
                    constant=table.number("constant", dimension, 0.0))
-
-
-def _end(table: TomlTable, scope: Scope, key: str) -> Frame:
-    if key not in table:
-        raise table.error("is required but missing", key)
-    end = table.table(key)
-    end.check_keys(("body", *PLACEMENT_KEYS))
-    return scope.frame(end, "body", read_placement(end))
 
 
 def read_payload(table: TomlTable, scope: Scope, usual: str) -> Payload:

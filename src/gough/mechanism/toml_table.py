@@ -112,9 +112,9 @@ class TomlTable:
             raise self.error(f"{_described(value)} is not one of {', '.join(valid)}", key)
         return value
 
-    def flag(self, key: str, default: bool = False) -> bool:
-        """Return true or false."""
-        value = self._get(key, default)
+    def flag(self, key: str) -> bool:
+        """Return true or false; false if absent."""
+        value = self._get(key, False)
         if not isinstance(value, bool):
             raise self.error(f"expected true or false, found {_described(value)}", key)
         return value
@@ -176,9 +176,9 @@ class TomlTable:
                 raise self.error(f"'{word}' is listed twice", f"{key}[{i}]")
         return tuple(value)
 
-    def table(self, key: str) -> TomlTable:
-        """Return a table inside this one; empty if absent."""
-        value = self._get(key, {})
+    def table(self, key: str, required: bool = False) -> TomlTable:
+        """Return a table inside this one; empty if absent, unless it is required."""
+        value = self._get(key) if required else self._get(key, {})
         if not isinstance(value, Mapping):
             raise self.error(f"expected a table, found {_described(value)}", key)
         return replace(self, data=value, prefix=f"{self.prefix}{key}.")
@@ -192,8 +192,11 @@ class TomlTable:
         value = self._get(key, [])
         if not isinstance(value, list) or not all(isinstance(v, Mapping) for v in value):
             raise self.error(f"expected tables [[{header}]], found {_described(value)}", key)
-        places = (f"[[{header}]] {_label(v, i)}{owner}" for i, v in enumerate(value))
-        return [replace(self, data=v, place=place, prefix="") for v, place in zip(value, places)]
+        names = [v.get("name") for v in value]
+        labels = (f"'{name}'" if isinstance(name, str) and len(name) <= 60 else f"number {i + 1}"
+                  for i, name in enumerate(names))
+        return [replace(self, data=v, place=f"[[{header}]] {label}{owner}", prefix="")
+                for v, label in zip(value, labels)]
 
     def sources(self) -> dict[str, str]:
         """Return where the numbers of the table come from, by `sources` for single ones or `source` for all.
@@ -205,8 +208,3 @@ class TomlTable:
         single.check_keys(names)
         found = {name: single.choice(name, SOURCES) for name in single.data}
         return dict.fromkeys(names, self.choice("source", SOURCES)) | found if "source" in self else found
-
-
-def _label(data: Mapping[str, Any], index: int) -> str:
-    name = data.get("name")
-    return f"'{name}'" if isinstance(name, str) and len(name) <= 60 else f"number {index + 1}"

@@ -10,6 +10,7 @@ from typing import Literal, TypeVar
 
 import numpy as np
 
+from gough.core.arrays import FloatArray, Value
 from gough.core.errors import InvalidInput, InvalidMechanism, nearest
 from gough.core.names import INERTIAL, Parameter, parameters
 from gough.core.parameters import BASE_ORDER, ParameterTable
@@ -21,7 +22,7 @@ BASE = "base"  # the name of the fixed body
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Body:
+class Body(Value):
     """A rigid body with inertial parameters about its own frame (that of the joint that carries it).
 
     Args:
@@ -41,6 +42,7 @@ class Body:
     sources: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         for name in (*self.parameters, *self.values):
             if name not in INERTIAL:
                 raise InvalidMechanism(
@@ -49,8 +51,6 @@ class Body:
             if name not in self.parameters and self.values[name] != 0.0:
                 raise InvalidMechanism(
                     f"body '{self.name}' gives a value for '{name}' but does not list it as a parameter")
-        object.__setattr__(self, "values", MappingProxyType(dict(self.values)))
-        object.__setattr__(self, "sources", MappingProxyType(dict(self.sources)))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,7 +64,7 @@ class Limits:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Joint:
+class Joint(Value):
     """A revolute or prismatic joint about or along an axis (z unless said) of a placed frame.
 
     The child's frame is the placed frame moved by q: T = placement * Rot(axis, q) or placement * Trans(axis, q).
@@ -104,11 +104,10 @@ class Joint:
     sources: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         for name in (*self.terms, *self.values):
             if name not in TERMS:
                 raise InvalidMechanism(f"joint '{self.name}' has an unknown term '{name}'{nearest(name, TERMS)}")
-        object.__setattr__(self, "values", MappingProxyType(dict(self.values)))
-        object.__setattr__(self, "sources", MappingProxyType(dict(self.sources)))
 
     @property
     def unit(self) -> str:
@@ -135,7 +134,7 @@ class Frame:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Closure:
+class Closure(Value):
     """A constraint that closes a loop.
 
     Args:
@@ -156,11 +155,10 @@ class Closure:
     constant: float = 0.0
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.kind not in CLOSURES:
             raise InvalidMechanism(f"closure '{self.name}' is of the unknown kind '{self.kind}'"
                                    f"{nearest(self.kind, CLOSURES)}", closure=self.name)
-        for name in ("values", "coefficients"):
-            object.__setattr__(self, name, MappingProxyType(dict(getattr(self, name))))
 
     @property
     def frames(self) -> tuple[Frame, ...]:
@@ -174,7 +172,7 @@ class Closure:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Payload:
+class Payload(Value):
     """A body fixed to another (usually the platform), with what is known of it.
 
     Args:
@@ -190,9 +188,6 @@ class Payload:
     parameters: tuple[str, ...] = INERTIAL
     values: Mapping[str, float] = field(default_factory=dict)
     known: tuple[str, ...] = ()
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "values", MappingProxyType(dict(self.values)))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -213,9 +208,21 @@ class Noise:
     resolution: float | None = None
     rate: float = 1000.0
 
+    def effort_covariance(self, motors: int) -> FloatArray:
+        """Return sigma^2 ((1 - rho) 1 + rho 1 1^T), the covariance of effort noise between motors, (a, a).
+
+        Raises:
+            InvalidInput: A correlation that no a motors can have (below -1/(a - 1) or above 1), or noise below zero.
+        """
+        low, rho = -1.0 / max(motors - 1, 1), self.correlation
+        if not self.effort >= 0 or not low <= rho <= 1:
+            raise InvalidInput(f"effort noise is {self.effort} and its correlation {rho}; expected at least zero, and "
+                               f"{low:.3g} to 1 for {motors} motors", effort=self.effort, correlation=rho)
+        return self.effort**2 * ((1 - rho) * np.eye(motors) + rho * np.ones((motors, motors)))
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Mechanism:
+class Mechanism(Value):
     """A robot: bodies, joints in tree order (parents first), closures, payloads.
 
     Args:
@@ -255,9 +262,9 @@ class Mechanism:
         ties = {Parameter(tied): parameters(members) for tied, members in self.ties.items()}
         joints = _tree_order(self.bodies, self.joints)
         bodies = {body.name: body for body in self.bodies}
-        for name, content in (("ties", MappingProxyType(ties)), ("twist_limits", MappingProxyType(
-                dict(self.twist_limits))), ("joints", joints), ("bodies", tuple(bodies[j.child] for j in joints))):
+        for name, content in (("ties", ties), ("joints", joints), ("bodies", [bodies[j.child] for j in joints])):
             object.__setattr__(self, name, content)
+        super().__post_init__()
         if not any(joint.actuated for joint in self.joints):
             raise InvalidMechanism("no joint is actuated; mark the motors with 'actuated = true'", key="joint")
         _check_unique("closure", self.closures)
@@ -340,10 +347,8 @@ class Mechanism:
         """Return a payload's parameters as `payload.<name>.m` and so on, in INERTIAL order."""
         payload = self.payload(name)
         keep = [p for p in INERTIAL if p in payload.parameters]
-        return ParameterTable(
-            names=tuple(Parameter.of_payload(name, p) for p in keep),
-            values=np.array([float(payload.values.get(p, 0.0)) for p in keep]),
-        )
+        return ParameterTable(names=tuple(Parameter.of_payload(name, p) for p in keep),
+                              values=np.array([float(payload.values.get(p, 0.0)) for p in keep]))
 
     @cached_property
     def base_order(self) -> tuple[int, ...]:

@@ -237,7 +237,7 @@ class TrajectoryFamily:
         period, keep = self.period, self.period.keep
         model, motion = period.model, self._motion(z).take(self.period.keep)
         chi, load = standard_from_base(model, period.base, values)
-        kernel = response(model, tuple(("row", row) for row in model.rows), period.by)
+        kernel = response(model, tuple(("row", row) for row in model.rows), period.by, smooth=False)
         rows = list(model.loops.partitions[period.by].independent)
         _, derivative, _ = kernel(motion.q, np.ascontiguousarray(motion.qd[:, rows]),
                                   np.ascontiguousarray(motion.qdd[:, rows]), period.processed.dead_band, chi, load)

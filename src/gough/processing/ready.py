@@ -8,7 +8,7 @@ import numpy as np
 
 from gough.core.errors import InvalidRecording, nearest
 from gough.engine import Model
-from gough.logs.checks import check_even
+from gough.logs.checks import check_even, inspected
 from gough.logs.finding import Finding
 from gough.logs.periods import estimate_period, resample_to_period
 from gough.logs.recording import Recording
@@ -60,10 +60,14 @@ def matched(recording: Recording, model: Model) -> Recording:
 def ready(model: Model, recording: Recording, settings: Processing) -> Recording:
     """Return the recording in the robot's order, on an even clock, in whole periods if it has any; findings say what.
 
+    Arrays are inspected here as files are when they are read.
+
     Raises:
-        InvalidRecording: As `matched`; or a gap in the clock too long to interpolate.
+        InvalidRecording: As `matched`; an effort that never changes; or a gap in the clock too long to interpolate.
     """
-    recording = _on_even_clock(matched(recording, model))
+    recording = inspected(matched(recording, model))
+    _check_alive(recording)
+    recording = _on_even_clock(recording)
     if recording.period_samples is None:
         recording = _looked_for_periods(recording, use=settings.repeats == "found")
     count, period = recording.period_count, recording.period_samples
@@ -75,6 +79,21 @@ def ready(model: Model, recording: Recording, settings: Processing) -> Recording
                            f"{count} whole ones are averaged")
     whole = recording.take(slice(0, count * period))
     return replace(whole, quality=(*recording.quality, note))
+
+
+def _check_alive(recording: Recording) -> None:
+    """Refuse efforts or currents that never change: no estimator can make anything of such a row."""
+    signal = recording.effort if recording.effort is not None else recording.current
+    if signal is None or not len(signal):
+        return
+    dead = [name for name, reach in zip(recording.joints, np.ptp(signal, axis=0)) if reach == 0]
+    if dead:
+        kind = "effort" if recording.effort is not None else "current"
+        value = float(signal[0, recording.joints.index(dead[0])])
+        raise InvalidRecording(
+            f"{recording.source}: all {len(signal)} samples of {', '.join(f'{name}.{kind}' for name in dead)} are "
+            f"{value:.6g}; is the channel connected? Record it, or name the right column in the description",
+            source=recording.source, joint=dead[0])
 
 
 def _on_even_clock(recording: Recording) -> Recording:

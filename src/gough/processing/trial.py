@@ -79,6 +79,7 @@ class Trial:
         alone: Rows are fitted one by one, since the scales of their efforts are not known.
         stride: One of so many samples is predicted.
         near: All coordinates at these samples, to start loops from; (t / stride, n) for each log.
+        noise: Of the motors' positions in each log, (a,). [m or rad]
     """
 
     model: Model
@@ -88,6 +89,7 @@ class Trial:
     alone: bool
     stride: int
     near: Sequence[FloatArray]
+    noise: Sequence[FloatArray]
 
     @classmethod
     def of(cls, model: Model, logs: Sequence[Recording], parameters: BaseParameters | Sequence[str],
@@ -108,7 +110,7 @@ class Trial:
         stride = 2 ** int(np.log2(max(1, sum(len(log) for log in logs) // JUDGED)))
         near = [model.kinematics.assemble(log.position[::stride], "actuated", time=log.time[::stride]) for log in logs]
         return cls(model=model, parameters=parameters, logs=logs, efforts=efforts, alone=alone, stride=stride,
-                   near=near)
+                   near=near, noise=[position_noise(log.position) for log in logs])
 
     @property
     def rate(self) -> float:
@@ -164,7 +166,7 @@ class Trial:
             fitted=effort[at] if every == 1 else lowpass(effort[first - half:], every)[:len(at)],
             guard=0.0 if cutoff is None else 1.0 / cutoff, around=False, rate=rate / every, payload=log.payload,
             span=(float(log.time[0]), float(log.time[-1])),
-            noise=velocity_noise(position_noise(log.position), rate, min(cutoff or rate, HIGHEST * rate)))
+            noise=velocity_noise(self.noise[k], rate, min(cutoff or rate, HIGHEST * rate)))
 
 
 def prediction_squares(trial: Trial, sheets: Sequence[Sheet], masks: Sequence[Sequence[BoolArray]],

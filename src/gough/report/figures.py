@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 from markupsafe import Markup
@@ -23,9 +22,6 @@ SHADES = 8  # steps of each colour of the correlation matrix
 TALLEST = 800  # height of a comparison that fits on a page
 REACH = 6.0  # standard deviations shown when estimators are compared
 MARKS = ("circle", "square", "diamond", "triangle", "cross", "circle", "square", "diamond")
-
-
-# -- measured and predicted -----------------------------------------------------------------------------------------
 
 
 def effort_charts(fit: Fit, rows: Sequence[str], units: Sequence[str], panels: int) -> list[Markup]:
@@ -105,7 +101,8 @@ def histogram(fits: Sequence[Fit], j: int, row: str) -> Markup:
     grid = np.linspace(-4, 4, 65)
     curves = [plot.curve(grid, np.exp(-grid**2 / 2) / np.sqrt(2 * np.pi), "gauss")]
     for held_out in (False, True):
-        residual = _residual(fits, j, held_out)
+        parts = [(f.measured[:, j] - f.predicted[:, j])[_used(f, j)] for f in fits if f.held_out == held_out]
+        residual = np.concatenate([np.zeros(0), *parts])
         if residual.size and residual.std() > 0:
             height = np.histogram(np.clip(residual / np.sqrt(np.mean(residual**2)), -4, 4), edges, density=True)[0]
             curves.append(plot.curve(np.repeat(edges, 2)[1:-1], np.repeat(np.minimum(height, 0.55), 2),
@@ -142,14 +139,14 @@ def spectra(fits: Sequence[Fit], rows: Sequence[str]) -> list[Markup]:
     return pictures
 
 
-def amplitude_density(time: FloatArray, values: FloatArray, bands: int = 48) -> tuple[FloatArray, FloatArray]:
+def amplitude_density(time: FloatArray, values: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return frequencies [Hz] and the amplitude density [unit / sqrt(Hz)] of samples with gaps, (b,), (b,).
 
     Missing samples of the even clock dt count as zero: for N samples of white noise of variance s^2,
     |sum x exp(-j w t)|^2 has mean N s^2 whatever is missing, so the one-sided density is 2 dt |X|^2 / N. Averaged in
     bands of equal width in log f.
     """
-    step = float(np.median(np.diff(time)))
+    step, bands = float(np.median(np.diff(time))), 48
     place = np.rint((time - time[0]) / step).astype(int)
     even = np.zeros(place[-1] + 1)
     even[place] = values - values.mean()
@@ -161,14 +158,6 @@ def amplitude_density(time: FloatArray, values: FloatArray, bands: int = 48) -> 
     centre = np.bincount(band, np.log(frequency), minlength=bands)[used] / count[used]
     density = np.sqrt(np.bincount(band, power, minlength=bands)[used] / count[used])
     return np.exp(centre), np.maximum(density, 1e-9 * max(float(density.max()), 1e-300))
-
-
-def _residual(fits: Sequence[Fit], j: int, held_out: bool) -> FloatArray:
-    parts = [(f.measured[:, j] - f.predicted[:, j])[_used(f, j)] for f in fits if f.held_out == held_out]
-    return np.concatenate(parts) if parts else np.zeros(0)
-
-
-# -- parameters -----------------------------------------------------------------------------------------------------
 
 
 def bar(part: float, tone: str, title: str, *, width: int = 60, mark: float | None = None) -> Markup:
@@ -189,9 +178,9 @@ def usage_bar(usage: float) -> Markup:
     return bar(usage, "bad" if usage > 1 else "warn" if usage >= 0.98 else "good", percent(usage), width=120)
 
 
-def change_bar(before: float | None, after: float | None) -> Markup:
+def change_bar(before: float, after: float) -> Markup:
     """Return a bar for what a correction leaves of an error; nothing if either is not known."""
-    if not before or after is None:
+    if not (np.isfinite(before) and np.isfinite(after) and before > 0):
         return Markup("")
     left = after / before
     return bar(left, "good" if left < 1 else "bad", f"{percent(left)} of it is left")
@@ -309,9 +298,6 @@ def _mark(x: float, y: float, k: int) -> Markup:
     return tag("path", d=f"M{x:.1f} {y:.1f}{shapes[MARKS[k % 8]]}", class_=f"dot answer-{k % 8}")
 
 
-# -- experiment -----------------------------------------------------------------------------------------------------
-
-
 def singular_value_chart(base: BaseParameters) -> Markup:
     """Return the singular values of the sampled regressor: the gap between kept and dropped ones is the rank."""
     values = np.log10(np.maximum(base.singular_values, 1e-300) / max(float(base.singular_values.max()), 1e-300))
@@ -354,10 +340,3 @@ def trajectory_charts(trajectory: Trajectory) -> list[Markup]:
             282, 108, text(plot.left, 13, f"{name} [{unit(coordinate_unit)}]", "name"), plot.y_axis(3),
             plot.x_axis(4, "s"), plot.curve(time, position[:, k], "predicted"), title=f"reference of {name}"))
     return pictures
-
-
-def correlation_data(estimate: Estimate) -> dict[str, Any]:
-    """Return names and correlations in thousandths, lower triangle row by row, for the pointer."""
-    rows = [np.rint(1000 * estimate.correlation[i, : i + 1]).astype(int).tolist() for i in range(len(estimate))]
-    return {"names": list(estimate.parameters), "rows": rows}
-

@@ -27,8 +27,9 @@ from gough.report import figures, tables
 from gough.report.numbers import number, percent, unit
 from gough.report.scene import path_scene, robot_scene
 
-SPREAD = {"period": "the scatter of repetitions", "hac": "autocorrelated residuals", "bootstrap": "resampled stretches",
+SPREAD = {"period": "the scatter of repetitions", "hac": "autocorrelated residuals",
           "white": "white noise", "stretches": "leaving stretches out", "recordings": "leaving logs out"}
+CHOSEN = {"cutoff": "cut-off [Hz]", "window": "window about reversals [ms]"}  # what the processing was chosen by
 LONG = 32  # characters of a name that does not wrap
 
 
@@ -54,7 +55,11 @@ def write_report(model: Model, identification: Identification, path: str | os.Pa
 def render(model: Model, identification: Identification, *,
            trajectory: Trajectory | Sequence[Trajectory] | None = None, design: Design | None = None) -> str:
     """Return the report as HTML; see `write_report`."""
-    _check_robot(model, identification)
+    known = {*model.mechanism.standard.names, *model.mechanism.ties}
+    strange = [name for name in identification.base.standard if name not in known and name.payload is None]
+    if strange or any(fit.q.shape[1] != len(model.mechanism.coordinates) for fit in identification.fits):
+        raise InvalidInput(f"the result is of '{identification.robot}', the model of '{model.mechanism.name}'; give "
+                           "the robot file the result was made with")
     return page("report.html", **_content(model, identification), **_experiment(design, trajectory))
 
 
@@ -76,14 +81,6 @@ def dotted(name: str) -> Markup:
     *heads, last = words(name)
     dot = Markup(".<wbr>") if len(name) > LONG else "."
     return Markup("").join(Markup("{}{}").format(head, dot) for head in heads) + Markup("<b>{}</b>").format(last)
-
-
-def _check_robot(model: Model, result: Identification) -> None:
-    known = {*model.mechanism.standard.names, *model.mechanism.ties}
-    strange = [name for name in result.base.standard if name not in known and name.payload is None]
-    if strange or any(fit.q.shape[1] != len(model.mechanism.coordinates) for fit in result.fits):
-        raise InvalidInput(f"the result is of '{result.robot}', the model of '{model.mechanism.name}'; give the robot "
-                           "file the result was made with")
 
 
 def _content(model: Model, result: Identification) -> dict[str, Any]:
@@ -118,10 +115,14 @@ def _content(model: Model, result: Identification) -> dict[str, Any]:
         "comparison_charts": figures.comparison_charts(estimate, answers) if len(answers) > 1 else [],
         "certificates": tables.certificates(result),
         "spread": SPREAD.get(estimate.uncertainty, estimate.uncertainty), "choice": result.structures,
-        "diagnosis": tables.diagnosis(result), "shares": tables.shares(estimate), "candidates": _candidates(result),
+        "diagnosis": tables.diagnosis(result), "shares": tables.shares(estimate),
+        "candidates": [figures.candidate_chart(tried, taken, CHOSEN[name], log=name == "cutoff")
+                       for name, (tried, taken) in tables.candidates(result).items() if len(tried) > 1],
         "settings": tables.setting_rows({**result.logs, **result.settings, **result.processing.to_dict()}),
         "scenes": scenes,
-        "data": {"scenes": scenes, "correlation": figures.correlation_data(estimate)},
+        # for the pointer: correlations in thousandths, lower triangle row by row
+        "data": {"scenes": scenes, "correlation": {"names": list(estimate.parameters), "rows": [
+            np.rint(1000 * row[:i + 1]).astype(int).tolist() for i, row in enumerate(estimate.correlation)]}},
     }
 
 
@@ -151,13 +152,6 @@ def _verdict(result: Identification) -> dict[str, Any]:
         "condition": number(e.condition_number, 3), "poor": poor, "pairs": pairs,
         "doubts": list(dict.fromkeys(v.doubts)), **judged,
     }
-
-
-def _candidates(result: Identification) -> list[Markup]:
-    """Return the curves from which the processing was chosen."""
-    labels = {"cutoff": "cut-off [Hz]", "window": "window about reversals [ms]"}
-    return [figures.candidate_chart(tried, chosen, labels[name], log=name == "cutoff")
-            for name, (tried, chosen) in tables.candidates(result).items() if len(tried) > 1]
 
 
 def _experiment(design: Design | None, trajectory: Trajectory | Sequence[Trajectory] | None) -> dict[str, Any]:

@@ -29,7 +29,8 @@ def robot_scene(model: Model, fit: Fit) -> dict[str, Any]:
     centre, scale = _frame_of(np.concatenate([points.reshape(-1, 3), way]))
     count = drawn.points.shape[1]
     return {
-        "kind": "robot", "frames": len(times), "count": points.shape[1], "step": _step(times), "start": float(times[0]),
+        "kind": "robot", "frames": len(times), "count": points.shape[1], "start": float(times[0]),
+        "step": float(np.diff(times[:2]).sum()) or 1.0,
         "whole": bool(times[-1] >= fit.time[-1] - 1e-9),
         "points": _pack((points - centre) / scale), "path": _pack((way - centre) / scale),
         "links": [list(link) for link in drawn.links], "plates": [[list(ring), kind] for ring, kind in drawn.plates],
@@ -61,10 +62,6 @@ def tool_path(model: Model, fit: Fit) -> FloatArray:
     bodies = [body.name for body in model.mechanism.bodies]
     origins = model.kinematics.body_poses(np.ascontiguousarray(fit.q[kept]))[1]
     return np.asarray(origins[:, bodies.index(model.load_body)])
-
-
-def _step(times: FloatArray) -> float:
-    return float(times[1] - times[0]) if len(times) > 1 else 1.0
 
 
 def _frame_of(points: FloatArray) -> tuple[FloatArray, float]:

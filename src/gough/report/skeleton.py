@@ -11,7 +11,6 @@ from scipy.interpolate import Akima1DInterpolator
 
 from gough.core.arrays import FloatArray
 from gough.engine import Model
-from gough.mechanism.placement import Placement
 from gough.mechanism.types import BASE, Mechanism
 
 SAME = 1e-6  # points nearer than this, relative to the robot's size, are one
@@ -87,7 +86,7 @@ def skeleton(model: Model, q: FloatArray) -> Skeleton:
     for joint in mechanism.joints:
         if joint.virtual:
             continue
-        start, end = index(joint.parent, _point(joint.placement)), index(joint.child, np.zeros(3))
+        start, end = index(joint.parent, joint.placement.translation), index(joint.child, np.zeros(3))
         if start != end:
             links.setdefault((start, end), "slide")
         if joint.actuated or start not in dots:
@@ -95,7 +94,7 @@ def skeleton(model: Model, q: FloatArray) -> Skeleton:
     for closure in mechanism.closures:
         if not closure.frames:
             continue
-        a, b = (index(frame.body, _point(frame.placement)) for frame in closure.frames)
+        a, b = (index(frame.body, frame.placement.translation) for frame in closure.frames)
         if "length" in closure.values:
             links[a, b] = "rod"
         for k in (a, b):
@@ -114,15 +113,11 @@ def _anchors(mechanism: Mechanism) -> dict[str, list[FloatArray]]:
     anchors = {BASE: []} | anchors
     for joint in mechanism.joints:
         if not joint.virtual:
-            anchors[joint.parent].append(_point(joint.placement))
+            anchors[joint.parent].append(joint.placement.translation)
     for closure in mechanism.closures:
         for frame in closure.frames:
-            anchors[frame.body].append(_point(frame.placement))
+            anchors[frame.body].append(frame.placement.translation)
     return anchors
-
-
-def _point(placement: Placement) -> FloatArray:
-    return placement.translation
 
 
 def _is_plane(points: FloatArray) -> bool:

@@ -12,7 +12,7 @@ from gough.core.names import Parameter
 from gough.engine import Model
 from gough.estimators.estimate import Enclosure, Estimate
 from gough.estimators.noise_information import OBSERVED
-from gough.estimators.selection.compare import compare
+from gough.estimators.selection.selection import compare
 from gough.identification import Identification
 from gough.report.figures import change_bar
 from gough.report.numbers import number, percent, unit, with_std
@@ -162,36 +162,26 @@ def residual_rows(identification: Identification) -> list[dict[str, Any]]:
 
 
 def judgement(identification: Identification) -> dict[str, Any]:
-    """Return the headline of the verdict and its remarks, worst first; none where there is only a sentence.
-
-    A verdict is a table (or gives one as `to_dict`) of `headline` (good, look or wrong) and `remarks`, each with
-    `rule`, `level` and `message`.
-    """
-    found = _plain(identification.verdict)
-    remarks = sorted(found.get("remarks", ()), key=lambda remark: remark["level"] != "wrong")
-    return {"headline": found.get("headline", ""), "remarks": remarks}
+    """Return the headline of the verdict and its remarks, worst first."""
+    found = identification.verdict
+    return {"headline": found.headline, "remarks": sorted(found.remarks, key=lambda remark: remark.level != "wrong")}
 
 
 def diagnosis(identification: Identification) -> dict[str, Any]:
-    """Return the mistakes that explain the residual and what the logs would show, as text; empty without a diagnosis.
-
-    A diagnosis is a table (or gives one as `to_dict`) of `mistakes`, each with `name`, `text`, `advice`, `share` (of
-    the residual), `before` and `after` (error of the prediction, relative), `judged_on` and `alike`; of `limits`, each
-    with `name`, `place`, `size` (None: cannot be seen) and `unit`; and of `notes`.
-    """
-    found = _plain(getattr(identification, "diagnosis", None))
-    mistakes = [{"name": m["name"], "text": m["text"], "advice": m["advice"], "alike": list(m.get("alike", ())),
-                 "judged_on": m.get("judged_on", ""), "bar": change_bar(m.get("before"), m.get("after")),
-                 **{key: _share(m.get(key)) for key in ("share", "before", "after")}}
-                for m in found.get("mistakes", ())]
-    limits = [{"name": x["name"], "place": x["place"], "unit": unit(x["unit"]),
-               "size": "cannot be seen" if x["size"] is None else number(float(x["size"]), 2)}
-              for x in found.get("limits", ())]
-    return {"mistakes": mistakes, "limits": limits, "notes": list(found.get("notes", ()))} if found else {}
+    """Return the mistakes that explain the residual and what the logs would show; empty without a diagnosis."""
+    found = identification.diagnosis
+    if found is None:
+        return {}
+    mistakes = [{"name": m.name, "text": m.text, "advice": m.advice, "alike": m.alike, "judged_on": m.judged_on,
+                 "bar": change_bar(m.before, m.after),
+                 **{key: _share(getattr(m, key)) for key in ("share", "before", "after")}} for m in found.mistakes]
+    limits = [{"name": x.name, "place": x.place, "unit": unit(x.unit),
+               "size": number(x.size, 2) if np.isfinite(x.size) else "cannot be seen"} for x in found.limits]
+    return {"mistakes": mistakes, "limits": limits, "notes": list(found.notes)}
 
 
-def _share(value: float | None) -> str:
-    return "–" if value is None else percent(float(value))
+def _share(value: float) -> str:
+    return percent(value) if np.isfinite(value) else "–"
 
 
 def shares(estimate: Estimate) -> dict[str, str]:
@@ -249,16 +239,17 @@ def _figure(value: float | None) -> str:
 
 def comparison_table(results: Mapping[str, Estimate | Enclosure]) -> dict[str, Any]:
     """Return all answers side by side and where they contradict each other."""
-    comparison = compare(results)
-    marked = {(d.parameter, label) for d in comparison.disagreements for label in (d.first, d.second)}
-    rows = [{"name": name, "doubtful": any(d.parameter == name for d in comparison.disagreements),
+    found = compare(results)
+    marked = {(d.parameter, label) for d in found for label in (d.first, d.second)}
+    rows = [{"name": name, "doubtful": any(d.parameter == name for d in found),
              "cells": [{"text": _answer(result, name), "doubtful": (name, label) in marked}
-                       for label, result in results.items()]} for name in comparison.parameters]
+                       for label, result in results.items()]}
+            for name in dict.fromkeys(name for result in results.values() for name in result.parameters)]
     return {"labels": [{"name": label, "method": result.method} for label, result in results.items()], "rows": rows,
             "disagreements": [
                 f"{name}: " + "; ".join(f"{d.first} and {d.second} disagree, {d.reason}"
-                                        for d in comparison.disagreements if d.parameter == name)
-                for name in dict.fromkeys(d.parameter for d in comparison.disagreements)]}
+                                        for d in found if d.parameter == name)
+                for name in dict.fromkeys(d.parameter for d in found)]}
 
 
 def _answer(result: Estimate | Enclosure, name: str) -> str:

@@ -1,14 +1,13 @@
 """The virtual robot: closed-loop experiments and model-based control for any robot file."""
 
-from gough.virtual.actuators import Actuator, IdealDrive, SecondOrderDrive
 from gough.virtual.closed_loop import CONTROLLERS, PLANTS, SimulateSettings, simulate
 from gough.virtual.controllers import PID, ComputedTorque, Controller, InverseModel, RobotModel
-from gough.virtual.plant import GoughPlant, Plant, PlantSettings
-from gough.virtual.sensors import Feedback, effort_covariance
+from gough.virtual.plant import Actuator, GoughPlant, IdealDrive, Plant, PlantSettings
+from gough.virtual.sensors import Feedback
 from gough.virtual.simulation import Simulation, record
 
 __all__ = [
     "CONTROLLERS", "PID", "PLANTS", "Actuator", "ComputedTorque", "Controller", "Feedback", "GoughPlant", "IdealDrive",
-    "InverseModel", "Plant", "PlantSettings", "RobotModel", "SecondOrderDrive", "SimulateSettings", "Simulation",
-    "effort_covariance", "record", "simulate",
+    "InverseModel", "Plant", "PlantSettings", "RobotModel", "SimulateSettings", "Simulation",
+    "record", "simulate",
 ]

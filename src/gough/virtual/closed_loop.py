@@ -17,10 +17,11 @@ from gough.core.options import Settings, option, settle, takes
 from gough.core.trajectory import Trajectory
 from gough.engine.model import Model
 from gough.mechanism.types import Mechanism
-from gough.virtual.actuators import Actuator, IdealDrive
 from gough.virtual.controllers import PID, ComputedTorque, Controller, ControlSetup, RobotModel, for_motors
 from gough.virtual.plant import (
     STABLE,
+    Actuator,
+    IdealDrive,
     Plant,
     PlantFactory,
     PlantSettings,
@@ -112,7 +113,10 @@ def simulate(model: Model | Mechanism, trajectory: Trajectory, settings: Simulat
     plant, controller = chosen.plant, chosen.controller
     factory = _plant_factory(plant) if isinstance(plant, str) else plant
     law = CONTROLLERS[controller](model, load[0]) if isinstance(controller, str) else controller
-    true_gains = _file_gains(model) if gains is None else _gains(model, gains)
+    in_file = [joint.gain for joint in model.mechanism.joints if joint.actuated and joint.gain is not None]
+    if gains is None and len(in_file) == len(model.actuated):
+        gains = in_file
+    true_gains = None if gains is None else _gains(model, gains)
     ratio = np.ones(len(model.actuated))  # effort the drive gives for an effort the controller asks for
     if believed_gains is not None:
         if true_gains is None:
@@ -143,7 +147,9 @@ def _run(settings: PlantSettings, reference: Reference, plant: Plant, law: Contr
     limit = np.array([model.mechanism.joints[i].limits.effort or np.inf for i in model.actuated])
     watch = _Watch(model, reference)
     state = plant.start(*(np.repeat(x[:1], trials, axis=0) for x in (motion.q, motion.qd)))
-    holding = _holding(settings, motion.q[0])
+    still, first = np.zeros((trials, m)), np.repeat(motion.q[:1], trials, axis=0)
+    held = model.effort_kernel()(first, still, still, settings.dead_band, settings.values, settings.load)[0]
+    holding = model.distribute(first, held)  # the efforts that hold the robot at rest, (k, a)
     loop = law.start(ControlSetup(model=model, reference=motion, period=settings.period, holding=holding / ratio,
                                   dead_band=settings.dead_band, load=settings.load[0]))
     measure = None if feedback is None else feedback.start(*plant.read(state), settings.period)
@@ -218,15 +224,6 @@ class _Watch:
             raise self._fail(k, away, "the robot has run into a singularity or out of its workspace")
 
 
-def _holding(settings: PlantSettings, q: FloatArray) -> FloatArray:
-    """Return the efforts that hold the robot at rest, (k, a)."""
-    model, k = settings.model, settings.trials
-    still = np.zeros((k, model.degrees_of_freedom))
-    at = np.repeat(q[None], k, axis=0)
-    rows = model.effort_kernel()(at, still, still, settings.dead_band, settings.values, settings.load)[0]
-    return model.distribute(at, rows)
-
-
 def _samples_apart(rate: float, sampling: float | None) -> int:
     """Return how many controller samples make one recorded sample."""
     every = 1 if sampling is None else round(rate / sampling)
@@ -278,12 +275,6 @@ def _gains(model: Model, gains: ArrayLike) -> FloatArray:
     if not (result > 0).all():
         raise InvalidInput(f"drive gains are {result.tolist()}, expected numbers above zero")
     return result
-
-
-def _file_gains(model: Model) -> FloatArray | None:
-    """Return the drive gains of the robot file, (a,), or None if a motor has none."""
-    found = [model.mechanism.joints[i].gain for i in model.actuated]
-    return None if any(gain is None for gain in found) else np.array(found, dtype=float)
 
 
 def _plant_factory(name: str) -> PlantFactory:

@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Protocol, runtime_checkable
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gough.core.arrays import FloatArray, check_shape, frozen
+from gough.core.arrays import FloatArray, Value, check_shape, check_shapes
 from gough.core.errors import InvalidInput
 from gough.core.motion import Motion
 from gough.engine.model import Model
@@ -24,11 +24,10 @@ InverseModel = Callable[[FloatArray, FloatArray, FloatArray], FloatArray]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class RobotModel:
+class RobotModel(Value):
     """The inverse dynamics inside a controller, for any parameter set.
 
     Args:
-        model: The robot.
         values: Standard parameters, (p,); a priori by default. Need not be physical: see `standard_from_base`.
         load: Inertial parameters of the payload the controller knows of, (10,); none by default.
         dead_band: Velocity band in which Coulomb compensation is interpolated, scalar or (n,); chosen by the
@@ -42,24 +41,20 @@ class RobotModel:
 
     def __post_init__(self) -> None:
         standard = self.model.mechanism.standard.values
-        values = frozen(standard if self.values is None else self.values)
-        load = frozen(np.zeros(10) if self.load is None else self.load)
-        check_shape(values, (len(standard),), "parameter values of the controller")
-        check_shape(load, (10,), "load of the controller")
-        object.__setattr__(self, "values", values)
-        object.__setattr__(self, "load", load)
+        object.__setattr__(self, "values", standard if self.values is None else self.values)
+        object.__setattr__(self, "load", np.zeros(10) if self.load is None else self.load)
+        super().__post_init__()
+        check_shapes(self, values=standard.shape, load=(10,))
 
     def __call__(self, q: FloatArray, qd: FloatArray, qdd: FloatArray) -> FloatArray:
         """Return motor efforts, (t, a). [N or N m]"""
         model, rows = self.model, list(self.model.independent)
-        assert self.values is not None
-        assert self.load is not None
-        efforts = model.effort_kernel()(q, qd[:, rows], qdd[:, rows], self._band, self.values, self.load)[0]
+        efforts = model.effort_kernel()(q, qd[:, rows], qdd[:, rows], *self._constants)[0]
         return model.distribute(q, efforts)
 
     @cached_property
-    def _band(self) -> FloatArray:
-        return self.model._band(self.dead_band)
+    def _constants(self) -> tuple[Any, ...]:
+        return self.model._band(self.dead_band), self.values, self.load
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -148,7 +143,6 @@ class PID:
         return 3 * mass * w**2, mass * w**3, 3 * mass * w
 
     def start(self, setup: ControlSetup) -> Loop:
-        """Return the running loop."""
         motors, motion, period = list(setup.model.actuated), setup.reference, setup.period
         kp, ki, kd = self.gains(setup.model, 1 / period)
         reference = np.ascontiguousarray(motion.q[:, motors])
@@ -185,19 +179,14 @@ class ComputedTorque:
         bandwidth: w. [rad/s] As for the PID.
     """
 
+    name: ClassVar[str] = "ctc"
     inverse: InverseModel | None = None
     bandwidth: float | None = None
 
     def __post_init__(self) -> None:
         _check_bandwidth(self.bandwidth)
 
-    @property
-    def name(self) -> str:
-        """`ctc`."""
-        return "ctc"
-
     def start(self, setup: ControlSetup) -> Loop:
-        """Return the running loop."""
         model, ref, period = setup.model, setup.reference, setup.period
         inverse = _with_band(self.inverse or RobotModel(model=model, load=setup.load), setup.dead_band)
         w = default_bandwidth(1 / period) if self.bandwidth is None else self.bandwidth
@@ -249,11 +238,7 @@ def nominal_mass(model: Model) -> FloatArray:
 
 
 def for_motors(values: ArrayLike, motors: int, name: str) -> FloatArray:
-    """Return one number for each motor, (a,), from a scalar or as many.
-
-    Raises:
-        InvalidInput: Another number of them, or one that is not finite.
-    """
+    """Return one number for each motor, (a,), from a scalar or as many."""
     array = np.asarray(values, dtype=float)
     if array.shape not in ((), (1,), (motors,)) or not np.isfinite(array).all():
         raise InvalidInput(f"{name} are {array.tolist()}, expected one finite number or one for each of {motors} "

@@ -46,7 +46,6 @@ def links_of(model: Model, massive: Iterable[str], without: Iterable[str] = ()) 
     MuJoCo gives a body several joints, so that a massless body that only links two vanishes, exactly.
 
     Args:
-        model: The robot.
         massive: Bodies with mass.
         without: Bodies to leave out.
     """
@@ -67,7 +66,6 @@ class Scene:
     """A robot being written: elements of its bodies, poses at home, loops and motors.
 
     Args:
-        model: The robot.
         links: Its bodies, from `links_of`.
         timestep: Of the simulation; the loops are as stiff as it allows. [s]
         tolerance: Of MuJoCo's solver.

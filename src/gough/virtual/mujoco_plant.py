@@ -20,10 +20,9 @@ from gough.core.parameters import INERTIAL
 from gough.engine.model import Model
 from gough.mechanism.closures import CLOSURES
 from gough.mechanism.types import BASE, Closure, Frame, Joint
-from gough.virtual.joint_efforts import JointEfforts
 from gough.virtual.mjcf import Scene, links_of, text
 from gough.virtual.plant import PlantSettings
-from gough.virtual.tree_plant import TreePlant, runge_kutta
+from gough.virtual.tree_plant import JointEfforts, TreePlant, runge_kutta
 
 
 def build_mujoco(model: Model, values: FloatArray, load: FloatArray, timestep: float) -> Any:
@@ -33,7 +32,6 @@ def build_mujoco(model: Model, values: FloatArray, load: FloatArray, timestep: f
     between its two ends.
 
     Args:
-        model: The robot.
         values: Standard parameters, (p,).
         load: Inertial parameters of a payload on the load body, (10,).
         timestep: Of the integrator. [s]
@@ -119,7 +117,6 @@ class MujocoTree:
         self._on_leg = np.array([i not in self.coordinates for i in model.actuated], dtype=float)
 
     def motors(self, q: FloatArray, v: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return position and velocity of the motors."""
         data = self._data
         data.qpos[:], data.qvel[:] = q, v
         mujoco.mj_fwdPosition(self._model, data)

@@ -1,4 +1,4 @@
-"""The robot that is simulated: configuration and velocity in, those a controller period later out."""
+"""The robot that is simulated, configuration and velocity in, those a controller period later out; and its drives."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from gough.core.arrays import FloatArray, check_finite, check_shape, frozen
+from gough.core.arrays import FloatArray, Value, check_finite, check_shapes
 from gough.core.errors import InvalidInput
 from gough.engine.model import Model
 from gough.engine.stepping import runge_kutta_kernel
@@ -18,11 +18,10 @@ LONGEST, SHORTEST = 1e-3, 2e-5  # steps of the integrator [s]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class PlantSettings:
+class PlantSettings(Value):
     """What a plant is built from; k trials advance together.
 
     Args:
-        model: The robot.
         values: Standard parameters of each trial, (k, p).
         load: Inertial parameters of the payload of each trial about the load body's frame, (k, 10).
         dead_band: Half-width of the velocity band in which Coulomb friction grows linearly, (n,). [m/s or rad/s]
@@ -38,12 +37,11 @@ class PlantSettings:
     substeps: int
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         for name in ("values", "load", "dead_band"):
-            object.__setattr__(self, name, frozen(getattr(self, name)))
             check_finite(getattr(self, name), name)
-        check_shape(self.values, (None, len(self.model.mechanism.standard)), "parameter values")
-        check_shape(self.load, (len(self.values), 10), "load")
-        check_shape(self.dead_band, (len(self.model.mechanism.joints),), "dead band")
+        check_shapes(self, values=(None, len(self.model.mechanism.standard)), load=(len(self.values), 10),
+                     dead_band=(len(self.model.mechanism.joints),))
 
     @property
     def trials(self) -> int:
@@ -88,6 +86,29 @@ class Plant(Protocol):
         """
 
 
+class Actuator(Protocol):
+    """Settings of a drive; `start` returns the state, `drive` the efforts over one controller period."""
+
+    def start(self, effort: FloatArray) -> FloatArray:
+        """Return the state in which the drive holds an effort (k, a)."""
+
+    def drive(self, state: FloatArray, command: FloatArray, period: float, moments: int
+              ) -> tuple[FloatArray, FloatArray]:
+        """Return efforts at evenly spaced moments of a period, both ends included, (g, k, a), and the next state."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class IdealDrive:
+    """A current loop much faster than the controller: the effort is the command, held for the period."""
+
+    def start(self, effort: FloatArray) -> FloatArray:
+        return np.empty(0)
+
+    def drive(self, state: FloatArray, command: FloatArray, period: float, moments: int
+              ) -> tuple[FloatArray, FloatArray]:
+        return np.broadcast_to(command, (moments, *command.shape)), state
+
+
 PlantFactory = Callable[[PlantSettings], Plant]
 
 
@@ -113,11 +134,9 @@ class GoughPlant:
         self._constants = constants[0] if (constants == constants[0]).all() else constants
 
     def start(self, q: FloatArray, qd: FloatArray) -> FloatArray:
-        """Return the state."""
         return np.column_stack([q, qd[:, self._rows]])
 
     def read(self, state: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return position and velocity of the motors."""
         position = state[:, self._motors]
         if not self._model.loops.redundant:
             return position, state[:, self._rates]
@@ -125,7 +144,6 @@ class GoughPlant:
         return position, np.einsum("kam,km->ka", E[:, self._motors], state[:, self._n:])
 
     def step(self, state: FloatArray, effort: FloatArray) -> tuple[Sample, FloatArray]:
-        """Advance by one controller period."""
         n, m = self._n, self._m
         first = state
         worst = np.zeros(len(state))
@@ -144,7 +162,6 @@ def friction_rate(model: Model, values: FloatArray, load: FloatArray, dead_band:
     """Return the fastest rate of friction inside its dead band, max eig(M^-1 D), D = E^T diag(fs / band + fv) E. [1/s]
 
     Args:
-        model: The robot.
         values: Standard parameters of the trials, (k, p).
         load: Payloads, (k, 10).
         dead_band: (n,). [m/s or rad/s]

@@ -16,7 +16,6 @@ from gough.engine.loops import By
 from gough.engine.model import Model
 
 NEAR = 1e-4  # ratio of singular values of the scaled closures taken as too close to a singularity
-WHOLE = 1e-6  # how far a period may be from a whole number of samples
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -43,7 +42,6 @@ def build_reference(model: Model, trajectory: Trajectory, rate: float, periods: 
     stay at home.
 
     Args:
-        model: The robot.
         trajectory: Of task or of actuated coordinates.
         rate: Of the controller. [Hz]
         periods: How many periods to run; all of the trajectory's by default.
@@ -63,11 +61,8 @@ def build_reference(model: Model, trajectory: Trajectory, rate: float, periods: 
         _check(model, motion)
         return Reference(motion=motion, lead=0, period_samples=None)
     count = periods if periods is not None else max(1, round(trajectory.duration / period))
+    trajectory.times(rate)  # raises unless a period is a whole number of samples
     samples = round(period * rate)
-    if samples < 2 or abs(period * rate - samples) > WHOLE * max(samples, 1):
-        raise InvalidTrajectory(
-            f"a period of {period:.9g} s is {period * rate:.9g} samples at {rate:g} Hz, expected a whole number; use a "
-            f"period of {max(samples, 2) / rate:.9g} s", period=period, rate=rate)
     once = _motion(model, trajectory, np.arange(samples) / rate, by)
     _check(model, once)
     lead = lead_in * samples
@@ -155,8 +150,7 @@ def _check_singularities(model: Model, motion: Motion) -> None:
         return
     every = max(1, len(motion) // 1000)
     q, time = motion.q[::every], motion.time[::every]
-    K = model.kinematics._jacobian()(q, np.zeros_like(q))[0].reshape(len(q), -1, q.shape[1])
-    scaled = np.stack([model.loops.scaled(k) for k in K])[:, :, list(part.dependent)]
+    scaled = np.stack([model.loops.scaled(k) for k in model.kinematics.jacobian(q)])[:, :, list(part.dependent)]
     _, values, directions = np.linalg.svd(scaled)
     ratio = values[:, -1] / values[:, 0]
     sign = np.linalg.slogdet(scaled[:, list(part.rows)])[0]

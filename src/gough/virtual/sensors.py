@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -13,28 +13,8 @@ from gough.core.errors import InvalidInput
 from gough.mechanism.types import Noise
 
 
-def effort_covariance(noise: Noise, motors: int) -> FloatArray:
-    """Return sigma^2 ((1 - rho) 1 + rho 1 1^T), the covariance of effort noise between motors, (a, a).
-
-    Raises:
-        InvalidInput: A correlation that no a motors can have (below -1/(a - 1) or above 1), or noise below zero.
-    """
-    if not noise.effort >= 0:
-        raise InvalidInput(f"effort noise is {noise.effort}, expected at least zero", effort=noise.effort)
-    low = -1.0 / (motors - 1) if motors > 1 else -1.0
-    if not low <= noise.correlation <= 1:
-        raise InvalidInput(f"the correlation of effort noise is {noise.correlation}, expected {low:.3g} to 1 for "
-                           f"{motors} motors", correlation=noise.correlation)
-    rho = noise.correlation
-    return noise.effort**2 * ((1 - rho) * np.eye(motors) + rho * np.ones((motors, motors)))
-
-
 def draw_correlated(rng: np.random.Generator, covariance: ArrayLike, samples: int) -> FloatArray:
-    """Return white noise with a covariance between its columns, (t, a).
-
-    Raises:
-        InvalidInput: Not a covariance matrix.
-    """
+    """Return white noise with a covariance between its columns, (t, a)."""
     covariance = np.asarray(covariance, dtype=float)
     check_shape(covariance, (len(covariance),) * 2, "noise covariance")
     values, vectors = np.linalg.eigh(covariance)
@@ -57,27 +37,8 @@ def measure_positions(rng: np.random.Generator, position: FloatArray, noise: Noi
 Measure = Callable[[FloatArray], tuple[FloatArray, FloatArray]]
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Feedback:
-    """Measured instead of true positions and velocities in the loop.
-
-    The velocity is the difference of measured positions through a first-order low-pass. Noise fed back makes position
-    and effort errors correlate (AH09, section 3.2); every trial then has noise of its own and is a simulation of its
-    own.
-
-    Args:
-        noise: Of the position sensors.
-        cutoff: Of the velocity filter. [rad/s]
-        seed: Of the random numbers.
-    """
-
-    noise: Noise
-    cutoff: float = 1000.0
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        if not self.cutoff > 0:
-            raise InvalidInput(f"the cut-off of the velocity filter is {self.cutoff} rad/s, expected above zero")
+class Feedback(Protocol):
+    """Sensors in the loop: what the controller sees instead of the truth."""
 
     def start(self, position: FloatArray, velocity: FloatArray, period: float) -> Measure:
         """Return the running sensors: true position -> position and velocity as the controller sees them, each (k, a).
@@ -86,16 +47,3 @@ class Feedback:
             position, velocity: At the start, (k, a).
             period: Of the controller. [s]
         """
-        rng = np.random.default_rng(self.seed)
-        share = 1 - np.exp(-self.cutoff * period)
-        last = measure_positions(rng, position - period * velocity, self.noise)
-        rate = velocity
-
-        def measure(position: FloatArray) -> tuple[FloatArray, FloatArray]:
-            nonlocal last, rate
-            seen = measure_positions(rng, position, self.noise)
-            rate = rate + share * ((seen - last) / period - rate)
-            last = seen
-            return seen, rate
-
-        return measure

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gough.core.arrays import FloatArray, check_shape, frozen
+from gough.core.arrays import FloatArray, Value, check_shape, check_shapes
 from gough.core.errors import InvalidInput
 from gough.core.motion import Motion
 from gough.core.options import Settings
@@ -18,15 +18,14 @@ from gough.core.text import text_table
 from gough.engine.model import Model
 from gough.logs.recording import Recording
 from gough.mechanism.types import Noise
-from gough.virtual.sensors import draw_correlated, effort_covariance, measure_positions
+from gough.virtual.sensors import draw_correlated, measure_positions
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Simulation:
+class Simulation(Value):
     """True motion and efforts of k trials that ran together, at the recorded samples.
 
     Args:
-        model: The robot.
         plant, controller: Their names.
         time: (t,). [s]
         q: All coordinates, loops closed, (k, t, n). [m or rad]
@@ -62,12 +61,10 @@ class Simulation:
     settings: Settings
 
     def __post_init__(self) -> None:
-        for name in ("time", "q", "velocity", "acceleration", "effort", "mean_effort", "reference", "dead_band"):
-            object.__setattr__(self, name, frozen(getattr(self, name)))
+        super().__post_init__()
         t, a, n, m = len(self.time), len(self.model.actuated), len(self.model.home), self.model.degrees_of_freedom
-        for name, shape in (("q", (None, t, n)), ("velocity", (None, t, m)), ("acceleration", (None, t, m)),
-                            ("effort", (None, t, a)), ("mean_effort", (None, t, a)), ("reference", (t, a))):
-            check_shape(getattr(self, name), shape, name)
+        check_shapes(self, q=(None, t, n), velocity=(None, t, m), acceleration=(None, t, m), effort=(None, t, a),
+                     mean_effort=(None, t, a), reference=(t, a))
 
     @property
     def trials(self) -> int:
@@ -104,37 +101,12 @@ class Simulation:
         """Largest closure error of each trial, (k,). [m or rad]"""
         return np.array([self.model.kinematics.residual(q).max() for q in self.q])
 
-    @property
-    def saturated_samples(self) -> int:
-        """Samples, over all motors and trials, at which a motor was at its limit."""
-        return int(self.saturated.sum())
-
     def motion(self, trial: int = 0) -> Motion:
         """Return the true motion of all coordinates of a trial."""
         by, q = self.model.loops.dynamic, self.q[trial]
         qd, qdd = self.model.kinematics.rates(q, self.velocity[trial], self.acceleration[trial], by)
         return Motion(coordinates=self.model.mechanism.coordinates, time=self.time, q=q, qd=qd, qdd=qdd,
                       closure_residual=self.model.kinematics.residual(q))
-
-    def repeated(self, periods: int) -> Simulation:
-        """Return a periodic run several times over: noise comes with `record`, so nothing else would differ.
-
-        Raises:
-            InvalidInput: The run is not one or more whole periods.
-        """
-        samples = len(self.time)
-        if periods < 1 or not self.period_samples or samples % self.period_samples:
-            raise InvalidInput(f"{samples} samples of a run with the period {self.period_samples} cannot be repeated "
-                               f"{periods} times; expected whole periods", periods=periods)
-        step = self.time[1] - self.time[0]
-
-        def again(array: FloatArray) -> FloatArray:
-            return np.tile(array, (1, periods, 1))
-
-        return replace(self, time=self.time[0] + step * np.arange(samples * periods),
-                       reference=np.tile(self.reference, (periods, 1)), saturated=self.saturated * periods,
-                       q=again(self.q), velocity=again(self.velocity), acceleration=again(self.acceleration),
-                       effort=again(self.effort), mean_effort=again(self.mean_effort))
 
     def to_dict(self, trial: int = 0) -> dict[str, Any]:
         """Return the figures of a trial by name: what `gough simulate --json` prints."""
@@ -179,7 +151,7 @@ def record(simulation: Simulation, *, noise: Noise | None = None, seed: int | Se
         raise InvalidInput(f"there is no trial {trial}; the simulation has {simulation.trials}", trial=trial)
     model, joints = simulation.model, simulation.model.mechanism.actuated
     noise = model.mechanism.noise if noise is None else noise
-    cov = effort_covariance(noise, len(joints)) if covariance is None else np.asarray(covariance, dtype=float)
+    cov = noise.effort_covariance(len(joints)) if covariance is None else np.asarray(covariance, dtype=float)
     check_shape(cov, (len(joints),) * 2, "covariance of effort noise")
     if velocity_noise is not None and not velocity_noise >= 0:
         raise InvalidInput(f"velocity noise is {velocity_noise}, expected at least zero")

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gough.core.arrays import FloatArray, check_finite, check_shape, frozen
+from gough.core.arrays import FloatArray, Value, check_finite, check_shape
 from gough.core.errors import InvalidTrajectory, nearest
 from gough.core.files import write_text
 
@@ -25,7 +25,7 @@ PositionVelocityAcceleration = tuple[FloatArray, FloatArray, FloatArray]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Trajectory(ABC):
+class Trajectory(Value, ABC):
     """A motion of named coordinates from time 0 to `duration`.
 
     Args:
@@ -35,15 +35,13 @@ class Trajectory(ABC):
     """
 
     kind: ClassVar[str]
-    arrays: ClassVar[tuple[str, ...]] = ()
 
     coordinates: tuple[str, ...]
     units: tuple[str, ...]
     robot: str = ""
 
     def __post_init__(self) -> None:
-        for name in ("coordinates", "units"):
-            object.__setattr__(self, name, tuple(getattr(self, name)))
+        super().__post_init__()
         if not self.coordinates or len(set(self.coordinates)) != len(self.coordinates):
             raise InvalidTrajectory(f"coordinates are {self.coordinates}, expected at least one name and none twice")
         if len(self.units) != len(self.coordinates):
@@ -52,10 +50,9 @@ class Trajectory(ABC):
             if unit not in ("m", "rad"):
                 raise InvalidTrajectory(f"unit of '{name}' is '{unit}', expected 'm' or 'rad'; convert the numbers "
                                         "first", name=name)
-        for name in self.arrays:
-            if getattr(self, name) is not None:
-                object.__setattr__(self, name, frozen(getattr(self, name)))
-                check_finite(getattr(self, name), name)
+        for name, value in vars(self).items():
+            if isinstance(value, np.ndarray):
+                check_finite(value, name)
 
     @property
     @abstractmethod
@@ -104,14 +101,6 @@ class Trajectory(ABC):
                                         name=name)
             found.append(self.coordinates.index(name))
         return found
-
-    def require(self, valid: Iterable[str]) -> None:
-        """Raise `InvalidTrajectory` if it moves a coordinate that is not among the valid ones (those of a robot)."""
-        names = tuple(valid)
-        for name in self.coordinates:
-            if name not in names:
-                raise InvalidTrajectory(f"the trajectory moves '{name}', which the robot does not have"
-                                        f"{nearest(name, names)}", name=name)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain lists, numbers and strings; nothing is rounded."""

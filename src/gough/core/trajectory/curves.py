@@ -1,4 +1,4 @@
-"""Point-to-point moves, curves through samples, and any trajectory eased in and out of rest."""
+"""Curves through samples, and any trajectory eased in and out of rest."""
 
 from __future__ import annotations
 
@@ -10,65 +10,9 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gough.core.arrays import FloatArray, check_shape
+from gough.core.arrays import FloatArray, check_shapes
 from gough.core.errors import InvalidTrajectory
 from gough.core.trajectory.base import PositionVelocityAcceleration, Trajectory, as_times, check_positive
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class PointToPoint(Trajectory):
-    """Straight moves between waypoints, at rest in each; before and after, the first and last are held.
-
-    s(u) = 10 u^3 - 15 u^4 + 6 u^5 (quintic: zero velocity and acceleration at the ends) or
-    s(u) = 35 u^4 - 84 u^5 + 70 u^6 - 20 u^7 (septic: zero jerk as well).
-
-    Args:
-        waypoints: (w, c), at least two. [m or rad]
-        moves: Time of each move, (w - 1,). [s]
-        dwells: Time spent at each waypoint, (w,). [s]
-        profile: 'quintic' or 'septic'.
-    """
-
-    kind: ClassVar[str] = "point-to-point"
-    arrays: ClassVar[tuple[str, ...]] = ("waypoints", "moves", "dwells")
-    profiles: ClassVar[dict[str, tuple[float, ...]]] = {  # highest power first
-        "quintic": (6, -15, 10, 0, 0, 0), "septic": (-20, 70, -84, 35, 0, 0, 0, 0)}
-
-    waypoints: FloatArray
-    moves: FloatArray
-    dwells: FloatArray
-    profile: str = "quintic"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_shape(self.waypoints, (None, len(self.coordinates)), "waypoints")
-        w = len(self.waypoints)
-        check_shape(self.moves, (max(w - 1, 0),), "moves")
-        check_shape(self.dwells, (w,), "dwells")
-        if w < 2 or (self.moves <= 0).any() or (self.dwells < 0).any():
-            raise InvalidTrajectory("point-to-point motion needs at least two waypoints, positive move times and "
-                                    f"dwell times of at least zero; got {w} waypoints, moves {self.moves.tolist()} s, "
-                                    f"dwells {self.dwells.tolist()} s")
-        if self.profile not in self.profiles:
-            raise InvalidTrajectory(f"profile is '{self.profile}', expected one of {', '.join(self.profiles)}")
-
-    @property
-    def duration(self) -> float:
-        """Moves and dwells. [s]"""
-        return float(self.moves.sum() + self.dwells.sum())
-
-    def at(self, time: ArrayLike) -> PositionVelocityAcceleration:
-        """Return position, velocity and acceleration, each (t, c)."""
-        starts = np.cumsum(self.dwells[:-1]) + np.concatenate([[0.0], np.cumsum(self.moves[:-1])])
-        t = as_times(time)
-        leg = np.clip(np.searchsorted(starts, t, side="right") - 1, 0, len(starts) - 1)
-        length = self.moves[leg]
-        u = np.clip((t - starts[leg]) / length, 0.0, 1.0)
-        shape = np.poly1d(self.profiles[self.profile])
-        step = self.waypoints[leg + 1] - self.waypoints[leg]
-        return (self.waypoints[leg] + step * shape(u)[:, None],
-                step * (shape.deriv()(u) / length)[:, None],
-                step * (shape.deriv(2)(u) / length**2)[:, None])
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -87,7 +31,6 @@ class Sampled(Trajectory):
     """
 
     kind: ClassVar[str] = "sampled"
-    arrays: ClassVar[tuple[str, ...]] = ("time", "position", "velocity", "acceleration")
 
     time: FloatArray
     position: FloatArray
@@ -98,9 +41,8 @@ class Sampled(Trajectory):
     def __post_init__(self) -> None:
         super().__post_init__()
         t = len(self.time)
-        for name in ("position", "velocity", "acceleration"):
-            if getattr(self, name) is not None:
-                check_shape(getattr(self, name), (t, len(self.coordinates)), name)
+        shape = (t, len(self.coordinates))
+        check_shapes(self, position=shape, velocity=shape, acceleration=shape)
         if t < 6 or self.time[0] != 0 or (np.diff(self.time) <= 0).any():
             raise InvalidTrajectory("a sampled trajectory needs at least 6 samples at ascending times from 0 s; "
                                     f"got {t}" + (f" from {self.time[0]} s" if t else ""))
@@ -123,7 +65,8 @@ class Sampled(Trajectory):
     def only(self, coordinates: Sequence[str]) -> Sampled:
         """Return the curve of some coordinates."""
         keep = self.columns(coordinates)
-        parts = {name: getattr(self, name)[:, keep] for name in self.arrays[1:] if getattr(self, name) is not None}
+        parts = {name: getattr(self, name)[:, keep] for name in ("position", "velocity", "acceleration")
+                 if getattr(self, name) is not None}
         return replace(self, coordinates=tuple(coordinates), units=tuple(self.units[i] for i in keep), **parts)
 
     def at(self, time: ArrayLike) -> PositionVelocityAcceleration:
@@ -189,11 +132,6 @@ class Eased(Trajectory):
     def duration(self) -> float:
         """The base and one ramp more. [s]"""
         return self.base.duration + self.ramp
-
-    @property
-    def steady(self) -> tuple[float, float]:
-        """Start and end of the stretch in which the base runs at full speed. [s]"""
-        return self.ramp, self.base.duration
 
     def at(self, time: ArrayLike) -> PositionVelocityAcceleration:
         """Return position, velocity and acceleration, each (t, c): v = x' sd, a = x'' sd^2 + x' sdd."""

@@ -15,10 +15,10 @@ import numpy as np
 from gough.core.documents import parse_json
 from gough.core.errors import GoughError, InvalidTrajectory
 from gough.core.trajectory.base import FORMAT, Trajectory
-from gough.core.trajectory.curves import Eased, PointToPoint, Sampled
+from gough.core.trajectory.curves import Eased, Sampled
 from gough.core.trajectory.fourier import Fourier
 
-KINDS: dict[str, type[Trajectory]] = {cls.kind: cls for cls in (Fourier, PointToPoint, Sampled, Eased)}
+KINDS: dict[str, type[Trajectory]] = {cls.kind: cls for cls in (Fourier, Sampled, Eased)}
 
 
 def trajectory_from_dict(content: Mapping[str, Any]) -> Trajectory:

@@ -5,20 +5,17 @@ P03 (20)-(25). The regressor may be uncertain too: each of its entries then lies
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from gough.core.arrays import FloatArray, IntArray, check_finite, check_shape, frozen
-from gough.core.errors import InvalidInput, nearest
+from gough.core.arrays import BoolArray, FloatArray, IntArray, Value, check_finite, check_shapes, frozen
+from gough.core.errors import InvalidInput
 from gough.core.names import Parameter, parameters
-from gough.core.regression import Regression
 from gough.estimators.bounds.intervals import Interval
-
-Prior = Mapping[str, tuple[float, float]] | tuple[ArrayLike, ArrayLike]
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,7 +55,7 @@ class Equations:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class BoundedProblem:
+class BoundedProblem(Value):
     """t samples, r equation rows, p parameters; the feasible set is (25) of P03.
 
         S = {theta in prior : for every sample and row some W in [lower, upper] has |effort - W theta| <= error_bound}
@@ -87,31 +84,23 @@ class BoundedProblem:
     row_units: tuple[str, ...]
     parameters: tuple[Parameter, ...]
     units: tuple[str, ...]
-    used: NDArray[np.bool_] | None = None
+    used: BoolArray | None = None
 
     def __post_init__(self) -> None:
-        put = object.__setattr__
         same = self.regressor_lower is self.regressor_upper
-        for name in ("rows", "row_units", "units"):
-            put(self, name, tuple(getattr(self, name)))
-        put(self, "parameters", parameters(self.parameters, self.units))
-        for name in ("regressor_lower", "effort", "prior_lower", "prior_upper"):
-            put(self, name, frozen(getattr(self, name)))
-        put(self, "regressor_upper", self.regressor_lower if same else frozen(self.regressor_upper))
+        if self.used is None:
+            object.__setattr__(self, "used", np.ones(np.shape(self.effort), bool))
+        super().__post_init__()
+        if same:  # an exact regressor is known by being one array
+            object.__setattr__(self, "regressor_upper", self.regressor_lower)
+        object.__setattr__(self, "parameters", parameters(self.parameters, self.units))
         if self.effort.ndim != 2 or not self.effort.size:
             raise InvalidInput(f"effort has shape {self.effort.shape}, expected (samples, rows), at least one of each")
         t, r = self.effort.shape
         p = len(self.parameters)
-        for name, length in (("rows", r), ("row_units", r)):
-            if len(getattr(self, name)) != length:
-                raise InvalidInput(f"{name} has {len(getattr(self, name))} entries, expected {length}")
-        put(self, "error_bound", _per_entry(self.error_bound, (t, r)))
-        if self.used is None:
-            put(self, "used", frozen(np.ones((t, r), bool), bool))
-        put(self, "used", frozen(self.used, bool))  # type: ignore[arg-type]
-        for name, shape in (("regressor_lower", (t, r, p)), ("regressor_upper", (t, r, p)), ("used", (t, r)),
-                            ("prior_lower", (p,)), ("prior_upper", (p,))):
-            check_shape(getattr(self, name), shape, name)
+        object.__setattr__(self, "error_bound", _per_entry(self.error_bound, (t, r)))
+        check_shapes(self, rows=(r,), row_units=(r,), regressor_lower=(t, r, p), regressor_upper=(t, r, p),
+                     used=(t, r), prior_lower=(p,), prior_upper=(p,))
         for name in ("regressor_lower", "regressor_upper", "effort"):
             check_finite(getattr(self, name), name)
         if not (self.regressor_lower <= self.regressor_upper).all():
@@ -124,23 +113,6 @@ class BoundedProblem:
                                    "(an infinite bound means nothing is known)", name=name)
         if not np.asarray(self.used).any():
             raise InvalidInput("no equation is used: every sample and row is switched off")
-
-    @classmethod
-    def from_regression(cls, regression: Regression, *, error_bound: ArrayLike, prior: Prior | None = None,
-                        ) -> BoundedProblem:
-        """State the bounded-error problem of a regression.
-
-        Args:
-            regression: Regressor and effort.
-            error_bound: As in `BoundedProblem`.
-            prior: Bounds by name (others unbounded), or lower and upper, each one number or (p,). None: unbounded.
-        """
-        low, high = _prior(prior, regression.parameters)
-        lower = frozen(regression.regressor)
-        return cls(regressor_lower=lower, regressor_upper=lower, effort=regression.effort,
-                   error_bound=np.asarray(error_bound, dtype=float), prior_lower=low, prior_upper=high,
-                   rows=regression.rows, row_units=regression.row_units, parameters=regression.parameters,
-                   units=regression.units)
 
     @property
     def prior(self) -> Interval:
@@ -179,16 +151,3 @@ def _per_entry(bound: ArrayLike, shape: tuple[int, int]) -> FloatArray:
         raise InvalidInput(f"error_bound is {worst}, expected positive and finite: it is the largest error that effort "
                            "and model can have together; zero would mean that both are exact", error_bound=worst)
     return frozen(full)
-
-
-def _prior(prior: Prior | None, names: tuple[str, ...]) -> tuple[FloatArray, FloatArray]:
-    """Return lower and upper prior bounds of all parameters."""
-    low, high = np.full(len(names), -np.inf), np.full(len(names), np.inf)
-    if isinstance(prior, Mapping):
-        for name, bounds in prior.items():
-            if name not in names:
-                raise InvalidInput(f"prior for '{name}', which is no parameter{nearest(name, names)}", name=name)
-            low[names.index(name)], high[names.index(name)] = bounds
-    elif prior is not None:
-        low[:], high[:] = prior
-    return low, high

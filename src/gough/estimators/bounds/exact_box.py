@@ -20,9 +20,9 @@ from gough.core.errors import InconsistentData, InvalidInput, NotConverged
 from gough.estimators.bounds.bounded_problem import BoundedProblem, Equations
 from gough.estimators.bounds.certificate import Bound, Case, Round, stored
 from gough.estimators.bounds.conflicts import explain, named, orthants, verge
+from gough.estimators.bounds.gauss_seidel import finite_start
 from gough.estimators.bounds.intervals import Interval
 from gough.estimators.bounds.polytope import Polytope, Programme, Proof, equations_of, irreducible, linearised
-from gough.estimators.bounds.start import finite_start
 from gough.estimators.estimate import Enclosure
 
 _LOOSE = 1e-3  # relative gap between proven and attained bounds worth a note
@@ -150,8 +150,10 @@ def _bound(programme: Programme, parameter: int, upper: bool, inflation: float, 
         try:
             vertex = programme.minimise(cost, inflation)
             proof, attained = vertex.proof, float(vertex.point[parameter])
-        except NotConverged:
-            proof = _least_squares(programme, parameter, sign)
+        except NotConverged:  # the preconditioned Gauss-Seidel step: a row of the pseudo-inverse, of what is left
+            on, n = programme.on, len(polytope)
+            middle = (polytope.normal[on] - polytope.normal[on + n]) / (2 * polytope.bound[on, None])
+            proof = Proof(on, sign * np.linalg.pinv(middle)[parameter] / polytope.bound[on])
         value = min(value, proof.minimum(polytope, cost))
         if not value > sign * known:
             value, proofs = sign * known, []
@@ -160,13 +162,6 @@ def _bound(programme: Programme, parameter: int, upper: bool, inflation: float, 
         programme.switch(proof.equations, False)
     programme.switch(equations_of(proofs), True)
     return Bound(parameter, upper, sign * value, attained, tuple(proofs))
-
-
-def _least_squares(programme: Programme, parameter: int, sign: float) -> Proof:
-    """Return the weights of the preconditioned Gauss-Seidel step: a row of the pseudo-inverse, of what is left."""
-    on, n, polytope = programme.on, len(programme.polytope), programme.polytope
-    middle = (polytope.normal[on] - polytope.normal[on + n]) / (2 * polytope.bound[on, None])
-    return Proof(on, sign * np.linalg.pinv(middle)[parameter] / polytope.bound[on])
 
 
 def _cheap_contradictions(polytope: Polytope, equations: Equations, most: int) -> list[Proof]:

@@ -71,7 +71,10 @@ def find_outliers(problem: BoundedProblem, most: int) -> list[int]:
         return []
     kept = _satisfied(everything, _minimised(everything, 0.0, 0))
     if (~kept).sum() > most:
-        kept = _restored(everything, _satisfied(everything, _minimised(everything, 1.0, _REWEIGHTINGS)))
+        kept, before = _satisfied(everything, _minimised(everything, 1.0, _REWEIGHTINGS)), -1
+        while before != kept.sum():  # bring back what the centre of the kept ones satisfies
+            before = kept.sum()
+            kept = kept | _satisfied(everything, Programme(everything.take(kept)).smallest_inflation().point)
     removed = np.flatnonzero(~kept).tolist()
     if len(removed) > most:
         raise InconsistentData(
@@ -82,15 +85,6 @@ def find_outliers(problem: BoundedProblem, most: int) -> list[int]:
 
 def _satisfied(everything: Polytope, point: FloatArray) -> NDArray[np.bool_]:
     return np.asarray((everything.excess(point).reshape(2, -1) <= 1 + _MISFIT).all(axis=0))
-
-
-def _restored(everything: Polytope, kept: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Bring back equations that the centre of the kept ones satisfies, until none is left."""
-    while True:
-        more = kept | _satisfied(everything, Programme(everything.take(kept)).smallest_inflation().point)
-        if (more == kept).all():
-            return kept
-        kept = more
 
 
 def _minimised(everything: Polytope, free: float, reweightings: int) -> FloatArray:

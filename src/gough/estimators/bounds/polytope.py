@@ -218,15 +218,12 @@ class Programme:
         else:
             raise NotConverged(f"linear programme still meets violated half-spaces after {_ROUNDS} rounds")
         dual = np.asarray(solution.row_dual) * (unit if inflation is not None else 1.0)
-        return Vertex(answer[:p] * self._scale, float(answer[p]), self._proof(dual))
-
-    def _proof(self, dual: FloatArray) -> Proof:
-        n = len(self.polytope)
-        active = np.flatnonzero(dual > 0)
+        n, active = len(self.polytope), np.flatnonzero(dual > 0)
         equations, where = np.unique(self._rows[active] % n, return_inverse=True)
-        weights = np.zeros(len(equations))
-        np.add.at(weights, where, np.where(self._rows[active] < n, 1.0, -1.0) * dual[active])
-        return Proof(equations, weights / self.polytope.bound[equations])
+        sides = np.where(self._rows[active] < n, 1.0, -1.0) * dual[active]
+        weights = np.bincount(where, sides, minlength=len(equations))
+        proof = Proof(equations, weights / self.polytope.bound[equations])
+        return Vertex(answer[:p] * self._scale, float(answer[p]), proof)
 
 
 def irreducible(polytope: Polytope, proof: Proof) -> Proof:

@@ -5,21 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gough.core.arrays import FloatArray, check_shape, frozen
+from gough.core.arrays import FloatArray, Value, check_shape
 from gough.core.condensed import Condensed, Residual
 from gough.core.errors import InvalidInput, nearest
-from gough.core.names import Parameter
+from gough.core.names import Parameter, index_of
 from gough.core.regression import Regression, concatenate
 from gough.estimators.problem import LinearProblem, fix_parameters
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class GainProblem:
+class GainProblem(Value):
     """V g - W chi - W_ul chi_ul = W_kl chi_kl in unloaded and loaded samples: BG13 (33), its last column moved over.
 
     Args:
@@ -36,15 +35,18 @@ class GainProblem:
     motors: tuple[str, ...]
     effort_map: FloatArray | None = None
     fixed: Mapping[str, float] = field(default_factory=dict)
+    parameters: tuple[Parameter, ...] = field(init=False)  # all unknowns: base parameters, gains, payload
+    units: tuple[str, ...] = field(init=False)
+    rows: tuple[str, ...] = field(init=False)
+    row_units: tuple[str, ...] = field(init=False)  # efforts
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "motors", tuple(self.motors))
-        object.__setattr__(self, "fixed", MappingProxyType(dict(self.fixed)))
-        for name in self.all_gains:
-            if name not in self.problem.parameters:
-                raise InvalidInput(f"the problem has no column '{name}'{nearest(name, self.problem.parameters)}")
+        for name in ("parameters", "units", "rows", "row_units"):
+            object.__setattr__(self, name, getattr(self.reduced, name))
+        super().__post_init__()
+        for gain in self.all_gains:
+            index_of(self.problem.parameters, gain, "column")
         if self.effort_map is not None:
-            object.__setattr__(self, "effort_map", frozen(self.effort_map))
             sampled = self.problem.sampled()
             if sampled is None:
                 raise InvalidInput("an effort map differs from sample to sample: give a regression, not its factors")
@@ -68,26 +70,6 @@ class GainProblem:
         """The problem with fixed gains moved to the effort."""
         return fix_parameters(self.problem, self.fixed) if self.fixed else self.problem
 
-    @property
-    def parameters(self) -> tuple[Parameter, ...]:
-        """All unknowns: base parameters, gains, payload."""
-        return self.reduced.parameters
-
-    @property
-    def units(self) -> tuple[str, ...]:
-        """Of the parameters."""
-        return self.reduced.units
-
-    @property
-    def rows(self) -> tuple[str, ...]:
-        """Names of the equation rows."""
-        return self.problem.rows
-
-    @property
-    def row_units(self) -> tuple[str, ...]:
-        """Of the rows: efforts."""
-        return self.problem.row_units
-
     def gain_values(self, values: FloatArray) -> FloatArray:
         """Return all gains, unknown and fixed, motor by motor, (a,), given the unknowns, (p,)."""
         table = dict(zip(self.parameters, values)) | dict(self.fixed)
@@ -95,11 +77,9 @@ class GainProblem:
 
     def select(self, parameters: Sequence[str]) -> GainProblem:
         """Keep some parameters, always with every gain; the others are taken as zero."""
-        unknown = [name for name in parameters if name not in self.problem.parameters]
-        if unknown:
-            raise InvalidInput(f"no parameter '{unknown[0]}'{nearest(unknown[0], self.parameters)}", name=unknown[0])
-        wanted = {*parameters, *self.all_gains}
-        return replace(self, problem=self.problem.select([n for n in self.problem.parameters if n in wanted]))
+        every = self.problem.parameters
+        kept = sorted({index_of(every, name) for name in (*parameters, *self.all_gains)})
+        return replace(self, problem=self.problem.select([every[i] for i in kept]))
 
     def condensed(self, *, joint: bool = False) -> Condensed:
         """Return factors of the equation, fixed gains moved to the effort."""

@@ -67,7 +67,9 @@ class MaximumLikelihoodGains:
         silent = silent_gains(problem)
         if silent:
             return silent
-        levels, condensed = self._levels(problem), factors_of(problem)
+        condensed, levels = factors_of(problem), np.array([self.current_std.get(name, 1.0) for name in problem.motors])
+        if set(self.current_std) - set(problem.motors) or not (levels > 0).all():
+            raise InvalidInput(f"current_std must be positive and name motors, got {dict(self.current_std)}")
         try:
             values, step, noise, freedom = self._gauss_newton(problem, condensed, rough_solution(problem), levels)
         except NotIdentifiable as error:  # a gain ran away until its column hung on the others
@@ -78,12 +80,6 @@ class MaximumLikelihoodGains:
                         condition_number=step.condition_number, notes=dead_rows(condensed),
                         noise_covariance=None if problem.effort_map is not None
                         else np.diag((noise * problem.gain_values(values)) ** 2))
-
-    def _levels(self, problem: GainProblem) -> FloatArray:
-        std = np.array([self.current_std.get(motor, 1.0) for motor in problem.motors])
-        if set(self.current_std) - set(problem.motors) or not (std > 0).all():
-            raise InvalidInput(f"current_std must be positive and name motors, got {dict(self.current_std)}")
-        return std
 
     def _gauss_newton(self, problem: GainProblem, condensed: Condensed, values: FloatArray, levels: FloatArray
                       ) -> tuple[FloatArray, Solution, FloatArray, FloatArray]:

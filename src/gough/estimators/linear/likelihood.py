@@ -8,7 +8,7 @@ from typing import Literal, Protocol
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gough.core.arrays import BoolArray, FloatArray, check_finite, check_shape, frozen
+from gough.core.arrays import BoolArray, FloatArray, Value, check_finite, check_shape
 from gough.core.condensed import inverse_root, whiten
 from gough.core.errors import GoughError, InvalidInput, NotConverged, NotIdentifiable
 from gough.core.regression import Regression
@@ -51,7 +51,7 @@ class SmoothFamily(RegressionFamily, Protocol):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class CutoffResult:
+class CutoffResult(Value):
     """Maximum likelihood over filter cut-offs.
 
     Args:
@@ -73,10 +73,6 @@ class CutoffResult:
     orders: FloatArray
     values: FloatArray
     fitted_term: FloatArray
-
-    def __post_init__(self) -> None:
-        for name in ("cutoffs", "position_term", "effort_term", "orders", "values", "fitted_term"):
-            object.__setattr__(self, name, frozen(getattr(self, name)))
 
     @property
     def printed(self) -> FloatArray:
@@ -130,10 +126,11 @@ class CutoffLikelihood:
         if not len(tried) or not (tried > 0).all():
             raise InvalidInput(f"cut-offs are {tried.tolist()} Hz, expected at least one, all positive")
         terms, values = np.empty((2, len(tried))), []
+        root = inverse_root(family.position_covariance, _names(len(family.position_covariance)))
         for i, cutoff in enumerate(tried):
             z = np.array([cutoff])
             regression = family.regression(z)
-            delta = family.position_residual(z) @ _position_root(family).T
+            delta = family.position_residual(z) @ root.T
             solution = solve(regression.whitened().stacked(), regression.parameters)
             terms[:, i] = (delta**2).sum() / 2, solution.residual_norm**2 / 2
             values.append(solution.values)
@@ -168,7 +165,7 @@ def fourier_bins(duration: float, highest: int, coordinates: int) -> tuple[Float
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class LikelihoodResult:
+class LikelihoodResult(Value):
     """Full maximum likelihood.
 
     Args:
@@ -186,10 +183,6 @@ class LikelihoodResult:
     cost: float
     consistency: float
     iterations: int
-
-    def __post_init__(self) -> None:
-        for name in ("nonlinear", "nonlinear_covariance"):
-            object.__setattr__(self, name, frozen(getattr(self, name)))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -283,24 +276,13 @@ class FullLikelihood:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class _Errors:
-    """Errors of positions and efforts together."""
-
-    covariance: FloatArray  # (a + r, a + r) or (t, a + r, a + r)
-    mask: BoolArray | None  # which of them count, (t, a + r)
-    rows: tuple[str, ...]
-
-    def whitened(self, columns: FloatArray) -> FloatArray:
-        """Return columns (t, a + r, c) with errors that are independent and of variance 1."""
-        return whiten(columns, self.covariance, self.mask, self.rows)
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
 class _Point:
     """All that is needed at one z: whitened rows of positions and efforts, stacked sample by sample."""
 
     regression: Regression
-    errors: _Errors
+    covariance: FloatArray  # of positions and efforts together, (a + r, a + r) or (t, a + r, a + r)
+    mask: BoolArray | None  # which of them count, (t, a + r)
+    rows: tuple[str, ...]
     regressor: FloatArray  # (t (a + r), p)
     residual: FloatArray  # (t (a + r),)
     solution: Solution
@@ -311,7 +293,11 @@ class _Point:
 
     @property
     def measurements(self) -> int:
-        return len(self.residual) if self.errors.mask is None else int(self.errors.mask.sum())
+        return len(self.residual) if self.mask is None else int(self.mask.sum())
+
+    def whitened(self, columns: FloatArray) -> FloatArray:
+        """Return columns (t, a + r, c) with errors that are independent and of variance 1."""
+        return whiten(columns, self.covariance, self.mask, self.rows)
 
 
 def _evaluate(family: RegressionFamily, z: FloatArray, cross: FloatArray | None) -> _Point:
@@ -321,14 +307,12 @@ def _evaluate(family: RegressionFamily, z: FloatArray, cross: FloatArray | None)
     a = delta.shape[1]
     rows = np.zeros((t, a + r, p + 1))
     rows[:, :a, p], rows[:, a:] = delta, regression.stacked()
-    errors = _Errors(
-        covariance=_joint_covariance(family, regression, a, cross),
-        mask=None if regression.mask is None else np.concatenate([np.ones((t, a), bool), regression.mask], axis=1),
-        rows=tuple(f"position {i + 1}" for i in range(a)) + regression.rows)
-    stacked = errors.whitened(rows).reshape(-1, p + 1)
+    covariance, names = _joint_covariance(family, regression, a, cross), _names(a) + regression.rows
+    mask = None if regression.mask is None else np.concatenate([np.ones((t, a), bool), regression.mask], axis=1)
+    stacked = whiten(rows, covariance, mask, names).reshape(-1, p + 1)
     solution = solve(stacked, regression.parameters)
-    return _Point(regression=regression, errors=errors, regressor=stacked[:, :p], solution=solution,
-                  residual=stacked[:, p] - stacked[:, :p] @ solution.values)
+    return _Point(regression=regression, covariance=covariance, mask=mask, rows=names, regressor=stacked[:, :p],
+                  solution=solution, residual=stacked[:, p] - stacked[:, :p] @ solution.values)
 
 
 def _joint_covariance(family: RegressionFamily, regression: Regression, a: int, cross: FloatArray | None) -> FloatArray:
@@ -345,9 +329,8 @@ def _joint_covariance(family: RegressionFamily, regression: Regression, a: int, 
     return joint
 
 
-def _position_root(family: RegressionFamily) -> FloatArray:
-    covariance = np.asarray(family.position_covariance, dtype=float)
-    return inverse_root(covariance, tuple(f"position {i + 1}" for i in range(len(covariance))))
+def _names(positions: int) -> tuple[str, ...]:
+    return tuple(f"position {i + 1}" for i in range(positions))
 
 
 def _whitened_jacobian(family: SmoothFamily, z: FloatArray, point: _Point) -> FloatArray:
@@ -356,7 +339,7 @@ def _whitened_jacobian(family: SmoothFamily, z: FloatArray, point: _Point) -> Fl
     t, r = point.regression.effort.shape
     check_shape(position, (t, None, len(z)), "position Jacobian")
     check_shape(effort, (t, r, len(z)), "effort Jacobian")
-    return -point.errors.whitened(np.concatenate([position, effort], axis=1)).reshape(-1, len(z))
+    return -point.whitened(np.concatenate([position, effort], axis=1)).reshape(-1, len(z))
 
 
 def _linearise(family: SmoothFamily, z: FloatArray, point: _Point) -> tuple[FloatArray, FloatArray]:
@@ -391,15 +374,15 @@ def _replicates(family: RegressionFamily, z: FloatArray, point: _Point, periods:
     check_shape(measured, (len(efforts), *residual.shape), "positions of the repetitions")
     implied = point.regression.regressor @ point.solution.values
     both = np.concatenate([measured - measured.mean(axis=0) + residual, efforts - implied], axis=2)
-    return point.errors.whitened(both.transpose(1, 2, 0)).transpose(2, 0, 1)
+    return point.whitened(both.transpose(1, 2, 0)).transpose(2, 0, 1)
 
 
 def _scores(point: _Point, columns: FloatArray, growth: float, replicates: FloatArray | None) -> Regression:
     """Return the linear problem that the errors of p solve: whitened rows, z projected out of the columns (M, p)."""
-    regression, width = point.regression, len(point.errors.rows)
+    regression, width = point.regression, len(point.rows)
     t, p = len(regression), columns.shape[1]
     return Regression(
         regressor=columns.reshape(t, width, p), effort=growth * point.residual.reshape(t, width),
         rows=tuple(f"row {i + 1}" for i in range(width)), row_units=("1",) * width, parameters=regression.parameters,
         units=regression.units, time=regression.time, group=regression.group, recording=regression.recording,
-        mask=point.errors.mask, replicates=replicates)
+        mask=point.mask, replicates=replicates)

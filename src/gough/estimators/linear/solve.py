@@ -87,7 +87,8 @@ def not_identifiable(columns: FloatArray, scale: FloatArray, parameters: tuple[s
             kept.append(k)
     sentences = [f"'{name}' does not act on any row" for name in silent]
     for name, others in combinations.items():
-        sums = ", ".join(f"{other} {'+' if c > 0 else '-'} {_factor(abs(c))}{name}" for other, c in others.items())
+        sums = ", ".join(f"{other} {'+' if c > 0 else '-'} " + f"{abs(c):.4g} {name}".removeprefix("1 ")
+                         for other, c in others.items())
         sentences.append(f"'{name}' only acts together with others, as {sums}")
     if not sentences:  # dependent as a whole, no single column close enough to the span of those before it
         weakest = np.linalg.svd(columns)[2][-1]
@@ -99,8 +100,3 @@ def not_identifiable(columns: FloatArray, scale: FloatArray, parameters: tuple[s
         f"{len(dependent) or 'some'} of {len(parameters)} parameters cannot be determined: {shown}. Leave out "
         f"{', '.join(dependent[:6]) or 'one of them'} (their effect moves into the others), tie them, or add a motion "
         "that separates them", dependent=dependent, combinations=combinations)
-
-
-def _factor(value: float) -> str:
-    text = f"{value:.4g}"
-    return "" if text == "1" else text + " "

@@ -20,12 +20,11 @@ from typing import Any
 import numpy as np
 
 from gough.core.arrays import FloatArray, frozen
-from gough.core.errors import InvalidInput, NotConverged, nearest
-from gough.core.names import Parameter
+from gough.core.errors import InvalidInput, NotConverged
+from gough.core.names import Parameter, index_of
 from gough.core.parameters import BaseParameters, ParameterTable
 from gough.core.regression import Condensed
 from gough.core.statistics import chi2_quantile
-from gough.core.text import text_table
 from gough.estimators.estimate import Estimate
 from gough.estimators.physical.pseudo_inertia import (
     Body,
@@ -74,17 +73,6 @@ class FeasibleEstimate:
     residual_increase: float
     distance: float
 
-    def summary(self) -> str:
-        """Return the result as plain text: bodies with mass, centre, margin; then the base estimate."""
-        lines = [[name, f"{b[0]:.5g}", *(f"{h / b[0]:.4g}" for h in b[1:4]), f"{self.margins[name]:.3g}"]
-                 for name, b in self.bodies.items()]
-        return "\n".join([
-            f"physically consistent: {len(self.standard)} standard parameters, {len(self.bodies)} bodies",
-            f"misfit {self.misfit:.4g} noise variances (being possible costs {self.least_misfit:.4g}), "
-            f"rms residual + {100 * self.residual_increase:.3g} %, distance to the prior {self.distance:.4g}",
-            "", text_table(["body", "mass [kg]", "cx [m]", "cy [m]", "cz [m]", "margin"], lines), "",
-            self.estimate.summary()])
-
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Feasible:
@@ -129,8 +117,8 @@ class Feasible:
             InvalidInput: Names do not fit, or a body has no prior mass.
             NotConverged: The solver found no answer.
         """
-        values = _in_order(prior, model.standard)
-        rows = [_row(model, name) for name in base.parameters]
+        values = np.array([prior[name] for name in model.standard])
+        rows = [index_of(model.names, name, "base parameter") for name in base.parameters]
         seen = problem.select(base.parameters)
         condensed = factors_of(seen)
         R = _whitened_factor(condensed, base)
@@ -162,24 +150,10 @@ class Feasible:
                            method=f"physically consistent, from {base.method}",
                            notes=(*base.notes, *_notes(base, model, least, boundary), *space.notes))
         return FeasibleEstimate(
-            standard=ParameterTable(names=model.standard, values=standard, units=_units(prior, model.standard)),
+            standard=ParameterTable(names=model.standard, values=standard,
+                                    units=tuple(prior.units[prior.index(name)] for name in model.standard)),
             bodies=bodies, estimate=estimate, margins=margins, boundary=boundary, misfit=misfit, least_misfit=least,
             residual_increase=float(np.sqrt(1 + misfit / freedom) - 1), distance=float(np.sqrt(x @ space.weight @ x)))
-
-
-def _in_order(prior: ParameterTable, names: tuple[str, ...]) -> FloatArray:
-    return np.array([prior[name] for name in names])
-
-
-def _units(prior: ParameterTable, names: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(prior.units[prior.index(name)] for name in names)
-
-
-def _row(model: BaseParameters, name: str) -> int:
-    if name not in model.names:
-        raise InvalidInput(f"'{name}' of the estimate is no base parameter of the model{nearest(name, model.names)}",
-                           name=name)
-    return model.names.index(name)
 
 
 def _whitened_factor(condensed: Condensed, base: Estimate) -> FloatArray:

@@ -18,9 +18,9 @@ import numpy as np
 
 from gough.core.arrays import FloatArray
 from gough.core.errors import InvalidInput
+from gough.core.inertia import PLACES
 from gough.core.names import INERTIAL, parameters
 
-_PLACES = ((0, 0), (0, 1), (1, 1), (0, 2), (1, 2), (2, 2))  # of Ixx Ixy Iyy Ixz Iyz Izz
 _MOMENTS = (4, 6, 9)  # Ixx Iyy Izz in Pinocchio's order
 _DIAGONAL = frozenset(("m", "Ixx", "Iyy", "Izz"))
 _SIZE = 0.1  # [m], of a body about which nothing is known
@@ -32,7 +32,7 @@ def pseudo_inertia(parameters: FloatArray) -> FloatArray:
     """Return J of ten parameters in Pinocchio's order, (..., 10) -> (..., 4, 4). [kg, kg m, kg m2]"""
     m, h = parameters[..., 0], parameters[..., 1:4]
     inertia = np.zeros((*parameters.shape[:-1], 3, 3))
-    for k, (i, j) in enumerate(_PLACES):
+    for k, (i, j) in enumerate(PLACES):
         inertia[..., i, j] = inertia[..., j, i] = parameters[..., 4 + k]
     J = np.zeros((*parameters.shape[:-1], 4, 4))
     trace = np.trace(inertia, axis1=-2, axis2=-1)[..., None, None]
@@ -46,7 +46,7 @@ def inertial_parameters(J: FloatArray) -> FloatArray:
     """Undo `pseudo_inertia`, (..., 4, 4) -> (..., 10)."""
     S = J[..., :3, :3]
     inertia = np.trace(S, axis1=-2, axis2=-1)[..., None, None] * np.eye(3) - S
-    entries = [inertia[..., i, j] for i, j in _PLACES]
+    entries = [inertia[..., i, j] for i, j in PLACES]
     return np.stack([J[..., 3, 3], *(J[..., i, 3] for i in range(3)), *entries], axis=-1)
 
 
@@ -86,11 +86,7 @@ def group_bodies(names: Sequence[str]) -> tuple[Body, ...]:
 
 
 def prior_body(body: Body, values: FloatArray) -> FloatArray:
-    """Return the ten prior parameters of a body, those unseen by the model filled in, (10,).
-
-    Raises:
-        InvalidInput: The prior mass is not positive.
-    """
+    """Return the ten prior parameters of a body, those unseen by the model filled in, (10,)."""
     full = np.zeros(10)
     full[list(body.present)] = values[list(body.standard)]
     absent = [k for k in range(10) if k not in body.present]
@@ -137,12 +133,9 @@ def relative_to(L: FloatArray, J: FloatArray) -> FloatArray:
     return np.asarray(inverse @ J @ inverse.T)
 
 
-def symmetric_basis(size: int = 4) -> FloatArray:
+def symmetric_basis() -> FloatArray:
     """Return orthonormal symmetric matrices in the solver's order (upper triangle by columns), (10, 4, 4)."""
-    basis = []
-    for j in range(size):
-        for i in range(j + 1):
-            E = np.zeros((size, size))
-            E[i, j] = E[j, i] = 1.0 if i == j else np.sqrt(0.5)
-            basis.append(E)
-    return np.array(basis)
+    basis = np.zeros((10, 4, 4))
+    for E, (i, j) in zip(basis, [(row, column) for column in range(4) for row in range(column + 1)]):
+        E[i, j] = E[j, i] = 1.0 if i == j else np.sqrt(0.5)
+    return basis

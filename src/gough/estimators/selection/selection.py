@@ -1,18 +1,19 @@
-"""Choosing the model: which parameters the data carry, which friction structure, which legs are alike."""
+"""Choosing the model: which parameters the data carry, which friction, which legs are alike, which answers disagree."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 
 import numpy as np
 
 from gough.core.arrays import FloatArray, frozen
 from gough.core.blas import one_blas_thread
-from gough.core.errors import InvalidInput, NotIdentifiable, nearest
-from gough.core.names import tied_name
+from gough.core.errors import InvalidInput, NotIdentifiable
+from gough.core.names import index_of, tied_name
 from gough.core.statistics import f_tail
-from gough.estimators.estimate import Estimate
+from gough.estimators.estimate import Enclosure, Estimate
 from gough.estimators.linear.least_squares import WeightedLeastSquares
 from gough.estimators.problem import Estimator, LinearProblem, Problem, tie_parameters
 
@@ -75,8 +76,7 @@ class Elimination:
 
 @one_blas_thread
 def essential_parameters(
-    problem: Problem, estimator: Estimator, ratio: float = 10.0, *, held_out: Problem | None = None,
-    keep: Sequence[str] = ()
+    problem: Problem, estimator: Estimator, ratio: float = 10.0, *, held_out: Problem | None = None
 ) -> Elimination:
     """Remove the parameter of largest relative standard deviation and estimate again, until max / min < ratio (BG13).
 
@@ -87,13 +87,9 @@ def essential_parameters(
         estimator: Run anew at every step.
         ratio: BG13 advise 10 to 30.
         held_out: Data not used, whose prediction error is recorded at every step.
-        keep: Parameters never to remove.
     """
     if not ratio > 1:
         raise InvalidInput(f"ratio is {ratio}, expected more than 1; BG13 advise 10 to 30", ratio=ratio)
-    unknown = [name for name in keep if name not in problem.parameters]
-    if unknown:
-        raise InvalidInput(f"cannot keep '{unknown[0]}'{nearest(unknown[0], problem.parameters)}", name=unknown[0])
     steps: list[EliminationStep] = []
     removed: str | None = None
     names = list(problem.parameters)
@@ -105,8 +101,7 @@ def essential_parameters(
         steps.append(step)
         if step.ratio < ratio:
             return Elimination(steps=tuple(steps), ratio=ratio, reached=True)
-        free = [(relative, name) for name, relative in zip(estimate.parameters, spread)
-                if name not in keep and not name.is_gain]
+        free = [(relative, name) for name, relative in zip(estimate.parameters, spread) if not name.is_gain]
         if not free or len(names) == 1:
             return Elimination(steps=tuple(steps), ratio=ratio, reached=False)
         removed = max(free)[1]
@@ -140,29 +135,17 @@ class StructureResult:
     reason: str = ""
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class StructureComparison:
-    """Structures side by side; AH09 prefers a small condition number of the correlation matrix."""
-
-    results: tuple[StructureResult, ...]
-
-    def __getitem__(self, name: str) -> StructureResult:
-        for result in self.results:
-            if result.name == name:
-                return result
-        raise InvalidInput(f"no structure '{name}'; there are {', '.join(r.name for r in self.results)}", name=name)
-
-
 def compare_structures(
     problem: LinearProblem, structures: Mapping[str, Structure], estimator: Estimator, *,
     held_out: LinearProblem | None = None
-) -> StructureComparison:
+) -> dict[str, StructureResult]:
     """Estimate each structure and compare by the condition of the correlation matrix (AH09 (11)) and held-out error.
 
     A structure is a list of parameter names; a tuple of names inside it is tied to one parameter
     (`("leg1.fv", "leg2.fv")` becomes `leg*.fv`). A structure the data cannot determine is listed with the reason.
+    AH09 prefers a small condition number.
     """
-    results = []
+    results = {}
     for name, structure in structures.items():
         groups: dict[str, tuple[str, ...]] = {}
         for item in structure:
@@ -174,12 +157,12 @@ def compare_structures(
         try:
             estimate = estimator.fit(part)
         except NotIdentifiable as reason:
-            results.append(StructureResult(name=name, parameters=part.parameters, estimate=None, held_out=None,
-                                           reason=str(reason)))
+            results[name] = StructureResult(name=name, parameters=part.parameters, estimate=None, held_out=None,
+                                            reason=str(reason))
             continue
         error = None if held_out is None else held_out_error(estimate, tie_parameters(held_out.select(flat), groups))
-        results.append(StructureResult(name=name, parameters=part.parameters, estimate=estimate, held_out=error))
-    return StructureComparison(results=tuple(results))
+        results[name] = StructureResult(name=name, parameters=part.parameters, estimate=estimate, held_out=error)
+    return results
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -252,9 +235,6 @@ def tie_test(problem: LinearProblem, groups: Sequence[Sequence[str]], estimator:
         problem: With all members as parameters of their own.
         groups: Members, at least two each.
         estimator: Of the free model; default `WeightedLeastSquares()`.
-
-    Raises:
-        InvalidInput: A group of one, or too few degrees of freedom for the constraints.
     """
     estimate = (WeightedLeastSquares() if estimator is None else estimator).fit(problem)
     sets = tuple(tuple(group) for group in groups)
@@ -263,9 +243,7 @@ def tie_test(problem: LinearProblem, groups: Sequence[Sequence[str]], estimator:
     blocks = []
     for group in sets:
         rows = np.zeros((len(group) - 1, len(estimate)))
-        part = [estimate.parameters.index(name) if name in estimate.parameters else -1 for name in group]
-        if -1 in part:
-            raise InvalidInput(f"no parameter '{group[part.index(-1)]}' in the problem")
+        part = [index_of(estimate.parameters, name) for name in group]
         rows[:, part[0]] = -1.0
         rows[np.arange(len(part) - 1), part[1:]] = 1.0
         blocks.append(rows)
@@ -289,3 +267,55 @@ def _f_test(estimate: Estimate, rows: FloatArray) -> tuple[float, float, float, 
     if not d >= 1:
         raise InvalidInput(f"{k} constraints but {d:.3g} degrees of freedom; test fewer at once or use more periods")
     return f, f_tail(f, k, d), float(k), d
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Disagreement:
+    """Two answers that hardly can both be right; `distance` in joint standard deviations, infinite for boxes."""
+
+    parameter: str
+    first: str
+    second: str
+    distance: float
+    reason: str
+
+
+def compare(results: Mapping[str, Estimate | Enclosure], sigmas: float = 3.0) -> list[Disagreement]:
+    """Return which of several answers, by label, contradict each other.
+
+    Two estimates disagree when they differ by more than `sigmas` joint standard deviations sqrt(s1^2 + s2^2); an
+    estimate and a box when the value lies outside; two boxes when they do not meet. Estimates from the same data are
+    correlated, so the first test is lenient.
+    """
+    if not results or not sigmas > 0:
+        raise InvalidInput("comparing needs at least one result and a positive number of sigmas")
+    found = []
+    for name in dict.fromkeys(name for result in results.values() for name in result.parameters):
+        having = [(label, result) for label, result in results.items() if name in result.parameters]
+        for (first, a), (second, b) in combinations(having, 2):
+            distance, reason = _distance(a, b, name)
+            if distance > sigmas:
+                found.append(Disagreement(parameter=name, first=first, second=second, distance=distance, reason=reason))
+    return found
+
+
+def _distance(a: Estimate | Enclosure, b: Estimate | Enclosure, name: str) -> tuple[float, str]:
+    (low_a, high_a, std_a), (low_b, high_b, std_b) = _range(a, name), _range(b, name)
+    gap = max(low_a - high_b, low_b - high_a, 0.0)
+    if gap == 0:
+        return 0.0, ""
+    if isinstance(a, Estimate) and isinstance(b, Estimate):
+        joint = float(np.hypot(std_a, std_b))
+        distance = gap / joint if joint > 0 else np.inf
+        return distance, f"{distance:.1f} joint standard deviations apart"
+    boxes = isinstance(a, Enclosure) and isinstance(b, Enclosure)
+    kind = "the boxes are apart" if boxes else "the value is outside the box"
+    return float("inf"), f"{kind} by {gap:.3g}"
+
+
+def _range(result: Estimate | Enclosure, name: str) -> tuple[float, float, float]:
+    if isinstance(result, Enclosure):
+        low, high = result[name]
+        return low, high, 0.0
+    value = result[name]
+    return value, value, float(result.std[result.parameters.index(name)])

@@ -1,41 +1,15 @@
-"""From the effort a controller asks for to the effort the joint gets."""
+"""A drive of one's own: any object with `start` and `drive` can stand between controller and joint."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Protocol
 
 import numpy as np
 from scipy.linalg import expm
 
 from gough.core.arrays import FloatArray
 from gough.core.errors import InvalidInput
-
-
-class Actuator(Protocol):
-    """Settings of a drive; `start` returns the state, `drive` the efforts over one controller period."""
-
-    def start(self, effort: FloatArray) -> FloatArray:
-        """Return the state in which the drive holds an effort (k, a)."""
-
-    def drive(self, state: FloatArray, command: FloatArray, period: float, moments: int
-              ) -> tuple[FloatArray, FloatArray]:
-        """Return efforts at evenly spaced moments of a period, both ends included, (g, k, a), and the next state."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class IdealDrive:
-    """A current loop much faster than the controller: the effort is the command, held for the period."""
-
-    def start(self, effort: FloatArray) -> FloatArray:
-        """Return an empty state."""
-        return np.empty(0)
-
-    def drive(self, state: FloatArray, command: FloatArray, period: float, moments: int
-              ) -> tuple[FloatArray, FloatArray]:
-        """Return the command at all moments."""
-        return np.broadcast_to(command, (moments, *command.shape)), state
 
 
 @dataclass(frozen=True, kw_only=True)

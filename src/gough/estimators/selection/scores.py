@@ -1,0 +1,332 @@
+"""Score tests: is what a fit leaves unexplained a multiple of some column nobody fitted?
+
+Let Q span the regressor and e be the residual. A column d that the model lacks would take the part of e along what
+the regressor cannot mimic,
+
+    d_free = d - Q Q^T d,    size = d_free . e / |d_free|^2,    share = (d_free . e)^2 / (|d_free|^2 |e|^2).
+
+Residuals of real logs are autocorrelated and hold model error, so sigma is not that of white noise. The equations are
+cut into contiguous stretches and everything is solved again without each of them (a jackknife, exact on the small
+matrices kept here); where repetitions of the motion show the noise itself, sigma is at least what they say.
+The same matrices predict each stretch from the others: what a column really buys.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from scipy import stats
+
+from gough.core.arrays import FloatArray, IntArray, frozen
+from gough.core.errors import InvalidInput
+
+STRETCHES = 20  # contiguous pieces of the data left out in turn; tried on six real robots (design, section 7)
+LEAST_SEEN = 1e-6  # |d_free|^2 / |d|^2 below which a column cannot be told from the regressor's
+WHOLE = 1e-6  # a stretch that holds all but this share of a direction determines it alone
+PROBABLE = 0.01  # chance of any false name among all columns tried
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ScoreProblem:
+    """Whitened equations, a regressor and columns that it may lack.
+
+    Args:
+        regressor: (n, p), rows divided by their noise.
+        target: Effort, (n,), likewise.
+        columns: What may be missing, (n, k), likewise.
+        stretch: Which contiguous piece an equation belongs to, 0 ... g - 1, (n,).
+        deviations: Noise of the target as repetitions show it, (m, n): the squares of the m rows add up to its
+            variance. None without repetitions.
+    """
+
+    regressor: FloatArray
+    target: FloatArray
+    columns: FloatArray
+    stretch: IntArray
+    deviations: FloatArray | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("regressor", "target", "columns", "deviations"):
+            if getattr(self, name) is not None:
+                object.__setattr__(self, name, frozen(getattr(self, name)))
+        n = len(self.target)
+        if self.regressor.shape[:1] != (n,) or self.columns.shape[:1] != (n,) or self.stretch.shape != (n,):
+            raise InvalidInput(f"score tests of {n} equations got {len(self.regressor)} of the regressor, "
+                               f"{len(self.columns)} of the columns and {len(self.stretch)} labels")
+        if len(np.unique(self.stretch)) < 3:
+            raise InvalidInput("score tests need at least three stretches of data", stretches=len(self.stretch))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Fitted:
+    """Sizes of one or several columns fitted together.
+
+    Args:
+        size: (k,). [per unit of the columns]
+        covariance: Jackknife over stretches, at least what repetitions show, (k, k).
+        probability: Chance of sizes this large if the columns are not missing.
+        share: Of the residual's power explained. [1]
+        gain: Fall of the error on stretches left out, 1 - after / before in power. [1]
+        gain_sigma: Of that fall, from its scatter over the stretches.
+        inflation: Variance of the sizes by noise over that under white noise of the whitened rows, at least 1.
+    """
+
+    size: FloatArray
+    covariance: FloatArray
+    probability: float
+    share: float
+    gain: float
+    gain_sigma: float
+    inflation: float
+
+    @property
+    def sigma(self) -> FloatArray:
+        """Standard deviations, (k,)."""
+        return np.sqrt(np.maximum(np.diag(self.covariance), 0.0))
+
+
+def _chance(size: FloatArray, covariance: FloatArray, freedom: float) -> float:
+    """Return the chance of sizes this large by noise alone: Hotelling's T^2 as F(k, freedom)."""
+    k = len(size)
+    if not np.isfinite(covariance).all():
+        return 1.0
+    scale = np.sqrt(np.maximum(np.diag(covariance), 1e-300))
+    shape = covariance / np.outer(scale, scale)
+    square = float(size / scale @ np.linalg.pinv(shape, rcond=1e-6, hermitian=True) @ (size / scale))
+    return float(stats.f.sf(square / k, k, max(freedom, 1.0)))
+
+
+class Scores:
+    """Score tests of many columns against one fit; all answers come from matrices of the columns, stretch by stretch.
+
+    Args:
+        problem: The equations.
+    """
+
+    def __init__(self, problem: ScoreProblem) -> None:
+        W, D, y = problem.regressor, problem.columns, problem.target
+        length = np.linalg.norm(W, axis=0)
+        Q = _range(W / np.where(length > 0, length, 1.0))
+        both = np.column_stack([D, y])
+        self._equations = len(y)
+        unit = W / np.where(length > 0, length, 1.0)
+        lengths = np.maximum(np.linalg.norm(D, axis=0), 1e-300)
+        self._lengths = np.where(length > 0, length, np.inf), lengths
+        self._mimic = np.linalg.pinv(unit.T @ unit, rcond=1e-12, hermitian=True) @ (unit.T @ (D / lengths))
+        free = both - Q @ (Q.T @ both)
+        free -= Q @ (Q.T @ free)
+        size = np.maximum((both**2).sum(axis=0), 1e-300)
+        self.seen = (free**2).sum(axis=0)[:-1] / size[:-1]
+        """Part of each column's power that the regressor cannot mimic, (k,)."""
+        self._scale = np.sqrt(np.maximum((free**2).sum(axis=0), 1e-300))
+        visible = self.seen > LEAST_SEEN
+        free[:, :-1] = np.where(visible, free[:, :-1] / self._scale[:-1], 0.0)
+        free[:, -1] /= self._scale[-1]
+        labels = np.unique(problem.stretch, return_inverse=True)[1]
+        self.stretches = int(labels.max()) + 1
+        order = np.argsort(labels, kind="stable")
+        edges = np.searchsorted(labels[order], np.arange(self.stretches + 1))
+        k, p = D.shape[1], Q.shape[1]
+        self._within = np.empty((self.stretches, k + 1, k + 1))  # Z_b^T Z_b of the free columns and the residual
+        self._mixed = np.empty((self.stretches, p, k + 1))  # Q_b^T Z_b
+        self._spanned = np.empty((self.stretches, p, p))  # Q_b^T Q_b
+        for b in range(self.stretches):
+            rows = order[edges[b]:edges[b + 1]]
+            Z, q = free[rows], Q[rows]
+            self._within[b], self._mixed[b], self._spanned[b] = Z.T @ Z, q.T @ Z, q.T @ q
+        self._target = max(float(np.linalg.norm(y)), 1e-300)
+        self.repetitions = 0 if problem.deviations is None else len(problem.deviations)
+        self._noise = None if problem.deviations is None else self._repeated(problem, free[:, :-1], order, edges)
+
+    def _repeated(self, problem: ScoreProblem, free: FloatArray, order: IntArray, edges: IntArray) -> FloatArray:
+        """Return sums of column x deviation over each stretch of each repetition, (m g, k)."""
+        assert problem.deviations is not None
+        sums = [problem.deviations[:, rows] @ free[rows]
+                for rows in (order[edges[b]:edges[b + 1]] for b in range(self.stretches))]
+        return np.concatenate(sums)
+
+    @cached_property
+    def _left_out(self) -> tuple[FloatArray, FloatArray]:
+        """Z^T Z without each stretch, the regressor projected out again; the same of predicting it, (g, k + 1, k + 1).
+
+        Without stretch b the regressor takes Q M_b^-1 Q_b^T Z_b, M_b = 1 - Q_b^T Q_b, so that in it
+        Z_b + Q_b M_b^-1 Q_b^T Z_b is left.
+        """
+        total, eye = self._within.sum(axis=0), np.eye(self._spanned.shape[1])
+        rest, unseen = np.empty_like(self._within), np.empty_like(self._within)
+        for b, (G, C, inside) in enumerate(zip(self._spanned, self._mixed, self._within)):
+            lifted = _solve_soft(eye - G, C)
+            cross = C.T @ lifted
+            rest[b] = total - inside - cross
+            unseen[b] = inside + cross + cross.T + lifted.T @ G @ lifted
+        return rest, unseen
+
+    @property
+    def count(self) -> int:
+        """How many columns."""
+        return len(self.seen)
+
+    def visible(self, columns: Sequence[int]) -> bool:
+        """Tell whether the regressor cannot mimic these columns."""
+        return bool((self.seen[list(columns)] > LEAST_SEEN).all())
+
+    def alike(self, i: int, j: int) -> float:
+        """Return the correlation of what two columns have that the regressor cannot mimic."""
+        return float(self._within[:, i, j].sum())
+
+    def fit(self, columns: Sequence[int], given: Sequence[int] = ()) -> Fitted:
+        """Return sizes of some columns fitted together, with others already in the model.
+
+        Args:
+            columns: Which to report.
+            given: Which are fitted beside them.
+        """
+        use = [*columns, *given]
+        total = self._within.sum(axis=0)
+        sizes, base = self._solve(total, use), self._solve(total, list(given))
+        left = self._left_out[0]
+        each = np.stack([self._solve(S, use) for S in left])
+        g, k = self.stretches, len(columns)
+        spread = (g - 1) / g * np.einsum("gi,gj->ij", each - each.mean(axis=0), each - each.mean(axis=0))
+        weight = np.stack([np.diag(W)[use] for W in self._within])
+        share = weight / np.maximum(weight.sum(axis=0), 1e-300)
+        pieces = np.clip(1 / np.maximum((share**2).sum(axis=0), 1e-300), 1.0, g)[:k].min()  # that really tell
+        white = np.linalg.pinv(total[np.ix_(use, use)], rcond=1e-9, hermitian=True)
+        spread = _shaped(spread, white)
+        chance, noisy = _chance(sizes[:k], spread[:k, :k], pieces - 1), spread
+        if self._noise is not None:
+            known = white @ (self._noise[:, use].T @ self._noise[:, use]) @ white / self._scale[-1] ** 2
+            known = noisy = _shaped(known, white)
+            chance = _chance(sizes[:k], known[:k, :k], (self.repetitions - 1) * pieces)
+            factor = np.sqrt(np.maximum(np.diag(known) / np.maximum(np.diag(spread), 1e-300), 1.0))
+            spread = spread * np.outer(factor, factor)
+        before, after = self._predicted(list(given)), self._predicted(use)
+        fall = before - after
+        unit = self._scale[-1] / self._scale[:-1][use]
+        power = total[-1, -1] - base @ total[list(given), -1]
+        explained = power - (total[-1, -1] - sizes @ total[use, -1])
+        return Fitted(size=(sizes * unit)[:k], covariance=(spread * np.outer(unit, unit))[:k, :k], probability=chance,
+                      share=float(explained / max(power, 1e-300)), gain=float(fall.sum() / max(before.sum(), 1e-300)),
+                      gain_sigma=float(fall.std(ddof=1) * np.sqrt(g) / max(before.sum(), 1e-300)),
+                      inflation=max(1.0, float(np.mean(np.diag(noisy)[:k] / np.maximum(np.diag(white)[:k], 1e-300))
+                                               * self._scale[-1] ** 2)))
+
+    def sigma(self, column: int, *, white: bool = False) -> float:
+        """Return the standard deviation of a column's size by noise.
+
+        Args:
+            column: Which.
+            white: Whitened rows have noise 1; else it is what repetitions show, or what the fit leaves.
+        """
+        free = self._scale[column]
+        if white:
+            return float(1 / free)
+        if self._noise is not None:
+            return float(np.sqrt((self._noise[:, column] ** 2).sum()) / free)
+        return float(self._scale[-1] / np.sqrt(max(self._equations - self._spanned.shape[1], 1)) / free)
+
+    def mimicked(self, column: int) -> FloatArray:
+        """Return how much of a column each parameter's own column makes up, (p,): coefficient times length. [1]"""
+        return np.asarray(self._mimic[:, column])
+
+    def taken_in(self, column: int) -> FloatArray:
+        """Return by how much each parameter changes for a unit of a column that is not in the model, (p,)."""
+        return np.asarray(self._mimic[:, column] * self._lengths[1][column] / self._lengths[0])
+
+    def power(self, given: Sequence[int] = ()) -> float:
+        """Return the squares of what the regressor and some columns leave of the whitened target."""
+        total, use = self._within.sum(axis=0), list(given)
+        return float((total[-1, -1] - self._solve(total, use) @ total[use, -1]) * self._scale[-1] ** 2)
+
+    def left_out_error(self, given: Sequence[int] = ()) -> float:
+        """Return the error of predicting each stretch from the others over the target, columns in the model. [1]"""
+        return float(np.sqrt(self._predicted(list(given)).sum()) * self._scale[-1] / self._target)
+
+    @staticmethod
+    def _solve(S: FloatArray, use: list[int]) -> FloatArray:
+        """Return the sizes of columns from Z^T Z with the regressor projected out, (k,)."""
+        if not use:
+            return np.zeros(0)
+        return np.asarray(np.linalg.pinv(S[np.ix_(use, use)], rcond=1e-9, hermitian=True) @ S[use, -1])
+
+    def _predicted(self, use: list[int]) -> FloatArray:
+        """Return the squared error on each stretch of a fit to the others, (g,)."""
+        rest, unseen = self._left_out
+        at = [*use, -1]
+        s = np.array([np.append(-self._solve(S, use), 1.0) for S in rest])
+        return np.asarray(np.einsum("gi,gij,gj->g", s, unseen[:, at][:, :, at], s))
+
+    def scan(self, given: Sequence[int] = ()) -> tuple[FloatArray, FloatArray]:
+        """Return chance and share of every column alone, with others already in the model, (k,) each; 1, 0 if unseen.
+
+        As `fit` of each, all at once: a first look that says which deserve a fit.
+        """
+        A, total = list(given), self._within.sum(axis=0)
+        swept, left = _sweep(total, A), np.stack([_sweep(S, A) for S in self._left_out[0]])
+        power = np.diag(swept)[:-1]
+        shown = (self.seen > LEAST_SEEN) & (power > LEAST_SEEN)
+        power = np.where(shown, power, 1.0)
+        size = np.where(shown, swept[:-1, -1], 0.0) / power
+        each = left[:, :-1, -1] / np.maximum(np.einsum("gii->gi", left)[:, :-1], LEAST_SEEN * power)
+        g = self.stretches
+        variance = (g - 1) / g * ((each - each.mean(axis=0)) ** 2).sum(axis=0)
+        weight = np.einsum("gii->gi", self._within)[:, :-1]
+        share = weight / np.maximum(weight.sum(axis=0), 1e-300)
+        freedom = np.clip(1 / np.maximum((share**2).sum(axis=0), 1e-300), 1.0, g) - 1
+        if self._noise is not None:
+            noise = self._noise
+            if A:
+                noise = noise - noise[:, A] @ np.linalg.pinv(total[np.ix_(A, A)], hermitian=True) @ total[A, :-1]
+            variance = (noise**2).sum(axis=0) / (power * self._scale[-1]) ** 2
+            freedom = (freedom + 1) * (self.repetitions - 1)
+        square = size**2 / np.where(variance > 0, variance, np.inf)
+        chance = np.where(shown, stats.f.sf(square, 1, np.maximum(freedom, 1.0)), 1.0)
+        explained = np.where(shown, size**2 * power / max(swept[-1, -1], 1e-300), 0.0)
+        return np.asarray(chance), np.asarray(explained)
+
+
+def _shaped(covariance: FloatArray, white: FloatArray) -> FloatArray:
+    """Return a covariance with its own variances and white noise's correlations: twenty stretches give no more."""
+    ratio = np.sqrt(np.maximum(np.diag(covariance), 0.0) / np.maximum(np.diag(white), 1e-300))
+    return np.asarray(white * np.outer(ratio, ratio))
+
+
+def _sweep(S: FloatArray, given: list[int]) -> FloatArray:
+    """Return S with some columns projected out."""
+    if not given:
+        return S
+    return np.asarray(S - S[:, given] @ np.linalg.pinv(S[np.ix_(given, given)], hermitian=True) @ S[given])
+
+
+def _range(W: FloatArray) -> FloatArray:
+    """Return an orthonormal basis of the columns of W, dependent ones left out."""
+    if not W.shape[1]:
+        return np.zeros((len(W), 0))
+    Q, R = np.linalg.qr(W)
+    u, s, _ = np.linalg.svd(R)
+    return np.asarray(Q @ u[:, s > 1e-10 * s[0]])
+
+
+def _solve_soft(M: FloatArray, C: FloatArray) -> FloatArray:
+    """Return M^-1 C for 0 <= M <= 1, leaving out directions that one stretch determines alone (M = 0)."""
+    values, vectors = np.linalg.eigh((M + M.T) / 2)
+    inverse = np.where(values > WHOLE, 1 / np.maximum(values, WHOLE), 0.0)
+    return np.asarray(vectors @ (inverse[:, None] * (vectors.T @ C)))
+
+
+def cut_stretches(samples: Sequence[int], count: int = STRETCHES) -> list[IntArray]:
+    """Return a stretch label for every sample of some logs, about `count` in all, none across a log's border.
+
+    Args:
+        samples: Samples of each log.
+        count: Stretches in all; every log has at least one.
+    """
+    total, first, labels = sum(samples), 0, []
+    for n in samples:
+        own = max(1, min(n, round(count * n / max(total, 1))))
+        labels.append(first + np.arange(n) * own // max(n, 1))
+        first += own
+    return labels

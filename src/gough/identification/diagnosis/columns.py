@@ -1,0 +1,185 @@
+"""What usual mistakes do: how to undo those of a log on its track, and the columns of what a model may lack.
+
+`undo_...` take a mistake of a given size out of a track. The others return, for a view and a place, the derivative of
+the recorded efforts of the rows by the size of what is missing, (t, r) or (t, r, k), at the motion's samples.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+from scipy.signal import lfilter
+
+from gough.core.arrays import FloatArray
+from gough.core.names import LOAD
+from gough.identification.diagnosis.evidence import View
+from gough.identification.diagnosis.track import Track
+from gough.mechanism.terms import TERMS, JointState
+
+ALL = "all motors"
+Columns = Callable[[View, str], FloatArray]
+Undo = Callable[[Track, View, str, FloatArray], Track]
+
+
+def motors_at(view: View, place: str) -> list[int]:
+    """Return the indices of the motors at a place."""
+    motors = view.model.mechanism.actuated
+    return list(range(len(motors))) if place == ALL else [motors.index(place)]
+
+
+def at_motors(view: View, place: str, there: float, elsewhere: float = 0.0) -> FloatArray:
+    """Return a number for each motor, (a,): one at a place, another elsewhere."""
+    values = np.full(len(view.model.actuated), elsewhere)
+    values[motors_at(view, place)] = there
+    return values
+
+
+# -- mistakes of a log ------------------------------------------------------------------------------------------------
+
+
+def undo_effort_delay(track: Track, view: View, place: str, size: FloatArray) -> Track:
+    """Take efforts from later, by the delay. [s]"""
+    chosen = at_motors(view, place, 1.0)
+    return track.with_effort(lambda effort: np.where(chosen, track.shifted(effort, float(size[0])), effort))
+
+
+def undo_gain(track: Track, view: View, place: str, size: FloatArray) -> Track:
+    """Divide efforts by 1 + size."""
+    return track.with_effort(lambda effort: effort / at_motors(view, place, 1 + size[0], 1.0))
+
+
+def undo_effort_offset(track: Track, view: View, place: str, size: FloatArray) -> Track:
+    """Subtract an offset from efforts. [N or N m]"""
+    return track.with_effort(lambda effort: effort - at_motors(view, place, size[0]))
+
+
+def undo_encoder_offset(track: Track, view: View, place: str, size: FloatArray) -> Track:
+    """Subtract an offset from positions. [m or rad]"""
+    return replace(track, position=track.position - at_motors(view, place, size[0]))
+
+
+def undo_encoder_scale(track: Track, view: View, place: str, size: FloatArray) -> Track:
+    """Divide the motion by 1 + size."""
+    return track.scaled(1 / at_motors(view, place, 1 + size[0], 1.0))
+
+
+def undo_clock(track: Track, view: View, place: str, size: FloatArray) -> Track:
+    """Let the motion run 1 + size times as fast."""
+    return track.clocked(1 + float(size[0]))
+
+
+def undo_compliance(track: Track, view: View, place: str, size: FloatArray) -> Track:
+    """Take the bending of the transmission, size times the effort, out of the motion. [m/N or rad/(N m)]"""
+    bent = view.prediction * at_motors(view, place, size[0])
+    rate = track.slope(bent)
+    return replace(track, position=track.position - bent, velocity=track.velocity - rate,
+                   acceleration=track.acceleration - track.slope(rate))
+
+
+def tilt_axes(gravity: FloatArray) -> FloatArray:
+    """Return two level unit axes about which a base may be tilted, (2, 3)."""
+    g = gravity / max(float(np.linalg.norm(gravity)), 1e-300)
+    first = np.argsort(np.abs(g), kind="stable")[0]
+    one = np.eye(3)[first] - g[first] * g
+    one /= np.linalg.norm(one)
+    return np.stack([one, np.cross(g, one)])
+
+
+def axes(view: View) -> FloatArray:
+    """Axes that stay the same while gravity is corrected: those of the robot file."""
+    return tilt_axes(np.array(view.model.mechanism.gravity))
+
+
+def undo_tilt(track: Track, view: View, place: str, size: FloatArray) -> Track:
+    """Turn gravity. [rad, rad]"""
+    return replace(track, gravity=rotated(track.gravity, size @ axes(view)))
+
+
+def rotated(vector: FloatArray, turn: FloatArray) -> FloatArray:
+    """Return a vector turned about an axis by an angle, both in `turn` = axis x angle; Rodrigues. [rad]"""
+    angle = float(np.linalg.norm(turn))
+    if angle == 0:
+        return vector
+    k = turn / angle
+    return np.asarray(vector * np.cos(angle) + np.cross(k, vector) * np.sin(angle)
+                      + k * (k @ vector) * (1 - np.cos(angle)))
+
+
+# -- what the model lacks ---------------------------------------------------------------------------------------------
+
+
+def load(view: View, place: str) -> FloatArray:
+    """The ten columns of a load on the platform in one log."""
+    if view.label != place:
+        return np.zeros((len(view.source.motion), len(view.model.rows), len(LOAD)))
+    return view.model.regressor(view.source.motion, LOAD, dead_band=view.source.dead_band)
+
+
+def faded(view: View, place: str) -> FloatArray:
+    """The effort of a motor growing along one log that is not averaged over periods, by the whole of its length."""
+    if view.source.periodic:
+        return np.zeros((len(view.source.motion), len(view.model.rows)))
+    time = view.track.time
+    part = (time - time.mean()) / max(float(time[-1] - time[0]), 1e-300)
+    return view.effect(view.prediction * part[:, None] * at_motors(view, place, 1.0))
+
+
+def joint_column(view: View, joint: str, values: FloatArray | float) -> FloatArray:
+    """Return the effect on the rows of an effort at any joint, E_j^T values, (t, r)."""
+    j = view.model.mechanism.coordinates.index(joint)
+    return np.asarray(view.closure_map[:, j, :] * np.broadcast_to(values, (len(view.source.motion),))[:, None])
+
+
+def joint_state(view: View, joint: str) -> JointState:
+    """Return q, qd, qdd and the sign of the velocity of a joint, (t,) each."""
+    j, motion = view.model.mechanism.coordinates.index(joint), view.source.motion
+    qd, band = motion.qd[:, j], float(view.source.dead_band[j])
+    sign = np.clip(qd / band, -1.0, 1.0) if band > 0 else np.sign(qd)
+    return JointState(motion.q[:, j], qd, motion.qdd[:, j], sign, np)
+
+
+def of_state(value: Callable[[JointState], FloatArray]) -> Columns:
+    """The column of an effort that is a function of a joint's state."""
+    return lambda view, place: joint_column(view, place, value(joint_state(view, place)))
+
+
+def term(name: str) -> Columns:
+    """A joint term that the robot file lacks."""
+    return of_state(lambda joint: TERMS[name].expression(joint))
+
+
+def stribeck(part: float) -> Columns:
+    """Friction that is larger at low speed: sign(qd) exp(-|qd| / v), v a part of the top speed."""
+    return of_state(lambda joint: joint.sign * np.exp(
+        -np.abs(joint.qd) / max(part * float(np.abs(joint.qd).max()), 1e-300)))
+
+
+def loaded_friction(view: View, place: str) -> FloatArray:
+    """Friction that grows with the load: sign(qd) |tau|."""
+    motor = view.model.mechanism.actuated.index(place)
+    return joint_column(view, place, joint_state(view, place).sign * np.abs(view.prediction[:, motor]))
+
+
+def memory(lag: float) -> Columns:
+    """Friction that builds up after a reversal: a lagged sign minus the sign. [s]"""
+    def columns(view: View, place: str) -> FloatArray:
+        sign = joint_state(view, place).sign
+        keep = np.exp(-view.track.step / lag)
+        run = np.concatenate([sign, sign]) if view.source.periodic else sign  # a period begins where it ends
+        out = lfilter([1 - keep], [1, -keep], run, zi=[keep * sign[0]])[0][-len(sign):]
+        return joint_column(view, place, out - sign)
+
+    return columns
+
+
+def ripple(view: View, place: str) -> FloatArray:
+    """Sine and cosine of the position with the pitch that the residual holds most of."""
+    phase = 2 * np.pi * wave_of(view, place)[0] * joint_state(view, place).q
+    return np.stack([joint_column(view, place, np.sin(phase)), joint_column(view, place, np.cos(phase))], axis=2)
+
+
+def wave_of(view: View, place: str) -> tuple[float, int]:
+    """Return the ripple of the first log and how many were tried: all logs have one pitch."""
+    return view.evidence.views[0].waves[place]

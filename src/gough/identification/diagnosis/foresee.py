@@ -1,0 +1,174 @@
+"""Before the experiment: will this motion answer? Sigmas to expect, weak directions, mistakes that would be noticed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gough.core.arrays import FloatArray, frozen
+from gough.core.blas import one_blas_thread
+from gough.core.errors import InvalidInput
+from gough.core.motion import Motion
+from gough.core.parameters import BaseParameters
+from gough.core.regression import Regression
+from gough.core.text import text_table
+from gough.core.trajectory import Trajectory
+from gough.engine import Model, base_parameters
+from gough.engine.loops import By
+from gough.estimators.selection.selection import WeakDirections, weak_directions
+from gough.identification.diagnosis.diagnose import limits_of
+from gough.identification.diagnosis.evidence import MOST_SAMPLES, Evidence
+from gough.identification.diagnosis.mistakes import Limit, limits_table
+from gough.identification.diagnosis.search import Standing
+from gough.identification.diagnosis.track import Source
+from gough.identification.experiment import prepare
+from gough.identification.validation import WEAK_CONDITION
+from gough.logs.recording import Recording
+
+GUESSED = 0.02  # of the rms effort, where the robot file gives no effort noise
+POORLY = 0.3  # relative sigma beyond which a parameter is not worth its name
+WEAKEST = 3  # directions named
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Foresight:
+    """What a motion will tell.
+
+    Args:
+        robot: Name of the robot.
+        source: Name of the trajectory or log.
+        samples: Of the motion.
+        periods: Repetitions reckoned with.
+        noise: Standard deviation of a single sample of each row's effort, (r,). [row unit]
+        parameters, units: Names and units of the base parameters, (b,).
+        values: What the robot file says of them, (b,).
+        sigma: Standard deviation to expect, (b,).
+        condition_number: Of the whitened regressor with columns of unit length.
+        weak: Combinations the motion hardly excites.
+        limits: Smallest mistakes that would be noticed.
+        notes: What was assumed.
+    """
+
+    robot: str
+    source: str
+    samples: int
+    periods: int
+    noise: FloatArray
+    parameters: tuple[str, ...]
+    units: tuple[str, ...]
+    values: FloatArray
+    sigma: FloatArray
+    condition_number: float
+    weak: WeakDirections
+    limits: tuple[Limit, ...]
+    notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        for name in ("noise", "values", "sigma"):
+            object.__setattr__(self, name, frozen(getattr(self, name)))
+
+    @property
+    def poor(self) -> tuple[str, ...]:
+        """Parameters whose sigma will exceed 30 % of the robot file's value."""
+        return tuple(name for name, value, sigma in zip(self.parameters, self.values, self.sigma)
+                     if not sigma < POORLY * abs(value))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the documented JSON form."""
+        return {"robot": self.robot, "source": self.source, "samples": self.samples, "periods": self.periods,
+                "noise": self.noise.tolist(), "condition_number": self.condition_number,
+                "parameters": [{"name": n, "unit": u, "value": float(v), "sigma": float(s) if np.isfinite(s) else None}
+                               for n, u, v, s in zip(self.parameters, self.units, self.values, self.sigma)],
+                "weak": [{"singular_value": float(self.weak.singular_values[k]), "direction": self.weak.describe(k)}
+                         for k in range(min(WEAKEST, len(self.parameters)))],
+                "limits": [limit.to_dict() for limit in self.limits], "notes": list(self.notes)}
+
+    def summary(self) -> str:
+        """Return the outlook as plain text."""
+        rows = [[name, f"{value:.4g}", f"{sigma:.2g}", f"{100 * sigma / abs(value):.2g} %" if value else "-", unit]
+                for name, value, sigma, unit in zip(self.parameters, self.values, self.sigma, self.units)]
+        doubt = "fine" if self.condition_number < WEAK_CONDITION else "too large: the motion hardly sees some of them"
+        lines = [f"{self.robot} along {self.source}: {self.samples} samples, {self.periods} period(s), condition "
+                 f"number {self.condition_number:.3g} ({doubt})", "",
+                 text_table(["parameter", "robot file", "sigma", "sigma/|value|", "unit"], rows), "",
+                 "Weakest directions:", *(f"  {self.weak.describe(k)}" for k in range(min(WEAKEST, len(rows)))), "",
+                 "Mistakes that would be noticed in 95 of 100 experiments:", limits_table(self.limits)]
+        return "\n".join([*lines, *([""] if self.notes else []), *self.notes])
+
+
+@one_blas_thread
+def foresee(model: Model, motion: Trajectory | Recording, *, periods: int = 10, tie_legs: bool = False) -> Foresight:
+    """Predict what an experiment will tell, from the robot file and a planned or recorded motion.
+
+    With the noise Sigma of the efforts and k periods, covariance = (k sum_t W_t^T Sigma^-1 W_t)^-1, and a mistake with
+    the column d is noticed from (z + 1.64) / |d_free| on (see `scores`). White noise, the robot file's parameters and
+    no error of the model: no experiment does better.
+
+    Args:
+        model: The robot.
+        motion: A trajectory, or a log whose motion is looked at; its efforts are not used.
+        periods: Repetitions of the motion.
+        tie_legs: Take what the robot file ties as equal across legs.
+    """
+    if periods < 1:
+        raise InvalidInput(f"{periods} periods; expected at least one")
+    base = base_parameters(model, tie_legs=tie_legs)
+    moved, source, periodic = _motion(model, motion, base)
+    values = base.values(model.values(base.standard))
+    effort = model.inverse_dynamics(moved)
+    covariance, notes = _noise(model, effort)
+    problem = model.regression(moved, effort, base, covariance=covariance / periods)
+    noise = _row_noise(problem)
+    sigma, condition = _sigmas(problem)
+    evidence = Evidence(model=model, base=base, values=values, logs=(
+        Source(motion=moved, effort=effort, dead_band=np.zeros(len(model.home)), part=problem, periodic=periodic,
+               name=source).shortened(MOST_SAMPLES),))
+    step = len(moved) / max(len(evidence.logs[0].motion), 1)  # averaged samples are less noisy
+    standing = Standing(evidence, noise=noise / np.sqrt(step))
+    return Foresight(
+        robot=model.mechanism.name, source=source, samples=len(moved), periods=periods, noise=noise * np.sqrt(periods),
+        parameters=base.names, units=base.units, values=values, sigma=sigma, condition_number=condition,
+        weak=weak_directions(problem), limits=limits_of(standing, white=True), notes=notes)
+
+
+def _motion(model: Model, motion: Trajectory | Recording, base: BaseParameters) -> tuple[Motion, str, bool]:
+    """Return the motion of all coordinates, its name, and whether it is one whole period."""
+    if isinstance(motion, Recording):
+        done = prepare(model, [motion], base).processed[0]
+        return done.motion, motion.source, done.average is not None
+    time = motion.times(model.mechanism.noise.rate)
+    by: By = "task" if motion.coordinates == model.mechanism.task else "actuated"
+    return model.kinematics.motion(time, *motion.at(time), by), "the trajectory", motion.period is not None
+
+
+def _noise(model: Model, effort: FloatArray) -> tuple[FloatArray, tuple[str, ...]]:
+    """Return the covariance of the motors' effort noise, (a, a), and what was assumed of it."""
+    motors = len(model.actuated)
+    if model.mechanism.noise.effort > 0:
+        return model.mechanism.noise.effort_covariance(motors), ()
+    size = GUESSED * np.sqrt((effort**2).mean(axis=0))
+    return np.diag(np.maximum(size, 1e-12) ** 2), (
+        f"the robot file gives no effort noise: {100 * GUESSED:.0f} % of each motor's rms effort was assumed",)
+
+
+def _row_noise(problem: Regression) -> FloatArray:
+    assert problem.covariance is not None
+    diagonal = np.diagonal(problem.covariance, axis1=-2, axis2=-1)
+    return np.sqrt(diagonal if diagonal.ndim == 1 else diagonal.mean(axis=0))
+
+
+def _sigmas(problem: Regression) -> tuple[FloatArray, float]:
+    """Return the standard deviation of each parameter and the condition number; infinite where nothing is seen."""
+    assert problem.covariance is not None
+    root = np.linalg.cholesky(problem.covariance)
+    W = np.linalg.solve(np.broadcast_to(root, (len(problem), *root.shape[-2:])), problem.regressor)
+    stacked = W.reshape(-1, W.shape[2])
+    length = np.linalg.norm(stacked, axis=0)
+    _, s, vt = np.linalg.svd(stacked / np.where(length > 0, length, 1.0), full_matrices=False)
+    seen = s > 1e-10 * s[0]
+    spread = ((vt[seen] / s[seen, None]) ** 2).sum(axis=0)
+    hidden = (vt[~seen] ** 2).sum(axis=0) > 1e-12
+    sigma = np.where(hidden | (length == 0), np.inf, np.sqrt(spread) / np.where(length > 0, length, 1.0))
+    return sigma, float(s[0] / s[-1]) if s[-1] > 0 else float("inf")

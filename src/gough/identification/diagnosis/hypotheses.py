@@ -1,0 +1,315 @@
+"""Mistakes that are either there or not: signs, channels, units, reversed time. Each is undone, refitted, compared.
+
+They are too large for a derivative: every one changes what the motors are taken to have done. A few hundred samples
+decide. The best hypothesis leaves the smallest residual; where several leave the same (all efforts flipped only flips
+all parameters), the one whose parameters are nearest to the robot file and possible at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from itertools import combinations
+
+import numpy as np
+
+from gough.core.arrays import FloatArray, IntArray
+from gough.core.motion import Motion
+from gough.identification.diagnosis.evidence import Evidence, View, assembled
+from gough.identification.diagnosis.rows import fit_rows
+from gough.identification.diagnosis.track import Track
+from gough.identification.prior import UNITS, Prior, common_factor, file_scatter, prior_of, ratios, unit_of
+from gough.processing.pieces import without_absent_payloads
+
+SAMPLES = 300  # of all logs together that hypotheses are compared on
+CLOCKS = (2.0, 60.0, 1000.0)  # factors of time that are mixed up: half rates, minutes, milliseconds
+BETTER = 0.8  # of the error before: a true hypothesis explains more than this
+SAME = 1.02  # errors within 2 % are the same: the noise of three hundred samples
+NEARER = 0.3  # fall of the distance to the robot file that decides between such
+FARTHEST = 3.0  # a value of the wrong sign, or off by more than exp(3), is as far as any
+
+
+HYPOTHESES: dict[str, str] = {
+    "effort sign": "the sign of the effort is flipped", "position sign": "the sign of the position is flipped",
+    "effort unit": "the effort is {factor:.6g} times too large",
+    "position unit": "the position is {factor:.6g} times too large",
+    "clock unit": "times are {factor:.6g} times too long", "reversed time": "time runs backwards",
+    "swapped efforts": "the efforts are swapped", "swapped positions": "the positions are swapped",
+    "swapped channels": "the channels are swapped", "gravity reversed": "gravity points the other way",
+    "gravity along another axis": "gravity points along another axis"}
+"""What each hypothesis says of its place."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Hypothesis:
+    """A mistake that is there or not.
+
+    Args:
+        name: Which, e.g. `effort sign`.
+        place: Where.
+        undo: The track without it.
+        advice: What to change in which file.
+        factor: What a channel has to be divided by, if it is a factor.
+        sigma: Of the factor, where it was found and not taken from a list.
+        moves: Positions or velocities change: the motion has to be found again.
+    """
+
+    name: str
+    place: str
+    undo: Callable[[Track], Track]
+    advice: str
+    factor: float | None = None
+    sigma: float = 0.0
+    moves: bool = False
+
+    @property
+    def text(self) -> str:
+        """The hypothesis in words."""
+        return f"{self.place}: {HYPOTHESES[self.name].format(factor=self.factor)}"
+
+
+def _factor(which: list[int], factor: float, count: int) -> FloatArray:
+    """Return 1 / factor at some motors, 1 at the others, (a,)."""
+    return np.array([1 / factor if k in which else 1.0 for k in range(count)])
+
+
+def _scaled_effort(which: list[int], factor: float) -> Callable[[Track], Track]:
+    return lambda track: track.with_effort(lambda effort: effort * _factor(which, factor, effort.shape[1]))
+
+
+def _scaled_position(which: list[int], factor: float) -> Callable[[Track], Track]:
+    return lambda track: track.scaled(_factor(which, factor, track.position.shape[1]))
+
+
+def _swapped(first: int, second: int, position: bool, effort: bool) -> Callable[[Track], Track]:
+    def undo(track: Track) -> Track:
+        order = list(range(track.effort.shape[1]))
+        order[first], order[second] = second, first
+        if position:
+            track = replace(track, position=track.position[:, order], velocity=track.velocity[:, order],
+                            acceleration=track.acceleration[:, order])
+        return track.with_effort(lambda values: values[:, order]) if effort else track
+
+    return undo
+
+
+def _clocked(factor: float) -> Callable[[Track], Track]:
+    """Recorded times are `factor` times the true ones; -1 runs backwards."""
+    return lambda track: track.clocked(factor)
+
+
+def _unit_factors() -> Iterator[float]:
+    for value in UNITS.values():
+        yield value
+        yield 1 / value
+
+
+def _kinds(evidence: Evidence) -> dict[str, list[int]]:
+    """Return the motors by unit of position: only channels of one unit can be swapped or scaled together."""
+    kinds: dict[str, list[int]] = {}
+    for k, name in enumerate(evidence.model.mechanism.actuated):
+        kinds.setdefault(evidence.model.mechanism.joint(name).unit, []).append(k)
+    return kinds
+
+
+def hypotheses(evidence: Evidence) -> Iterator[Hypothesis]:
+    """Yield every hypothesis about a robot's logs."""
+    motors = evidence.model.mechanism.actuated
+    everyone = list(range(len(motors)))
+    groups = [([k], name) for k, name in enumerate(motors)]
+    if len(motors) > 1:
+        groups.append((everyone, "all motors"))
+    for which, place in groups:
+        yield Hypothesis(name="effort sign", place=place, undo=_scaled_effort(which, -1.0), factor=-1.0,
+                         advice=f"put a minus before the effort of {place}: scale = -1 in the description")
+        yield Hypothesis(name="position sign", place=place, undo=_scaled_position(which, -1.0), factor=-1.0, moves=True,
+                         advice=f"put a minus before the position of {place}: scale = -1 in the description")
+    for which, place in groups[:len(motors)]:
+        for factor in (2.0, 0.5, *_unit_factors()):
+            yield Hypothesis(name="effort unit", place=place, undo=_scaled_effort(which, factor), factor=factor,
+                             advice=f"divide the effort of {place} by {factor:.6g}: correct its unit, gear or gain")
+    for unit, which in _kinds(evidence).items():
+        place = "all motors" if len(which) == len(motors) else f"all motors in {unit}"
+        for factor in ((1000.0, 0.001) if unit == "m" else (180 / np.pi, np.pi / 180, 2 * np.pi, 1 / (2 * np.pi))):
+            for some, where in [(which, place), *(([k], motors[k]) for k in which)][:1 + len(which) * (len(which) > 1)]:
+                yield Hypothesis(name="position unit", place=where, undo=_scaled_position(some, factor), factor=factor,
+                                 moves=True, advice=f"divide the position of {where} by {factor:.6g}: correct its unit")
+        for one, two in combinations(which, 2):
+            pair = f"{motors[one]} and {motors[two]}"
+            for position, effort, what in ((False, True, "efforts"), (True, False, "positions"),
+                                           (True, True, "channels")):
+                yield Hypothesis(name=f"swapped {what}", place=pair, undo=_swapped(one, two, position, effort),
+                                 moves=position, advice=f"exchange the {what} of {pair} in the description")
+    yield Hypothesis(name="reversed time", place="clock", undo=_clocked(-1.0), moves=True,
+                     advice="the samples run backwards; sort them by time")
+    for factor in (f for c in CLOCKS for f in (c, 1 / c)):
+        yield Hypothesis(name="clock unit", place="clock", undo=_clocked(factor), factor=factor, moves=True,
+                         advice=f"multiply the times by {1 / factor:.6g}: correct their unit or the rate")
+    g = np.array(evidence.model.mechanism.gravity)
+    size = float(np.linalg.norm(g))
+    for axis in np.concatenate([np.eye(3), -np.eye(3)]) if size > 0 else ():
+        if float(axis @ g) > (1 - 1e-6) * size:
+            continue
+        reverse = float(axis @ g) < -(1 - 1e-6) * size
+        turned = size * axis
+        yield Hypothesis(name="gravity reversed" if reverse else "gravity along another axis", place="base",
+                         undo=lambda track, turned=turned: replace(track, gravity=turned),  # type: ignore[misc]
+                         advice=f"put gravity = [{', '.join(f'{x:.6g}' for x in turned)}] in the robot file")
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Tried:
+    """What a hypothesis leads to.
+
+    Args:
+        hypothesis: Which; None for the logs as they are.
+        error: Geometric mean over the rows of residual over effort. [1]
+        distance: Mean |ln| distance of well-determined values to the robot file's; impossible ones count most.
+    """
+
+    hypothesis: Hypothesis | None
+    error: float
+    distance: float
+
+
+class Bench:
+    """A few hundred samples of some logs on which hypotheses are compared.
+
+    Args:
+        evidence: The model and its logs.
+    """
+
+    def __init__(self, evidence: Evidence) -> None:
+        self._evidence = evidence
+        self._prior = prior_of(evidence.model, evidence.base)
+        views = evidence.views
+        least = max(SAMPLES, 6 * len(evidence.base) // max(len(evidence.model.rows), 1))
+        self._pieces = [_piece(view, least // len(views) + 1) for view in views]
+        self._as_is = [self._regressor(view, motion) for view, motion, _ in self._pieces]
+
+    def _regressor(self, view: View, motion: Motion) -> FloatArray:
+        """Return the regressor of some samples, (s, r, b)."""
+        return view.model.regressor(motion, view.evidence.base, dead_band=view.source.dead_band)
+
+    def try_out(self, hypothesis: Hypothesis | None) -> Tried | None:
+        """Undo a mistake on the samples and fit again; None if the robot's loops do not close then."""
+        W, y = [], []
+        for (view, motion, track), known in zip(self._pieces, self._as_is):
+            undone = track if hypothesis is None else hypothesis.undo(track)
+            now, regressor, rest = motion, known, np.zeros(1)
+            if hypothesis is not None and hypothesis.moves:
+                found = _moved(view, undone, motion) if within_limits(view, undone, track) else None
+                if found is None:
+                    return None
+                now, regressor = found, self._regressor(view, found)
+            turned = undone.gravity - np.array(view.model.mechanism.gravity)
+            if turned.any():
+                more, rest = self._evidence.falling(now.q, turned)
+                regressor = regressor + more
+            W.append(_absent(view, regressor))
+            y.append(view.model.collect(now.q, undone.effort) - rest)
+        values, sigma, error = fit_rows(np.concatenate(W), np.concatenate(y))
+        return Tried(hypothesis=hypothesis, error=error, distance=distance_to_file(values, sigma, self._prior))
+
+
+    def common_factors(self) -> Iterator[Hypothesis]:
+        """Yield the factor that all efforts have to be divided by to give the robot file's values, if there is one."""
+        values, sigma, _ = fit_rows(*self._evidence.stacked)
+        found = ratios(self._evidence.base.names, values, sigma, self._prior)
+        factor, every = common_factor(found), list(range(len(self._evidence.model.actuated)))
+        if factor is not None and abs(np.log(max(-factor, 1e-300))) > np.log(2):  # about -1 is a sign
+            unit = unit_of(factor)
+            spread = abs(factor) * file_scatter(found)[1] * 1.25 / np.sqrt(len(found.names))  # of a median
+            yield Hypothesis(name="effort unit", place="all motors", undo=_scaled_effort(every, factor), factor=factor,
+                             sigma=spread, advice=f"divide all efforts by {factor:.6g}"
+                                    + (f", that is {unit}" if unit else "") + ": correct their unit, gear or gain")
+
+
+def _piece(view: View, count: int) -> tuple[View, Motion, Track]:
+    """Return motion and track of some samples of a log's regression, evenly spread, those that count preferred."""
+    part, motion = view.source.part, view.source.motion
+    assert part.time is not None
+    rows = np.arange(len(part)) if part.mask is None else np.flatnonzero(part.mask.all(axis=1))
+    if len(rows) < count // 3:
+        rows = np.arange(len(part))
+    rows = rows[np.linspace(0, len(rows) - 1, min(count, len(rows))).astype(int)]
+    index: IntArray = np.clip(np.searchsorted(motion.time, part.time[rows]), 0, len(motion) - 1)
+    columns = np.zeros((len(motion), len(part.rows), view.track.effort.shape[1]))
+    columns[:, 0] = view.track.effort
+    effort = view.source.shaped(columns)[rows, 0]  # low-passed as the regression's was
+    track = view.track
+    few = replace(track, time=track.time[index], position=track.position[index], velocity=track.velocity[index],
+                  acceleration=track.acceleration[index], effort=effort,
+                  deviations=np.zeros((0, *effort.shape)))
+    return view, motion.take(index), few
+
+
+def within_limits(view: View, track: Track, before: Track) -> bool:
+    """Tell whether motors stay where the robot file lets them, with a fifth of the range to spare, or did not before.
+
+    Without limits a revolute joint may turn five times to either side.
+    """
+    for k, name in enumerate(view.model.mechanism.actuated):
+        joint = view.model.mechanism.joint(name)
+        low, high = joint.limits.position or ((-10 * np.pi, 10 * np.pi) if joint.unit == "rad" else (-np.inf, np.inf))
+        spare = 0.2 * (high - low) if np.isfinite(high - low) else 0.0
+        outside = [float(max(low - spare - x[:, k].min(), x[:, k].max() - high - spare))
+                   for x in (track.position, before.position)]
+        if outside[0] > 0 and outside[1] <= 0:
+            return False
+    return True
+
+
+def _moved(view: View, track: Track, near: Motion) -> Motion | None:
+    model = view.model
+    part = [model.actuated.index(i) for i in model.loops.partitions["actuated"].independent]
+    columns = [np.ascontiguousarray(x[:, part]) for x in (track.position, track.velocity, track.acceleration)]
+    return assembled(model, track.time, columns, near.q)
+
+
+def _absent(view: View, regressor: FloatArray) -> FloatArray:
+    """Return the regressor without the columns of payloads that the log does not carry."""
+    part, base = view.source.part, view.evidence.base
+    if not any(name.payload is not None for name in base.names):
+        return regressor
+    whole = replace(part, regressor=regressor, effort=np.zeros(regressor.shape[:2]), parameters=base.names,
+                    units=base.units, time=None, mask=None, replicates=None, group=None, sample=None, recording=None,
+                    covariance=None)
+    return without_absent_payloads(whole, view.source.payload).regressor
+
+
+def distance_to_file(values: FloatArray, sigma: FloatArray, prior: Prior) -> float:
+    """Return how far values are from the robot file's and from what is possible: the mean of |ln ratio|, at most 3.
+
+    Only values that the file gives and the data determine to a third of either count; values that no robot has count
+    as 3 whatever the file says.
+    """
+    sure = sigma < np.maximum(np.abs(values), np.abs(prior.values)) / 3
+    impossible = values + 3 * sigma < prior.lowest
+    tested = sure & prior.given & (np.abs(prior.values) > 0.5 * prior.size)
+    ratio = np.divide(values, prior.values, out=np.full(len(values), -1.0), where=tested & (prior.values != 0))
+    far = np.where(ratio > 0, np.minimum(np.abs(np.log(np.maximum(ratio, 1e-300))), FARTHEST), FARTHEST)
+    far = np.where(impossible, FARTHEST, far)
+    counted = tested | impossible
+    return float(far[counted].mean()) if counted.any() else 0.0
+
+
+def best_hypothesis(evidence: Evidence) -> tuple[Tried, Tried]:
+    """Return the logs as they are and the hypothesis that explains them best (the same if none does).
+
+    One is taken that leaves less than 0.8 of the error; among those that leave the same (to 2 %), and if none leaves
+    less among those that leave the same as now, the one nearest to the robot file.
+    """
+    bench = Bench(evidence)
+    now = bench.try_out(None)
+    assert now is not None
+    common = list(bench.common_factors())
+    wanted = [*hypotheses(evidence), *common]
+    tried = [found for found in (bench.try_out(h) for h in wanted) if found is not None]
+    least = min([now.error, *(t.error for t in tried)])
+    if least < BETTER * now.error:
+        near = [t for t in tried if t.error < SAME * least]
+        return now, min(near, key=lambda t: t.distance)
+    near = [t for t in tried if t.error < SAME * now.error
+            and t.distance < now.distance - (NEARER if t.hypothesis not in common else 0.0)]
+    return now, min(near, key=lambda t: t.distance, default=now)

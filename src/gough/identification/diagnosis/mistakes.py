@@ -1,0 +1,164 @@
+"""What a diagnosis says: mistakes with their sizes, and how large others would have to be to show."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gough.core.text import text_table
+from gough.identification.diagnosis.directions import describe
+
+HELD_OUT, LEFT_OUT = "held-out logs", "stretches left out"
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Mistake:
+    """One mistake that explains what the model leaves.
+
+    Args:
+        name: Which kind, e.g. `effort delay`.
+        place: Where, e.g. a motor.
+        size: How large, SI; empty for a mistake that is there or not.
+        sigma: Standard deviation of the size.
+        unit: SI unit of both.
+        text: In words, with the size.
+        advice: What to change in which file.
+        share: Of what the model left, explained by it. [1]
+        before, after: Prediction error without and with it corrected, relative to the effort; NaN if not known. [1]
+        judged_on: What was predicted: held-out logs, or stretches left out.
+        alike: What explains as much and cannot be told apart from it.
+        gravity: What the robot file should say of gravity, if it is about that. [m/s2]
+    """
+
+    name: str
+    place: str
+    size: tuple[float, ...] = ()
+    sigma: tuple[float, ...] = ()
+    unit: str = ""
+    text: str
+    advice: str
+    share: float = float("nan")
+    before: float = float("nan")
+    after: float = float("nan")
+    judged_on: str = HELD_OUT
+    alike: tuple[str, ...] = ()
+    gravity: tuple[float, ...] = ()
+
+    @property
+    def size_text(self) -> str:
+        """Size and standard deviation in the unit a person would use; empty for a mistake that is there or not."""
+        if not self.size:
+            return ""
+        size, unit = describe(float(np.linalg.norm(self.size)) if len(self.size) > 1 else self.size[0], self.unit)
+        return f"{size:.4g} +- {describe(max(self.sigma), self.unit)[0]:.2g} {unit}"
+
+    @property
+    def sentence(self) -> str:
+        """What it is, what correcting it does and what to change."""
+        better = ""
+        if np.isfinite(self.before) and np.isfinite(self.after):
+            word = "held-out error" if self.judged_on == HELD_OUT else "error on stretches left out"
+            better = f"; correcting it takes the {word} from {100 * self.before:.3g} to {100 * self.after:.3g} %"
+        others = f"; or {', or '.join(self.alike)}: these cannot be told apart" if self.alike else ""
+        return f"{self.text}{others}{better}; {self.advice}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the documented JSON form."""
+        return {"name": self.name, "place": self.place, "size": float(np.linalg.norm(self.size)) if len(self.size) > 1
+                else float(self.size[0]) if self.size else 1.0, "std": float(max(self.sigma, default=0.0)),
+                "unit": self.unit, "components": list(self.size), "stds": list(self.sigma), "text": self.text,
+                "advice": self.advice, "share": _or_none(self.share), "before": _or_none(self.before),
+                "after": _or_none(self.after), "judged_on": self.judged_on, "alike": list(self.alike)}
+
+
+def _percent(value: float) -> str:
+    return f"{100 * value:.3g} %" if np.isfinite(value) else "-"
+
+
+def _or_none(value: float) -> float | None:
+    """Return what JSON can hold."""
+    return float(value) if np.isfinite(value) else None
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Limit:
+    """How large a mistake has to be to be noticed in these logs.
+
+    Args:
+        name, place, unit: As of a mistake.
+        size: Found in 95 of 100 cases at this size; infinite if it cannot be seen on this motion.
+        instead: What the regressor makes of it where it cannot be seen: the parameters that take it in.
+    """
+
+    name: str
+    place: str
+    unit: str
+    size: float
+    instead: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the documented JSON form."""
+        return {"name": self.name, "place": self.place, "unit": self.unit,
+                "size": _or_none(self.size), "instead": list(self.instead)}
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Diagnosis:
+    """Mistakes in the order they were found, and what these logs cannot show.
+
+    Args:
+        robot: Name of the robot.
+        mistakes: One after the other, each with those before it corrected.
+        limits: Smallest mistakes that would be noticed; those that cannot be seen among them.
+        error: Prediction error of the logs as they are; NaN if they could not be processed. [1]
+        notes: What else to know.
+    """
+
+    robot: str
+    mistakes: tuple[Mistake, ...] = ()
+    limits: tuple[Limit, ...] = ()
+    error: float = float("nan")
+    notes: tuple[str, ...] = ()
+
+    @property
+    def invisible(self) -> tuple[Limit, ...]:
+        """Mistakes that these logs cannot show at all."""
+        return tuple(limit for limit in self.limits if not np.isfinite(limit.size))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the documented JSON form."""
+        return {"robot": self.robot, "error": _or_none(self.error),
+                "mistakes": [m.to_dict() for m in self.mistakes], "limits": [limit.to_dict() for limit in self.limits],
+                "notes": list(self.notes)}
+
+    def summary(self) -> str:
+        """Return the diagnosis as plain text: mistakes first, then what cannot be seen and what would be."""
+        lines = [f"Diagnosis of {self.robot}: " + (f"{len(self.mistakes)} mistake(s)" if self.mistakes
+                                                   else "none of the usual mistakes explains what is left")]
+        if self.mistakes:
+            rows = [[str(k + 1), m.name, m.place, m.size_text, _percent(m.share), _percent(m.before), _percent(m.after)]
+                    for k, m in enumerate(self.mistakes)]
+            lines += [text_table(["", "mistake", "where", "size", "explains", "error before", "after"], rows), ""]
+        lines += [f"  {k + 1}. {m.sentence}" for k, m in enumerate(self.mistakes)]
+        lines += [f"  {note}" for note in self.notes]
+        hidden: dict[str, list[str]] = {}
+        for limit in self.invisible:
+            hidden.setdefault(limit.name, []).append(limit.place)
+        if hidden:
+            lines += ["", "Cannot be seen in these logs, so it may be there:"]
+            lines += [f"  {name} of {', '.join(places[:6])}{' ...' if len(places) > 6 else ''}"
+                      for name, places in hidden.items()]
+        return "\n".join(lines)
+
+
+def limits_table(limits: Sequence[Limit]) -> str:
+    """Return the smallest mistakes that would be noticed as a table."""
+    rows = []
+    for limit in limits:
+        size, unit = describe(limit.size, limit.unit)
+        rows.append([limit.name, limit.place, f"{size:.3g} {unit}" if np.isfinite(size) else "cannot be seen",
+                     ", ".join(limit.instead[:3])])
+    return text_table(["mistake", "where", "noticed from", "taken in by"], rows)

@@ -1,0 +1,203 @@
+"""Steps in recordings that no machine makes: wrapped or lost counts of encoders, efforts that fade between periods."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy import stats
+
+from gough.core.arrays import FloatArray
+from gough.logs.recording import Recording
+
+STEEP = 12.0  # times the usual second difference beyond which a step is no motion; 1e4 samples of noise stay below 5
+ALONE = 4.0  # times what the steps before and after differ by
+STILL = 20  # samples at one value that a frozen channel keeps at least
+DOUBT = 2.0  # instead of STEEP for a stop within one sample, where it is known that positions are wrong
+WRAPS = 0.02  # relative: jumps of the same size to this are wraps of one counter
+TURN = 2 * np.pi
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Jump:
+    """A step in a position.
+
+    Args:
+        joint: Which motor.
+        sample: The first sample behind it.
+        time: Its time. [s]
+        size: How far the position jumps. [m or rad]
+        sigma: Of the size, from the noise beside it.
+        wrap: It is a whole turn of the counter, to be undone by counting on.
+    """
+
+    joint: str
+    sample: int
+    time: float
+    size: float
+    sigma: float
+    wrap: bool
+
+
+def find_jumps(recording: Recording) -> tuple[Jump, ...]:
+    """Return steps between two samples that motion does not explain.
+
+    A jump is what one step does beyond the mean of the steps before and after it, found where that is 12 times the
+    usual scatter of such numbers. Jumps by whole turns, or up and down by one size, are those of a counter that starts
+    again; others must stand alone, with like steps before and after them: counts were lost.
+    """
+    found: list[Jump] = []
+    position = recording.position
+    if len(position) < STILL:
+        return ()
+    steps = np.diff(position, axis=0)
+    extra = steps[1:-1] - (steps[:-2] + steps[2:]) / 2  # of the step from sample k + 1 to k + 2
+    for j, name in enumerate(recording.joints):
+        own, step = extra[:, j], steps[1:-1, j]
+        usual = 1.4826 * float(np.median(np.abs(own)))
+        if usual <= 0:
+            moved = np.abs(steps[steps[:, j] != 0, j])
+            usual = float(moved.min(initial=np.inf))
+        high = np.flatnonzero(np.abs(own) > STEEP * usual)
+        # The steps before and after a jump are alike; where a motion starts or stops they are not.
+        alone = np.abs(own) > ALONE * np.abs(steps[:-2, j] - steps[2:, j])
+        turn = _turn(step[high], own[high[alone[high]]], recording.position_units[j])
+        for k in high:
+            whole = turn is not None and abs(abs(step[k]) / turn - 1) < 0.2
+            if whole or alone[k]:
+                size = float(np.sign(step[k])) * turn if whole and turn is not None else float(own[k])
+                found.append(Jump(joint=name, sample=int(k) + 2, time=float(recording.time[k + 2]), size=size,
+                                  sigma=usual, wrap=whole))
+    return tuple(sorted(found, key=lambda jump: jump.sample))
+
+
+def _turn(steps: FloatArray, jumps: FloatArray, unit: str) -> float | None:
+    """Return after what a counter starts again; None if it does not.
+
+    Args:
+        steps: Those that are too large.
+        jumps: Of these that stand alone, what they do beyond the motion.
+        unit: Of both.
+    """
+    size = np.abs(steps)
+    large = size > 0.5 * size.max(initial=0.0)
+    if not large.any():
+        return None
+    middle = float(np.median(size[large]))
+    turns = round(middle / TURN)
+    if unit == "rad" and turns >= 1 and abs(middle / TURN - turns) < WRAPS * turns:
+        return turns * TURN
+    both = bool((steps[large] > 0).any() and (steps[large] < 0).any())
+    alike = float(np.median(np.abs(size[large] - middle))) < WRAPS * middle
+    if not (both and alike and int(large.sum()) > 2):
+        return None
+    exact = np.abs(jumps)[np.abs(np.abs(jumps) / middle - 1) < 0.2]
+    return float(np.median(exact)) if exact.size else middle
+
+
+def without_jumps(recording: Recording, jumps: tuple[Jump, ...], near: Mapping[str, float] | None = None) -> Recording:
+    """Return the recording with wrapped counters counted on and the positions behind lost counts moved back.
+
+    Args:
+        recording: As recorded.
+        jumps: What `find_jumps` found in it.
+        near: Where motors are about, by name: a counter may have wrapped before the log began. [m or rad]
+    """
+    position = recording.position.copy()
+    for joint in dict.fromkeys(jump.joint for jump in jumps):
+        j, own = recording.joints.index(joint), [jump for jump in jumps if jump.joint == joint]
+        wraps = [abs(jump.size) for jump in own if jump.wrap]
+        if wraps:
+            turn = float(np.median(wraps))
+            position[:, j] = np.unwrap(position[:, j], period=turn)
+            position[:, j] += turn * round(((near or {}).get(joint, position[0, j]) - position[:, j].mean()) / turn)
+        for jump in own:
+            if not jump.wrap:
+                position[jump.sample:, j] -= jump.size
+    return replace(recording, position=position)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Frozen:
+    """A position that stops within one sample and stays.
+
+    Args:
+        joint: Which motor.
+        sample: The first sample of the stretch.
+        time: Its time. [s]
+        samples: How long it stays.
+    """
+
+    joint: str
+    sample: int
+    time: float
+    samples: int
+
+
+def find_frozen(recording: Recording, steep: float = STEEP) -> tuple[Frozen, ...]:
+    """Return positions that keep their value for 20 samples or more after moving at full speed the sample before.
+
+    A motor needs time to stop: the step before the stretch is so many times the usual change of a step.
+    """
+    found = []
+    steps = np.diff(recording.position, axis=0)
+    if len(steps) < 2 * STILL:
+        return ()
+    for j, name in enumerate(recording.joints):
+        own = steps[:, j]
+        usual = 1.4826 * float(np.median(np.abs(np.diff(own))))
+        edges = np.flatnonzero(np.diff(np.concatenate([[0], (own == 0).astype(np.int8), [0]])))
+        for first, end in zip(edges[::2], edges[1::2]):
+            if end - first >= STILL and first > 0 and abs(own[first - 1]) > steep * usual > 0:
+                found.append(Frozen(joint=name, sample=int(first), time=float(recording.time[first]),
+                                    samples=int(end - first)))
+    return tuple(found)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Fading:
+    """An effort that changes from period to period.
+
+    Args:
+        joint: Which motor.
+        change: From the beginning to the end of the recording, relative to its beginning. [1]
+        sigma: Of it.
+        chance: That noise alone does this, for this motor.
+    """
+
+    joint: str
+    change: float
+    sigma: float
+    chance: float
+
+
+def find_fading(recording: Recording, period: FloatArray) -> tuple[Fading, ...]:
+    """Return the change of each motor's effort over the periods of a recording.
+
+    g_k = tau_k . tau / tau . tau of period k with the mean period tau, a line through g_1 ... g_n. The mean's own noise
+    is the same in all g_k and moves only their level.
+
+    Args:
+        recording: At least four periods.
+        period: Efforts (or currents) of the mean period, (N, a).
+    """
+    kind = "effort" if recording.effort is not None else "current"
+    if recording.period_count < 4:
+        return ()
+    periods = recording.whole_periods().periods(kind)
+    k = np.arange(len(periods)) - (len(periods) - 1) / 2
+    found = []
+    for j, name in enumerate(recording.joints):
+        tau = period[:, j]
+        power = float(tau @ tau)
+        if power <= 0 or len(tau) != periods.shape[1]:
+            continue
+        g = periods[:, :, j] @ tau / power
+        slope = float(k @ g / (k @ k))
+        left = g - g.mean() - slope * k
+        sigma = float(np.sqrt(left @ left / (len(g) - 2) / (k @ k)))
+        start = float(g.mean()) - slope * len(g) / 2  # where the first period begins
+        chance = float(2 * stats.t.sf(abs(slope) / max(sigma, 1e-300), len(g) - 2))
+        found.append(Fading(joint=name, change=slope * len(g) / start, sigma=sigma * len(g) / start, chance=chance))
+    return tuple(found)

@@ -1,0 +1,242 @@
+"""Values against what physics allows and the robot file says: rules of the verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import stats
+
+from gough.core.arrays import BoolArray, FloatArray
+from gough.core.names import Parameter
+from gough.core.parameters import BaseParameters
+from gough.engine import Model
+from gough.estimators.estimate import Estimate
+from gough.identification.verdict import CHANCE, Remark, listed
+from gough.mechanism.terms import TERMS
+
+DOUBT = float(stats.norm.sf(3.0))  # three sigmas
+FAR = 3.0  # times the robot file's value: CAD masses and catalogue friction are hardly ever worse
+SURE = 0.1  # relative standard deviation of a value that is well determined
+ALIKE = 0.25  # scatter of ln(value / robot file) about a common factor that still is one: a file wrong by a quarter
+LEAST = 1.05  # common factors below this are within what scales and gains are known to
+ODD = 1.3  # a single value below this factor is within what a good robot file is known to
+SURPRISE = 6.0  # robust standard deviations from what the other values show of the robot file's quality
+
+# Factors that units differ by. Their inverses are tried too.
+UNITS: dict[str, float] = {
+    "1000 (milli or kilo)": 1000.0, "180/pi (degrees for radians)": 180 / np.pi, "2 pi (turns for radians)": 2 * np.pi,
+    "60 (per minute for per second)": 60.0, "9.81 (kilopond for newton)": 9.80665, "100 (per cent)": 100.0,
+    "1000000 (micro or mega)": 1e6,
+}
+
+
+def cannot_be_negative(standard: Parameter) -> bool:
+    """Tell whether a standard parameter of a physical robot cannot be negative: masses, inertias, friction."""
+    if standard.inertial:
+        return standard.kind in ("m", "Ixx", "Iyy", "Izz")
+    return standard.kind in TERMS and TERMS[standard.kind].nonnegative
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Prior:
+    """What the robot file says of base parameters.
+
+    Args:
+        values: (b,).
+        size: Sum of the absolute contributions behind each value, (b,): a small difference of large ones says little.
+        given: The robot file gives all that a value is made of, (b,).
+        lowest: Least value a physical robot near the robot file can have, (b,); -inf where nothing is known.
+    """
+
+    values: FloatArray
+    size: FloatArray
+    given: BoolArray
+    lowest: FloatArray
+
+
+def given_by_file(model: Model, standard: Parameter) -> bool:
+    """Tell whether the robot file gives a value for a standard (or tied, or payload) parameter."""
+    mechanism = model.mechanism
+    if standard.payload is not None:
+        return any(p.name == standard.payload and standard.kind in p.values for p in mechanism.payloads)
+    bodies, joints = ({item.name: item.values for item in items} for items in (mechanism.bodies, mechanism.joints))
+    for member in model.resolve(standard):
+        if member.kind not in (bodies if member.inertial else joints).get(member.owner, {}):
+            return False
+    return True
+
+
+def prior_of(model: Model, base: BaseParameters) -> Prior:
+    """Return what the robot file says of base parameters.
+
+    The least physical value of a base parameter sums, over the standard ones it holds, zero where coefficient times
+    value cannot be negative, and twice the robot file's contribution where it can: a file may be wrong by a factor of
+    two, not by its sign. What the file leaves out has no bound.
+    """
+    standard = model.values(base.standard)
+    known = np.array([given_by_file(model, name) for name in base.standard])
+    positive = np.array([cannot_be_negative(name) for name in base.standard])
+    parts = base.matrix * standard
+    there = base.matrix != 0
+    floor = np.where((base.matrix > 0) & positive, 0.0, np.where(known, np.minimum(2 * parts, 0.0), -np.inf))
+    heads = positive[list(base.independent)]
+    lowest = np.where(there, floor, 0.0).sum(axis=1)
+    return Prior(values=parts.sum(axis=1), size=np.abs(parts).sum(axis=1), given=(~there | known).all(axis=1),
+                 lowest=np.where(heads, lowest, -np.inf))
+
+
+def _reach(estimate: Estimate, names: Sequence[str], chance: float) -> FloatArray:
+    """Return how far below its value each parameter may be at a chance, all of them together, (p,)."""
+    index = [estimate.parameters.index(name) for name in names]
+    reach = stats.t.isf(chance / max(len(names), 1), estimate.degrees_of_freedom[index])
+    return np.asarray(reach * estimate.std[index])
+
+
+def judge_physics(estimate: Estimate, base: BaseParameters, prior: Prior) -> tuple[Remark, ...]:
+    """Speak if a mass, an inertia or a friction is negative by more than three sigmas (all parameters together)."""
+    rows = [k for k, name in enumerate(base.names) if name in estimate.parameters and np.isfinite(prior.lowest[k])]
+    names = [base.names[k] for k in rows]
+    if not names:
+        return ()
+    values = np.array([estimate[name] for name in names])
+    below = values + _reach(estimate, names, DOUBT) - prior.lowest[rows]
+    bad = [name for name, gap in zip(names, below) if gap < 0]
+    if not bad:
+        return ()
+    worst = min(bad, key=lambda name: estimate[name] / estimate.std[estimate.parameters.index(name)])
+    std = float(estimate.std[estimate.parameters.index(worst)])
+    unit = estimate.units[estimate.parameters.index(worst)]
+    numbers = {"count": float(len(bad)), "value": estimate[worst], "std": std}
+    return (Remark(rule="physics", level="wrong", numbers=numbers,
+                   message=f"{listed(bad)}: no robot has such values; {worst} = {estimate[worst]:.4g} +- {std:.2g} "
+                           f"{unit} cannot be negative. A sign, a unit or a clock is wrong, or the motion says too "
+                           "little"),)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Factors:
+    """Well-determined values over those of the robot file.
+
+    Args:
+        names: (k,).
+        ratio: value / robot file, (k,).
+        reach: How far ratios may be off by noise, as ln, (k,).
+    """
+
+    names: tuple[str, ...]
+    ratio: FloatArray
+    reach: FloatArray
+
+
+def factors(estimate: Estimate, base: BaseParameters, prior: Prior) -> Factors:
+    """Return the ratios of an estimate's values to the robot file's (see `ratios`)."""
+    where = [estimate.parameters.index(name) if name in estimate.parameters else -1 for name in base.names]
+    there = np.array(where) >= 0
+    values, sigma = (np.where(there, x[where], np.nan) for x in (estimate.values, estimate.std))
+    reach = stats.t.isf(CHANCE / len(where), estimate.degrees_of_freedom[where])
+    return ratios(base.names, values, sigma, prior, reach)
+
+
+def ratios(names: Sequence[str], values: FloatArray, sigma: FloatArray, prior: Prior,
+           reach: FloatArray | float = 4.0) -> Factors:
+    """Return the ratios of values the data determine to 10 % and the robot file gives, cancelling sums left out.
+
+    Args:
+        names: Of the base parameters, (b,).
+        values, sigma: As found, NaN where not, (b,).
+        prior: What the robot file says.
+        reach: How many sigmas a value may be off by noise.
+    """
+    with np.errstate(invalid="ignore"):
+        # A difference of large contributions (a regrouped inertia) is not known better than these.
+        good = (prior.given & (np.abs(prior.values) > 0.5 * prior.size) & (prior.values != 0)
+                & (sigma < SURE * np.maximum(np.abs(values), np.abs(prior.values))))
+    far = np.broadcast_to(reach, values.shape)[good] * sigma[good]
+    return Factors(names=tuple(name for name, use in zip(names, good) if use), ratio=values[good] / prior.values[good],
+                   reach=far / np.maximum(np.abs(values[good]), 1e-300))
+
+
+def file_scatter(found: Factors) -> tuple[float, float]:
+    """Return the median of the ratios and the robust scatter of ln|ratio| about it; none (1, inf) of fewer than five.
+
+    How good a robot file is shows in how well its values agree with the data as a whole.
+    """
+    if len(found.names) < 5:
+        return 1.0, np.inf
+    middle = float(np.median(found.ratio))
+    if middle == 0:
+        return 1.0, np.inf
+    return middle, 1.4826 * float(np.median(np.abs(np.log(np.maximum(np.abs(found.ratio / middle), 1e-300)))))
+
+
+def common_factor(found: Factors) -> float | None:
+    """Return the factor by which nearly all values differ from the robot file's, or None if they do not.
+
+    They must agree on it to a quarter, three in four of them within twice that and of one sign; and it must stand out
+    of the scatter of the file: |ln f| above five standard deviations of a median, 1.25 scatter / sqrt(k), and 5 %.
+    """
+    middle, scatter = file_scatter(found)
+    if not scatter < ALIKE:
+        return None
+    near = np.abs(np.log(np.maximum(np.abs(found.ratio / middle), 1e-300))) < 2 * ALIKE
+    if float((near & (np.sign(found.ratio) == np.sign(middle))).mean()) < 0.75:
+        return None
+    least = max(float(np.log(LEAST)), 5 * 1.25 * scatter / np.sqrt(len(found.names)))
+    return middle if middle < 0 or abs(np.log(middle)) > least else None
+
+
+def unit_of(factor: float, extra: Mapping[str, float] | None = None, tolerance: float = 0.1) -> str | None:
+    """Return the unit mistake that a factor looks like, or None.
+
+    Args:
+        factor: Its absolute value or its inverse is compared.
+        extra: Further factors by name, e.g. gears and drive gains of the robot file.
+        tolerance: Of the comparison. [1]
+    """
+    known = {**UNITS, **(extra or {})}
+    candidates = {**known, **{f"1 / {name}": 1 / value for name, value in known.items()}}
+    apart = {name: abs(np.log(abs(factor) / value)) for name, value in candidates.items()
+             if abs(np.log(value)) > np.log(1 + tolerance)}
+    nearest = min(apart, key=lambda name: apart[name])
+    return nearest if apart[nearest] < np.log(1 + tolerance) else None
+
+
+def judge_prior(estimate: Estimate, base: BaseParameters, prior: Prior,
+                gains: Mapping[str, float] | None = None) -> tuple[Remark, ...]:
+    """Speak if values are far from the robot file's, or all of them by one factor: then it is a unit.
+
+    Far is a factor of 3, or less where the other values show that the file is better: 6 times their robust scatter, at
+    least 1.3. Values that the robot file leaves out are not tested.
+
+    Args:
+        estimate: What was identified.
+        base: Its base parameters.
+        prior: What the robot file says of them.
+        gains: Drive gains used, by motor: a common factor may be one of them.
+    """
+    found = factors(estimate, base, prior)
+    middle = common_factor(found)
+    if middle is not None:
+        own = {f"{value:.4g} (the drive gain)": abs(value) for value in dict.fromkeys((gains or {}).values()) if value}
+        flipped = -2 < middle < -0.5
+        unit = "the sign of all efforts" if flipped else unit_of(middle, own)
+        sure = middle < 0 or unit is not None or abs(np.log(middle)) > np.log(FAR) / 2
+        text = f"; that is {unit}" if unit else "; are the gains, the gears or the unit of the efforts right?"
+        return (Remark(rule="prior", level="wrong" if sure else "look",
+                       numbers={"factor": middle, "count": float(len(found.names))},
+                       message=f"all {len(found.names)} well-determined values are {middle:.4g} times the robot file's"
+                               + text),)
+    middle, scatter = file_scatter(found)
+    allowed = np.log(FAR) if not np.isfinite(scatter) else min(np.log(FAR), max(SURPRISE * scatter, np.log(ODD)))
+    far = {name: float(r) for name, r, reach in zip(found.names, found.ratio, found.reach)
+           if reach < 1 and (r <= 0 or abs(np.log(r)) > max(allowed, reach))}
+    if not far:
+        return ()
+    worst = max(far, key=lambda name: np.inf if far[name] <= 0 else abs(np.log(far[name])))
+    rest = len(found.names) - len(far)
+    return (Remark(rule="prior", level="look", numbers={"ratio": far[worst], "count": float(len(far))},
+                   message=f"{listed(list(far))}: well determined, but {worst} is {far[worst]:.3g} times what the "
+                           f"robot file says, where the other {rest} values agree within {np.exp(allowed):.2g}; is the "
+                           "file, a unit or a channel wrong, or was a load carried?"),)

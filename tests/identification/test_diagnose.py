@@ -1,0 +1,474 @@
+"""The diagnosis: the right name and size for mistakes made on purpose, none for clean logs, files that mend them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from gough.core.errors import GoughError, InvalidInput
+from gough.core.storage import plain, restored
+from gough.engine import Model
+from gough.identification import identify
+from gough.identification.diagnosis.corrections import corrected_description, corrected_robot, description_text
+from gough.identification.diagnosis.diagnose import (
+    DiagnoseSettings,
+    diagnose,
+    evidence_from,
+    undone_on_recording,
+)
+from gough.identification.diagnosis.foresee import foresee
+from gough.identification.diagnosis.hypotheses import best_hypothesis, distance_to_file, hypotheses
+from gough.identification.diagnosis.mistakes import Diagnosis, Limit, Mistake, limits_table
+from gough.identification.diagnosis.rows import fit_rows
+from gough.identification.diagnosis.steps import find_fading, find_frozen, find_jumps, without_jumps
+from gough.identification.prior import Prior
+from gough.logs.description import load_description
+from gough.logs.readers import describe_log, read_recording
+from gough.logs.recording import Recording
+from gough.mechanism import load_robot, robot_text
+from tests_support import fourier
+
+Spoil = Callable[[Recording], Recording]
+
+
+def efforts(change: Callable[[np.ndarray], np.ndarray], which: int | None = None) -> Spoil:
+    def spoil(log: Recording) -> Recording:
+        effort = log.effort.copy()
+        if which is None:
+            effort = change(effort)
+        else:
+            effort[:, which] = change(effort[:, which])
+        return replace(log, effort=effort)
+
+    return spoil
+
+
+def positions(change: Callable[[np.ndarray], np.ndarray], which: int | None = None) -> Spoil:
+    def spoil(log: Recording) -> Recording:
+        position = log.position.copy()
+        if which is None:
+            position = change(position)
+        else:
+            position[:, which] = change(position[:, which])
+        return replace(log, position=position, reference=None)
+
+    return spoil
+
+
+def clocked(factor: float) -> Spoil:
+    return lambda log: replace(log, time=log.time * factor)
+
+
+def backwards(log: Recording) -> Recording:
+    return replace(log, position=log.position[::-1], effort=log.effort[::-1], reference=None)
+
+
+@pytest.fixture(scope="module")
+def logs(excited: tuple[Recording, Recording]) -> tuple[Recording, Recording]:
+    return excited
+
+
+def found(model: Model, logs: tuple[Recording, Recording], spoil: Spoil, **options: object) -> Diagnosis:
+    return diagnose(model, [spoil(logs[0])], held_out=[spoil(logs[1])], **options)
+
+
+# -- names and sizes --------------------------------------------------------------------------------------------------
+
+
+def test_clean_logs_have_no_mistakes(five_bar: Model, logs: tuple[Recording, Recording]) -> None:
+    result = found(five_bar, logs, lambda log: log)
+    assert result.mistakes == ()
+    assert "none of the usual mistakes" in result.summary()
+
+
+@pytest.mark.parametrize(("spoil", "name", "place", "size"), [
+    (efforts(lambda e: np.roll(e, 3, axis=0)), "effort delay", "all motors", 3e-3),
+    (efforts(lambda e: np.roll(e, -4, axis=0), 0), "effort delay", "left.motor", -4e-3),
+    (efforts(lambda e: 1.1 * e, 1), "gain", "right.motor", 0.1),
+    (positions(lambda q: q + np.deg2rad(2.0), 0), "encoder offset", "left.motor", np.deg2rad(2.0)),
+    (positions(lambda q: 1.02 * q, 1), "encoder scale", "right.motor", 0.02),
+    (clocked(1.1), "clock", "clock", 0.1),
+], ids=["delay", "early", "gain", "homing", "scale", "clock"])
+def test_small_mistakes_are_named_and_measured(five_bar: Model, logs: tuple[Recording, Recording], spoil: Spoil,
+                                               name: str, place: str, size: float) -> None:
+    mistakes = found(five_bar, logs, spoil).mistakes
+    first = mistakes[0]
+    assert (first.name, first.place) == (name, place), [m.text for m in mistakes]
+    assert abs(first.size[0] - size) < 3 * first.sigma[0]
+    assert first.sigma[0] < 0.25 * abs(size)
+    assert first.after < first.before
+    assert 0 < first.share <= 1
+    assert len(mistakes) == 1, [m.text for m in mistakes]
+
+
+@pytest.mark.parametrize(("spoil", "name", "place", "factor"), [
+    (efforts(np.negative, 0), "effort sign", "left.motor", -1.0),
+    (efforts(np.negative), "effort sign", "all motors", -1.0),
+    (efforts(lambda e: 1000 * e, 1), "effort unit", "right.motor", 1000.0),
+    (efforts(lambda e: e[:, ::-1]), "swapped efforts", "left.motor and right.motor", None),
+    (positions(np.rad2deg), "position unit", "all motors", 180 / np.pi),
+    (positions(np.negative, 1), "position sign", "right.motor", -1.0),
+    (clocked(60.0), "clock unit", "clock", 60.0),
+    (backwards, "reversed time", "clock", None),
+], ids=["sign", "all signs", "milli", "swapped", "degrees", "turned", "minutes", "backwards"])
+def test_mistakes_that_are_there_or_not_are_named(five_bar: Model, logs: tuple[Recording, Recording], spoil: Spoil,
+                                                  name: str, place: str, factor: float | None) -> None:
+    first = found(five_bar, logs, spoil).mistakes[0]
+    assert (first.name, first.place) == (name, place)
+    assert first.size == (() if factor is None else (pytest.approx(factor),))
+
+
+def test_a_factor_of_all_efforts_is_seen_by_the_robot_file_only(five_bar: Model,
+                                                               logs: tuple[Recording, Recording]) -> None:
+    first = found(five_bar, logs, efforts(lambda e: 1.2 * e)).mistakes[0]
+    assert (first.name, first.place) == ("effort unit", "all motors")
+    assert abs(first.size[0] - 1.2) < 3 * first.sigma[0]
+    assert first.after == pytest.approx(first.before, rel=1e-3)  # the data do not mind
+
+
+def test_two_mistakes_at_once_are_found_one_after_the_other(five_bar: Model, logs: tuple[Recording, Recording]) -> None:
+    late, off = efforts(lambda e: np.roll(e, 4, axis=0)), positions(lambda q: q + np.deg2rad(4.0), 1)
+    mistakes = found(five_bar, logs, lambda log: late(off(log))).mistakes
+    assert {(m.name, m.place) for m in mistakes} == {("effort delay", "all motors"), ("encoder offset", "right.motor")}
+    for m in mistakes:
+        assert abs(m.size[0] - (4e-3 if m.name == "effort delay" else np.deg2rad(4.0))) < 4 * m.sigma[0]
+    assert mistakes[1].before == pytest.approx(mistakes[0].after)
+
+
+def test_what_the_model_lacks_becomes_part_of_it(five_bar: Model, logs: tuple[Recording, Recording]) -> None:
+    def sprung(log: Recording) -> Recording:
+        return replace(log, effort=log.effort + np.array([0.0, 1.5]) * log.position)
+
+    first = found(five_bar, logs, sprung).mistakes[0]
+    assert first.name == "missing spring about the zero position"
+    assert first.place == "right.motor"
+    assert abs(first.size[0] - 1.5) < 3 * first.sigma[0]
+    assert first.after < 0.8 * first.before
+
+
+def test_without_held_out_logs_stretches_left_out_judge(five_bar: Model, logs: tuple[Recording, Recording]) -> None:
+    result = diagnose(five_bar, [efforts(lambda e: np.roll(e, 3, axis=0))(logs[0])])
+    assert result.mistakes[0].name == "effort delay"
+    assert result.mistakes[0].judged_on == "stretches left out"
+    assert "error on stretches left out from" in result.mistakes[0].sentence
+
+
+def test_logs_without_periods_are_diagnosed_too(five_bar: Model, logs: tuple[Recording, Recording]) -> None:
+    late = efforts(lambda e: np.roll(e, 4, axis=0))
+    bare = [replace(late(log), period_samples=None) for log in logs]
+    first = diagnose(five_bar, bare[:1], held_out=bare[1:]).mistakes[0]
+    assert (first.name, first.place) == ("effort delay", "all motors")
+    assert abs(first.size[0] - 4e-3) < max(3 * first.sigma[0], 4e-4)
+
+
+def test_what_cannot_be_seen_is_said_to_be_invisible(five_bar: Model, logs: tuple[Recording, Recording]) -> None:
+    """Every limit is finite for the five-bar; with offsets in the file an offset of the effort is taken in by them."""
+    mechanism = load_robot("five_bar")
+    with_offsets = Model(replace(mechanism, joints=tuple(
+        replace(j, terms=(*j.terms, "off")) if j.actuated else j for j in mechanism.joints)))
+    spoil = efforts(lambda e: e + 0.3, 0)
+    assert found(five_bar, logs, spoil).mistakes[0].name == "effort offset"
+    hidden = found(with_offsets, logs, spoil)
+    assert hidden.mistakes == ()
+    limits = {(limit.name, limit.place): limit for limit in hidden.invisible}
+    assert limits["effort offset", "left.motor"].instead == ("left.motor.off",)
+    assert "effort offset of left.motor" in hidden.summary()
+
+
+def test_a_load_that_one_log_carried_is_found(five_bar: Model, logs: tuple[Recording, Recording], stage: Any) -> None:
+    heavy = replace(stage.clean(1, 1).loaded(0.4).recording, source="other")
+    mistakes = diagnose(five_bar, [logs[0]], held_out=[heavy]).mistakes
+    assert [(m.name, m.place) for m in mistakes] == [("unmentioned load", "other")]
+    assert abs(mistakes[0].size[0] - 0.4) < 4 * mistakes[0].sigma[0]
+
+
+# -- inside identify --------------------------------------------------------------------------------------------------
+
+
+def test_identify_diagnoses_what_it_does_not_call_good(five_bar: Model, logs: tuple[Recording, Recording],
+                                                       tmp_path: Path) -> None:
+    from gough.identification import load_identification
+
+    late = efforts(lambda e: np.roll(e, 3, axis=0))
+    result = identify(five_bar, [late(logs[0])], held_out=[late(logs[1])])
+    assert result.verdict.headline != "good"
+    assert result.diagnosis is not None
+    assert result.diagnosis.mistakes[0].name == "effort delay"
+    assert result.diagnosis.mistakes[0].text in result.summary()
+    result.save(tmp_path)
+    again = load_identification(tmp_path)
+    assert again.verdict.to_dict() == result.verdict.to_dict()
+    assert again.diagnosis is not None
+    assert again.diagnosis.to_dict() == result.diagnosis.to_dict()
+    json.dumps(result.to_dict(), allow_nan=False)
+
+
+# -- values and words -------------------------------------------------------------------------------------------------
+
+
+def test_a_diagnosis_comes_back_from_json_and_tells_its_story() -> None:
+    mistake = Mistake(name="effort delay", place="leg2", size=(1.9e-3,), sigma=(1e-4,), unit="s",
+                      text="leg2: effort lags position by 1.9 +- 0.1 ms", advice='put delay = "1.9 ms" there',
+                      share=0.8, before=0.061, after=0.023, alike=("encoder offset of leg2",))
+    limit = Limit(name="tilt", place="base", unit="rad", size=float("inf"), instead=("leg1.off",))
+    limits = (limit, replace(limit, size=0.01, instead=()))
+    whole = Diagnosis(robot="r", mistakes=(mistake,), limits=limits, notes=("n",))
+    again = restored(Diagnosis, json.loads(json.dumps(plain(whole), allow_nan=False)))
+    assert again.to_dict() == whole.to_dict()
+    json.dumps(whole.to_dict(), allow_nan=False)
+    assert mistake.sentence == ("leg2: effort lags position by 1.9 +- 0.1 ms; or encoder offset of leg2: these cannot "
+                                "be told apart; correcting it takes the held-out error from 6.1 to 2.3 %; put delay = "
+                                '"1.9 ms" there')
+    assert "tilt of base" in whole.summary()
+    assert "0.573 deg" in limits_table(whole.limits)
+    assert "cannot be seen" in limits_table(whole.limits)
+    finding = whole.to_dict()["mistakes"][0]
+    assert (finding["name"], finding["place"]) == ("effort delay", "leg2")
+    assert (finding["size"], finding["std"]) == (1.9e-3, 1e-4)
+
+
+def test_no_logs_are_refused(five_bar: Model) -> None:
+    with pytest.raises(InvalidInput, match="no recording"):
+        diagnose(five_bar, [])
+
+
+def test_a_log_that_nothing_makes_close_gives_its_own_error(five_bar: Model, logs: tuple[Recording, Recording]) -> None:
+    walk = np.random.default_rng(0).standard_normal(logs[0].position.shape).cumsum(axis=0)
+    far = replace(logs[0], position=logs[0].position + 0.05 * walk, reference=None)
+    with pytest.raises(GoughError):
+        diagnose(five_bar, [far])
+
+
+# -- parts ------------------------------------------------------------------------------------------------------------
+
+
+def test_rows_are_fitted_whatever_their_units() -> None:
+    rng = np.random.default_rng(0)
+    W = rng.standard_normal((200, 2, 3))
+    x = np.array([1.0, -2.0, 0.5])
+    y = W @ x + np.array([0.1, 0.01]) * rng.standard_normal((200, 2))
+    values, sigma, error = fit_rows(W, y)
+    assert np.all(np.abs(values - x) < 5 * sigma)
+    assert sigma.max() < 0.01  # the precise row decides
+    scaled = np.array([1.0, 1000.0])
+    again, _, same = fit_rows(W * scaled[:, None], y * scaled)
+    np.testing.assert_allclose(again, values, rtol=1e-3)
+    assert same == pytest.approx(error, rel=1e-3)
+    expected = np.exp(np.mean(np.log(np.array([0.1, 0.01]) / np.sqrt((y**2).mean(axis=0)))))
+    assert error == pytest.approx(expected, rel=0.1)
+
+
+def test_dependent_columns_are_fitted_too() -> None:
+    W = np.random.default_rng(0).standard_normal((50, 1, 2))
+    W = np.concatenate([W, W[:, :, :1]], axis=2)
+    values, _, error = fit_rows(W, W @ np.ones(3))
+    assert error < 1e-6
+    np.testing.assert_allclose(W @ values, W @ np.ones(3), atol=1e-6)
+
+
+@pytest.mark.parametrize(("values", "expected"), [
+    ([1.0, 2.0], 0.0), ([np.e, 2 * np.e], 1.0), ([1.0, 2 * np.e], 0.5), ([-1.0, 2.0], 1.5), ([1e9, 2.0], 1.5)])
+def test_the_distance_to_a_file_is_a_mean_of_logarithms(values: list[float], expected: float) -> None:
+    file = Prior(values=np.array([1.0, 2.0]), size=np.array([1.0, 2.0]), given=np.ones(2, bool),
+                 lowest=np.full(2, -np.inf))
+    assert distance_to_file(np.array(values), np.full(2, 1e-3), file) == pytest.approx(expected)
+
+
+def test_values_no_robot_has_are_as_far_as_any() -> None:
+    file = Prior(values=np.array([0.0, 2.0]), size=np.array([0.0, 2.0]), given=np.array([False, True]),
+                 lowest=np.zeros(2))
+    assert distance_to_file(np.array([-1.0, 2.0]), np.full(2, 1e-3), file) == pytest.approx(1.5)
+    assert distance_to_file(np.array([-1.0, 2.0]), np.array([10.0, 1e-3]), file) == 0.0  # by chance
+
+
+def test_hypotheses_are_all_different(five_bar: Model, logs: tuple[Recording, Recording]) -> None:
+    evidence = evidence_from(five_bar, logs[:1], (), DiagnoseSettings())
+    texts = [h.text + h.advice for h in hypotheses(evidence)]
+    assert len(set(texts)) == len(texts)
+    assert len(texts) > 60
+    now, best = best_hypothesis(evidence)
+    assert best is now
+
+
+def test_a_hypothesis_is_undone_on_a_recording(five_bar: Model, logs: tuple[Recording, Recording]) -> None:
+    from gough.engine import base_parameters
+    from gough.identification.diagnosis.evidence import Evidence
+
+    bare = Evidence(model=five_bar, base=base_parameters(five_bar), values=np.zeros(0), logs=())
+    swap = next(h for h in hypotheses(bare) if h.name == "swapped channels")
+    undone = undone_on_recording(logs[0], swap)
+    np.testing.assert_array_equal(undone.position, logs[0].position[:, ::-1])
+    np.testing.assert_array_equal(undone.effort, logs[0].effort[:, ::-1])
+
+
+# -- steps in recordings ----------------------------------------------------------------------------------------------
+
+
+def test_lost_and_wrapped_counts_are_found_and_undone(logs: tuple[Recording, Recording]) -> None:
+    log = logs[0]
+    assert find_jumps(log) == ()
+    position = log.position.copy()
+    position[3001:, 1] += 0.02
+    jumps = find_jumps(replace(log, position=position))
+    assert [(j.joint, j.sample, j.wrap) for j in jumps] == [("right.motor", 3001, False)]
+    assert abs(jumps[0].size - 0.02) < 5 * jumps[0].sigma
+    np.testing.assert_allclose(without_jumps(replace(log, position=position), jumps).position, log.position,
+                               atol=5 * jumps[0].sigma)
+    middle = np.median(log.position[:, 0])
+    wrapped = log.position.copy()
+    wrapped[:, 0] = np.where(wrapped[:, 0] > middle, wrapped[:, 0] - 2 * np.pi, wrapped[:, 0])
+    found = find_jumps(replace(log, position=wrapped))
+    assert found
+    assert all(j.wrap and j.joint == "left.motor" for j in found)
+
+
+def test_a_motion_that_starts_or_stops_is_no_jump() -> None:
+    time = np.arange(400) * 1e-3
+    noise = 1e-5 * np.random.default_rng(0).standard_normal((400, 1))
+    q = np.where(time < 0.2, 0.0, 5.0 * (time - 0.2))[:, None] + noise
+    log = Recording(joints=("a",), time=time, position=q, position_units=("rad",), effort=q)
+    assert find_jumps(log) == ()
+
+
+def test_a_frozen_encoder_is_found(logs: tuple[Recording, Recording]) -> None:
+    log = logs[0]
+    assert find_frozen(log) == ()
+    fast = int(np.argmax(np.abs(np.diff(log.position[:1200, 0]))))
+    position = log.position.copy()
+    position[fast + 1:fast + 101, 0] = position[fast + 1, 0]
+    found = find_frozen(replace(log, position=position))
+    assert [(f.joint, f.sample, f.samples) for f in found] == [("left.motor", fast + 1, 99)]
+
+
+def test_a_fading_effort_is_measured(logs: tuple[Recording, Recording]) -> None:
+    log = logs[0]
+    count = log.period_count
+    mean = log.periods("effort").mean(axis=0)
+    assert all(f.chance > 1e-3 for f in find_fading(log, mean))
+    faded = replace(log, effort=log.effort * np.linspace(1.0, 0.9, len(log))[:, None])
+    for fade in find_fading(faded, faded.periods("effort").mean(axis=0)):
+        assert fade.change == pytest.approx(-0.1, abs=0.005)
+        assert abs(fade.change + 0.1) < 5 * fade.sigma
+        assert fade.chance < 1e-3
+    assert find_fading(log.take(slice(0, len(log) // count * 3)), mean) == ()
+
+
+# -- corrected files --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("suffix", ["csv", "npz"])
+def test_a_corrected_description_makes_the_log_read_as_it_should(five_bar: Model, logs: tuple[Recording, Recording],
+                                                                tmp_path: Path, suffix: str) -> None:
+    """Mistakes of every kind a description can express, made to a log, mended by the description, read back."""
+    log = logs[0].take(slice(0, 800))
+    smooth = replace(log, effort=np.stack([np.sin(7 * log.time), np.cos(5 * log.time)], axis=1), reference=None)
+    spoilt = replace(
+        smooth, time=1.5 * smooth.time, position=smooth.position[:, ::-1] * np.array([1.0, 2.0]) + np.array([0.1, 0.0]),
+        effort=np.stack([np.sin(7 * (smooth.time - 2e-3)), -3 * np.cos(5 * smooth.time) + 0.5], axis=1))
+    path = spoilt.save(tmp_path / f"log.{suffix}")
+    made = [
+        Mistake(name="clock unit", place="clock", size=(1.5,), text="", advice=""),
+        Mistake(name="effort offset", place="right.motor", size=(0.5,), text="", advice=""),
+        Mistake(name="effort sign", place="right.motor", size=(-1.0,), text="", advice=""),
+        Mistake(name="gain", place="right.motor", size=(2.0,), text="", advice=""),
+        Mistake(name="effort delay", place="left.motor", size=(2e-3,), text="", advice=""),
+        Mistake(name="encoder offset", place="left.motor", size=(0.1,), text="", advice=""),
+        Mistake(name="encoder scale", place="right.motor", size=(1.0,), text="", advice=""),
+        Mistake(name="swapped positions", place="left.motor and right.motor", text="", advice=""),
+        Mistake(name="Stribeck friction", place="left.motor", size=(1.0,), text="", advice="")]
+    fresh, done = corrected_description(describe_log(path), made)
+    assert [m.name for m in done] == [m.name for m in made[:-1]]
+    target = tmp_path / "log.toml"
+    target.write_text(description_text(fresh), encoding="utf-8")
+    again = read_recording(path, target)
+    np.testing.assert_allclose(again.time, smooth.time - smooth.time[0], atol=1e-9)
+    np.testing.assert_allclose(again.position, smooth.position, atol=1e-9)
+    np.testing.assert_allclose(again.effort[5:-5], smooth.effort[5:-5], atol=1e-5)
+    assert again.period_samples == smooth.period_samples
+
+
+def test_an_offset_of_a_current_wants_the_gain() -> None:
+    text = ('format = 1\njoints = ["a"]\n[time]\ncolumns = ["t"]\nunits = ["s"]\n[position]\ncolumns = ["q"]\n'
+            'unit = "rad"\n[current]\ncolumns = ["i"]\nunit = "A"\n')
+    path = Path("description.toml")
+    import tempfile
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "d.toml"
+        path.write_text(text, encoding="utf-8")
+        known = load_description(path)
+    mistake = Mistake(name="effort offset", place="a", size=(0.6,), text="", advice="")
+    assert corrected_description(known, [mistake])[1] == ()
+    fresh, done = corrected_description(known, [mistake], {"a": 3.0})
+    assert done == (mistake,)
+    assert fresh.group("current").offsets == (pytest.approx(-0.2),)
+
+
+def test_a_corrected_robot_file_has_gravity_and_terms(five_bar: Model, logs: tuple[Recording, Recording],
+                                                      tmp_path: Path) -> None:
+    text = robot_text("five_bar")[0]
+    term = Mistake(name="missing spring about the zero position", place="left.elbow", size=(1.0,), text="", advice="")
+    flipped = Model(replace(load_robot("five_bar"), gravity=(0.0, 9.81, 0.0)))
+    gravity = diagnose(flipped, [logs[0]], held_out=[logs[1]]).mistakes[0]
+    assert gravity.name == "gravity reversed"
+    fresh, done = corrected_robot(text, flipped, [gravity, term])
+    assert done == (gravity, term)
+    path = tmp_path / "robot.toml"
+    path.write_text(fresh, encoding="utf-8")
+    mended = load_robot(path)
+    np.testing.assert_allclose(mended.gravity, (0, -9.81, 0), atol=1e-9)
+    assert mended.joint("left.elbow").terms == ("fv", "k")
+    assert mended.joint("right.elbow").terms == ("fv", "k")  # the leg is written once
+    assert mended.joint("left.motor").terms == ("ia", "fv", "fs")
+    unknown = replace(term, name="Stribeck friction")
+    assert corrected_robot(text, five_bar, [unknown]) == (text, ())
+
+
+def test_gravity_is_put_where_a_robot_file_has_none(five_bar: Model) -> None:
+    from gough.identification.diagnosis.corrections import _with_gravity
+
+    text = 'format = 1\nname = "x"\n\n[units]\nlength = "m"\n'
+    lines = _with_gravity(text, np.array([0.0, 1.0, -9.0])).splitlines()
+    assert lines.index("gravity = [0.0, 1.0, -9.0]") < lines.index("[units]")
+
+
+# -- before the experiment --------------------------------------------------------------------------------------------
+
+
+def test_foreseen_sigmas_are_those_of_the_experiment(five_bar: Model, five_bar_log: Recording) -> None:
+    """White noise of the robot file's size: what was foreseen from the plan is what the estimate says afterwards."""
+    ahead = foresee(five_bar, fourier(five_bar, 0.4, 0.5, harmonics=5), periods=5)
+    result = identify(five_bar, [five_bar_log]).estimate
+    assert ahead.parameters == result.parameters
+    assert np.median(result.white_std / ahead.sigma) == pytest.approx(1.0, abs=0.15)
+    assert ahead.condition_number == pytest.approx(result.condition_number, rel=0.3)
+    more = foresee(five_bar, fourier(five_bar, 0.4, 0.5, harmonics=5), periods=20)
+    np.testing.assert_allclose(more.sigma, ahead.sigma / 2)
+    json.dumps(ahead.to_dict(), allow_nan=False)
+    assert "left.motor.fs" in ahead.summary()
+
+
+def test_foreseen_limits_are_where_mistakes_begin_to_be_found(five_bar: Model,
+                                                             logs: tuple[Recording, Recording]) -> None:
+    ahead = foresee(five_bar, logs[0], periods=5)
+    limits = {(limit.name, limit.place): limit.size for limit in ahead.limits}
+    size = limits["encoder offset", "left.motor"]
+    large = found(five_bar, logs, positions(lambda q: q + 2.5 * size, 0)).mistakes
+    assert [m.place for m in large] == ["left.motor"]
+    small = found(five_bar, logs, positions(lambda q: q + 0.2 * size, 0)).mistakes
+    assert small == ()
+
+
+def test_parameters_a_motion_does_not_show_have_no_sigma(five_bar: Model) -> None:
+    still = fourier(five_bar, 1e-9, 0.5, harmonics=5)
+    ahead = foresee(five_bar, still, periods=5)
+    assert ahead.sigma.max() > 1e3 or np.isinf(ahead.sigma).any()
+    assert len(ahead.poor) > 10
+    with pytest.raises(InvalidInput, match="periods"):
+        foresee(five_bar, still, periods=0)
