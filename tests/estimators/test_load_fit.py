@@ -233,12 +233,13 @@ def test_effort_without_noise_is_answered_exactly() -> None:
 
 
 def test_a_change_that_a_filter_smears_is_one() -> None:
-    """After a step of the load something rings for 0.8 of a zone of 200 samples."""
+    """After a step of the load something rings for 0.9 of a zone of 450 samples."""
     W = regressor(1500)
     ringing = np.zeros(1500)
-    ringing[600:760] = np.where(np.arange(160) < 80, 8.0, -5.0)
+    ringing[600:1000] = np.where(np.arange(400) < 200, 8.0, -5.0)
     effort = (W @ VALUES) * np.where(np.arange(1500) < 600, 1.0, 1.2)[:, None] + W[:, :, 0] * ringing[:, None]
     data = problem(W, effort + draw(3, 1500))
-    one, several = (Pieces.of(data, NOISE, np.arange(1500.0) / zone) for zone in (200, 1))
+    one, several = (Pieces.of(data, NOISE, np.arange(1500.0) / zone) for zone in (450, 1))
     assert len(changes(several, PRIOR)) > 1
-    np.testing.assert_allclose(one.edges[changes(one, PRIOR)], [600], atol=160)
+    (cut,) = changes(one, PRIOR)
+    assert 600 <= one.edges[cut] <= 1005
