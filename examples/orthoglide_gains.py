@@ -157,11 +157,11 @@ def experiments(plant: str = "pinocchio", names: Sequence[str] = RUNS) -> Study:
                                         payload=payloads[name], dead_band=band) for name in names})
 
 
-def estimators(resamples: int = 300) -> dict[str, Any]:
+def estimators() -> dict[str, Any]:
     """Return the estimators of gains that are compared."""
     return {"maximum likelihood": MaximumLikelihoodGains(),
-            "total least squares": TotalLeastSquares(resamples=resamples),
-            "total least squares, paper's scaling": TotalLeastSquares(scaling="none", resamples=resamples)}
+            "total least squares": TotalLeastSquares(),
+            "total least squares, paper's scaling": TotalLeastSquares(scaling="none")}
 
 
 def scatter(study: Study, seeds: int) -> dict[str, FloatArray]:
@@ -169,7 +169,7 @@ def scatter(study: Study, seeds: int) -> dict[str, FloatArray]:
     found: dict[str, list[FloatArray]] = {name: [] for name in estimators()}
     for seed in range(1, seeds + 1):
         problem = study.problem(seed).in_factors()
-        for name, settings in estimators(resamples=2).items():
+        for name, settings in estimators().items():
             estimate = settings.fit(problem)
             found[name].append(np.array([estimate[gain] for gain in study.gains]))
     return {name: np.array(values) for name, values in found.items()}

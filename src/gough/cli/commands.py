@@ -91,7 +91,8 @@ def spoken_type(option: Option) -> Any:
     if option.choices:
         return Literal[option.choices]
     if tuple in by_origin:
-        return by_origin[tuple]
+        inner = get_args(by_origin[tuple])
+        return list.__class_getitem__(inner[0]) if inner[-1] is Ellipsis else by_origin[tuple]
     if str in option.kinds:
         return str
     if _is_table(option):

@@ -214,13 +214,15 @@ def payload(model: Model, recordings: Sequence[Recording], settings: PayloadSett
     unloaded = Unloaded.of(model, result, None if values is None else np.asarray(values, dtype=float))
     problem = load_problem(model, recordings, used, unloaded, gains)
     sought = _Sought.of(model, problem.regression, chosen)
-    first, prior = sought.found(problem)
+    whole, prior = sought.found(problem)
     clock = _clock(problem.regression)
-    pieces = Pieces.of(sought.asked(problem), first.covariance)
+    pieces = Pieces.of(sought.asked(problem), whole.covariance)
     cuts = changes(pieces, prior)
-    loads = [sought.load(problem.take(part)) for part in _apart(problem.regression, clock, pieces, cuts, used)]
+    parts = [problem.take(part) for part in _apart(problem.regression, clock, pieces, cuts, used)] if cuts else []
+    loads = [sought.load(part, *sought.found(part)) for part in parts] or [sought.load(problem, whole, prior)]
     if chosen.forgetting is not None:
-        loads[-1] = sought.load(problem, np.exp((clock - clock[-1]) / chosen.forgetting))
+        weight = np.exp((clock - clock[-1]) / chosen.forgetting)
+        loads[-1] = sought.load(problem, *sought.found(problem, weight))
     track = history(pieces, clock, prior, chosen.forgetting)
     return PayloadResult(
         robot=model.mechanism.name, load=loads[-1], processing=used, settings=chosen,
@@ -260,7 +262,7 @@ class _Sought:
             point[4:] = [parallel_axes(1.0, point[1:4])[i, j] for i, j in PLACES]
         free = np.eye(10)[:, 1 if place is None else 4:]
         gravity = float(np.linalg.norm(model.mechanism.gravity)) or 1.0
-        most = max(10 * float(np.abs(data.effort).sum(axis=1).max()) / gravity, 1e-3)
+        most = max(10 * float(np.abs(data.effort).sum(axis=1).max()) / gravity, 1e-12)
         known = settings.mass is not None
         return cls(fixed=point * (settings.mass or 0.0), map=free if known else np.column_stack([point, free]),
                    mass=settings.mass or most, known=known, reach=settings.reach or model.loops.length)
@@ -290,16 +292,16 @@ class _Sought:
         if self.known:
             return found, prior
         known = float(found.spread.covariance[0, 0] - (found.seen.hidden[0] ** 2).sum())
-        growth = np.sqrt(known) / max(float(np.linalg.norm(found.seen.root[0])), TINY)
+        growth = np.sqrt(max(known, 0.0)) / max(float(np.linalg.norm(found.seen.root[0])), TINY)
         for _ in range(PASSES):
             so_far = seen(found.grams[0], found.grams[1], prior)
             noise, hidden = (float(np.linalg.norm(part[0])) for part in (so_far.root, so_far.hidden))
-            prior = self.prior(float(np.clip(abs(so_far.values[0]) + 3 * growth * noise + hidden, 1e-3, self.mass)))
+            heaviest = abs(so_far.values[0]) + 3 * growth * noise + hidden
+            prior = self.prior(float(np.clip(heaviest, 1e-9 * self.mass, self.mass)))
         return fit(asked, prior, weight), prior
 
-    def load(self, problem: LoadProblem, weight: FloatArray | None = None) -> Load:
-        """Find the load."""
-        found, prior = self.found(problem, weight)
+    def load(self, problem: LoadProblem, found: LoadFit, prior: FloatArray) -> Load:
+        """Return the load of a fit of the unknowns, and of how large these can be."""
         covariance = self.map @ found.spread.covariance @ self.map.T
         values = self.fixed + self.map @ found.seen.values
         part = self.map**2 * np.diag(found.spread.covariance)

@@ -27,7 +27,7 @@ from gough.report import figures, tables
 from gough.report.numbers import number, percent, unit
 from gough.report.scene import path_scene, robot_scene
 
-SPREAD = {"period": "the scatter of repetitions", "hac": "autocorrelated residuals", "bootstrap": "resampled stretches",
+SPREAD = {"period": "the scatter of repetitions", "hac": "autocorrelated residuals",
           "white": "white noise", "stretches": "leaving stretches out", "recordings": "leaving logs out"}
 CHOSEN = {"cutoff": "cut-off [Hz]", "window": "window about reversals [ms]"}  # what the processing was chosen by
 LONG = 32  # characters of a name that does not wrap

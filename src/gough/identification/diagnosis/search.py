@@ -66,13 +66,7 @@ def corrected(evidence: Evidence, undone: Sequence[Undone]) -> Evidence | None:
             sources.append(now.source)
         groups.append(tuple(sources))
     fresh = replace(evidence, logs=groups[0], held_out=groups[1])
-    return replace(fresh, values=fit_rows(*stacked(fresh))[0])
-
-
-def stacked(evidence: Evidence) -> tuple[FloatArray, FloatArray]:
-    """Return regressor (t, r, b) and effort (t, r) of all logs of the identification, zero where they do not count."""
-    parts = [counted(source.part.select(evidence.base.names)) for source in evidence.logs]
-    return np.concatenate([W for W, _ in parts]), np.concatenate([y for _, y in parts])
+    return replace(fresh, values=fit_rows(*fresh.stacked)[0])
 
 
 class Standing:
@@ -165,7 +159,7 @@ class Standing:
     @cached_property
     def _fitted(self) -> tuple[FloatArray, FloatArray, float]:
         """Base parameters and sizes of the added columns with their sigmas, and the error (see `fit_rows`)."""
-        W, y = stacked(self.evidence)
+        W, y = self.evidence.stacked
         return fit_rows(np.concatenate([W, np.concatenate([self._added(v) for v in self.evidence.views])], axis=2), y)
 
     def _added(self, view: View) -> FloatArray:
@@ -340,7 +334,7 @@ def _take(evidence: Evidence, now: Standing, undone: list[Undone], added: list[S
         if standing is None or standing.power > least:  # too far: the loops do not close there, or it gets worse
             step = step / 2
             continue
-        if suspicion.direction.unit(evidence.views[0], suspicion.place) == "1" and np.abs(size + step).max() > LARGEST:
+        if suspicion.direction.unit == "1" and np.abs(size + step).max() > LARGEST:
             return None
         least, size = standing.power, size + step
         own = [c for s in standing.suspicions if s.same(suspicion)
