@@ -173,13 +173,11 @@ class WeakDirections:
         parameters: Names, (p,).
         singular_values: Of the regressor with rows of unit effort and columns of unit length, ascending, (p,).
         directions: Combination of each, in parameters scaled by the length of their column, (p, p), unit rows.
-        scale: Length of the columns, (p,).
     """
 
     parameters: tuple[str, ...]
     singular_values: FloatArray
     directions: FloatArray
-    scale: FloatArray
 
     def describe(self, index: int, share: float = 0.2) -> str:
         """Return the parameters that carry at least `share` of the direction, with their weights."""
@@ -199,8 +197,7 @@ def weak_directions(problem: Problem) -> WeakDirections:
     stacked = np.concatenate(condensed.factors[:, :, :-1] / np.where(effort > 0, effort, 1.0)[:, None, None])
     scale = np.linalg.norm(stacked, axis=0)
     s, vt = np.linalg.svd(stacked / np.where(scale > 0, scale, 1.0))[1:]
-    return WeakDirections(parameters=condensed.parameters, singular_values=frozen(s[::-1]), directions=frozen(vt[::-1]),
-                          scale=frozen(scale))
+    return WeakDirections(parameters=condensed.parameters, singular_values=frozen(s[::-1]), directions=frozen(vt[::-1]))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
