@@ -51,3 +51,4 @@ def test_types_are_those_of_the_options() -> None:
     assert spoken_type(KNOWN["loaded"]) == list[str]
     assert spoken_type(options_of(verb("bounds"))["prior"]) == tuple[float, float]
     assert spoken_type(options_of(verb("simulate"))["dead_band"]) == list[float]
+    assert spoken_type(options_of(verb("identify"))["standing"]) == list[str]

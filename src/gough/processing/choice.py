@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from gough.core.arrays import BoolArray
 from gough.core.blas import one_blas_thread
 from gough.core.errors import InvalidInput, InvalidRecording
 from gough.core.parameters import BaseParameters
@@ -41,7 +42,7 @@ MOST_WINDOWS = 9
 SAME = 1.005  # a lower cut-off is taken if it is as good as that
 CHEAP = 1.01  # where efforts are not filtered, a window may cost so much of the prediction of all samples
 GAIN = 1.03  # where they are, a narrower window is taken unless a wider one is better by more than this
-SAMPLES = 2.0  # the narrowest window: when between two samples a motor reversed, and what it felt then, is not recorded
+SAMPLES = 2.0  # the narrowest window
 STANDS = 0.9  # of the samples within its dead band: such a joint counts as one that stands
 
 
@@ -139,7 +140,8 @@ def choose_processing(model: Model, recordings: Sequence[Recording | RecordingSo
                                "in time", source=log.source)
     if given.method == "auto":
         given = replace(given, method="explicit" if periodic else "time")
-    if replace(given, standing=()).complete:
+    banded = isinstance(given.dead_band, Mapping) and set(model.mechanism.coordinates) <= set(given.dead_band)
+    if replace(given, standing=()).complete and banded:
         given = replace(given, standing=given.standing or ())
         return ProcessingChoice(processing=given, rows=model.rows)
     tried: tuple[Candidate, ...] = ()
@@ -247,34 +249,39 @@ def _cutoffs(trial: Trial, settings: Processing) -> tuple[Candidate, ...]:
 
 
 def _windows(trial: Trial, sheets: Sequence[Sheet], settings: Processing) -> tuple[tuple[Candidate, ...], float]:
-    """Try windows about reversals, doubling until a row would lose half of what counts without one.
+    """Try windows about reversals of motors, doubling until a row would lose half of what counts without one.
 
-    Where regressor and effort are low-passed in parallel, reversals are treated already. A window then has to win more
-    on what counts with the widest of them than it costs on all samples: the narrowest with about the smallest product
-    of both errors. Elsewhere reversals bias, by less than the noise of a prediction shows: the widest that predicts all
-    samples about as well as the best, and never none.
+    When between two samples a motor reversed, and what it felt then, is not recorded: `SAMPLES` on both sides never
+    count. Where regressor and effort are low-passed in parallel that is nearly all there is to it, and a wider window
+    has to win more on what counts with the widest of them than it costs on all samples: the narrowest with about the
+    smallest product of both errors. Elsewhere reversals bias, by less than the noise of a prediction shows: the widest
+    that predicts all samples about as well as the best.
     """
+    if not trial.rubbing:
+        return (), 0.0
     parallel = (settings.decimation or 1) > 1
-    step = SAMPLES / trial.rate
+    least = step = SAMPLES / trial.rate
     if settings.method == "time" and settings.cutoff is not None:
         step = max(step, 1.0 / (FINE * settings.cutoff))
-    widths, masks = [0.0], [[sheet.mask(trial.model, settings, 0.0)] for sheet in sheets]
-    counted = np.concatenate([own[0] for own in masks]).mean(axis=0)
-    while len(widths) < MOST_WINDOWS and any(joint.rubs for joint in trial.model.mechanism.joints):
-        wider = [sheet.mask(trial.model, settings, step * 2.0 ** (len(widths) - 1)) for sheet in sheets]
+    counted = np.concatenate([sheet.mask(trial.model, settings, 0.0) for sheet in sheets]).mean(axis=0)
+    widths: list[float] = []
+    masks: list[list[BoolArray]] = [[] for _ in sheets]
+    none = least if parallel else 0.0
+    for width in (none, *(step * 2.0**k for k in range(MOST_WINDOWS - 1) if step * 2.0**k > none)):
+        wider = [sheet.mask(trial.model, settings, width) for sheet in sheets]
         if (np.concatenate(wider).mean(axis=0) < MOST_LEFT_OUT * counted).any():
             break
-        widths.append(step * 2.0 ** (len(widths) - 1))
+        widths.append(width)
         for own, mask in zip(masks, wider):
             own.append(mask)
-    if len(widths) == 1:
-        return (), 0.0
+    if len(widths) < 2:
+        return (), max(widths, default=0.0)  # a motor that reverses all the time
     wrong, size = prediction_squares(trial, sheets, masks, settings)
     every, clear = (tuple(Candidate(cutoff=settings.cutoff, decimation=settings.decimation or 1, window=width,
                                     errors=tuple(np.sqrt(squares.sum(axis=0) / size[k].sum(axis=0)).tolist()))
                           for width, squares in zip(widths, wrong[k])) for k in range(2))
-    least = min(candidate.error for candidate in every)
+    best = min(candidate.error for candidate in every)
     if not parallel:
-        return every, max(step, *(c.window for c in every if c.error <= CHEAP * least))
+        return every, max(least, *(c.window for c in every if c.error <= CHEAP * best))
     both = np.array([c.error * whole.error for c, whole in zip(clear, every)])
     return clear, min(c.window for c, product in zip(clear, both) if product <= GAIN * both.min())
