@@ -272,6 +272,17 @@ def test_a_shift_takes_values_from_later(periodic: bool) -> None:
     np.testing.assert_allclose(slope[:, 0], np.pi / 2 * np.cos(np.pi / 2 * own.time[5:390]), atol=1e-3)
 
 
+def test_a_motion_run_faster_is_that_of_the_stretched_clock() -> None:
+    own, values = track(True)
+    fast = own.clocked(2.0)
+    np.testing.assert_allclose(fast.position, values)  # the same places,
+    np.testing.assert_allclose(fast.velocity, 2 * values)  # q(2 t)' = 2 q'(2 t),
+    np.testing.assert_allclose(fast.acceleration, 4 * values)  # q(2 t)'' = 4 q''(2 t)
+    wide = own.scaled(np.array([3.0, 1.0]))
+    for what in (wide.position, wide.velocity, wide.acceleration):
+        np.testing.assert_allclose(what, values * [3.0, 1.0])
+
+
 def test_a_change_of_efforts_is_made_to_their_noise_without_its_offset() -> None:
     own, values = track(True)
     changed = own.with_effort(lambda e: 3 * e + 5)
