@@ -1,16 +1,18 @@
 """Real robots with defaults everywhere, beside the best of a grid of cut-offs and the figures that came with the logs.
 
-    python benchmarks/real_robots.py [tx40] [pendulum] [upv] [emps]
+    python benchmarks/real_robots.py [tx40] [pendulum] [upv] [emps] [sigmas]
 
 Errors are relative rms of the recorded, unfiltered effort of logs that were not identified from, in percent; `counts`
-leaves out reversals and standstills as the processing does, `moving` is joints faster than 0.05 rad/s. The logs are not
-part of the project: docs/real-robots.md says where they are from.
+leaves out reversals and standstills as the processing does, `moving` is joints faster than 0.05 rad/s. `sigmas` is the
+rms difference of estimates from parts of an experiment over what both say. The logs are not part of the project:
+docs/real-robots.md says where they are from.
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
+from itertools import combinations
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +21,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "real"))
 
 import machines
 from test_real_robots import TX40_ANCHOR, errors, fitted
+from test_sigmas import estimates, rms_z
 
 from gough.core.arrays import FloatArray
 from gough.engine import Model
@@ -93,9 +96,28 @@ def emps() -> Iterator[Row]:
                f"{result.processing.cutoff:.3g} Hz; {result.verdict}")
 
 
+def sigmas() -> Iterator[Row]:
+    """Parts of an experiment against others."""
+    log = machines.tx40_log()
+    half = len(log) // 2
+    a, b = estimates(machines.tx40(), [[log.take(slice(0, half))], [log.take(slice(half, None))]])
+    yield ("TX40, halves, rms z", f"{rms_z(a, b):.2f}", "-", f"wanted: 1.3; sigmas from {a.uncertainty}")
+    logs = [machines.pendulum_log(name) for name in machines.PENDULUM_LOGS]
+    pairs = list(combinations(range(5), 2))
+    found = dict(zip(pairs, estimates(machines.pendulum(), [[logs[k] for k in pair] for pair in pairs])))
+    for label, out in (("but for the shoulder's motor off in both", (3, 4)), ("all", None)):
+        apart = [rms_z(found[x], found[y]) for x, y in combinations(found, 2) if not set(x) & set(y) and out != y]
+        yield (f"double pendulum, two logs against two, {label}, rms z", f"{min(apart):.2f} to {max(apart):.2f}", "-",
+               f"wanted: 1.5; {len(apart)} ways")
+    logs = [machines.upv_log(run) for run in machines.UPV_RUNS]
+    for k, run in enumerate(logs):
+        a, b = estimates(machines.upv(), [[run], [*logs[:k], *logs[k + 1:]]])
+        yield (f"UPV, {run.source} against the others, rms z", f"{rms_z(a, b):.2f}", "-", "wanted: 1.5")
+
+
 def main() -> None:
     """Print the tables asked for, or all."""
-    for name in sys.argv[1:] or ("tx40", "pendulum", "upv", "emps"):
+    for name in sys.argv[1:] or ("tx40", "pendulum", "upv", "emps", "sigmas"):
         for row in globals()[name]():
             print(" | ".join(row), flush=True)
 

@@ -22,13 +22,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from second_order_drive import SecondOrderDrive
 
 from gough import Model, PayloadResult, Recording, Simulation, identify, load_robot, payload, record, simulate
 from gough.core.arrays import FloatArray
 from gough.core.names import INERTIAL
 from gough.core.trajectory import Fourier
 from gough.mechanism.types import Payload
-from gough.virtual import PID, SecondOrderDrive
+from gough.virtual import PID
 
 OFF_CENTRE = np.array([500.0, 40.0, -25.0, 150.0, 75.0, 3.0, 80.0, -13.0, 9.0, 35.0])
 LIGHTER = np.array([350.0, -20.0, 10.0, 90.0, 45.0, 1.0, 40.0, 4.0, -2.0, 20.0])

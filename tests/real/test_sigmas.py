@@ -41,7 +41,7 @@ def test_halves_of_the_arm_agree_within_what_they_say() -> None:
 
 @pytest.mark.skipif(not machines.available("double_pendulum"), reason="the pendulum's logs are not here")
 def test_pairs_of_pendulum_logs_agree_and_say_that_the_model_does_not_carry() -> None:
-    """Every way to choose, but for the two logs in which the motor of the shoulder is off: they do not tell of it."""
+    """Every way to choose, but for the two logs in which the shoulder's motor is off: they do not tell of it."""
     model, logs = machines.pendulum(), [machines.pendulum_log(name) for name in machines.PENDULUM_LOGS]
     pairs = [pair for pair in combinations(range(5), 2) if pair != (3, 4)]
     found = dict(zip(pairs, estimates(model, [[logs[k] for k in pair] for pair in pairs])))

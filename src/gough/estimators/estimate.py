@@ -248,7 +248,8 @@ class Estimate(Value, Stored):
                   *([] if self.information is None else [f"{self.information[k]:.2g}"])]
                  for k, (name, value, std, ratio, unit) in
                  enumerate(zip(self.parameters, self.values, self.std, self.relative_std, self.units))]
-        residual = [[row, f"{rms:.4g}", f"{100 * ratio:.3g} %", f"{mean:.3g}", unit, f"{count}"]
+        residual = [[row, f"{rms:.4g}", f"{100 * ratio:.3g} %", f"{mean:.3g}", unit, f"{count}",
+                     f"{100 * count / max(self.samples, 1):.0f} %"]
                     for row, rms, ratio, mean, unit, count in
                     zip(self.rows, self.residual_rms, self.residual_relative, self.residual_mean, self.row_units,
                         self.counts)]
@@ -257,7 +258,7 @@ class Estimate(Value, Stored):
             f"standard deviations: {self.uncertainty}, {_range(self.degrees_of_freedom)} degrees of freedom",
             f"condition number {self.condition_number:.4g}, of the correlation matrix {self.correlation_condition:.4g}",
             "", text_table(header, lines),
-            "", text_table(["row", "rms residual", "of effort", "mean", "unit", "samples"], residual),
+            "", text_table(["row", "rms residual", "of effort", "mean", "unit", "samples", "counts"], residual),
         ]
         return "\n".join([*text, *_notes((*self.notes, *self.doubts))])
 

@@ -216,9 +216,10 @@ def payload(model: Model, recordings: Sequence[Recording], settings: PayloadSett
     sought = _Sought.of(model, problem.regression, chosen)
     whole, prior = sought.found(problem)
     clock = _clock(problem.regression)
-    pieces = Pieces.of(sought.asked(problem), whole.covariance)
+    zone = _zone(problem.regression, clock, used)
+    pieces = Pieces.of(sought.asked(problem), whole.covariance, zone)
     cuts = changes(pieces, prior)
-    parts = [problem.take(part) for part in _apart(problem.regression, clock, pieces, cuts, used)] if cuts else []
+    parts = [problem.take(part) for part in _apart(zone, pieces, cuts)] if cuts else []
     loads = [sought.load(part, *sought.found(part)) for part in parts] or [sought.load(problem, whole, prior)]
     if chosen.forgetting is not None:
         weight = np.exp((clock - clock[-1]) / chosen.forgetting)
@@ -341,17 +342,20 @@ def _clock(data: Regression) -> FloatArray:
     return clock
 
 
-def _apart(data: Regression, clock: FloatArray, pieces: Pieces, cuts: Sequence[int],
-           processing: Processing) -> list[IntArray]:
-    """Return the samples between changes, without those that filters smear a change over: a period, or 1 / cut-off."""
-    ends = [0, *(int(pieces.edges[cut]) for cut in cuts), len(data)]
+def _zone(data: Regression, clock: FloatArray, processing: Processing) -> FloatArray:
+    """Return the time in units of what filters smear a change over, (t,): a period averaged, or 2 / cut-off."""
+    if data.group is not None and processing.method in ("explicit", "implicit"):
+        return data.group.astype(float)
+    return clock * processing.cutoff / 2 if processing.cutoff else np.arange(float(len(clock)))
+
+
+def _apart(zone: FloatArray, pieces: Pieces, cuts: Sequence[int]) -> list[IntArray]:
+    """Return the samples between changes, without those that a change is smeared over if enough are left."""
     found = []
-    for start, stop in pairwise(ends):
+    for start, stop in pairwise([0, *(int(pieces.edges[cut]) for cut in cuts), len(zone)]):
         own = np.arange(start, stop)
-        label = clock if data.group is None else data.group
-        far = 1 / (processing.cutoff or np.inf) if data.group is None else 0.5
-        clear = own[((start == 0) | (label[own] > label[start] + far))
-                    & ((stop == len(data)) | (label[own] < label[stop - 1] - far))]
+        clear = own[((start == 0) | (zone[own] >= zone[start] + 1))
+                    & ((stop == len(zone)) | (zone[own] <= zone[stop - 1] - 1))]
         found.append(clear if len(clear) >= FEWEST * len(LOAD) else own)
     return found
 

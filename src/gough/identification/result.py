@@ -176,8 +176,8 @@ class Identification:
                             "std_by_source": {source.kind: float(source.std[k]) for source in e.sources}}
                            for k, (n, v, s, u) in enumerate(zip(e.parameters, e.values, e.std, e.units))],
             "uncertainty": e.uncertainty, "drive_gains": self.drive_gains, "payload": self.payload,
-            "residual": {row: {"rms": float(a), "relative": float(b)}
-                         for row, a, b in zip(e.rows, e.residual_rms, e.residual_relative)},
+            "residual": {row: {"rms": float(a), "relative": float(b), "share": int(count) / max(e.samples, 1)}
+                         for row, a, b, count in zip(e.rows, e.residual_rms, e.residual_relative, e.counts)},
             "validation": self.validation.to_dict(), "verdict": self.verdict.to_dict(),
             "diagnosis": None if self.diagnosis is None else self.diagnosis.to_dict(),
             "notes": [*e.notes, *self.notes], "tied": self.tied,

@@ -43,6 +43,7 @@ class Direction:
         undo: Track, view, place, size -> the track without the mistake; None where the model lacks something instead.
         column: Then view, place -> derivative of the recorded efforts by the size, (t, r) or (t, r, k).
         sizes: How many numbers a size of `undo` has.
+        positive: No physical robot has a size below zero: such a one is no finding.
         tried: How many shapes were searched to find the columns; the chance of a false name grows with it.
     """
 
@@ -54,6 +55,7 @@ class Direction:
     undo: Undo | None = None
     column: Columns | None = None
     sizes: int = 1
+    positive: bool = False
     tried: Callable[[View, str], int] = lambda view, place: 1
 
     def columns(self, view: View, place: str) -> FloatArray:
@@ -150,7 +152,7 @@ def _of_the_logs() -> Iterator[Direction]:
                     places=_base, undo=column.undo_tilt, sizes=2,
                     advice="put gravity = [{gravity}] in the robot file, or level the base")
     yield Direction(name="compliance", says="{place}: the transmission gives way by {size}",
-                    unit="{position}/({effort})", places=_motors, undo=column.undo_compliance,
+                    unit="{position}/({effort})", places=_motors, undo=column.undo_compliance, positive=True,
                     advice="the transmission of {place} gives way by that much; move slower, or measure behind it")
     yield Direction(name="unmentioned load", says="{place}: a load was carried, {size}", unit="kg", places=_unloaded,
                     column=column.load, advice="say in the description of {place} which payload was carried: "
@@ -172,17 +174,17 @@ def _of_the_model() -> Iterator[Direction]:
                     column=column.of_state(lambda joint: np.abs(joint.qd)))
     for part in STRIBECK:
         yield Direction(name="Stribeck friction", says="{place}: friction is larger at low speed by {size}",
-                        unit="{effort}", places=_joints, column=column.stribeck(part),
+                        unit="{effort}", places=_joints, column=column.stribeck(part), positive=True,
                         advice=_lacks("Stribeck friction"))
     yield Direction(name="friction curved over speed", unit="{effort} s2/{position}2", places=_joints,
                     says="{place}: friction grows with the square of the speed by {size}", advice=_lacks(curved),
                     column=column.of_state(lambda joint: joint.qd * np.abs(joint.qd)))
     yield Direction(name="friction that grows with load", says="{place}: friction grows with the load by {size} of it",
-                    unit="1", places=_motors, column=column.loaded_friction,
+                    unit="1", places=_motors, column=column.loaded_friction, positive=True,
                     advice=_lacks("friction that grows with load"))
     for lag in MEMORY:
         yield Direction(name="friction with memory", unit="{effort}", places=_motors, column=column.memory(lag),
-                        says="{place}: friction builds up after a reversal, {size} of it",
+                        positive=True, says="{place}: friction builds up after a reversal, {size} of it",
                         advice=_lacks("friction that builds up after a reversal"))
     yield Direction(name="ripple", says="{place}: there is a ripple of {size}", unit="{effort}", places=_motors,
                     column=column.ripple, tried=lambda view, place: column.wave_of(view, place)[1],
@@ -207,7 +209,7 @@ for _entry in (*_of_the_logs(), *_of_the_model()):
 def _missing(term: str) -> Direction:
     label = TERMS[term].label
     return Direction(name=f"missing {label}", says="{place}: there is " + label + " of {size}", unit=TERMS[term].units,
-                     places=_lacking(term), column=column.term(term),
+                     places=_lacking(term), column=column.term(term), positive=TERMS[term].nonnegative,
                      advice=f'add "{term}" to the terms of {{place}} in the robot file')
 
 

@@ -23,7 +23,6 @@ from gough.identification.diagnosis.rows import fit_rows
 from gough.identification.diagnosis.track import Source, Track
 from gough.identification.prior import prior_of
 
-TOP = 12  # suspicions fitted in full after a first look at all
 CLOSE = 9.0  # difference in the squares left, in units of noise, below which two suspicions cannot be told apart
 NEAR = 0.3  # of what the best explains: others this near before refinement may be better after it
 NEIGHBOURS = 3  # of them tried
@@ -113,15 +112,11 @@ class Standing:
         Args:
             without: Suspicions that have been dealt with.
         """
-        chance, _ = self.scores.scan(self.given)
         done = {(s.direction, s.place) for s in (*self.added, *without)}
-        first = [(float(chance[columns].min()), s) for s in self.suspicions
-                 if (columns := self.seen(s)) and (s.direction, s.place) not in done]
-        several = [s for _, s in first if len(self.seen(s)) > 1]
-        single = sorted((pair for pair in first if len(self.seen(pair[1])) == 1), key=lambda pair: pair[0])
-        fits = [(s, self.scores.fit(self.seen(s), self.given))
-                for s in [s for p, s in single[:TOP] if p * self.trials < PROBABLE] + several]
+        fits = [(s, self.scores.fit(self.seen(s), self.given)) for s in self.suspicions
+                if self.seen(s) and (s.direction, s.place) not in done]
         found = [(s, f) for s, f in fits if self.chance(s, f) < PROBABLE and f.gain > 0
+                 and not (s.direction.positive and f.size[0] <= 0)
                  and float(np.max(np.abs(f.size) / np.maximum(f.sigma, 1e-300))) > 3]
         return sorted(found, key=lambda pair: -pair[1].gain)
 
