@@ -1,4 +1,4 @@
-"""Virtual robots with defaults everywhere: short logs, a wrong effort, noise in the loop; more noises in the benchmark."""
+"""Virtual robots with defaults everywhere: short logs, a wrong effort, noise in the loop."""
 
 from __future__ import annotations
 
