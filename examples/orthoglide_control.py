@@ -24,6 +24,7 @@ from typing import Any
 
 import numpy as np
 from line_plot import Curves, save
+from measured_feedback import MeasuredFeedback
 from orthoglide_gains import MANUFACTURER, PAYLOAD, Study, experiments
 from paths import PointToPoint, circle
 
@@ -95,7 +96,7 @@ def identified_strategies(study: Study, seed: int = 1) -> dict[str, Strategy]:
 
 def encoder(model: Model) -> Feedback:
     """Return the robot's position sensors as the controller sees them."""
-    return Feedback(noise=model.mechanism.noise, cutoff=500.0, seed=1)
+    return MeasuredFeedback(noise=model.mechanism.noise, cutoff=500.0, seed=1)
 
 
 def track(model: Model, strategies: Mapping[str, Strategy], *, feedback: Feedback | None = None, plant: str = "gough",

@@ -46,7 +46,7 @@ def test_rods_of_a_gram_close_the_same_loops_and_hardly_change_torques(study: ex
     assert 0.001 < study.rod_effect.max() < 0.03  # of 12 N m
     for run in study.runs:
         assert run.plant == "pinocchio"
-        assert run.saturated_samples == 0
+        assert run.saturated.sum() == 0
 
 
 def test_errors_stay_inside_the_bound(study: example.Study, problem: BoundedProblem) -> None:

@@ -87,7 +87,7 @@ CASES = {
     "Gauss-Markov, known": Case(GaussMarkov(covariance=SIGMA, uncertainty="white"), linear, TRUTH, row_units=False),
     "Huber": Case(Robust(), heavy, TRUTH, samples=True),
     "Tukey": Case(Robust(loss="tukey", uncertainty="white"), heavy, TRUTH, samples=True),
-    "total least squares of gains": Case(TotalLeastSquares(resamples=100), currents, GAIN_TRUTH),
+    "total least squares of gains": Case(TotalLeastSquares(), currents, GAIN_TRUTH),
     "likelihood of currents": Case(MaximumLikelihoodGains(), currents, GAIN_TRUTH),
 }
 cases = pytest.mark.parametrize("case", CASES.values(), ids=CASES)
@@ -330,15 +330,12 @@ def test_result_is_complete_and_survives_storage(case: Case, tmp_path: Any) -> N
 
 
 def test_settings_and_problems_that_make_no_sense_give_no_numbers() -> None:
-    problem, gains = linear(0, 1.0), currents(0, 1.0)
+    problem = linear(0, 1.0)
     for estimator in (LeastSquares(), WeightedLeastSquares(), GaussMarkov(), Robust()):
         with pytest.raises(InvalidInput, match="no parameter to estimate"):
             estimator.fit(problem.select([]))
         with pytest.raises(InvalidInput, match="empty"):
             estimator.fit(problem.take(slice(0, 0)))
-    for resamples in (0, 1):
-        with pytest.raises(InvalidInput, match=f"resamples is {resamples}"):
-            TotalLeastSquares(resamples=resamples).fit(gains)
     with pytest.raises(InvalidInput, match="iterations 0"):
         Robust(iterations=0).fit(problem)
     with pytest.raises(InvalidInput, match="no samples left"):

@@ -8,7 +8,7 @@ from test_estimate import make_estimate
 
 from gough.core.errors import InvalidInput
 from gough.estimators.estimate import Enclosure
-from gough.estimators.selection.compare import compare
+from gough.estimators.selection.selection import compare
 
 BOX = Enclosure(parameters=("a.m", "b.fs"), units=("kg", "N"), lower=[0.3, 0.0], upper=[0.4, 5e-4], method="exact box")
 

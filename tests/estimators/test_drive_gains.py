@@ -97,8 +97,8 @@ def test_condensed_equals_in_memory_to_rounding(name):
     np.testing.assert_allclose(b.values, a.values, rtol=1e-8)
     np.testing.assert_allclose(b.white_std, a.white_std, rtol=1e-7)
     np.testing.assert_allclose(b.residual_rms, a.residual_rms, rtol=1e-8)
-    if not isinstance(ESTIMATORS[name], MaximumLikelihoodGains):  # resamples the same stretches
-        np.testing.assert_allclose(b.std, a.std, rtol=1e-7)
+    if not isinstance(ESTIMATORS[name], MaximumLikelihoodGains):  # the same stretches; by differences
+        np.testing.assert_allclose(b.std, a.std, rtol=1e-5)
 
 
 def test_known_parameters_beyond_the_mass_are_used():
@@ -198,16 +198,16 @@ def test_intervals_cover_under_coloured_noise(name):
         estimate = ESTIMATORS[name].fit(gain_problem(*parts, {"payload.m": 1.983}))
         low, high = estimate.interval(0.95).T
         hits.append((low <= TRUTH) & (high >= TRUTH))
-    assert estimate.uncertainty == ("period" if name == "likelihood" else "bootstrap")
+    assert estimate.uncertainty == ("period" if name == "likelihood" else "stretches")
     assert 0.92 <= np.mean(hits) <= 0.975
 
 
-def test_bootstrap_resamples_unloaded_and_loaded_groups_apart():
+def test_standard_deviations_are_those_of_resampled_groups_unloaded_and_loaded_apart():
     """Against a plain loop over resampled groups, with only three loaded ones: none of them may get lost."""
     unloaded, loaded = with_noise(make_regressions(t=360), np.random.default_rng(5))
     parts = replace(unloaded, group=np.arange(360) // 30), replace(loaded, group=np.arange(360) // 120)
     problem = gain_problem(*parts, {"payload.m": 1.983})
-    estimate = TotalLeastSquares(scaling="none", resamples=2000).fit(problem)
+    estimate = TotalLeastSquares(scaling="none").fit(problem)
     np.testing.assert_array_equal(estimate.degrees_of_freedom, 11 + 2)
     data = problem.problem
     clean = gain_problem(unloaded, loaded, {"payload.m": 1.983})

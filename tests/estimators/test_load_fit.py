@@ -171,7 +171,7 @@ def test_what_acts_only_together_is_said_in_words() -> None:
 def test_history_is_the_batch_solution_of_what_came_before() -> None:
     W = regressor(400)
     whole = problem(W, W @ VALUES + draw(0, 400))
-    pieces = Pieces.of(whole, NOISE)
+    pieces = Pieces.of(whole, NOISE, np.arange(400.0))
     track = history(pieces, whole.regression.time, PRIOR)
     k = 20
     stop = pieces.edges[k + 1]
@@ -185,7 +185,7 @@ def test_a_memory_follows_another_load() -> None:
     W = regressor(600)
     effort = np.where(np.arange(600)[:, None] < 300, W @ VALUES, W @ (2 * VALUES)) + draw(0, 600)
     data = problem(W, effort)
-    pieces = Pieces.of(data, NOISE)
+    pieces = Pieces.of(data, NOISE, np.arange(600.0))
     long, short = (history(pieces, data.regression.time, PRIOR, memory) for memory in (None, 0.5))
     assert abs(long.values[-1, 0] - 40) > 5
     assert abs(short.values[-1, 0] - 40) < 1
@@ -198,10 +198,10 @@ def test_a_load_that_changes_is_dated_and_one_that_does_not_is_left_alone(kept: 
     found, alarms = [], 0
     for seed in range(25):
         noise = lfilter([np.sqrt(1 - kept**2)], [1, -kept], draw(seed, 1700), axis=0)[200:]
-        pieces = Pieces.of(problem(W, W @ VALUES + noise), NOISE)
+        pieces = Pieces.of(problem(W, W @ VALUES + noise), NOISE, np.arange(1500.0))
         alarms += len(changes(pieces, PRIOR))
         other = np.where(np.arange(1500)[:, None] < 600, W @ VALUES, W @ (VALUES * np.append(1.05, np.ones(9))))
-        pieces = Pieces.of(problem(W, other + noise), NOISE)
+        pieces = Pieces.of(problem(W, other + noise), NOISE, np.arange(1500.0))
         found.append([int(pieces.edges[cut]) for cut in changes(pieces, PRIOR)])
     assert alarms == 0
     assert sum(len(cuts) == 1 for cuts in found) >= 24
@@ -211,7 +211,7 @@ def test_a_load_that_changes_is_dated_and_one_that_does_not_is_left_alone(kept: 
 def test_two_changes_are_two() -> None:
     W = regressor(1500)
     size = np.select([np.arange(1500) < 500, np.arange(1500) < 900], [1.0, 0.5], 2.0)
-    pieces = Pieces.of(problem(W, (W @ VALUES) * size[:, None] + draw(3, 1500)), NOISE)
+    pieces = Pieces.of(problem(W, (W @ VALUES) * size[:, None] + draw(3, 1500)), NOISE, np.arange(1500.0))
     np.testing.assert_allclose(pieces.edges[changes(pieces, PRIOR)], [500, 900], atol=15)
 
 
@@ -230,3 +230,16 @@ def test_effort_without_noise_is_answered_exactly() -> None:
     W = regressor()
     found = fit(problem(W, W @ VALUES), PRIOR)
     np.testing.assert_allclose(found.seen.values, VALUES, rtol=1e-6)
+
+
+def test_a_change_that_a_filter_smears_is_one() -> None:
+    """After a step of the load something rings for 0.9 of a zone of 450 samples."""
+    W = regressor(1500)
+    ringing = np.zeros(1500)
+    ringing[600:1000] = np.where(np.arange(400) < 200, 8.0, -5.0)
+    effort = (W @ VALUES) * np.where(np.arange(1500) < 600, 1.0, 1.2)[:, None] + W[:, :, 0] * ringing[:, None]
+    data = problem(W, effort + draw(3, 1500))
+    one, several = (Pieces.of(data, NOISE, np.arange(1500.0) / zone) for zone in (450, 1))
+    assert len(changes(several, PRIOR)) > 1
+    (cut,) = changes(one, PRIOR)
+    assert 600 <= one.edges[cut] <= 1005

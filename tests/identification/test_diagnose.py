@@ -239,7 +239,8 @@ def test_no_logs_are_refused(five_bar: Model) -> None:
 
 
 def test_a_log_that_nothing_makes_close_gives_its_own_error(five_bar: Model, logs: tuple[Recording, Recording]) -> None:
-    far = replace(logs[0], position=logs[0].position * np.array([40.0, -30.0]) + 1.0, reference=None)
+    walk = np.random.default_rng(0).standard_normal(logs[0].position.shape).cumsum(axis=0)
+    far = replace(logs[0], position=logs[0].position + 0.05 * walk, reference=None)
     with pytest.raises(GoughError):
         diagnose(five_bar, [far])
 

@@ -228,9 +228,9 @@ def test_a_new_direction_is_one_entry() -> None:
     before = dict(DIRECTIONS)
     try:
         register_direction(Direction(
-            name="hysteresis", says="{place}: {size}", unit=lambda view, place: "N m",
-            places=lambda seen: ("left.motor",), advice=lambda view, place, size: "",
-            columns=lambda view, place: view.on_motor(0, np.sign(view.track.acceleration[:, 0]))))
+            name="hysteresis", says="{place}: {size}", unit="N m", advice="",
+            places=lambda seen: ("left.motor",),
+            column=lambda view, place: view.effect(np.sign(view.track.acceleration) * [1.0, 0.0])))
         assert "hysteresis" in [s.direction.name for s in stack_directions(seen, seen.views)[0]]
     finally:
         DIRECTIONS.clear()

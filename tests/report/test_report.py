@@ -15,11 +15,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from paths import circle
 
 from gough.core.errors import InvalidInput, OutputError
 from gough.engine import random_motion
-from gough.excitation import design
 from gough.identification import Fit
 from gough.identification.diagnosis.mistakes import Diagnosis, Limit, Mistake
 from gough.identification.verdict import Remark, Verdict
@@ -226,22 +224,6 @@ def test_what_guaranteed_bounds_rest_on_is_told() -> None:
     page = Page(render(robot("five_bar"), replace(good, enclosures={"bounds_slow": box})))
     assert "Bounds slow: exact box; error bound 1.50; gap 3.55·10⁻¹⁵; conditional on two rows" in page.text
     assert page.tables[0][0][1][6] == "Bounds slow"
-
-
-def test_a_design_is_shown_with_its_trajectory() -> None:
-    path = circle(coordinates=("tool.x", "tool.y"), units=("m", "m"), center=(0.0, 0.4), plane=("tool.x", "tool.y"),
-                  radius=0.05, frequency=0.5)
-    page = Page(render(robot("five_bar"), result("five_bar"), trajectory=path))
-    assert "Reference trajectory" in page.text
-    assert "tool.x [m]" in page.text
-    found = design(robot("five_bar"), harmonics=2, starts=1, iterations=15, samples=60)
-    page = Page(render(robot("five_bar"), result("five_bar"), design=found))
-    for name in found.active:
-        assert name in page.text
-    assert "Reference trajectory" in page.text
-    limits = next(table for table in page.tables if table[0][1][0] == "Limit")
-    assert [value_of(cells[1].removesuffix("\u00a0%")) / 100 for _, cells in limits[1:]] == pytest.approx(
-        found.usage.tolist(), abs=1e-3)
 
 
 def test_a_result_without_recordings_still_has_a_report() -> None:

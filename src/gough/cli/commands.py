@@ -109,15 +109,12 @@ def spoken(option: Option, value: Any) -> Any:
     if not isinstance(value, list):
         return value
     if _is_table(option) and (float not in option.kinds or any("=" in word for word in value)):
-        return dict(_pair(option.name, word) for text in value for word in text.split(","))
+        pairs = [(word, *word.partition("=")[::2]) for text in value for word in text.split(",")]
+        return {key: _number(option.name, number, f"expected name=number, e.g. leg1.slider=2170, not '{word}'")
+                for word, key, number in pairs}
     if float in option.kinds and len(value) == 1:
         return _number(option.name, value[0])
     return value
-
-
-def _pair(name: str, word: str) -> tuple[str, float]:
-    key, _, value = word.partition("=")
-    return key, _number(name, value, f"expected name=number, e.g. leg1.slider=2170, not '{word}'")
 
 
 def _number(name: str, value: Any, otherwise: str = "expected a number") -> float:

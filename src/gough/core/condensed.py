@@ -207,11 +207,7 @@ class Condensed(Value):
 
     @cached_property
     def patterns(self) -> tuple[Joint, ...]:
-        """The rows side by side, one factor for each set of rows that count together, over all pieces.
-
-        Raises:
-            InvalidInput: Condensed without them.
-        """
+        """The rows side by side, one factor for each set of rows that count together, over all pieces."""
         if self.joint is None:
             raise InvalidInput("a full covariance between rows needs the factor of all rows side by side; condense "
                                "with joint=True, or fit the regression itself")
@@ -265,11 +261,7 @@ class Condensed(Value):
         return None
 
     def condensed(self, *, joint: bool = False) -> Condensed:
-        """Return the problem itself.
-
-        Raises:
-            InvalidInput: The rows side by side are asked for and were not kept.
-        """
+        """Return the problem itself."""
         if joint:
             _ = self.patterns
         return self
@@ -405,9 +397,6 @@ def condense(blocks: Iterable[Regression], *, joint: bool = False) -> Condensed:
     Args:
         blocks: Pieces of one problem in the order of time: same rows and parameters.
         joint: Also keep the rows side by side (Gauss-Markov with a full covariance).
-
-    Raises:
-        InvalidInput: No block, or blocks of different problems.
     """
     first: Regression | None = None
     kept = _Pieces(joint)

@@ -24,11 +24,7 @@ _NUMBER = re.compile(rf"[\d_]{{{DIGITS},}}")
 
 
 def parse_toml(text: str) -> dict[str, Any]:
-    """Return the content of a TOML document.
-
-    Raises:
-        InvalidInput: Not TOML, or beyond the limits of this file; says where.
-    """
+    """Return the content of a TOML document."""
     _check(text, LARGEST_TOML)
     dotted = _DOTTED.search(text)
     if dotted is not None:
@@ -40,11 +36,7 @@ def parse_toml(text: str) -> dict[str, Any]:
 
 
 def parse_json(text: str) -> Any:
-    """Return the content of a JSON document.
-
-    Raises:
-        InvalidInput: Not JSON, or beyond the limits of this file; says where.
-    """
+    """Return the content of a JSON document."""
     _check(text, LARGEST)
     try:
         return json.loads(text)

@@ -116,11 +116,7 @@ LOAD = tuple(Parameter.of_payload("load", kind) for kind in INERTIAL)  # of a lo
 
 
 def parameters(names: Sequence[str], units: Sequence[str] | None = None) -> tuple[Parameter, ...]:
-    """Return names as parameters, with these units if given.
-
-    Raises:
-        InvalidInput: More or fewer units than names.
-    """
+    """Return names as parameters, with these units if given."""
     if units is None:
         return tuple(name if isinstance(name, Parameter) else Parameter(name) for name in names)
     if len(units) != len(names):
@@ -130,11 +126,7 @@ def parameters(names: Sequence[str], units: Sequence[str] | None = None) -> tupl
 
 
 def index_of(names: Sequence[str], name: str, what: str = "parameter") -> int:
-    """Return the position of a name.
-
-    Raises:
-        InvalidInput: It is not there; offers the nearest.
-    """
+    """Return the position of a name."""
     if name not in names:
         raise InvalidInput(f"no {what} '{name}'{nearest(name, names)}", name=name)
     return names.index(name)

@@ -223,11 +223,7 @@ def arguments(thing: Any, values: Mapping[str, Any], given: Mapping[str, Any] | 
 
 
 def settle(cls: type[S], settings: S | None, options: Mapping[str, Any]) -> S:
-    """Return settings with some options changed; the defaults where there are none.
-
-    Raises:
-        InvalidInput: As `arguments`.
-    """
+    """Return settings with some options changed; the defaults where there are none."""
     if settings is not None and not isinstance(settings, cls):
         raise InvalidInput(f"settings are a {type(settings).__name__}, expected {cls.__name__}")
     if settings is not None and not options:

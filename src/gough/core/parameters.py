@@ -45,11 +45,7 @@ class ParameterTable(Value):
         return float(self.values[self.index(name)])
 
     def index(self, name: str) -> int:
-        """Return the position of a parameter.
-
-        Raises:
-            InvalidInput: No such parameter; offers the nearest.
-        """
+        """Return the position of a parameter."""
         return self._positions[name] if name in self._positions else index_of(self.names, name)
 
     @cached_property
@@ -110,11 +106,7 @@ class BaseParameters(Value):
         return np.asarray(self.matrix @ np.asarray(standard, dtype=float))
 
     def select(self, names: Iterable[str]) -> BaseParameters:
-        """Keep some base parameters; the others are taken as zero.
-
-        Raises:
-            InvalidInput: No such parameter; offers the nearest.
-        """
+        """Keep some base parameters; the others are taken as zero."""
         rows = [index_of(self.names, name, "base parameter") for name in names]
         return replace(self, names=tuple(self.names[i] for i in rows), units=tuple(self.units[i] for i in rows),
                        matrix=self.matrix[rows], independent=tuple(self.independent[i] for i in rows))

@@ -144,9 +144,6 @@ class Regression(Value):
 
         Args:
             covariance: (r, r) or (t, r, r); None takes the problem's own.
-
-        Raises:
-            InvalidInput: No covariance, or one that is not positive definite.
         """
         covariance = self.covariance if covariance is None else covariance
         if covariance is None:

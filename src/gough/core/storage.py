@@ -69,11 +69,6 @@ def restored(kind: Any, value: Any) -> Any:
     return value
 
 
-def write_json(path: str | os.PathLike[str], content: Any) -> None:
-    """Write strict JSON, whole or not at all."""
-    write_text(path, json.dumps(plain(content), indent=1, allow_nan=False) + "\n")
-
-
 def read_json(path: str | os.PathLike[str], kind: str) -> dict[str, Any]:
     """Read a stored result and check that it is of the kind asked for.
 
@@ -103,11 +98,7 @@ class Stored:
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> Self:
-        """Undo `to_dict`.
-
-        Raises:
-            InvalidInput: Another kind or format, or something is missing.
-        """
+        """Undo `to_dict`."""
         kind, version = content.get("kind"), content.get("format")
         if kind != cls.stored_as or version != FORMAT:
             raise InvalidInput(f"content is {kind!r} in format {version!r}, expected {cls.stored_as!r} in format "
@@ -116,8 +107,8 @@ class Stored:
         return found
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write JSON, whole or not at all."""
-        write_json(path, self.to_dict())
+        """Write strict JSON, whole or not at all."""
+        write_text(path, json.dumps(self.to_dict(), indent=1, allow_nan=False) + "\n")
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:

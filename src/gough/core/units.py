@@ -42,11 +42,7 @@ def canonical(unit: str) -> str:
 
 
 def conversion(unit: str, dimension: str | None = None) -> float:
-    """Return the factor that takes a value in `unit` to SI.
-
-    Raises:
-        InvalidInput: Unknown unit, or a unit of another dimension than asked.
-    """
+    """Return the factor that takes a value in `unit` to SI."""
     entry = UNITS.get(canonical(unit))
     if entry is None:
         raise InvalidInput(f"unit '{unit}' is not known{nearest(unit, UNITS)}", unit=unit)
@@ -69,11 +65,7 @@ def dimension_of(unit: str) -> str:
 
 
 def quantity(text: str) -> tuple[float, str]:
-    """Split '10 deg' into its value and unit.
-
-    Raises:
-        InvalidInput: Not a number followed by a unit.
-    """
+    """Split '10 deg' into its value and unit."""
     match = _QUANTITY.match(text)
     if match is None:
         raise InvalidInput(f"'{text}' is not a number with a unit; write for example '10 deg' or '26 mm'", text=text)

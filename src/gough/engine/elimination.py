@@ -18,15 +18,15 @@ from gough.core.errors import SingularConfiguration
 
 Pivots = tuple[tuple[int, int], ...]
 Row = dict[int, ca.SX]
+THRESHOLD = 0.1  # smallest accepted ratio of a pivot to the largest entry of its column
 
 
-def choose_pivots(samples: FloatArray, pattern: FloatArray, threshold: float = 0.1) -> Pivots:
+def choose_pivots(samples: FloatArray, pattern: FloatArray) -> Pivots:
     """Choose a pivot order that keeps sparse matrices sparse and is stable on all samples (Markowitz with threshold).
 
     Args:
         samples: Matrices at typical configurations, (s, n, n).
         pattern: Where an entry can be non-zero, (n, n).
-        threshold: Smallest accepted ratio of a pivot to the largest entry of its column.
 
     Raises:
         SingularConfiguration: Some sample has no usable pivot left.
@@ -48,7 +48,7 @@ def choose_pivots(samples: FloatArray, pattern: FloatArray, threshold: float = 0
                 "from the singularity", singular_value=float(sub.max(axis=(1, 2)).min()))
         count_row, count_column = mask.sum(axis=1), mask.sum(axis=0)
         cost = (count_row[:, None] - 1.0) * (count_column[None, :] - 1.0)
-        accepted = mask & (ratio >= min(threshold, float((ratio * mask).max())))
+        accepted = mask & (ratio >= min(THRESHOLD, float((ratio * mask).max())))
         cost = np.where(accepted, cost - 0.1 * ratio, np.inf)
         i, j = np.unravel_index(int(np.argmin(cost)), cost.shape)
         row, column = rows.pop(int(i)), columns.pop(int(j))

@@ -282,13 +282,11 @@ class Model:
         return np.asarray(np.einsum("trp,tp->tr", regressor, values))
 
     def blocks(self, motion: Motion, effort: FloatArray, parameters: Sequence[str] | BaseParameters, *,
-               dead_band: ArrayLike | None = None, covariance: FloatArray | None = None, size: int = BLOCK,
-               ) -> Iterator[Regression]:
+               covariance: FloatArray | None = None) -> Iterator[Regression]:
         """Yield the regression in blocks that stay in cache; see `regression`."""
-        for start in range(0, len(motion), size):
-            part = slice(start, start + size)
-            yield self.regression(motion.take(part), effort[part], parameters, dead_band=dead_band,
-                                  covariance=covariance)
+        for start in range(0, len(motion), BLOCK):
+            part = slice(start, start + BLOCK)
+            yield self.regression(motion.take(part), effort[part], parameters, covariance=covariance)
 
     def regression(self, motion: Motion, effort: FloatArray, parameters: Sequence[str] | BaseParameters, *,
                    dead_band: ArrayLike | None = None, covariance: FloatArray | None = None,

@@ -232,9 +232,6 @@ class Estimate(Value, Stored):
 
         Parameters the regression has and the estimate lacks count as zero (they were eliminated); drive gains do not
         enter an effort.
-
-        Raises:
-            InvalidInput: A parameter of the estimate is not in the regression.
         """
         keep = [i for i, name in enumerate(self.parameters) if not name.is_gain]
         columns = [index_of(regression.parameters, self.parameters[i]) for i in keep]

@@ -87,11 +87,7 @@ def factors_of(problem: Problem, *, joint: bool = False) -> Condensed:
 
 
 def samples_of(problem: Problem, why: str) -> Regression:
-    """Return a problem sample by sample.
-
-    Raises:
-        InvalidInput: They were condensed away.
-    """
+    """Return a problem sample by sample."""
     samples = problem.sampled()
     if samples is None:
         raise InvalidInput(f"{why}: fit the regression, not its condensed form")

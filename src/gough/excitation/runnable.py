@@ -16,7 +16,7 @@ SETTLING = 1  # periods at full pace before those worth recording
 LONGEST = 16.0  # longest ramp tried [periods]
 
 
-def runnable(model: Model, trajectory: Fourier, periods: int, payload: str | None = None) -> Sampled:
+def runnable(model: Model, trajectory: Fourier, periods: int) -> Sampled:
     """Return a trajectory at the controller's samples, eased in and out of rest, with the motors beside the platform.
 
     The path is the trajectory's own; only the pace rises from rest and falls back (`Eased`). The ramp is half a
@@ -36,7 +36,7 @@ def runnable(model: Model, trajectory: Fourier, periods: int, payload: str | Non
         eased = ease(runs, ramp)
         time = eased.times(rate)
         motion = model.kinematics.motion(time, *eased.at(time), by)
-        used = np.abs(measure(model, limits, motion, values=model.standard_values(), load=model.load(payload)))
+        used = np.abs(measure(model, limits, motion, values=model.standard_values(), load=model.load()))
         if not len(limits) or used.max() <= 1 + 1e-9:
             names = tuple(dict.fromkeys((*trajectory.coordinates, *model.mechanism.actuated)))
             columns = [motion.column(name) for name in names]

@@ -111,8 +111,11 @@ def random_starts(problem: Problem, count: int, seed: int) -> list[Point]:
     """
     rng = np.random.default_rng(seed)
     rest = problem.evaluate(np.zeros(problem.size))
-    if rest is None or np.abs(rest.constraints).max() >= 1:
-        raise _no_room(problem, rest)
+    if rest is None:
+        raise InfeasibleDesign(f"'{problem.model.mechanism.name}' cannot be evaluated at its centre pose")
+    if np.abs(rest.constraints).max() >= 1:
+        limit = problem.limits[int(np.argmax(np.abs(rest.constraints))) % len(problem.limits)]
+        raise InfeasibleDesign(f"the {limit} is already exceeded at rest; relax it", limit=str(limit))
     found: list[Point] = []
     for k in range(5 * count + 1):
         direction = problem.random_direction(rng)
@@ -154,14 +157,6 @@ def _no_start(problem: Problem, rest: Point, grown: Point, direction: FloatArray
     return NotIdentifiable(
         f"no random trajectory of '{name}' informs about all {count} parameters, the {limit} stops it first; use more "
         "harmonics, relax this limit or ask for fewer parameters", parameters=count, limit=str(limit))
-
-
-def _no_room(problem: Problem, rest: Point | None) -> InfeasibleDesign:
-    if rest is None:
-        return InfeasibleDesign(f"'{problem.model.mechanism.name}' cannot be evaluated at its centre pose")
-    worst = int(np.argmax(np.abs(rest.constraints))) % len(problem.limits)
-    return InfeasibleDesign(f"the {problem.limits[worst]} is already exceeded at rest; relax it",
-                            limit=str(problem.limits[worst]))
 
 
 def informative_frequency(problem_at: Callable[[float], Problem], first: float, seed: int) -> float:

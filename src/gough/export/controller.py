@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from gough.core.arrays import FloatArray, check_shape
 from gough.core.errors import InvalidInput
 from gough.engine import Model
-from gough.engine.controller import controller_graphs
+from gough.engine.stepping import controller_graphs
 from gough.export.formats import Export, register_export
 from gough.export.rigid import drive_gains
 from gough.identification import Identification

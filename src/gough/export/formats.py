@@ -46,11 +46,7 @@ EXPORTS: dict[str, Export] = {}
 
 
 def register_export(entry: Export) -> Export:
-    """Make a format known; return it.
-
-    Raises:
-        InvalidInput: The name is taken.
-    """
+    """Make a format known; return it."""
     if entry.name in EXPORTS:
         raise InvalidInput(f"there is already an export format '{entry.name}'; choose another name", name=entry.name)
     EXPORTS[entry.name] = entry

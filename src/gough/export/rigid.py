@@ -88,11 +88,7 @@ def check_terms(model: Model, terms: Mapping[str, float] | None, format: str = "
 
 
 def physical_result(result: Identification, format: str) -> tuple[Mapping[str, ArrayLike], Mapping[str, float]]:
-    """Return bodies and joint terms of the physically consistent estimate.
-
-    Raises:
-        InvalidInput: There is none.
-    """
+    """Return bodies and joint terms of the physically consistent estimate."""
     if not result.bodies:
         failed = next((note for note in result.notes if note.startswith("feasible ")), None)
         raise InvalidInput(

@@ -37,7 +37,7 @@ from gough.identification.verdict import (
 )
 from gough.logs.recording import Recording
 
-MATTERS = 1.0  # sigmas that a mistake has to move some parameter by: intervals then hold visibly less than they say
+MATTERS = 1.1  # sigmas that a mistake has to move some parameter by: 95 % intervals then hold in 80 %
 VISIBLE = 0.01  # of the effort that it has to change, if it moves no parameter
 
 
@@ -50,6 +50,24 @@ def noise_of(parts: Sequence[Regression]) -> FloatArray | None:
         diagonal = np.diagonal(part.covariance, axis1=-2, axis2=-1)
         squares.append(diagonal if diagonal.ndim == 1 else diagonal.mean(axis=0))
     return np.sqrt(np.mean(squares, axis=0)) if squares else None
+
+
+def expected_error(parts: Sequence[Regression], estimate: Estimate, noise: FloatArray | None) -> FloatArray:
+    """Return the rms error to expect of predicting some logs: their noise, and what sigmas allow, (r,). [row unit]
+
+    sqrt(noise^2 + mean_t w_t^T C w_t), C the covariance of the estimate, w a row's equation: a motion that moves what
+    the identification hardly saw is predicted worse, and that is no fault of model or machine.
+    """
+    square, count = np.zeros(len(parts[0].rows)), np.zeros(len(parts[0].rows))
+    for part in parts:
+        names = [name for name in estimate.parameters if name in part.parameters]
+        own = [estimate.parameters.index(name) for name in names]
+        W = part.select(names).regressor
+        counts = np.ones(part.effort.shape, bool) if part.mask is None else part.mask
+        square += (np.einsum("trp,pq,trq->tr", W, estimate.covariance[np.ix_(own, own)], W) * counts).sum(axis=0)
+        count += counts.sum(axis=0)
+    known = np.zeros(len(square)) if noise is None else noise
+    return np.sqrt(known**2 + square / np.maximum(count, 1))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -110,7 +128,8 @@ def judge(trial: Trial, standing: Standing | None = None) -> Verdict:
     every = (*trial.recordings, *trial.held_out)
     return Verdict(sentence=validation.verdict, remarks=(
         *judge_numerics(estimate), *judge_fit(estimate, noise), *judge_prediction(validation, unseen),
-        *judge_transfer(validation, estimate, unseen), *judge_misfit(misfits, estimate.rows),
+        *(judge_transfer(validation, estimate, expected_error(trial.unseen_parts, estimate, unseen))
+          if trial.unseen_parts else ()), *judge_misfit(misfits, estimate.rows),
         *judge_physics(estimate, trial.base, prior), *judge_prior(estimate, trial.base, prior, trial.experiment.gains),
         *judge_sameness(trial.recordings, trial.held_out), *judge_share(estimate.rows, counts, sum(map(len, parts))),
         *judge_data(every), *judge_encoders(every),

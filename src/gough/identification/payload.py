@@ -214,13 +214,16 @@ def payload(model: Model, recordings: Sequence[Recording], settings: PayloadSett
     unloaded = Unloaded.of(model, result, None if values is None else np.asarray(values, dtype=float))
     problem = load_problem(model, recordings, used, unloaded, gains)
     sought = _Sought.of(model, problem.regression, chosen)
-    first, prior = sought.found(problem)
+    whole, prior = sought.found(problem)
     clock = _clock(problem.regression)
-    pieces = Pieces.of(sought.asked(problem), first.covariance)
+    zone = _zone(problem.regression, clock, used)
+    pieces = Pieces.of(sought.asked(problem), whole.covariance, zone)
     cuts = changes(pieces, prior)
-    loads = [sought.load(problem.take(part)) for part in _apart(problem.regression, clock, pieces, cuts, used)]
+    parts = [problem.take(part) for part in _apart(zone, pieces, cuts)] if cuts else []
+    loads = [sought.load(part, *sought.found(part)) for part in parts] or [sought.load(problem, whole, prior)]
     if chosen.forgetting is not None:
-        loads[-1] = sought.load(problem, np.exp((clock - clock[-1]) / chosen.forgetting))
+        weight = np.exp((clock - clock[-1]) / chosen.forgetting)
+        loads[-1] = sought.load(problem, *sought.found(problem, weight))
     track = history(pieces, clock, prior, chosen.forgetting)
     return PayloadResult(
         robot=model.mechanism.name, load=loads[-1], processing=used, settings=chosen,
@@ -260,7 +263,7 @@ class _Sought:
             point[4:] = [parallel_axes(1.0, point[1:4])[i, j] for i, j in PLACES]
         free = np.eye(10)[:, 1 if place is None else 4:]
         gravity = float(np.linalg.norm(model.mechanism.gravity)) or 1.0
-        most = max(10 * float(np.abs(data.effort).sum(axis=1).max()) / gravity, 1e-3)
+        most = max(10 * float(np.abs(data.effort).sum(axis=1).max()) / gravity, 1e-12)
         known = settings.mass is not None
         return cls(fixed=point * (settings.mass or 0.0), map=free if known else np.column_stack([point, free]),
                    mass=settings.mass or most, known=known, reach=settings.reach or model.loops.length)
@@ -290,16 +293,16 @@ class _Sought:
         if self.known:
             return found, prior
         known = float(found.spread.covariance[0, 0] - (found.seen.hidden[0] ** 2).sum())
-        growth = np.sqrt(known) / max(float(np.linalg.norm(found.seen.root[0])), TINY)
+        growth = np.sqrt(max(known, 0.0)) / max(float(np.linalg.norm(found.seen.root[0])), TINY)
         for _ in range(PASSES):
             so_far = seen(found.grams[0], found.grams[1], prior)
             noise, hidden = (float(np.linalg.norm(part[0])) for part in (so_far.root, so_far.hidden))
-            prior = self.prior(float(np.clip(abs(so_far.values[0]) + 3 * growth * noise + hidden, 1e-3, self.mass)))
+            heaviest = abs(so_far.values[0]) + 3 * growth * noise + hidden
+            prior = self.prior(float(np.clip(heaviest, 1e-9 * self.mass, self.mass)))
         return fit(asked, prior, weight), prior
 
-    def load(self, problem: LoadProblem, weight: FloatArray | None = None) -> Load:
-        """Find the load."""
-        found, prior = self.found(problem, weight)
+    def load(self, problem: LoadProblem, found: LoadFit, prior: FloatArray) -> Load:
+        """Return the load of a fit of the unknowns, and of how large these can be."""
         covariance = self.map @ found.spread.covariance @ self.map.T
         values = self.fixed + self.map @ found.seen.values
         part = self.map**2 * np.diag(found.spread.covariance)
@@ -339,17 +342,20 @@ def _clock(data: Regression) -> FloatArray:
     return clock
 
 
-def _apart(data: Regression, clock: FloatArray, pieces: Pieces, cuts: Sequence[int],
-           processing: Processing) -> list[IntArray]:
-    """Return the samples between changes, without those that filters smear a change over: a period, or 1 / cut-off."""
-    ends = [0, *(int(pieces.edges[cut]) for cut in cuts), len(data)]
+def _zone(data: Regression, clock: FloatArray, processing: Processing) -> FloatArray:
+    """Return the time in units of what filters smear a change over, (t,): a period averaged, or 2 / cut-off."""
+    if data.group is not None and processing.method in ("explicit", "implicit"):
+        return data.group.astype(float)
+    return clock * processing.cutoff / 2 if processing.cutoff else np.arange(float(len(clock)))
+
+
+def _apart(zone: FloatArray, pieces: Pieces, cuts: Sequence[int]) -> list[IntArray]:
+    """Return the samples between changes, without those that a change is smeared over if enough are left."""
     found = []
-    for start, stop in pairwise(ends):
+    for start, stop in pairwise([0, *(int(pieces.edges[cut]) for cut in cuts), len(zone)]):
         own = np.arange(start, stop)
-        label = clock if data.group is None else data.group
-        far = 1 / (processing.cutoff or np.inf) if data.group is None else 0.5
-        clear = own[((start == 0) | (label[own] > label[start] + far))
-                    & ((stop == len(data)) | (label[own] < label[stop - 1] - far))]
+        clear = own[((start == 0) | (zone[own] >= zone[start] + 1))
+                    & ((stop == len(zone)) | (zone[own] <= zone[stop - 1] - 1))]
         found.append(clear if len(clear) >= FEWEST * len(LOAD) else own)
     return found
 

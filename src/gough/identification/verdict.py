@@ -150,7 +150,13 @@ def judge_prediction(validation: Validation, noise: FloatArray | None = None) ->
 
 
 def judge_transfer(validation: Validation, estimate: Estimate, noise: FloatArray | None = None) -> tuple[Remark, ...]:
-    """Speak if the held-out error is more than 1.5 times that on the identification data, noise taken out."""
+    """Speak if the held-out error is more than 1.5 times that on the identification data, what is expected taken out.
+
+    Args:
+        validation: The prediction.
+        estimate: What was identified.
+        noise: Error that noise of the held-out logs and sigmas of the estimate explain, (r,).
+    """
     if validation.predicts == "not tested":
         return ()
     own = dict(zip(estimate.rows, estimate.residual_rms))
@@ -218,13 +224,13 @@ def misfit(part: Regression, estimate: Estimate) -> Misfit | None:
     noise = (deviation**2).sum(axis=(0, 1)) / (n * k * (k - 1))  # of the mean
     power = (left**2).sum(axis=0) / free
     ratio = power / np.maximum(noise, 1e-300)
-    memory = np.array([_squared_memory(deviation[:, :, j]) for j in range(deviation.shape[2])])
+    memory = np.array([squared_memory(deviation[:, :, j]) for j in range(deviation.shape[2])])
     chance = stats.f.sf(ratio, np.maximum(free / memory, 1.0), np.maximum(n * (k - 1) / memory, 1.0))
     extra = np.maximum(power - noise, 0.0)
     return Misfit(ratio=ratio, chance=chance, repeats=extra / np.maximum(extra + k * noise, 1e-300))
 
 
-def _squared_memory(deviation: FloatArray, lags: int = 200) -> float:
+def squared_memory(deviation: FloatArray, lags: int = 200) -> float:
     """Return 1 + 2 sum_l rho_l^2 of noise, (k, t): how many samples of a mean square tell as much as one alone."""
     power = float((deviation**2).sum())
     if power <= 0:

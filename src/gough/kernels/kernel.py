@@ -86,9 +86,6 @@ class Kernel:
 
         Returns:
             One array per output, (t, rows, cols), or (t, rows) for a column.
-
-        Raises:
-            InvalidInput: Number or shape of the arrays.
         """
         arrays, strides, t = self._checked_inputs(inputs)
         results = tuple([np.empty((t, *shape)) for shape in self._outer])

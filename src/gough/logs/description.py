@@ -36,14 +36,14 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from gough.core.documents import parse_toml
 from gough.core.errors import GoughError, InvalidInput, InvalidRecording, nearest
 from gough.core.units import canonical, conversion, dimension_of, quantity
-from gough.logs.recording import JOINT_KINDS, KINDS
+from gough.logs.recording import JOINT_KINDS, KINDS, OTHER_KINDS
 from gough.logs.resampling import METHODS
 
 FORMAT = 1
@@ -296,56 +296,42 @@ def describe_headers(names: Iterable[str], source: str) -> Description:
         InvalidRecording: A unit is missing or unknown, a joint lacks a column others have, no such headers at all.
     """
     found: dict[str, dict[str, tuple[str, str]]] = {}
-    time: TimeBase | None = None
-    ignored = []
-    all_names = list(names)
+    ignored, all_names = [], list(names)
     for header in all_names:
         match, stamp = _HEADER.match(header), _TIME.match(header)
-        unit = match["unit"] if match else stamp["unit"] if stamp else None
-        if (match or stamp) and not (unit and unit.strip()):
-            usual = next(iter(_DIMENSIONS[match["kind"]].values())) if match else "s"
+        if match is None and stamp is None:
+            ignored.append(header)
+            continue
+        kind, name = (match["kind"], match["name"]) if match else ("time", "time")
+        unit = (match["unit"] if match else stamp["unit"] if stamp else "") or ""
+        if not unit.strip():
+            usual = next(iter(_DIMENSIONS[kind].values())) if match else "s"
             raise InvalidRecording(f"{source}: column '{header}' has no unit; write it behind the name, for example "
                                    f"'{header} [{usual}]'", source=source, column=header)
-        try:
-            if stamp and unit:
-                if time is not None:
-                    raise InvalidInput("appears twice")
-                time = TimeBase(columns=(header,), factors=(conversion(unit, "time"),))
-            elif match and unit:
-                _si(match["kind"], unit, "")
-                if match["name"] in found.setdefault(match["kind"], {}):
-                    raise InvalidInput("appears twice")
-                found[match["kind"]][match["name"]] = (header, unit)
-            else:
-                ignored.append(header)
-        except InvalidInput as error:
-            raise InvalidRecording(f"{source}: column '{header}': {error}", source=source, column=header) from error
-    if "position" not in found or time is None:
+        if name in found.setdefault(kind, {}):
+            raise InvalidRecording(f"{source}: column '{header}': appears twice", source=source, column=header)
+        found[kind][name] = (header, unit)
+    if "position" not in found or "time" not in found:
         shown = ", ".join(f"'{n}'" for n in all_names[:8]) + (", ..." if len(all_names) > 8 else "")
-        wanted = "time [s]" if time is None else "leg1.slider.position [m]"
+        wanted = "leg1.slider.position [m]" if "time" in found else "time [s]"
         raise InvalidRecording(f"{source}: there is no column like '{wanted}' among {shown}; rename the columns or "
                                "write a description file", source=source)
     joints = tuple(found["position"])
-    groups = []
-    for kind in KINDS:
-        columns = found.get(kind)
-        if not columns:
-            continue
+    data: dict[str, Any] = {"format": FORMAT, "joints": list(joints)}
+    for kind, columns in found.items():
         order = joints if kind in JOINT_KINDS else tuple(columns)
         odd = [n for n in (*order, *columns) if n not in columns or n not in order]
         if odd:
             what = "has no" if odd[0] in order else "has no position but a"
             raise InvalidRecording(f"{source}: joint '{odd[0]}' {what} {kind} column{nearest(odd[0], columns)}",
                                    source=source, joint=odd[0])
-        pairs = [_si(kind, columns[n][1], f"column '{columns[n][0]}'") for n in order]
-        groups.append(Group(kind=kind, names=order, columns=tuple(columns[n][0] for n in order), time=time,
-                            factors=tuple(f for f, _ in pairs), units=tuple(u for _, u in pairs)))
-    description = Description(joints=joints, groups=tuple(groups), ignored=tuple(ignored))
+        data[kind] = {key: [columns[n][i] for n in order] for i, key in enumerate(("columns", "units"))}
+        if kind in OTHER_KINDS:
+            data[kind]["names"] = list(order)
     try:
-        _check(description)
-    except InvalidRecording as error:
+        return replace(_description(data), ignored=tuple(ignored))
+    except GoughError as error:
         raise InvalidRecording(f"{source}: {error}", source=source, **error.numbers) from error
-    return description
 
 
 def _si(kind: str, unit: str, where: str) -> tuple[float, str]:

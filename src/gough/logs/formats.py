@@ -51,11 +51,7 @@ LOG_FORMATS: dict[str, LogReader] = {
 
 
 def register_log_format(suffix: str, reader: LogReader) -> LogReader:
-    """Make a suffix known, such as `.mcap`; any that is not known is read as text. Returns the reader.
-
-    Raises:
-        InvalidInput: The suffix is taken, or has no dot.
-    """
+    """Make a suffix known, such as `.mcap`; any that is not known is read as text. Returns the reader."""
     suffix = suffix.lower()
     if suffix in LOG_FORMATS or not suffix.startswith("."):
         raise InvalidInput(f"'{suffix}' cannot be registered: expected a suffix such as .mcap, other than "

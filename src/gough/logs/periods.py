@@ -119,8 +119,7 @@ def _refined(x: FloatArray, rate: float, w: float, harmonics: int) -> tuple[floa
                        "stretches of rest", period=2 * np.pi / w)
 
 
-def resample_to_period(recording: Recording, period: float | PeriodEstimate | None = None, samples: int | None = None,
-                       method: str = "cubic") -> Recording:
+def resample_to_period(recording: Recording, period: float | PeriodEstimate | None = None) -> Recording:
     """Return the whole periods of a recording with a whole number of samples in each.
 
     A record of exactly whole periods keeps them all although an estimate of the period may be a little too long: it is
@@ -129,8 +128,6 @@ def resample_to_period(recording: Recording, period: float | PeriodEstimate | No
     Args:
         recording: Samples on an even clock.
         period: Length of a period, or the estimate of it; estimated if None. [s]
-        samples: Samples in a period; the nearest to the recording's own rate by default.
-        method: See `resampling.interpolate`; `cubic` disturbs noise and harmonics least.
 
     Raises:
         InvalidRecording: Less than one period, or `estimate_period` failed.
@@ -140,19 +137,17 @@ def resample_to_period(recording: Recording, period: float | PeriodEstimate | No
     seconds = period.seconds if isinstance(period, PeriodEstimate) else float(period)
     if not np.isfinite(seconds) or seconds <= 0:
         raise InvalidInput(f"a period of {seconds} s; expected a positive number")
-    n = round(seconds * recording.rate) if samples is None else samples
-    if n < 2:
-        raise InvalidInput(f"{n} samples in a period; at least 2 are needed")
+    n = max(round(seconds * recording.rate), 2)
     start, end = float(recording.time[0]), float(recording.time[-1])
     count, seconds = _fitted(seconds, period.std if isinstance(period, PeriodEstimate) else 0.0, n, end - start)
     if count < 1:
         raise InvalidRecording(f"{recording.source}: {end - start:.6g} s hold no whole period of {seconds:.6g} s",
                                source=recording.source, period=seconds)
     time = np.minimum(start + np.arange(count * n) * (seconds / n), end)
-    made = resample(recording, time, method)
+    made = resample(recording, time, "cubic")  # disturbs noise and harmonics least
     note = Finding(kind="resampled", channel=recording.source, numbers={"period": seconds, "samples": n},
                    message=f"put on a clock with {n} samples in each of {count} periods of {seconds:.9g} s "
-                           f"({method} interpolation)")
+                           "(cubic interpolation)")
     return replace(made, period_samples=n, quality=(*made.quality, note))
 
 

@@ -64,7 +64,6 @@ class RecordingSource:
     Args:
         joints: Names of the actuated joints, (a,).
         position_units: `m` or `rad` for each joint, (a,).
-        kinds: The kinds of columns there are.
         period_samples: Samples in one period, or None.
         payload: Name of the payload, or None.
         source: File name.
@@ -75,7 +74,6 @@ class RecordingSource:
 
     joints: tuple[str, ...]
     position_units: tuple[str, ...]
-    kinds: tuple[str, ...]
     period_samples: int | None
     payload: str | None
     source: str
@@ -119,7 +117,7 @@ def open_recording(path: str | Path, description: str | Path | Description | Non
         raise InvalidRecording(f"{path.name}: there are no samples", source=path.name)
     first = _ordered(block, joints)
     return RecordingSource(
-        joints=first.joints, position_units=first.position_units, kinds=tuple(kind for kind, _ in first.groups()),
+        joints=first.joints, position_units=first.position_units,
         period_samples=first.period_samples, payload=first.payload, source=first.source, samples=samples, path=path,
         description=described)
 

@@ -124,11 +124,7 @@ CLOSURES: dict[str, ClosureKind] = {
 
 
 def register_closure(kind: ClosureKind) -> ClosureKind:
-    """Make a kind of closure known to robot files and to everything that meets one; return it.
-
-    Raises:
-        InvalidInput: The name is taken.
-    """
+    """Make a kind of closure known to robot files and to everything that meets one; return it."""
     if kind.name in CLOSURES:
         raise InvalidInput(f"there is already a closure kind '{kind.name}'; choose another name", name=kind.name)
     CLOSURES[kind.name] = kind

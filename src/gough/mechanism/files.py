@@ -25,11 +25,7 @@ ROBOT_FORMATS: dict[str, RobotReader] = {".toml": parse_robot}
 
 
 def register_robot_format(suffix: str, reader: RobotReader) -> RobotReader:
-    """Make a suffix known, such as `.par`; return the reader.
-
-    Raises:
-        InvalidInput: The suffix is taken, or has no dot.
-    """
+    """Make a suffix known, such as `.par`; return the reader."""
     if suffix.lower() in ROBOT_FORMATS or suffix[:1] != ".":
         raise InvalidInput(f"'{suffix}' cannot be registered: expected a suffix such as .par, other than "
                            f"{', '.join(ROBOT_FORMATS)}", suffix=suffix)

@@ -11,23 +11,8 @@ from gough.core.documents import parse_toml
 from gough.core.errors import InvalidInput, InvalidMechanism, nearest
 from gough.core.names import INERTIAL, PAYLOAD, Parameter
 from gough.core.units import conversion
-from gough.mechanism.elements import (
-    INERTIA_KEYS,
-    PLACEMENT_KEYS,
-    POSITION,
-    Axis,
-    Kind,
-    Scope,
-    check_start,
-    read_body,
-    read_closure,
-    read_inertia,
-    read_joint,
-    read_limits,
-    read_noise,
-    read_payload,
-    read_placement,
-)
+from gough.mechanism import elements
+from gough.mechanism.elements import Axis, Kind, Scope
 from gough.mechanism.toml_table import SOURCE_KEYS, TomlTable, unit_factors
 from gough.mechanism.types import BASE, Body, Frame, Joint, Limits, Mechanism
 
@@ -82,9 +67,9 @@ def _read_mechanism(root: TomlTable) -> Mechanism:
         for table in tables:
             parts.claim("payload", table.name(), table)
         return replace(
-            tree, payloads=tuple(read_payload(table, everything, usual) for table in tables),
+            tree, payloads=tuple(elements.read_payload(table, everything, usual) for table in tables),
             ties=_read_ties(root.section("tie"), tree),
-            noise=read_noise(root.section("noise"), {joint.kind for joint in tree.joints if joint.actuated}))
+            noise=elements.read_noise(root.section("noise"), {joint.kind for joint in tree.joints if joint.actuated}))
     except InvalidMechanism as error:
         if "table" in error.numbers:
             raise
@@ -136,7 +121,7 @@ class _Parts:
         everything = replace(top, inner=frozenset(body.name for body in self.bodies))
         closures += [(table, everything) for table in root.sections("closure", "closure")]
         known = {joint.name: joint for joint in self.joints}
-        self.closures = [read_closure(table, scope, known) for table, scope in closures]
+        self.closures = [elements.read_closure(table, scope, known) for table, scope in closures]
         for closure, (table, _) in zip(self.closures, closures):
             self.claim("closure", closure.name, table)
 
@@ -161,16 +146,16 @@ class _Parts:
 
     def _read_tree(self, scope: Scope, bodies: list[TomlTable], joints: list[TomlTable]) -> None:
         for table in bodies:
-            self._add(table, read_body(table, scope))
+            self._add(table, elements.read_body(table, scope))
         for table in joints:
-            chain = read_joint(table, scope)
+            chain = elements.read_joint(table, scope)
             between = [Body(name=joint.child, parameters=(), leg=scope.leg, template=joint.template)
                        for joint in chain[:-1]]  # massless, between the axes of a universal or spherical joint
             self._add(table, *chain, *between)
 
     def _read_platform(self, table: TomlTable) -> str:
         """Read `[platform]` into a chain of virtual joints, one for each task coordinate; return its name."""
-        table.check_keys(("name", "coordinates", "start", "limits", *INERTIA_KEYS))
+        table.check_keys(("name", "coordinates", "start", "limits", *elements.INERTIA_KEYS))
         name = table.name("name", "platform")
         coordinates = table.words("coordinates", TASK)
         if not coordinates:
@@ -186,13 +171,13 @@ class _Parts:
         for kind in (cast(Kind, kind) for kind in parts if parts[kind] in limits):
             own = limits.table(parts[kind])
             own.check_keys(("velocity", "acceleration"))
-            self.twist_limits[parts[kind]] = read_limits(own, kind, effort=False)
+            self.twist_limits[parts[kind]] = elements.read_limits(own, kind, effort=False)
         parent = BASE
         for coordinate in coordinates:
             kind = cast(Kind, TASK[coordinate])
-            bounds = read_limits(limits.table(coordinate), kind, effort=False)
-            value = start.number(coordinate, POSITION[kind], 0.0)
-            check_start(start, value, bounds, coordinate)
+            bounds = elements.read_limits(limits.table(coordinate), kind, effort=False)
+            value = start.number(coordinate, elements.POSITION[kind], 0.0)
+            elements.check_start(start, value, bounds, coordinate)
             child = name if coordinate == coordinates[-1] else f"{name}.{coordinate}"
             if child != name:
                 self._add(table, Body(name=child, parameters=()))
@@ -200,7 +185,7 @@ class _Parts:
                 name=f"{name}.{coordinate}", kind=kind, parent=parent, child=child, axis=cast(Axis, coordinate[-1]),
                 virtual=True, limits=bounds, start=value))
             parent = child
-        parameters, values = read_inertia(table)
+        parameters, values = elements.read_inertia(table)
         self._add(table, Body(name=name, parameters=parameters, values=values, sources=table.sources()))
         return name
 
@@ -217,8 +202,8 @@ def _place_leg(leg: TomlTable, top: Scope) -> list[tuple[Scope, dict[str, list[T
         name = instance.name()
         instance.sources()
         base = instance.table("base")
-        base.check_keys(("body", *PLACEMENT_KEYS))
-        frame = Frame(body=BASE, placement=read_placement(base))
+        base.check_keys(("body", *elements.PLACEMENT_KEYS))
+        frame = Frame(body=BASE, placement=elements.read_placement(base))
         if "body" in base:
             frame = top.frame(base, "body", frame.placement)
         used: set[str] = set()

@@ -93,11 +93,7 @@ TERMS: dict[str, JointTerm] = {
 
 
 def register_term(term: JointTerm) -> JointTerm:
-    """Make a term known to robot files and to everything that meets one; return it.
-
-    Raises:
-        InvalidInput: The name is taken or is no name.
-    """
+    """Make a term known to robot files and to everything that meets one; return it."""
     taken = (*TERMS, *INERTIAL, GAIN)
     if term.name in taken or not term.name.isidentifier():
         raise InvalidInput(f"a joint term cannot be called '{term.name}': expected letters, digits and _, and none of "

@@ -43,12 +43,12 @@ def position_noise(position: FloatArray) -> FloatArray:
 def noise_again(recording: Recording, rng: np.random.Generator) -> Recording:
     """Return a recording with white noise of the size that its positions already have added to them.
 
-    Of repeated motions the size is that of what differs between periods, else that of third differences.
+    That is what third differences show; of repeated motions, what differs between periods if that is less: periods may
+    also differ because the motion has not settled, which is no noise of a sensor.
     """
+    size = position_noise(recording.position)
     if recording.period_count >= 2:
-        size = np.sqrt(np.diag(average_periods(recording).position_covariance))
-    else:
-        size = position_noise(recording.position)
+        size = np.minimum(size, np.sqrt(np.diag(average_periods(recording).position_covariance)))
     return replace(recording, position=recording.position + size * rng.standard_normal(recording.position.shape))
 
 

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from gough.core.arrays import FloatArray
 from gough.core.parameters import BaseParameters
-from gough.core.trajectory import Trajectory
 from gough.estimators.estimate import Enclosure, Estimate
 from gough.identification import Fit
 from gough.report.charts import FINE, TALL, Plot, span_of, svg, tag, text, ticks
@@ -173,11 +172,6 @@ def share_bar(share: float) -> Markup:
     return bar(share / 0.5, "bad" if share > 0.3 else "good", percent(share), mark=0.6)
 
 
-def usage_bar(usage: float) -> Markup:
-    """Return a bar for the part of a limit that is used."""
-    return bar(usage, "bad" if usage > 1 else "warn" if usage >= 0.98 else "good", percent(usage), width=120)
-
-
 def change_bar(before: float, after: float) -> Markup:
     """Return a bar for what a correction leaves of an error; nothing if either is not known."""
     if not (np.isfinite(before) and np.isfinite(after) and before > 0):
@@ -327,16 +321,3 @@ def candidate_chart(candidates: Sequence[tuple[float, float]], chosen: float | N
                text(plot.right, plot.bottom + 25, label, "tick end"),
                text(plot.left, plot.bottom + 25, "error of the prediction [%]", "tick"),
                title=f"error of the prediction over the {label}")
-
-
-def trajectory_charts(trajectory: Trajectory) -> list[Markup]:
-    """Return position over one period for each coordinate of a trajectory."""
-    time = np.linspace(0.0, trajectory.period or trajectory.duration, 241)
-    position = trajectory.at(time)[0]
-    pictures = []
-    for k, (name, coordinate_unit) in enumerate(zip(trajectory.coordinates, trajectory.units)):
-        plot = Plot(left=50, top=22, width=226, height=70, x=(0.0, float(time[-1]) or 1.0), y=span_of(position[:, k]))
-        pictures.append(svg(
-            282, 108, text(plot.left, 13, f"{name} [{unit(coordinate_unit)}]", "name"), plot.y_axis(3),
-            plot.x_axis(4, "s"), plot.curve(time, position[:, k], "predicted"), title=f"reference of {name}"))
-    return pictures

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import os
-from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -18,49 +17,42 @@ from gough import __version__
 from gough.core.errors import InvalidInput
 from gough.core.files import write_text
 from gough.core.names import words
-from gough.core.trajectory import Trajectory
 from gough.engine import Model
 from gough.estimators.estimate import Enclosure, Estimate
-from gough.excitation import Design
 from gough.identification import Identification
 from gough.report import figures, tables
 from gough.report.numbers import number, percent, unit
 from gough.report.scene import path_scene, robot_scene
 
-SPREAD = {"period": "the scatter of repetitions", "hac": "autocorrelated residuals", "bootstrap": "resampled stretches",
+SPREAD = {"period": "the scatter of repetitions", "hac": "autocorrelated residuals",
           "white": "white noise", "stretches": "leaving stretches out", "recordings": "leaving logs out"}
 CHOSEN = {"cutoff": "cut-off [Hz]", "window": "window about reversals [ms]"}  # what the processing was chosen by
 LONG = 32  # characters of a name that does not wrap
 
 
-def write_report(model: Model, identification: Identification, path: str | os.PathLike[str], *,
-                 trajectory: Trajectory | Sequence[Trajectory] | None = None, design: Design | None = None) -> None:
+def write_report(model: Model, identification: Identification, path: str | os.PathLike[str]) -> None:
     """Write a self-contained HTML report: no network, vectors in print; the same input gives the same bytes.
 
     Args:
         model: The robot the result is of.
         identification: The result.
         path: File to write, whole or not at all.
-        trajectory: The motion that was asked of the robot, to be shown with the experiment; that of the design by
-            default.
-        design: How that motion was found.
 
     Raises:
         InvalidInput: The result is not of this robot.
         OutputError: The file cannot be written.
     """
-    write_text(path, render(model, identification, trajectory=trajectory, design=design))
+    write_text(path, render(model, identification))
 
 
-def render(model: Model, identification: Identification, *,
-           trajectory: Trajectory | Sequence[Trajectory] | None = None, design: Design | None = None) -> str:
+def render(model: Model, identification: Identification) -> str:
     """Return the report as HTML; see `write_report`."""
     known = {*model.mechanism.standard.names, *model.mechanism.ties}
     strange = [name for name in identification.base.standard if name not in known and name.payload is None]
     if strange or any(fit.q.shape[1] != len(model.mechanism.coordinates) for fit in identification.fits):
         raise InvalidInput(f"the result is of '{identification.robot}', the model of '{model.mechanism.name}'; give "
                            "the robot file the result was made with")
-    return page("report.html", **_content(model, identification), **_experiment(design, trajectory))
+    return page("report.html", **_content(model, identification))
 
 
 def page(template: str, **content: Any) -> str:
@@ -152,15 +144,3 @@ def _verdict(result: Identification) -> dict[str, Any]:
         "condition": number(e.condition_number, 3), "poor": poor, "pairs": pairs,
         "doubts": list(dict.fromkeys(v.doubts)), **judged,
     }
-
-
-def _experiment(design: Design | None, trajectory: Trajectory | Sequence[Trajectory] | None) -> dict[str, Any]:
-    shown: Sequence[Trajectory] = (trajectory,) if isinstance(trajectory, Trajectory) else tuple(trajectory or ())
-    if design is not None and not shown:
-        shown = design.trajectories
-    limits = []
-    if design is not None:
-        limits = [(str(limit), percent(float(used)), figures.usage_bar(float(used)))
-                  for limit, used in zip(design.limits, design.usage)]
-    return {"design": design, "limits": limits,
-            "references": [{"trajectory": t, "charts": figures.trajectory_charts(t)} for t in shown]}

@@ -12,7 +12,7 @@ from gough.core.names import Parameter
 from gough.engine import Model
 from gough.estimators.estimate import Enclosure, Estimate
 from gough.estimators.noise_information import OBSERVED
-from gough.estimators.selection.compare import compare
+from gough.estimators.selection.selection import compare
 from gough.identification import Identification
 from gough.report.figures import change_bar
 from gough.report.numbers import number, percent, unit, with_std
@@ -193,22 +193,14 @@ def shares(estimate: Estimate) -> dict[str, str]:
 def candidates(identification: Identification) -> dict[str, tuple[list[tuple[float, float]], float | None]]:
     """Return the numbers of the processing that were tried, each with its prediction error, and the one taken.
 
-    By `cutoff` [Hz] and `window` [ms]. The choice is a table (or gives one as `to_dict`) of `cutoffs` and `windows`,
-    each with its number and `error`, and the `processing` that was chosen.
+    By `cutoff` [Hz] and `window` [ms].
     """
-    found = _plain(getattr(identification, "choice", None))
-    chosen = found.get("processing", {})
-    pairs = {name: [(scale * float(c[name]), float(c["error"])) for c in found.get(f"{name}s", ())]
-             for name, scale in (("cutoff", 1.0), ("window", 1e3))}
-    return {"cutoff": (pairs["cutoff"], chosen.get("cutoff")),
-            "window": (pairs["window"], None if chosen.get("window") is None else 1e3 * chosen["window"])}
-
-
-def _plain(value: Any) -> Mapping[str, Any]:
-    """Return a table as it is, a value that can be written as one, and an empty table for everything else."""
-    if hasattr(value, "to_dict"):
-        value = value.to_dict()
-    return value if isinstance(value, Mapping) else {}
+    choice = identification.choice
+    if choice is None:
+        return {}
+    window, used = choice.processing.window, choice.processing.cutoff
+    return {"cutoff": ([(c.cutoff, c.error) for c in choice.cutoffs if c.cutoff is not None], used),
+            "window": ([(1e3 * c.window, c.error) for c in choice.windows], None if window is None else 1e3 * window)}
 
 
 def strongest_pairs(estimate: Estimate) -> list[dict[str, str]]:

@@ -23,9 +23,6 @@ def demo_study(robot: str) -> str:
     """Return the study of a demo, whose first line tells what it is about.
 
     Recordings come from Pinocchio's plant where that is installed, else from Gough's own.
-
-    Raises:
-        InvalidInput: No demo of that name.
     """
     folder = resources.files("gough") / "demos"
     known = [entry.name.removesuffix(".toml") for entry in folder.iterdir()]

@@ -10,8 +10,9 @@ from gough.core.documents import parse_toml
 from gough.core.errors import InvalidInput, InvalidStudy, nearest
 from gough.core.options import Option, arguments, members, options_of, plain
 from gough.study.common import Progress
-from gough.study.text import FORMAT
 from gough.study.verbs import VERBS, verb
+
+FORMAT = 1
 
 
 def read_study(path: str | Path) -> list[tuple[str, dict[str, Any]]]:

@@ -1,9 +1,8 @@
 """The virtual robot: closed-loop experiments and model-based control for any robot file."""
 
-from gough.virtual.actuators import Actuator, IdealDrive
 from gough.virtual.closed_loop import CONTROLLERS, PLANTS, SimulateSettings, simulate
 from gough.virtual.controllers import PID, ComputedTorque, Controller, InverseModel, RobotModel
-from gough.virtual.plant import GoughPlant, Plant, PlantSettings
+from gough.virtual.plant import Actuator, GoughPlant, IdealDrive, Plant, PlantSettings
 from gough.virtual.sensors import Feedback
 from gough.virtual.simulation import Simulation, record
 

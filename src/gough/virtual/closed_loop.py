@@ -17,9 +17,18 @@ from gough.core.options import Settings, option, settle, takes
 from gough.core.trajectory import Trajectory
 from gough.engine.model import Model
 from gough.mechanism.types import Mechanism
-from gough.virtual.actuators import Actuator, IdealDrive
 from gough.virtual.controllers import PID, ComputedTorque, Controller, ControlSetup, RobotModel, for_motors
-from gough.virtual.plant import STABLE, Plant, PlantFactory, PlantSettings, Sample, count_substeps, friction_rate
+from gough.virtual.plant import (
+    STABLE,
+    Actuator,
+    IdealDrive,
+    Plant,
+    PlantFactory,
+    PlantSettings,
+    Sample,
+    count_substeps,
+    friction_rate,
+)
 from gough.virtual.reference import Reference, build_reference
 from gough.virtual.sensors import Feedback
 from gough.virtual.simulation import Simulation
@@ -95,7 +104,11 @@ def simulate(model: Model | Mechanism, trajectory: Trajectory, settings: Simulat
     chosen = settle(SimulateSettings, settings, options)
     model = Model(model) if isinstance(model, Mechanism) else model
     rate = chosen.rate or model.mechanism.noise.rate
-    every = _samples_apart(rate, chosen.sampling)
+    sampling = chosen.sampling or rate
+    every = round(rate / sampling)  # controller samples that make one recorded sample
+    if every < 1 or abs(rate / sampling - every) > 1e-9 * every:
+        raise InvalidInput(f"the controller's rate of {rate:g} Hz is not a whole multiple of the sampling rate of "
+                           f"{sampling:g} Hz", rate=rate, sampling=sampling)
     payloads, load, chi = _trials(model, chosen.payload, values)
     reference = build_reference(model, trajectory, rate, chosen.periods, chosen.lead_in)
     band, fastest = _dead_band(model, reference, chosen.dead_band, chi, load)
@@ -213,15 +226,6 @@ class _Watch:
         if not (sample.check < TRUSTED).all():
             away = np.abs(sample.q[:, list(self._model.actuated)] - self._target[k]) / self._reach
             raise self._fail(k, away, "the robot has run into a singularity or out of its workspace")
-
-
-def _samples_apart(rate: float, sampling: float | None) -> int:
-    """Return how many controller samples make one recorded sample."""
-    every = 1 if sampling is None else round(rate / sampling)
-    if sampling is not None and (every < 1 or abs(rate / sampling - every) > 1e-9 * every):
-        raise InvalidInput(f"the controller's rate of {rate:g} Hz is not a whole multiple of the sampling rate of "
-                           f"{sampling:g} Hz", rate=rate, sampling=sampling)
-    return every
 
 
 def _trials(model: Model, payload: str | Sequence[str | None] | None, values: ArrayLike | Mapping[str, float] | None,

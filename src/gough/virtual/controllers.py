@@ -238,11 +238,7 @@ def nominal_mass(model: Model) -> FloatArray:
 
 
 def for_motors(values: ArrayLike, motors: int, name: str) -> FloatArray:
-    """Return one number for each motor, (a,), from a scalar or as many.
-
-    Raises:
-        InvalidInput: Another number of them, or one that is not finite.
-    """
+    """Return one number for each motor, (a,), from a scalar or as many."""
     array = np.asarray(values, dtype=float)
     if array.shape not in ((), (1,), (motors,)) or not np.isfinite(array).all():
         raise InvalidInput(f"{name} are {array.tolist()}, expected one finite number or one for each of {motors} "

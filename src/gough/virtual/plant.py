@@ -1,4 +1,4 @@
-"""The robot that is simulated: configuration and velocity in, those a controller period later out."""
+"""The robot that is simulated, configuration and velocity in, those a controller period later out; and its drives."""
 
 from __future__ import annotations
 
@@ -84,6 +84,29 @@ class Plant(Protocol):
         Returns:
             The sample at the start of the period and the state at its end.
         """
+
+
+class Actuator(Protocol):
+    """Settings of a drive; `start` returns the state, `drive` the efforts over one controller period."""
+
+    def start(self, effort: FloatArray) -> FloatArray:
+        """Return the state in which the drive holds an effort (k, a)."""
+
+    def drive(self, state: FloatArray, command: FloatArray, period: float, moments: int
+              ) -> tuple[FloatArray, FloatArray]:
+        """Return efforts at evenly spaced moments of a period, both ends included, (g, k, a), and the next state."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class IdealDrive:
+    """A current loop much faster than the controller: the effort is the command, held for the period."""
+
+    def start(self, effort: FloatArray) -> FloatArray:
+        return np.empty(0)
+
+    def drive(self, state: FloatArray, command: FloatArray, period: float, moments: int
+              ) -> tuple[FloatArray, FloatArray]:
+        return np.broadcast_to(command, (moments, *command.shape)), state
 
 
 PlantFactory = Callable[[PlantSettings], Plant]

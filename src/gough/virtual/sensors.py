@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,11 +14,7 @@ from gough.mechanism.types import Noise
 
 
 def draw_correlated(rng: np.random.Generator, covariance: ArrayLike, samples: int) -> FloatArray:
-    """Return white noise with a covariance between its columns, (t, a).
-
-    Raises:
-        InvalidInput: Not a covariance matrix.
-    """
+    """Return white noise with a covariance between its columns, (t, a)."""
     covariance = np.asarray(covariance, dtype=float)
     check_shape(covariance, (len(covariance),) * 2, "noise covariance")
     values, vectors = np.linalg.eigh(covariance)
@@ -41,27 +37,8 @@ def measure_positions(rng: np.random.Generator, position: FloatArray, noise: Noi
 Measure = Callable[[FloatArray], tuple[FloatArray, FloatArray]]
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Feedback:
-    """Measured instead of true positions and velocities in the loop.
-
-    The velocity is the difference of measured positions through a first-order low-pass. Noise fed back makes position
-    and effort errors correlate (AH09, section 3.2); every trial then has noise of its own and is a simulation of its
-    own.
-
-    Args:
-        noise: Of the position sensors.
-        cutoff: Of the velocity filter. [rad/s]
-        seed: Of the random numbers.
-    """
-
-    noise: Noise
-    cutoff: float = 1000.0
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        if not self.cutoff > 0:
-            raise InvalidInput(f"the cut-off of the velocity filter is {self.cutoff} rad/s, expected above zero")
+class Feedback(Protocol):
+    """Sensors in the loop: what the controller sees instead of the truth."""
 
     def start(self, position: FloatArray, velocity: FloatArray, period: float) -> Measure:
         """Return the running sensors: true position -> position and velocity as the controller sees them, each (k, a).
@@ -70,16 +47,3 @@ class Feedback:
             position, velocity: At the start, (k, a).
             period: Of the controller. [s]
         """
-        rng = np.random.default_rng(self.seed)
-        share = 1 - np.exp(-self.cutoff * period)
-        last = measure_positions(rng, position - period * velocity, self.noise)
-        rate = velocity
-
-        def measure(position: FloatArray) -> tuple[FloatArray, FloatArray]:
-            nonlocal last, rate
-            seen = measure_positions(rng, position, self.noise)
-            rate = rate + share * ((seen - last) / period - rate)
-            last = seen
-            return seen, rate
-
-        return measure

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -101,33 +101,12 @@ class Simulation(Value):
         """Largest closure error of each trial, (k,). [m or rad]"""
         return np.array([self.model.kinematics.residual(q).max() for q in self.q])
 
-    @property
-    def saturated_samples(self) -> int:
-        """Samples, over all motors and trials, at which a motor was at its limit."""
-        return int(self.saturated.sum())
-
     def motion(self, trial: int = 0) -> Motion:
         """Return the true motion of all coordinates of a trial."""
         by, q = self.model.loops.dynamic, self.q[trial]
         qd, qdd = self.model.kinematics.rates(q, self.velocity[trial], self.acceleration[trial], by)
         return Motion(coordinates=self.model.mechanism.coordinates, time=self.time, q=q, qd=qd, qdd=qdd,
                       closure_residual=self.model.kinematics.residual(q))
-
-    def repeated(self, periods: int) -> Simulation:
-        """Return a periodic run several times over: noise comes with `record`, so nothing else would differ.
-
-        Raises:
-            InvalidInput: The run is not one or more whole periods.
-        """
-        samples = len(self.time)
-        if periods < 1 or not self.period_samples or samples % self.period_samples:
-            raise InvalidInput(f"{samples} samples of a run with the period {self.period_samples} cannot be repeated "
-                               f"{periods} times; expected whole periods", periods=periods)
-        step = self.time[1] - self.time[0]
-        again: dict[str, Any] = {name: np.tile(getattr(self, name), (1, periods, 1))
-                                 for name in ("q", "velocity", "acceleration", "effort", "mean_effort")}
-        return replace(self, time=self.time[0] + step * np.arange(samples * periods), **again,
-                       reference=np.tile(self.reference, (periods, 1)), saturated=self.saturated * periods)
 
     def to_dict(self, trial: int = 0) -> dict[str, Any]:
         """Return the figures of a trial by name: what `gough simulate --json` prints."""

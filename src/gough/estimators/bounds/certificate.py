@@ -11,11 +11,31 @@ from typing import Any
 
 import numpy as np
 
-from gough.core.arrays import FloatArray
+from gough.core.arrays import FloatArray, IntArray
 from gough.estimators.bounds.bounded_problem import BoundedProblem
 from gough.estimators.bounds.intervals import Interval
 from gough.estimators.bounds.polytope import Proof, equations_of
-from gough.estimators.bounds.start import Start
+
+
+@dataclass(frozen=True, eq=False)
+class Start:
+    """As many equations as there are unbounded parameters, and a matrix that nearly inverts them.
+
+    With X W_u theta_u = X (W theta - W_k theta_k), u unbounded and k known, and D = 1 - X W_u:
+
+        |theta_u| <= |D| |theta_u| + |X| (|effort| + bound + |W_k| |theta_k|)   and so   |theta_u| <= v / (1 - b)
+
+    if v exceeds the last term and |D| v <= b v with b < 1.
+
+    Args:
+        equations: (u,).
+        matrix: X, (u, u).
+        size: v, (u,).
+    """
+
+    equations: IntArray
+    matrix: FloatArray
+    size: FloatArray
 
 
 @dataclass(frozen=True, eq=False)

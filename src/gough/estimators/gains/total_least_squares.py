@@ -10,13 +10,17 @@ import numpy as np
 
 from gough.core.arrays import BoolArray, FloatArray, IntArray
 from gough.core.condensed import Condensed
-from gough.core.errors import InvalidInput, NotIdentifiable
+from gough.core.errors import GoughError, InvalidInput, NotIdentifiable
 from gough.estimators.estimate import Estimate, Source, Spread, assemble
 from gough.estimators.gains.current_model import determine_gains, rough_solution, silent_gains
 from gough.estimators.gains.gain_problem import GainProblem
+from gough.estimators.gains.maximum_likelihood import MaximumLikelihoodGains
 from gough.estimators.linear.noise import PATIENCE
 from gough.estimators.problem import factors_of
 from gough.estimators.uncertainty import ENOUGH_GROUPS, STRETCHES
+
+APART = 3.0  # joint standard deviations between two answers that are not one
+STEP = 1e-3  # change of a weight: its square is small, rounding of the solution over it too
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,15 +40,16 @@ class TotalLeastSquares:
     - 'none': the paper. Good as long as gains are much larger numbers than the other parameters. Row weights are not
       iterated then: a larger residual would mean a smaller weight, hence a larger gain and residual, and so on.
 
-    Standard deviations by resampling whole groups (or, with fewer than five, contiguous blocks) with a fixed seed,
-    unloaded and loaded apart; (39) of the paper, which assumes independent equal errors in all entries, is `white_std`.
+    'noise' starts from the maximum likelihood of the currents (the row weights of a poor start draw the solution into
+    a single row); both say where they disagree with it. Standard deviations follow from what a little more weight of
+    each repetition (or, with fewer than five, of each stretch) does to the solution, unloaded and loaded apart:
+    resampling them instead gives draws almost without payload, whose few wild solutions decide. (39) of the paper,
+    which assumes independent equal errors in all entries, is `white_std`.
 
     Args:
         scaling: 'noise' or 'none'.
         nominal: Gains by motor, used only for those the data cannot determine.
         iterations, tolerance: Of the row weights, except with scaling 'none'.
-        resamples: Bootstrap draws.
-        seed: Of the draws.
     """
 
     wants: ClassVar[str] = "gains"
@@ -52,8 +57,6 @@ class TotalLeastSquares:
     nominal: Mapping[str, float] = field(default_factory=dict)
     iterations: int = 500
     tolerance: float = 1e-8
-    resamples: int = 300
-    seed: int = 0
 
     def fit(self, problem: GainProblem) -> Estimate:
         """Return gains, base and payload parameters.
@@ -64,8 +67,6 @@ class TotalLeastSquares:
         """
         if self.scaling not in ("noise", "none"):
             raise InvalidInput(f"scaling '{self.scaling}' is not known; choose noise or none")
-        if self.resamples < 2:
-            raise InvalidInput(f"resamples is {self.resamples}; standard deviations need two or more, better hundreds")
         return determine_gains(problem, self.nominal, self._fit)
 
     def _fit(self, problem: GainProblem) -> Estimate | Sequence[str]:
@@ -73,9 +74,19 @@ class TotalLeastSquares:
         if silent:
             return silent
         condensed = factors_of(problem)
-        solution, notes = self._solve(condensed, rough_solution(problem), problem.gains, len(problem.fixed))
+        try:
+            likely = MaximumLikelihoodGains(uncertainty="white")._fit(problem)
+        except GoughError:
+            likely = ()
+        start = rough_solution(problem)  # the paper's weights are those of least squares
+        if isinstance(likely, Estimate) and self.scaling == "noise":
+            start = likely.values
+        solution, notes = self._solve(condensed, start, problem.gains, len(problem.fixed))
+        spread = self._spread(condensed, solution)
+        if isinstance(likely, Estimate):
+            notes += _disagreements(problem.gains, likely, solution.values, np.sqrt(np.diag(spread.covariance)))
         return assemble(
-            problem, solution.values, self._spread(condensed, solution), notes=notes,
+            problem, solution.values, spread, notes=notes,
             method=f"total least squares, scaling {self.scaling}",
             condition_number=float(np.linalg.cond(solution.factor[:, :-1])),
             noise_covariance=np.diag(problem.residual(solution.values).rms ** 2))
@@ -92,7 +103,7 @@ class TotalLeastSquares:
         """
         is_gain = np.array([name in gains for name in condensed.parameters] + [False])
         noisy = np.append(is_gain[:-1], fixed > 0) if self.scaling == "noise" else np.ones_like(is_gain)
-        sigma = _row_residual(condensed, values)
+        sigma, size = _row_residual(condensed, values), np.abs(values)
         if not condensed.factors[:, :, -1].any():
             raise InvalidInput("the effort, or that of the known payload, is zero everywhere")
         for k in range(self.iterations):
@@ -101,7 +112,7 @@ class TotalLeastSquares:
             if self.scaling == "noise":
                 length = np.linalg.norm(stacked, axis=0)
                 last = 1 / np.sqrt(fixed) if fixed else 1 / length[-1]  # the effort then carries noise of these rows
-                scale = np.append(np.where(is_gain[:-1], np.abs(values), 1 / length[:-1]), last)
+                scale = np.append(np.where(is_gain[:-1], size, 1 / length[:-1]), last)
             factor = np.asarray(np.linalg.qr(stacked * scale, mode="r"))
             vector = _smallest(factor, noisy)
             if abs(vector[-1]) < 1e-12 * np.abs(vector).max():
@@ -115,8 +126,8 @@ class TotalLeastSquares:
             if self.scaling == "none" or (change <= self.tolerance
                                           and np.abs(np.log(sigma / before)).max() < self.tolerance):
                 return found, ()
-            if k >= PATIENCE:
-                sigma = np.sqrt(sigma * before)
+            damped = 0.5 if k >= PATIENCE else 0.0  # both alike: a column is scaled by gain over residual of its row
+            sigma, size = sigma ** (1 - damped) * before**damped, np.abs(values) ** (1 - damped) * size**damped
         return found, () if change < 1e-4 else (
             f"row weights still change the gains by {100 * change:.2g} % after {self.iterations} passes; is the "
             "payload hardly visible in the currents?",)
@@ -131,12 +142,13 @@ class TotalLeastSquares:
             note = "standard deviations by BG13 (39), which assumes independent errors: too few stretches to resample"
             return Spread(covariance=paper, degrees_of_freedom=white.degrees_of_freedom, kind="white", sources=(white,),
                           notes=(note,))
-        covariance, freedom = _bootstrap(moments, solution, self.resamples, self.seed)
-        drawn = Source(kind="bootstrap", std=np.sqrt(np.diag(covariance)), degrees_of_freedom=np.asarray(freedom),
+        covariance, freedom = _jackknife(moments, solution)
+        kind = "period" if condensed.repeats else "stretches"
+        found = Source(kind=kind, std=np.sqrt(np.diag(covariance)), degrees_of_freedom=np.asarray(freedom),
                        count=len(moments))
-        return Spread(covariance=covariance, degrees_of_freedom=drawn.degrees_of_freedom, kind="bootstrap",
-                      sources=(white, drawn), notes=(
-                          f"standard deviations from {self.resamples} resamples of {len(moments)} stretches",))
+        return Spread(covariance=covariance, degrees_of_freedom=found.degrees_of_freedom, kind=kind,
+                      sources=(white, found), notes=(
+                          f"standard deviations from what each of {len(moments)} stretches does to the solution",))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -210,19 +222,27 @@ def _strata(moments: FloatArray) -> list[IntArray]:
     return [part for part in (np.flatnonzero(~loaded), np.flatnonzero(loaded)) if len(part)]
 
 
-def _bootstrap(moments: FloatArray, solution: NullVector, resamples: int, seed: int) -> tuple[FloatArray, float]:
-    """Return the covariance over resampled stretches and its degrees of freedom.
+def _disagreements(gains: Sequence[str], likely: Estimate, values: FloatArray, std: FloatArray) -> tuple[str, ...]:
+    """Say which gains differ from those of maximum likelihood by more than three joint standard deviations."""
+    found = []
+    for k, name in enumerate(likely.parameters):
+        gap = abs(values[k] - likely.values[k])
+        if name in gains and gap > APART * np.hypot(std[k], likely.std[k]):
+            found.append(f"{name} is {values[k]:.4g} by total least squares and {likely.values[k]:.4g} by maximum "
+                         "likelihood, which does not depend on how columns are scaled: trust the latter")
+    return tuple(found)
 
-    Rao and Wu: from the g stretches of a stratum draw g - 1 with replacement and weigh them g / (g - 1), which is
-    unbiased for few stretches. Row weights and column scales stay those of the whole.
+
+def _jackknife(moments: FloatArray, solution: NullVector) -> tuple[FloatArray, float]:
+    """Return the covariance from the influence of each stretch on the solution, and its degrees of freedom.
+
+    Stretch k of the g of a stratum weighs 1 +- h; psi_k = (chi(1 + h) - chi(1 - h)) / 2h is its influence, and the
+    covariance g / (g - 1) sum_k (psi_k - mean) (psi_k - mean)^T. Row weights and column scales stay those of the whole.
     """
-    rng, weights, freedom = np.random.default_rng(seed), np.zeros((resamples, len(moments))), 0
-    for part in _strata(moments):
-        g = len(part)
-        weights[:, part] = rng.multinomial(g - 1, np.full(g, 1 / g), size=resamples) * g / (g - 1)
-        freedom += g - 1
+    count = len(moments)
+    weights = 1.0 + STEP * np.concatenate([np.eye(count), -np.eye(count)])
     whole = np.einsum("grcd,r->gcd", moments, 1 / solution.sigma**2) * np.outer(solution.scale, solution.scale)
-    gram = np.tensordot(weights, whole, axes=1)  # (resamples, c, c)
+    gram = np.tensordot(weights, whole, axes=1)  # (2 g, c, c)
     noisy = solution.noisy
     vector = np.empty(gram.shape[:2])
     if noisy.all():
@@ -233,4 +253,9 @@ def _bootstrap(moments: FloatArray, solution: NullVector, resamples: int, seed: 
         vector[:, noisy] = np.linalg.eigh(inner)[1][:, :, 0]
         vector[:, ~noisy] = -np.einsum("bij,bj->bi", into, vector[:, noisy])
     values = -vector[:, :-1] / vector[:, -1:] * solution.scale[:-1] / solution.scale[-1]
-    return np.atleast_2d(np.cov(values.T)), float(freedom)
+    influence, covariance, freedom = (values[:count] - values[count:]) / (2 * STEP), 0.0, 0
+    for part in _strata(moments):
+        own = influence[part] - influence[part].mean(axis=0)
+        covariance = covariance + own.T @ own * len(part) / (len(part) - 1)
+        freedom += len(part) - 1
+    return np.atleast_2d(covariance), float(freedom)

@@ -44,19 +44,26 @@ class Pieces:
         edges: First sample of each piece and the end, (k + 1,).
         grams: [W y]^T [W y], (k, p + 1, p + 1).
         noise: What noise of the positions makes of it, (k, p + 1, p + 1).
+        zone: Of the first and the last sample of each piece, (k, 2): filters smear a change over one of them.
     """
 
     edges: IntArray
     grams: FloatArray
     noise: FloatArray
+    zone: FloatArray
 
     @classmethod
-    def of(cls, problem: LoadProblem, covariance: FloatArray) -> Pieces:
-        """Return the pieces of a problem whose rows have this noise; none reaches over the end of a recording."""
-        data = problem.regression
-        ends = [0, *(np.flatnonzero(np.diff(data.recording)) + 1), len(data)] if data.recording is not None else [
-            0, len(data)]
-        edges = [0]
+    def of(cls, problem: LoadProblem, covariance: FloatArray, zone: FloatArray) -> Pieces:
+        """Return the pieces of a problem; none reaches over the end of a recording or a period.
+
+        Args:
+            problem: The equations.
+            covariance: Noise of its rows, (r, r).
+            zone: Time of each sample in units of what filters smear a change over, (t,).
+        """
+        data, edges = problem.regression, [0]
+        breaks = [np.flatnonzero(np.diff(label)) + 1 for label in (data.recording, data.group) if label is not None]
+        ends = [0, *np.unique(np.concatenate(breaks)).tolist(), len(data)] if breaks else [0, len(data)]
         for start, stop in pairwise(ends):
             count = max(1, min(round(PIECES * (stop - start) / len(data)), (stop - start) // SHORTEST))
             edges += np.linspace(start, stop, count + 1).astype(int)[1:].tolist()
@@ -64,7 +71,8 @@ class Pieces:
         parts = [rows[a:b].reshape(-1, rows.shape[2]) for a, b in pairwise(edges)]
         lengths = np.diff(edges)[:, None, None]
         return cls(edges=np.array(edges), grams=np.stack([part.T @ part for part in parts]),
-                   noise=lengths * problem.of_noise(covariance))
+                   noise=lengths * problem.of_noise(covariance),
+                   zone=np.column_stack([zone[edges[:-1]], zone[np.array(edges[1:]) - 1]]))
 
 
 def history(pieces: Pieces, time: FloatArray, prior_std: FloatArray, memory: float | None = None) -> History:
@@ -92,7 +100,8 @@ def changes(pieces: Pieces, prior_std: FloatArray) -> list[int]:
     """Return the pieces with which another load begins, in the order of time.
 
     Cuts are put where they explain most, `MOST` of them; then the weakest is taken back as long as its two sides do
-    not differ by more than chance. How much pieces scatter, model errors included, is what all cuts leave.
+    not differ by more than chance. How much pieces scatter, model errors included, is what all cuts leave. Cuts within
+    what filters smear a change over are one.
     """
     whole, useful = seen(pieces.grams.sum(axis=0), pieces.noise.sum(axis=0), prior_std), pieces.grams - pieces.noise
     half, p = whole.along / np.sqrt(whole.information), len(prior_std)
@@ -118,7 +127,24 @@ def changes(pieces: Pieces, prior_std: FloatArray) -> list[int]:
         if chance[weakest] < FALSE_ALARM:
             break
         del cuts[weakest]
-    return cuts
+    return _joined(scores, pieces.zone, cuts)
+
+
+def _joined(scores: _Scores, zone: FloatArray, cuts: list[int]) -> list[int]:
+    """Return one cut, that explains most, for those that are one change smeared."""
+    groups: list[list[int]] = []
+    for cut in cuts:
+        if groups and zone[cut - 1, 1] - zone[groups[-1][-1], 0] < 1:
+            groups[-1].append(cut)
+        else:
+            groups.append([cut])
+    ends = [0, *(group[-1] for group in groups[:-1]), *(group[0] for group in groups[1:]), len(scores.score)]
+    starts, stops = ends[:len(groups)], ends[len(groups):]
+    best = []
+    for group, start, stop in zip(groups, starts, stops):
+        tried = {scores.test(start, cut, stop)[0]: cut for cut in range(group[0], group[-1] + 1)}
+        best.append(tried[max(tried)])
+    return best
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -23,7 +23,6 @@ from gough.core.arrays import FloatArray, frozen
 from gough.core.errors import InvalidInput, NotConverged
 from gough.core.names import Parameter, index_of
 from gough.core.parameters import BaseParameters, ParameterTable
-from gough.core.regression import Condensed
 from gough.core.statistics import chi2_quantile
 from gough.estimators.estimate import Estimate
 from gough.estimators.physical.pseudo_inertia import (
@@ -121,7 +120,11 @@ class Feasible:
         rows = [index_of(model.names, name, "base parameter") for name in base.parameters]
         seen = problem.select(base.parameters)
         condensed = factors_of(seen)
-        R = _whitened_factor(condensed, base)
+        noise = base.residual_rms if base.noise_covariance is None else np.sqrt(np.diag(base.noise_covariance))
+        effort = np.linalg.norm(condensed.factors[:, :, -1], axis=1) / np.sqrt(np.maximum(condensed.counts, 1))
+        sigma = np.maximum(noise, _EXACT * effort)
+        whitened = condensed.factors[:, :, :-1] / np.where(sigma > 0, sigma, 1.0)[:, None, None]
+        R = np.asarray(np.linalg.qr(np.concatenate(whitened), mode="r"))  # of rows over their noise, (b, b)
         space = _Space(model.standard, values, prior, self)
         values = space.values
         offset = R @ (base.values - model.matrix[rows] @ values)
@@ -154,15 +157,6 @@ class Feasible:
                                     units=tuple(prior.units[prior.index(name)] for name in model.standard)),
             bodies=bodies, estimate=estimate, margins=margins, boundary=boundary, misfit=misfit, least_misfit=least,
             residual_increase=float(np.sqrt(1 + misfit / freedom) - 1), distance=float(np.sqrt(x @ space.weight @ x)))
-
-
-def _whitened_factor(condensed: Condensed, base: Estimate) -> FloatArray:
-    """Return the triangular factor of the rows divided by their noise, (b, b)."""
-    noise = base.residual_rms if base.noise_covariance is None else np.sqrt(np.diag(base.noise_covariance))
-    effort = np.linalg.norm(condensed.factors[:, :, -1], axis=1) / np.sqrt(np.maximum(condensed.counts, 1))
-    sigma = np.maximum(noise, _EXACT * effort)
-    whitened = condensed.factors[:, :, :-1] / np.where(sigma > 0, sigma, 1.0)[:, None, None]
-    return np.asarray(np.linalg.qr(np.concatenate(whitened), mode="r"))
 
 
 def _notes(base: Estimate, model: BaseParameters, least: float, boundary: tuple[str, ...]) -> list[str]:

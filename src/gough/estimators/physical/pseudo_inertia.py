@@ -86,11 +86,7 @@ def group_bodies(names: Sequence[str]) -> tuple[Body, ...]:
 
 
 def prior_body(body: Body, values: FloatArray) -> FloatArray:
-    """Return the ten prior parameters of a body, those unseen by the model filled in, (10,).
-
-    Raises:
-        InvalidInput: The prior mass is not positive.
-    """
+    """Return the ten prior parameters of a body, those unseen by the model filled in, (10,)."""
     full = np.zeros(10)
     full[list(body.present)] = values[list(body.standard)]
     absent = [k for k in range(10) if k not in body.present]

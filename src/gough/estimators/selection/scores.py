@@ -70,7 +70,6 @@ class Fitted:
         probability: Chance of sizes this large if the columns are not missing.
         share: Of the residual's power explained. [1]
         gain: Fall of the error on stretches left out, 1 - after / before in power. [1]
-        gain_sigma: Of that fall, from its scatter over the stretches.
         inflation: Variance of the sizes by noise over that under white noise of the whitened rows, at least 1.
     """
 
@@ -79,7 +78,6 @@ class Fitted:
     probability: float
     share: float
     gain: float
-    gain_sigma: float
     inflation: float
 
     @property
@@ -164,19 +162,6 @@ class Scores:
             unseen[b] = inside + cross + cross.T + lifted.T @ G @ lifted
         return rest, unseen
 
-    @property
-    def count(self) -> int:
-        """How many columns."""
-        return len(self.seen)
-
-    def visible(self, columns: Sequence[int]) -> bool:
-        """Tell whether the regressor cannot mimic these columns."""
-        return bool((self.seen[list(columns)] > LEAST_SEEN).all())
-
-    def alike(self, i: int, j: int) -> float:
-        """Return the correlation of what two columns have that the regressor cannot mimic."""
-        return float(self._within[:, i, j].sum())
-
     def fit(self, columns: Sequence[int], given: Sequence[int] = ()) -> Fitted:
         """Return sizes of some columns fitted together, with others already in the model.
 
@@ -187,8 +172,7 @@ class Scores:
         use = [*columns, *given]
         total = self._within.sum(axis=0)
         sizes, base = self._solve(total, use), self._solve(total, list(given))
-        left = self._left_out[0]
-        each = np.stack([self._solve(S, use) for S in left])
+        each = self._solve(self._left_out[0], use)
         g, k = self.stretches, len(columns)
         spread = (g - 1) / g * np.einsum("gi,gj->ij", each - each.mean(axis=0), each - each.mean(axis=0))
         weight = np.stack([np.diag(W)[use] for W in self._within])
@@ -204,13 +188,11 @@ class Scores:
             factor = np.sqrt(np.maximum(np.diag(known) / np.maximum(np.diag(spread), 1e-300), 1.0))
             spread = spread * np.outer(factor, factor)
         before, after = self._predicted(list(given)), self._predicted(use)
-        fall = before - after
         unit = self._scale[-1] / self._scale[:-1][use]
         power = total[-1, -1] - base @ total[list(given), -1]
         explained = power - (total[-1, -1] - sizes @ total[use, -1])
         return Fitted(size=(sizes * unit)[:k], covariance=(spread * np.outer(unit, unit))[:k, :k], probability=chance,
-                      share=float(explained / max(power, 1e-300)), gain=float(fall.sum() / max(before.sum(), 1e-300)),
-                      gain_sigma=float(fall.std(ddof=1) * np.sqrt(g) / max(before.sum(), 1e-300)),
+                      share=float(explained / max(power, 1e-300)), gain=1 - after / max(before, 1e-300),
                       inflation=max(1.0, float(np.mean(np.diag(noisy)[:k] / np.maximum(np.diag(white)[:k], 1e-300))
                                                * self._scale[-1] ** 2)))
 
@@ -243,62 +225,25 @@ class Scores:
 
     def left_out_error(self, given: Sequence[int] = ()) -> float:
         """Return the error of predicting each stretch from the others over the target, columns in the model. [1]"""
-        return float(np.sqrt(self._predicted(list(given)).sum()) * self._scale[-1] / self._target)
+        return float(np.sqrt(self._predicted(list(given))) * self._scale[-1] / self._target)
 
     @staticmethod
     def _solve(S: FloatArray, use: list[int]) -> FloatArray:
-        """Return the sizes of columns from Z^T Z with the regressor projected out, (k,)."""
-        if not use:
-            return np.zeros(0)
-        return np.asarray(np.linalg.pinv(S[np.ix_(use, use)], rcond=1e-9, hermitian=True) @ S[use, -1])
+        """Return the sizes of columns from Z^T Z (..., k + 1, k + 1) with the regressor projected out, (..., k)."""
+        inside = np.linalg.pinv(S[..., use, :][..., use], rcond=1e-9, hermitian=True)
+        return np.asarray(np.einsum("...ij,...j->...i", inside, S[..., use, -1]))
 
-    def _predicted(self, use: list[int]) -> FloatArray:
-        """Return the squared error on each stretch of a fit to the others, (g,)."""
+    def _predicted(self, use: list[int]) -> float:
+        """Return the squared error on all stretches, each by a fit to the others."""
         rest, unseen = self._left_out
-        at = [*use, -1]
-        s = np.array([np.append(-self._solve(S, use), 1.0) for S in rest])
-        return np.asarray(np.einsum("gi,gij,gj->g", s, unseen[:, at][:, :, at], s))
-
-    def scan(self, given: Sequence[int] = ()) -> tuple[FloatArray, FloatArray]:
-        """Return chance and share of every column alone, with others already in the model, (k,) each; 1, 0 if unseen.
-
-        As `fit` of each, all at once: a first look that says which deserve a fit.
-        """
-        A, total = list(given), self._within.sum(axis=0)
-        swept, left = _sweep(total, A), np.stack([_sweep(S, A) for S in self._left_out[0]])
-        power = np.diag(swept)[:-1]
-        shown = (self.seen > LEAST_SEEN) & (power > LEAST_SEEN)
-        power = np.where(shown, power, 1.0)
-        size = np.where(shown, swept[:-1, -1], 0.0) / power
-        each = left[:, :-1, -1] / np.maximum(np.einsum("gii->gi", left)[:, :-1], LEAST_SEEN * power)
-        g = self.stretches
-        variance = (g - 1) / g * ((each - each.mean(axis=0)) ** 2).sum(axis=0)
-        weight = np.einsum("gii->gi", self._within)[:, :-1]
-        share = weight / np.maximum(weight.sum(axis=0), 1e-300)
-        freedom = np.clip(1 / np.maximum((share**2).sum(axis=0), 1e-300), 1.0, g) - 1
-        if self._noise is not None:
-            noise = self._noise
-            if A:
-                noise = noise - noise[:, A] @ np.linalg.pinv(total[np.ix_(A, A)], hermitian=True) @ total[A, :-1]
-            variance = (noise**2).sum(axis=0) / (power * self._scale[-1]) ** 2
-            freedom = (freedom + 1) * (self.repetitions - 1)
-        square = size**2 / np.where(variance > 0, variance, np.inf)
-        chance = np.where(shown, stats.f.sf(square, 1, np.maximum(freedom, 1.0)), 1.0)
-        explained = np.where(shown, size**2 * power / max(swept[-1, -1], 1e-300), 0.0)
-        return np.asarray(chance), np.asarray(explained)
+        at, s = [*use, -1], np.append(-self._solve(rest, use), np.ones((len(rest), 1)), axis=1)
+        return float(np.einsum("gi,gij,gj->", s, unseen[:, at][:, :, at], s))
 
 
 def _shaped(covariance: FloatArray, white: FloatArray) -> FloatArray:
     """Return a covariance with its own variances and white noise's correlations: twenty stretches give no more."""
     ratio = np.sqrt(np.maximum(np.diag(covariance), 0.0) / np.maximum(np.diag(white), 1e-300))
     return np.asarray(white * np.outer(ratio, ratio))
-
-
-def _sweep(S: FloatArray, given: list[int]) -> FloatArray:
-    """Return S with some columns projected out."""
-    if not given:
-        return S
-    return np.asarray(S - S[:, given] @ np.linalg.pinv(S[np.ix_(given, given)], hermitian=True) @ S[given])
 
 
 def _range(W: FloatArray) -> FloatArray:

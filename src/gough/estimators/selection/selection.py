@@ -1,9 +1,10 @@
-"""Choosing the model: which parameters the data carry, which friction structure, which legs are alike."""
+"""Choosing the model: which parameters the data carry, which friction, which legs are alike, which answers disagree."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 
 import numpy as np
 
@@ -12,7 +13,7 @@ from gough.core.blas import one_blas_thread
 from gough.core.errors import InvalidInput, NotIdentifiable
 from gough.core.names import index_of, tied_name
 from gough.core.statistics import f_tail
-from gough.estimators.estimate import Estimate
+from gough.estimators.estimate import Enclosure, Estimate
 from gough.estimators.linear.least_squares import WeightedLeastSquares
 from gough.estimators.problem import Estimator, LinearProblem, Problem, tie_parameters
 
@@ -172,13 +173,11 @@ class WeakDirections:
         parameters: Names, (p,).
         singular_values: Of the regressor with rows of unit effort and columns of unit length, ascending, (p,).
         directions: Combination of each, in parameters scaled by the length of their column, (p, p), unit rows.
-        scale: Length of the columns, (p,).
     """
 
     parameters: tuple[str, ...]
     singular_values: FloatArray
     directions: FloatArray
-    scale: FloatArray
 
     def describe(self, index: int, share: float = 0.2) -> str:
         """Return the parameters that carry at least `share` of the direction, with their weights."""
@@ -198,8 +197,7 @@ def weak_directions(problem: Problem) -> WeakDirections:
     stacked = np.concatenate(condensed.factors[:, :, :-1] / np.where(effort > 0, effort, 1.0)[:, None, None])
     scale = np.linalg.norm(stacked, axis=0)
     s, vt = np.linalg.svd(stacked / np.where(scale > 0, scale, 1.0))[1:]
-    return WeakDirections(parameters=condensed.parameters, singular_values=frozen(s[::-1]), directions=frozen(vt[::-1]),
-                          scale=frozen(scale))
+    return WeakDirections(parameters=condensed.parameters, singular_values=frozen(s[::-1]), directions=frozen(vt[::-1]))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -234,9 +232,6 @@ def tie_test(problem: LinearProblem, groups: Sequence[Sequence[str]], estimator:
         problem: With all members as parameters of their own.
         groups: Members, at least two each.
         estimator: Of the free model; default `WeightedLeastSquares()`.
-
-    Raises:
-        InvalidInput: A group of one, or too few degrees of freedom for the constraints.
     """
     estimate = (WeightedLeastSquares() if estimator is None else estimator).fit(problem)
     sets = tuple(tuple(group) for group in groups)
@@ -269,3 +264,55 @@ def _f_test(estimate: Estimate, rows: FloatArray) -> tuple[float, float, float, 
     if not d >= 1:
         raise InvalidInput(f"{k} constraints but {d:.3g} degrees of freedom; test fewer at once or use more periods")
     return f, f_tail(f, k, d), float(k), d
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Disagreement:
+    """Two answers that hardly can both be right; `distance` in joint standard deviations, infinite for boxes."""
+
+    parameter: str
+    first: str
+    second: str
+    distance: float
+    reason: str
+
+
+def compare(results: Mapping[str, Estimate | Enclosure], sigmas: float = 3.0) -> list[Disagreement]:
+    """Return which of several answers, by label, contradict each other.
+
+    Two estimates disagree when they differ by more than `sigmas` joint standard deviations sqrt(s1^2 + s2^2); an
+    estimate and a box when the value lies outside; two boxes when they do not meet. Estimates from the same data are
+    correlated, so the first test is lenient.
+    """
+    if not results or not sigmas > 0:
+        raise InvalidInput("comparing needs at least one result and a positive number of sigmas")
+    found = []
+    for name in dict.fromkeys(name for result in results.values() for name in result.parameters):
+        having = [(label, result) for label, result in results.items() if name in result.parameters]
+        for (first, a), (second, b) in combinations(having, 2):
+            distance, reason = _distance(a, b, name)
+            if distance > sigmas:
+                found.append(Disagreement(parameter=name, first=first, second=second, distance=distance, reason=reason))
+    return found
+
+
+def _distance(a: Estimate | Enclosure, b: Estimate | Enclosure, name: str) -> tuple[float, str]:
+    (low_a, high_a, std_a), (low_b, high_b, std_b) = _range(a, name), _range(b, name)
+    gap = max(low_a - high_b, low_b - high_a, 0.0)
+    if gap == 0:
+        return 0.0, ""
+    if isinstance(a, Estimate) and isinstance(b, Estimate):
+        joint = float(np.hypot(std_a, std_b))
+        distance = gap / joint if joint > 0 else np.inf
+        return distance, f"{distance:.1f} joint standard deviations apart"
+    boxes = isinstance(a, Enclosure) and isinstance(b, Enclosure)
+    kind = "the boxes are apart" if boxes else "the value is outside the box"
+    return float("inf"), f"{kind} by {gap:.3g}"
+
+
+def _range(result: Estimate | Enclosure, name: str) -> tuple[float, float, float]:
+    if isinstance(result, Enclosure):
+        low, high = result[name]
+        return low, high, 0.0
+    value = result[name]
+    return value, value, float(result.std[result.parameters.index(name)])

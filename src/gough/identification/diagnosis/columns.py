@@ -1,7 +1,7 @@
-"""What usual mistakes do to the efforts, and how to undo them on a log's track.
+"""What usual mistakes do: how to undo those of a log on its track, and the columns of what a model may lack.
 
-Each function of a view and a place returns the derivative of the recorded efforts of the rows by the size of the
-mistake, (t, r) or (t, r, k), at the motion's samples; each `undo_...` takes a mistake of a given size out of a track.
+`undo_...` take a mistake of a given size out of a track. The others return, for a view and a place, the derivative of
+the recorded efforts of the rows by the size of what is missing, (t, r) or (t, r, k), at the motion's samples.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from gough.mechanism.terms import TERMS, JointState
 
 ALL = "all motors"
 Columns = Callable[[View, str], FloatArray]
+Undo = Callable[[Track, View, str, FloatArray], Track]
 
 
 def motors_at(view: View, place: str) -> list[int]:
@@ -28,111 +29,53 @@ def motors_at(view: View, place: str) -> list[int]:
     return list(range(len(motors))) if place == ALL else [motors.index(place)]
 
 
-def only(view: View, place: str, values: FloatArray) -> FloatArray:
-    """Return values (t, a) at the motors of a place, zero at the others."""
-    chosen = np.zeros(values.shape)
-    chosen[:, motors_at(view, place)] = values[:, motors_at(view, place)]
-    return chosen
+def at_motors(view: View, place: str, there: float, elsewhere: float = 0.0) -> FloatArray:
+    """Return a number for each motor, (a,): one at a place, another elsewhere."""
+    values = np.full(len(view.model.actuated), elsewhere)
+    values[motors_at(view, place)] = there
+    return values
 
 
-def effect(view: View, efforts: FloatArray) -> FloatArray:
-    """Return the effect on the rows of efforts at the motors, (t, a) -> (t, r)."""
-    return view.model.collect(view.source.motion.q, efforts)
-
-
-# -- efforts ----------------------------------------------------------------------------------------------------------
-
-
-def effort_delay(view: View, place: str) -> FloatArray:
-    """The effort is recorded late: -d tau / dt."""
-    return effect(view, only(view, place, -view.track.slope(view.prediction)))
+# -- mistakes of a log ------------------------------------------------------------------------------------------------
 
 
 def undo_effort_delay(track: Track, view: View, place: str, size: FloatArray) -> Track:
     """Take efforts from later, by the delay. [s]"""
-    motors = motors_at(view, place)
-
-    def later(effort: FloatArray) -> FloatArray:
-        changed = effort.copy()
-        changed[:, motors] = track.shifted(effort[:, motors], float(size[0]))
-        return changed
-
-    return track.with_effort(later)
+    chosen = at_motors(view, place, 1.0)
+    return track.with_effort(lambda effort: np.where(chosen, track.shifted(effort, float(size[0])), effort))
 
 
 def undo_gain(track: Track, view: View, place: str, size: FloatArray) -> Track:
     """Divide efforts by 1 + size."""
-    factor = np.ones(track.effort.shape[1])
-    factor[motors_at(view, place)] += float(size[0])
-    return track.with_effort(lambda effort: effort / factor)
+    return track.with_effort(lambda effort: effort / at_motors(view, place, 1 + size[0], 1.0))
 
 
 def undo_effort_offset(track: Track, view: View, place: str, size: FloatArray) -> Track:
     """Subtract an offset from efforts. [N or N m]"""
-    shift = np.zeros(track.effort.shape[1])
-    shift[motors_at(view, place)] = float(size[0])
-    return track.with_effort(lambda effort: effort - shift)
-
-
-# -- positions and clock ----------------------------------------------------------------------------------------------
-
-
-def encoder_offset(view: View, place: str) -> FloatArray:
-    """The position is off: -d tau / dq."""
-    none = np.zeros(view.track.position.shape)
-    return view.moved(only(view, place, none - 1.0), none, none)
+    return track.with_effort(lambda effort: effort - at_motors(view, place, size[0]))
 
 
 def undo_encoder_offset(track: Track, view: View, place: str, size: FloatArray) -> Track:
     """Subtract an offset from positions. [m or rad]"""
-    shift = np.zeros(track.position.shape[1])
-    shift[motors_at(view, place)] = float(size[0])
-    return replace(track, position=track.position - shift)
-
-
-def encoder_scale(view: View, place: str) -> FloatArray:
-    """The position is too large by a factor: -(q d/dq + qd d/dqd + qdd d/dqdd) tau."""
-    track = view.track
-    return -view.moved(*(only(view, place, x) for x in (track.position, track.velocity, track.acceleration)))
+    return replace(track, position=track.position - at_motors(view, place, size[0]))
 
 
 def undo_encoder_scale(track: Track, view: View, place: str, size: FloatArray) -> Track:
     """Divide the motion by 1 + size."""
-    factor = np.ones(track.position.shape[1])
-    factor[motors_at(view, place)] += float(size[0])
-    return replace(track, position=track.position / factor, velocity=track.velocity / factor,
-                   acceleration=track.acceleration / factor)
-
-
-def clock(view: View, place: str) -> FloatArray:
-    """Times are too long: (qd d/dqd + 2 qdd d/dqdd) tau."""
-    track = view.track
-    return view.moved(np.zeros(track.position.shape), track.velocity, 2 * track.acceleration)
+    return track.scaled(1 / at_motors(view, place, 1 + size[0], 1.0))
 
 
 def undo_clock(track: Track, view: View, place: str, size: FloatArray) -> Track:
     """Let the motion run 1 + size times as fast."""
-    factor = 1.0 + float(size[0])
-    return replace(track, velocity=track.velocity * factor, acceleration=track.acceleration * factor**2)
-
-
-def compliance(view: View, place: str) -> FloatArray:
-    """The transmission gives way: -(tau d/dq + dtau/dt d/dqd + d2tau/dt2 d/dqdd) tau."""
-    track, tau = view.track, view.prediction
-    rate = track.slope(tau)
-    return -view.moved(*(only(view, place, x) for x in (tau, rate, track.slope(rate))))
+    return track.clocked(1 + float(size[0]))
 
 
 def undo_compliance(track: Track, view: View, place: str, size: FloatArray) -> Track:
-    """Take the bending of the transmission out of the motion. [m/N or rad/(N m)]"""
-    tau = view.prediction
-    rate = track.slope(tau)
-    bent = [float(size[0]) * only(view, place, x) for x in (tau, rate, track.slope(rate))]
-    return replace(track, position=track.position - bent[0], velocity=track.velocity - bent[1],
-                   acceleration=track.acceleration - bent[2])
-
-
-# -- gravity ----------------------------------------------------------------------------------------------------------
+    """Take the bending of the transmission, size times the effort, out of the motion. [m/N or rad/(N m)]"""
+    bent = view.prediction * at_motors(view, place, size[0])
+    rate = track.slope(bent)
+    return replace(track, position=track.position - bent, velocity=track.velocity - rate,
+                   acceleration=track.acceleration - track.slope(rate))
 
 
 def tilt_axes(gravity: FloatArray) -> FloatArray:
@@ -147,12 +90,6 @@ def tilt_axes(gravity: FloatArray) -> FloatArray:
 def axes(view: View) -> FloatArray:
     """Axes that stay the same while gravity is corrected: those of the robot file."""
     return tilt_axes(np.array(view.model.mechanism.gravity))
-
-
-def tilt(view: View, place: str) -> FloatArray:
-    """Gravity is turned about two level axes: (axis x g) . d tau / dg."""
-    turned = np.cross(axes(view), view.track.gravity)  # d g / d angle about each axis
-    return np.asarray(np.einsum("kc,tcr->trk", turned, view.gravity))
 
 
 def undo_tilt(track: Track, view: View, place: str, size: FloatArray) -> Track:
@@ -186,7 +123,7 @@ def faded(view: View, place: str) -> FloatArray:
         return np.zeros((len(view.source.motion), len(view.model.rows)))
     time = view.track.time
     part = (time - time.mean()) / max(float(time[-1] - time[0]), 1e-300)
-    return effect(view, only(view, place, view.prediction * part[:, None]))
+    return view.effect(view.prediction * part[:, None] * at_motors(view, place, 1.0))
 
 
 def joint_column(view: View, joint: str, values: FloatArray | float) -> FloatArray:
@@ -195,52 +132,40 @@ def joint_column(view: View, joint: str, values: FloatArray | float) -> FloatArr
     return np.asarray(view.closure_map[:, j, :] * np.broadcast_to(values, (len(view.source.motion),))[:, None])
 
 
-def joint_state(view: View, joint: str) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+def joint_state(view: View, joint: str) -> JointState:
     """Return q, qd, qdd and the sign of the velocity of a joint, (t,) each."""
     j, motion = view.model.mechanism.coordinates.index(joint), view.source.motion
     qd, band = motion.qd[:, j], float(view.source.dead_band[j])
     sign = np.clip(qd / band, -1.0, 1.0) if band > 0 else np.sign(qd)
-    return motion.q[:, j], qd, motion.qdd[:, j], sign
+    return JointState(motion.q[:, j], qd, motion.qdd[:, j], sign, np)
 
 
-def term(term: str) -> Columns:
+def of_state(value: Callable[[JointState], FloatArray]) -> Columns:
+    """The column of an effort that is a function of a joint's state."""
+    return lambda view, place: joint_column(view, place, value(joint_state(view, place)))
+
+
+def term(name: str) -> Columns:
     """A joint term that the robot file lacks."""
-    def columns(view: View, place: str) -> FloatArray:
-        return joint_column(view, place, TERMS[term].expression(JointState(*joint_state(view, place), np)))
-
-    return columns
-
-
-def uneven(view: View, place: str) -> FloatArray:
-    """Viscous friction that differs by direction: |qd|."""
-    return joint_column(view, place, np.abs(joint_state(view, place)[1]))
+    return of_state(lambda joint: TERMS[name].expression(joint))
 
 
 def stribeck(part: float) -> Columns:
     """Friction that is larger at low speed: sign(qd) exp(-|qd| / v), v a part of the top speed."""
-    def columns(view: View, place: str) -> FloatArray:
-        _, qd, _, sign = joint_state(view, place)
-        return joint_column(view, place, sign * np.exp(-np.abs(qd) / max(part * float(np.abs(qd).max()), 1e-300)))
-
-    return columns
-
-
-def curved(view: View, place: str) -> FloatArray:
-    """Friction that grows with the square of the speed: qd |qd|."""
-    _, qd, _, _ = joint_state(view, place)
-    return joint_column(view, place, qd * np.abs(qd))
+    return of_state(lambda joint: joint.sign * np.exp(
+        -np.abs(joint.qd) / max(part * float(np.abs(joint.qd).max()), 1e-300)))
 
 
 def loaded_friction(view: View, place: str) -> FloatArray:
     """Friction that grows with the load: sign(qd) |tau|."""
     motor = view.model.mechanism.actuated.index(place)
-    return joint_column(view, place, joint_state(view, place)[3] * np.abs(view.prediction[:, motor]))
+    return joint_column(view, place, joint_state(view, place).sign * np.abs(view.prediction[:, motor]))
 
 
 def memory(lag: float) -> Columns:
     """Friction that builds up after a reversal: a lagged sign minus the sign. [s]"""
     def columns(view: View, place: str) -> FloatArray:
-        sign = joint_state(view, place)[3]
+        sign = joint_state(view, place).sign
         keep = np.exp(-view.track.step / lag)
         run = np.concatenate([sign, sign]) if view.source.periodic else sign  # a period begins where it ends
         out = lfilter([1 - keep], [1, -keep], run, zi=[keep * sign[0]])[0][-len(sign):]
@@ -249,13 +174,9 @@ def memory(lag: float) -> Columns:
     return columns
 
 
-# -- ripple: a pitch to be found --------------------------------------------------------------------------------------
-
-
 def ripple(view: View, place: str) -> FloatArray:
     """Sine and cosine of the position with the pitch that the residual holds most of."""
-    wave, _ = wave_of(view, place)
-    phase = 2 * np.pi * wave * joint_state(view, place)[0]
+    phase = 2 * np.pi * wave_of(view, place)[0] * joint_state(view, place).q
     return np.stack([joint_column(view, place, np.sin(phase)), joint_column(view, place, np.cos(phase))], axis=2)
 
 

@@ -6,16 +6,21 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
+from gough.core.documents import toml_text
 from gough.core.names import inside_leg
 from gough.engine import Model
 from gough.identification.diagnosis.mistakes import Mistake
-from gough.logs.description import FORMAT, Description, Group
+from gough.logs.description import FORMAT, Description, Group, TimeBase
 from gough.logs.recording import JOINT_KINDS
 from gough.mechanism.terms import TERMS
 
 EVERY = {"all motors": "", "all motors in m": "m", "all motors in rad": "rad"}  # and the unit they have
 TIME_UNITS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
+
+Kinds = Callable[[Description], Sequence[str]]
+Change = Callable[[Description, Mistake, Mapping[str, float]], Description | None]
 
 
 def corrected_description(description: Description, mistakes: Sequence[Mistake],
@@ -29,17 +34,11 @@ def corrected_description(description: Description, mistakes: Sequence[Mistake],
     """
     done = []
     for mistake in mistakes:
-        change = CHANGES.get(mistake.name)
-        if change is None:
-            continue
-        fresh = change(description, mistake, gains or {})
+        fresh = CHANGES[mistake.name](description, mistake, gains or {}) if mistake.name in CHANGES else None
         if fresh is not None:
             description = fresh
             done.append(mistake)
     return description, tuple(done)
-
-
-Change = Callable[[Description, Mistake, Mapping[str, float]], Description | None]
 
 
 def _columns(group: Group, place: str) -> list[int]:
@@ -49,75 +48,63 @@ def _columns(group: Group, place: str) -> list[int]:
     return [group.names.index(place)] if place in group.names else []
 
 
-def _signals(description: Description) -> tuple[str, ...]:
+def _efforts(description: Description) -> tuple[str, ...]:
     return tuple(g.kind for g in description.groups if g.kind in ("effort", "current"))
+
+
+def _positions(description: Description) -> tuple[str, ...]:
+    return tuple(g.kind for g in description.groups if g.kind in ("position", "reference"))
+
+
+def _motion(description: Description) -> tuple[str, ...]:
+    return (*_positions(description), "velocity")
 
 
 def _with(description: Description, kinds: Sequence[str], change: Callable[[Group], Group]) -> Description:
     return replace(description, groups=tuple(change(g) if g.kind in kinds else g for g in description.groups))
 
 
-def _filled(values: Sequence[float], count: int) -> list[float]:
-    return list(values) if values else [0.0] * count
+def _changed(group: Group, place: str, name: str, change: Callable[[float], float]) -> Group:
+    """Return a group with one field of the columns of a place changed; what was not given is zero."""
+    values = list(getattr(group, name)) or [0.0] * len(group.columns)
+    for k in _columns(group, place):
+        values[k] = change(values[k])
+    changed: dict[str, Any] = {name: tuple(values)}
+    return replace(group, **changed)
 
 
-def _scaled(kinds: Callable[[Description], Sequence[str]], factor: Callable[[Mistake], float]) -> Change:
-    """Divide columns by a factor."""
+def _scaled(kinds: Kinds, plus: float) -> Change:
+    """Divide columns by the size of a mistake plus a number."""
     def change(description: Description, mistake: Mistake, gains: Mapping[str, float]) -> Description:
-        divisor = factor(mistake)
+        divisor = mistake.size[0] + plus
 
         def scale(group: Group) -> Group:
-            which = _columns(group, mistake.place)
-            factors = [f / divisor if k in which else f for k, f in enumerate(group.factors)]
-            offsets = [o / divisor if k in which else o for k, o in enumerate(group.offsets)]
-            turns = [t / abs(divisor) if k in which else t for k, t in enumerate(group.turns)]
-            return replace(group, factors=tuple(factors), offsets=tuple(offsets), turns=tuple(turns))
+            for name, by in (("factors", divisor), ("offsets", divisor), ("turns", abs(divisor))):
+                if getattr(group, name):
+                    group = _changed(group, mistake.place, name, lambda value, by=by: value / by)  # type: ignore[misc]
+            return group
 
         return _with(description, kinds(description), scale)
 
     return change
 
 
-def _moving(description: Description) -> tuple[str, ...]:
-    return tuple(g.kind for g in description.groups if g.kind in ("position", "velocity", "reference"))
+def _moved(kinds: Kinds, name: str, sign: float) -> Change:
+    """Add the size of a mistake, times a sign, to a field of columns; an offset of currents is divided by the gain."""
+    def change(description: Description, mistake: Mistake, gains: Mapping[str, float]) -> Description | None:
+        recorded = name == "offsets" and "current" in kinds(description)
+        if recorded and mistake.place not in gains:
+            return None
+        size = sign * mistake.size[0] / (gains[mistake.place] if recorded else 1.0)
+        return _with(description, kinds(description),
+                     lambda group: _changed(group, mistake.place, name, lambda value: value + size))
+
+    return change
 
 
-def _delay(description: Description, mistake: Mistake, gains: Mapping[str, float]) -> Description:
-    def shift(group: Group) -> Group:
-        delays = _filled(group.delays, len(group.columns))
-        for k in _columns(group, mistake.place):
-            delays[k] += mistake.size[0]
-        return replace(group, delays=tuple(delays))
-
-    return _with(description, _signals(description), shift)
-
-
-def _encoder_offset(description: Description, mistake: Mistake, gains: Mapping[str, float]) -> Description:
-    def move(group: Group) -> Group:
-        offsets = _filled(group.offsets, len(group.columns))
-        for k in _columns(group, mistake.place):
-            offsets[k] -= mistake.size[0]
-        return replace(group, offsets=tuple(offsets))
-
-    return _with(description, [k for k in _moving(description) if k != "velocity"], move)
-
-
-def _effort_offset(description: Description, mistake: Mistake, gains: Mapping[str, float]) -> Description | None:
-    if "current" in _signals(description) and mistake.place not in gains:
-        return None
-
-    def move(group: Group) -> Group:
-        offsets = _filled(group.offsets, len(group.columns))
-        for k in _columns(group, mistake.place):
-            offsets[k] -= mistake.size[0] / (gains[mistake.place] if group.kind == "current" else 1.0)
-        return replace(group, offsets=tuple(offsets))
-
-    return _with(description, _signals(description), move)
-
-
-def _clock(factor: Callable[[Mistake], float]) -> Change:
+def _clock(plus: float) -> Change:
     def change(description: Description, mistake: Mistake, gains: Mapping[str, float]) -> Description:
-        slower = factor(mistake)
+        slower = mistake.size[0] + plus
 
         def run(group: Group) -> Group:
             return replace(group, time=replace(group.time, factors=tuple(f / slower for f in group.time.factors)))
@@ -129,20 +116,16 @@ def _clock(factor: Callable[[Mistake], float]) -> Change:
     return change
 
 
-def _swap(kinds: Callable[[Description], Sequence[str]]) -> Change:
+def _swap(kinds: Kinds) -> Change:
     def change(description: Description, mistake: Mistake, gains: Mapping[str, float]) -> Description:
-        one, _, two = mistake.place.partition(" and ")
-
         def exchange(group: Group) -> Group:
-            i, j = group.names.index(one), group.names.index(two)
+            i, j = (group.names.index(name) for name in mistake.place.split(" and "))
             order = list(range(len(group.columns)))
             order[i], order[j] = j, i
-
-            def turned(values: tuple[float, ...]) -> tuple[float, ...]:
-                return tuple(values[k] for k in order) if values else ()
-
-            return replace(group, columns=tuple(group.columns[k] for k in order), factors=turned(group.factors),
-                           offsets=turned(group.offsets), delays=turned(group.delays), turns=turned(group.turns))
+            fields = ("columns", "factors", "offsets", "delays", "turns")
+            turned: dict[str, Any] = {name: tuple(getattr(group, name)[k] for k in order) for name in fields
+                                      if getattr(group, name)}
+            return replace(group, **turned)
 
         return _with(description, kinds(description), exchange)
 
@@ -150,80 +133,52 @@ def _swap(kinds: Callable[[Description], Sequence[str]]) -> Change:
 
 
 def _wrapped(description: Description, mistake: Mistake, gains: Mapping[str, float]) -> Description:
-    def unwrap(group: Group) -> Group:
-        turns = _filled(group.turns, len(group.columns))
-        for k in _columns(group, mistake.place):
-            turns[k] = abs(mistake.size[0])
-        return replace(group, turns=tuple(turns))
-
-    return _with(description, ["position"], unwrap)
-
-
-def _relative(mistake: Mistake) -> float:
-    return 1.0 + mistake.size[0]
-
-
-def _absolute(mistake: Mistake) -> float:
-    return mistake.size[0]
+    turn = abs(mistake.size[0])
+    return _with(description, ["position"], lambda group: _changed(group, mistake.place, "turns", lambda value: turn))
 
 
 CHANGES: dict[str, Change] = {
-    "effort delay": _delay, "effort offset": _effort_offset, "gain": _scaled(_signals, _relative),
-    "effort unit": _scaled(_signals, _absolute), "effort sign": _scaled(_signals, _absolute),
-    "encoder offset": _encoder_offset, "encoder scale": _scaled(_moving, _relative),
-    "position unit": _scaled(_moving, _absolute), "position sign": _scaled(_moving, _absolute),
-    "clock": _clock(_relative), "clock unit": _clock(_absolute), "swapped efforts": _swap(_signals),
-    "swapped positions": _swap(_moving), "swapped channels": _swap(lambda d: (*_signals(d), *_moving(d))),
+    "effort delay": _moved(_efforts, "delays", 1.0), "effort offset": _moved(_efforts, "offsets", -1.0),
+    "encoder offset": _moved(_positions, "offsets", -1.0), "gain": _scaled(_efforts, 1.0),
+    "effort unit": _scaled(_efforts, 0.0), "effort sign": _scaled(_efforts, 0.0),
+    "encoder scale": _scaled(_motion, 1.0), "position unit": _scaled(_motion, 0.0),
+    "position sign": _scaled(_motion, 0.0), "clock": _clock(1.0), "clock unit": _clock(0.0),
+    "swapped efforts": _swap(_efforts), "swapped positions": _swap(_motion),
+    "swapped channels": _swap(lambda description: (*_efforts(description), *_motion(description))),
     "wrapped counts": _wrapped}
 
 
 def description_text(description: Description) -> str:
     """Return a description as the TOML that `load_description` reads; numbers in SI, scales beside them."""
-    lines = ["# written by a diagnosis; the logs are read as corrected", f"format = {FORMAT}",
-             f"joints = {json.dumps(list(description.joints))}"]
-    if description.payload is not None:
-        lines.append(f"payload = {json.dumps(description.payload)}")
-    if description.rate is not None:
-        lines.append(f'rate = "{description.rate!r} Hz"')
-    if description.period is not None:
-        lines.append(f'period = "{description.period!r} s"')
-    if description.period_samples is not None:
-        lines.append(f"period_samples = {description.period_samples}")
-    if description.decimal != ".":
-        lines.append(f"decimal = {json.dumps(description.decimal)}")
+    whole: dict[str, Any] = {
+        "format": FORMAT, "joints": description.joints, "payload": description.payload,
+        "rate": None if description.rate is None else f"{description.rate!r} Hz",
+        "period": None if description.period is None else f"{description.period!r} s",
+        "period_samples": description.period_samples,
+        "decimal": None if description.decimal == "." else description.decimal}
     for group in description.groups:
-        lines += ["", f"[{group.kind}]"]
-        if group.file is not None:
-            lines.append(f"file = {json.dumps(group.file)}")
-        if group.kind not in JOINT_KINDS:
-            lines.append(f"names = {json.dumps(list(group.names))}")
-        lines += [f"columns = {json.dumps(list(group.columns))}", f"units = {json.dumps(list(group.units))}",
-                  f"scale = {json.dumps(list(group.factors))}"]
-        if any(group.offsets):
-            lines.append(f"offset = {json.dumps(list(group.offsets))}")
-        if any(group.delays):
-            lines.append("delay = [" + ", ".join(f'"{delay!r} s"' for delay in group.delays) + "]")
-        if any(group.turns):  # of the numbers in the columns, before they are scaled
-            turn = max(t / abs(f) for t, f in zip(group.turns, group.factors))
-            lines.append(f"unwrap = {turn!r}")
-        if group.interpolation != "linear":
-            lines.append(f"interpolation = {json.dumps(group.interpolation)}")
-        lines += _time_text(group)
-    return "\n".join(lines) + "\n"
+        turns = [t / abs(f) for t, f in zip(group.turns, group.factors)]  # of the numbers in the columns
+        whole[group.kind] = _given({
+            "file": group.file, "names": None if group.kind in JOINT_KINDS else group.names,
+            "columns": group.columns, "units": group.units, "scale": group.factors,
+            "offset": group.offsets if any(group.offsets) else None,
+            "delay": [f"{delay!r} s" for delay in group.delays] if any(group.delays) else None,
+            "unwrap": max(turns) if any(turns) else None, "interpolation": group.interpolation,
+            "time": _time(group.time)})
+    return "# written by a diagnosis; the logs are read as corrected\n" + toml_text(_given(whole))
 
 
-def _time_text(group: Group) -> list[str]:
-    time = group.time
+def _given(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def _time(time: TimeBase) -> dict[str, Any]:
     scale, units = 1.0, [_time_unit(f) for f in time.factors]
-    if any(unit is None for unit in units):
+    if None in units:
         scale, units = time.factors[0], [_time_unit(f / time.factors[0]) for f in time.factors]
-    lines = [f"[{group.kind}.time]", f"columns = {json.dumps(list(time.columns))}",
-             f"units = {json.dumps([unit or 's' for unit in units])}"]
-    if scale != 1.0:
-        lines.append(f"scale = {scale!r}")
-    if time.offset:
-        lines.append(f'offset = "{time.offset!r} s"')
-    return lines
+    return _given({"columns": time.columns, "units": [unit or "s" for unit in units],
+                   "scale": scale if scale != 1.0 else None,
+                   "offset": f"{time.offset!r} s" if time.offset else None})
 
 
 def _time_unit(factor: float) -> str | None:

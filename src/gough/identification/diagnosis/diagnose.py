@@ -16,16 +16,16 @@ from gough.core.options import Settings, nested, option, settle, takes
 from gough.engine import Model, base_parameters
 from gough.engine.base import TIE_LEGS
 from gough.estimators.selection.scores import PROBABLE
-from gough.identification.diagnosis.columns import tilt_axes
+from gough.identification.diagnosis.columns import axes
 from gough.identification.diagnosis.directions import Suspicion, describe, suspicions_of
 from gough.identification.diagnosis.evidence import Evidence, View, evidence_of, sources
 from gough.identification.diagnosis.hypotheses import BETTER, Bench, Hypothesis, hypotheses
 from gough.identification.diagnosis.mistakes import HELD_OUT, LEFT_OUT, Diagnosis, Limit, Mistake
 from gough.identification.diagnosis.search import Standing, Step, Undone, search
-from gough.identification.diagnosis.steps import find_fading, find_frozen, find_jumps, without_jumps
+from gough.identification.diagnosis.steps import DOUBT, STEEP, find_fading, find_frozen, find_jumps, without_jumps
 from gough.identification.diagnosis.track import Source, Track
 from gough.identification.experiment import prepare
-from gough.identification.validation import GOOD
+from gough.identification.validation import FAIR, GOOD
 from gough.logs.recording import Recording
 from gough.processing import Processing
 
@@ -35,11 +35,6 @@ UNLIMITED = ("unmentioned load", "fading effort")  # found by comparing logs and
 
 
 # -- words ------------------------------------------------------------------------------------------------------------
-
-
-def _size_text(size: FloatArray, sigma: FloatArray, unit: str) -> str:
-    pairs = [(describe(float(s), unit), describe(float(d), unit)[0]) for s, d in zip(size, sigma)]
-    return ", ".join(f"{value:.{_digits(value, std)}g} +- {std:.2g} {name}" for (value, name), std in pairs)
 
 
 def _digits(value: float, std: float) -> int:
@@ -64,8 +59,8 @@ def _mistake_of(step: Step, evidence: Evidence, judged_on: str) -> Mistake:
     direction, place = suspicion.direction, suspicion.place
     size, sigma = step.fitted.size, step.fitted.sigma
     return Mistake(name=direction.name, place=place, size=tuple(map(float, size)), sigma=tuple(map(float, sigma)),
-                   unit=direction.unit(view, place), text=words(suspicion, step.undone.size, sigma, evidence),
-                   advice=direction.advice(view, place, step.undone.size),
+                   unit=direction.unit_at(view, place), text=words(suspicion, step.undone.size, sigma, evidence),
+                   advice=direction.advice_at(view, place, step.undone.size),
                    alike=tuple(dict.fromkeys(f"{s.direction.name} of {s.place}" for s in step.alike)), **common)
 
 
@@ -76,23 +71,16 @@ def _new_gravity(undone: Undone, view: View) -> tuple[float, ...]:
 
 
 def words(suspicion: Suspicion, size: FloatArray, sigma: FloatArray, evidence: Evidence) -> str:
-    """Return a suspicion with its size in words."""
+    """Return a suspicion with its size in words: of two numbers (a tilt, a ripple) their length, else the first."""
     direction, place, view = suspicion.direction, suspicion.place, evidence.views[0]
-    unit = direction.unit(view, place)
-    if direction.name == "tilt" and len(size) == 2:
-        return direction.says.format(place=place, size=_tilt_text(size, sigma, view))
-    if direction.name == "ripple":
-        return direction.says.format(place=place, size=_size_text(np.array([np.linalg.norm(size)]), sigma[:1], unit))
-    return direction.says.format(place=place, size=_size_text(size[:1], sigma[:1], unit))
-
-
-def _tilt_text(size: FloatArray, sigma: FloatArray, view: View) -> str:
-    turn = size @ tilt_axes(np.array(view.model.mechanism.gravity))
-    axis = turn / max(float(np.linalg.norm(turn)), 1e-300)
-    angle, unit = describe(float(np.linalg.norm(size)), "rad")
-    std = describe(float(np.max(sigma)), "rad")[0]
-    return (f"{angle:.{_digits(angle, std)}g} +- {std:.2g} {unit} about the axis "
-            f"[{', '.join(f'{x:.2f}' for x in axis)}] of its frame")
+    turn, told = np.zeros(3), float(size[0])
+    if len(size) == 2:
+        told = float(np.linalg.norm(size))
+        turn = size @ axes(view) / max(told, 1e-300)
+    value, name = describe(told, direction.unit_at(view, place))
+    std = describe(float(np.max(sigma[:2])), direction.unit_at(view, place))[0]
+    return direction.says.format(place=place, size=f"{value:.{_digits(value, std)}g} +- {std:.2g} {name}",
+                                 axis=", ".join(f"{x:.2f}" for x in turn))
 
 
 def _discrete(hypothesis: Hypothesis, **common: Any) -> Mistake:
@@ -121,7 +109,7 @@ def limits_of(standing: Standing, *, white: bool = False) -> tuple[Limit, ...]:
         if suspicion.direction.name in UNLIMITED:
             continue
         columns = standing.seen(suspicion)
-        unit = suspicion.direction.unit(view, suspicion.place)
+        unit = suspicion.direction.unit_at(view, suspicion.place)
         size = float("inf")
         instead: tuple[str, ...] = ()
         if columns:
@@ -158,8 +146,10 @@ def diagnose_evidence(evidence: Evidence, recordings: Sequence[Recording] = (), 
     judged_on = HELD_OUT if evidence.held_out else LEFT_OUT
     first, steps = search(evidence, most=most)
     standing = first if not steps else Standing(steps[-1].standing.evidence)
-    mistakes = [*found, *(_mistake_of(step, evidence, judged_on) for step in steps),
-                *_differing(standing.evidence), *fading_efforts(evidence, recordings)]
+    loads, named = _differing(standing.evidence), [_mistake_of(step, evidence, judged_on) for step in steps]
+    # Logs are compared once signs and units are right.
+    place = int(bool(steps) and steps[0].undone.hypothesis is not None)
+    mistakes = [*found, *fading_efforts(evidence, recordings), *named[:place], *loads, *named[place:]]
     left = standing.error
     rest = (f"{100 * left:.3g} % of the effort stays unexplained: there is more than the usual mistakes",
             ) if left > GOOD else ()
@@ -181,7 +171,7 @@ def _differing(evidence: Evidence) -> list[Mistake]:
         found.append(Mistake(
             name=suspicion.direction.name, place=suspicion.place, size=(size,), sigma=(sigma,), unit="kg",
             text=words(suspicion, fitted.size, fitted.sigma, together), share=fitted.share,
-            advice=suspicion.direction.advice(standing.evidence.views[0], suspicion.place, fitted.size)))
+            advice=suspicion.direction.advice_at(standing.evidence.views[0], suspicion.place, fitted.size)))
     return found[:1]
 
 
@@ -243,6 +233,7 @@ def diagnose(model: Model, recordings: Sequence[Recording], settings: DiagnoseSe
         evidence = evidence_from(model, logs, others, chosen)
         return diagnose_evidence(evidence, logs, most=chosen.most, found=found)
     except GoughError as error:
+        found = found or mistakes_of_jumps([*recordings, *held_out], DOUBT)
         try:
             evidence, mistake = _made_to_close(model, logs, others, chosen, error)
         except GoughError:
@@ -267,8 +258,8 @@ def evidence_from(model: Model, logs: Sequence[Recording], others: Sequence[Reco
     return evidence_of(model, base, None, sources(experiment.processed, experiment.parts), unseen)
 
 
-def mistakes_of_jumps(recordings: Sequence[Recording]) -> list[Mistake]:
-    """Return wrapped and lost counts and frozen values of encoders, each motor once."""
+def mistakes_of_jumps(recordings: Sequence[Recording], steep: float = STEEP) -> list[Mistake]:
+    """Return wrapped and lost counts and frozen values of encoders, each motor once; `steep` as in `find_frozen`."""
     kept: dict[tuple[str, str], Mistake] = {}
     for log in recordings:
         jumps = find_jumps(log)
@@ -285,7 +276,7 @@ def mistakes_of_jumps(recordings: Sequence[Recording]) -> list[Mistake]:
                 advice=f"put unwrap = {turn} in the [position] table of the description" if wrap
                 else f"the encoder of {joint} lost counts: home it and record again, or cut the log there")
             kept.setdefault((mistake.name, mistake.place), mistake)
-        for frozen in find_frozen(log):
+        for frozen in find_frozen(log, steep):
             kept.setdefault(("frozen encoder", frozen.joint), Mistake(
                 name="frozen encoder", place=frozen.joint, size=(float(frozen.samples),), sigma=(0.0,), unit="samples",
                 text=f"{frozen.joint}: the position of {log.source} stands still from {frozen.time:.3f} s on for "
@@ -327,7 +318,7 @@ def _made_to_close(model: Model, logs: Sequence[Recording], others: Sequence[Rec
             result = Bench(evidence).try_out(None)
         except GoughError:
             continue
-        if result is not None:
+        if result is not None and result.error < FAIR:  # else it explains nothing
             tried.append((result.error, result.distance, hypothesis, evidence))
     if not tried:
         raise error

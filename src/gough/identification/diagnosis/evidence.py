@@ -92,6 +92,12 @@ class Evidence:
             rest = np.einsum("k,tkrp,p->tr", turned, gravity_regressor(model, hidden)(q)[0].reshape(shape), values)
         return np.einsum("k,tkrp->trp", turned, own), np.asarray(rest)
 
+    @property
+    def stacked(self) -> tuple[FloatArray, FloatArray]:
+        """Regressor (t, r, b) and effort (t, r) of all logs of the identification, zero where they do not count."""
+        parts = [counted(source.part.select(self.base.names)) for source in self.logs]
+        return np.concatenate([W for W, _ in parts]), np.concatenate([y for _, y in parts])
+
     @cached_property
     def together(self) -> Evidence:
         """The same with held-out logs among the others: what differs between logs shows there."""
@@ -282,10 +288,8 @@ class View:
             found[name] = (float(tried[int(np.argmax(power))]), len(tried))
         return found
 
-    def on_motor(self, motor: int, values: FloatArray | float) -> FloatArray:
-        """Return the effect on the rows of an effort at one motor, (t,) -> (t, r)."""
-        efforts = np.zeros(self.track.effort.shape)
-        efforts[:, motor] = values
+    def effect(self, efforts: FloatArray) -> FloatArray:
+        """Return the effect on the rows of efforts at the motors, (t, a) -> (t, r)."""
         return self.model.collect(self.source.motion.q, efforts)
 
     def moved(self, position: FloatArray, velocity: FloatArray, acceleration: FloatArray) -> FloatArray:

@@ -68,23 +68,17 @@ class Hypothesis:
         return f"{self.place}: {HYPOTHESES[self.name].format(factor=self.factor)}"
 
 
-def _scaled_effort(motors: list[int], factor: float) -> Callable[[Track], Track]:
-    def undo(track: Track) -> Track:
-        divisor = np.ones(track.effort.shape[1])
-        divisor[motors] = factor
-        return track.with_effort(lambda effort: effort / divisor)
-
-    return undo
+def _factor(which: list[int], factor: float, count: int) -> FloatArray:
+    """Return 1 / factor at some motors, 1 at the others, (a,)."""
+    return np.array([1 / factor if k in which else 1.0 for k in range(count)])
 
 
-def _scaled_position(motors: list[int], factor: float) -> Callable[[Track], Track]:
-    def undo(track: Track) -> Track:
-        divisor = np.ones(track.position.shape[1])
-        divisor[motors] = factor
-        return replace(track, position=track.position / divisor, velocity=track.velocity / divisor,
-                       acceleration=track.acceleration / divisor)
+def _scaled_effort(which: list[int], factor: float) -> Callable[[Track], Track]:
+    return lambda track: track.with_effort(lambda effort: effort * _factor(which, factor, effort.shape[1]))
 
-    return undo
+
+def _scaled_position(which: list[int], factor: float) -> Callable[[Track], Track]:
+    return lambda track: track.scaled(_factor(which, factor, track.position.shape[1]))
 
 
 def _swapped(first: int, second: int, position: bool, effort: bool) -> Callable[[Track], Track]:
@@ -101,7 +95,7 @@ def _swapped(first: int, second: int, position: bool, effort: bool) -> Callable[
 
 def _clocked(factor: float) -> Callable[[Track], Track]:
     """Recorded times are `factor` times the true ones; -1 runs backwards."""
-    return lambda track: replace(track, velocity=track.velocity * factor, acceleration=track.acceleration * factor**2)
+    return lambda track: track.clocked(factor)
 
 
 def _unit_factors() -> Iterator[float]:
@@ -220,9 +214,7 @@ class Bench:
 
     def common_factors(self) -> Iterator[Hypothesis]:
         """Yield the factor that all efforts have to be divided by to give the robot file's values, if there is one."""
-        W = np.concatenate([_absent(view, known) for (view, _, _), known in zip(self._pieces, self._as_is)])
-        y = np.concatenate([view.model.collect(motion.q, track.effort) for view, motion, track in self._pieces])
-        values, sigma, _ = fit_rows(W, y)
+        values, sigma, _ = fit_rows(*self._evidence.stacked)
         found = ratios(self._evidence.base.names, values, sigma, self._prior)
         factor, every = common_factor(found), list(range(len(self._evidence.model.actuated)))
         if factor is not None and abs(np.log(max(-factor, 1e-300))) > np.log(2):  # about -1 is a sign

@@ -23,7 +23,6 @@ from gough.identification.diagnosis.rows import fit_rows
 from gough.identification.diagnosis.track import Source, Track
 from gough.identification.prior import prior_of
 
-TOP = 12  # suspicions fitted in full after a first look at all
 CLOSE = 9.0  # difference in the squares left, in units of noise, below which two suspicions cannot be told apart
 NEAR = 0.3  # of what the best explains: others this near before refinement may be better after it
 NEIGHBOURS = 3  # of them tried
@@ -66,13 +65,7 @@ def corrected(evidence: Evidence, undone: Sequence[Undone]) -> Evidence | None:
             sources.append(now.source)
         groups.append(tuple(sources))
     fresh = replace(evidence, logs=groups[0], held_out=groups[1])
-    return replace(fresh, values=fit_rows(*stacked(fresh))[0])
-
-
-def stacked(evidence: Evidence) -> tuple[FloatArray, FloatArray]:
-    """Return regressor (t, r, b) and effort (t, r) of all logs of the identification, zero where they do not count."""
-    parts = [counted(source.part.select(evidence.base.names)) for source in evidence.logs]
-    return np.concatenate([W for W, _ in parts]), np.concatenate([y for _, y in parts])
+    return replace(fresh, values=fit_rows(*fresh.stacked)[0])
 
 
 class Standing:
@@ -119,15 +112,11 @@ class Standing:
         Args:
             without: Suspicions that have been dealt with.
         """
-        chance, _ = self.scores.scan(self.given)
         done = {(s.direction, s.place) for s in (*self.added, *without)}
-        first = [(float(chance[columns].min()), s) for s in self.suspicions
-                 if (columns := self.seen(s)) and (s.direction, s.place) not in done]
-        several = [s for _, s in first if len(self.seen(s)) > 1]
-        single = sorted((pair for pair in first if len(self.seen(pair[1])) == 1), key=lambda pair: pair[0])
-        fits = [(s, self.scores.fit(self.seen(s), self.given))
-                for s in [s for p, s in single[:TOP] if p * self.trials < PROBABLE] + several]
+        fits = [(s, self.scores.fit(self.seen(s), self.given)) for s in self.suspicions
+                if self.seen(s) and (s.direction, s.place) not in done]
         found = [(s, f) for s, f in fits if self.chance(s, f) < PROBABLE and f.gain > 0
+                 and not (s.direction.positive and f.size[0] <= 0)
                  and float(np.max(np.abs(f.size) / np.maximum(f.sigma, 1e-300))) > 3]
         return sorted(found, key=lambda pair: -pair[1].gain)
 
@@ -165,7 +154,7 @@ class Standing:
     @cached_property
     def _fitted(self) -> tuple[FloatArray, FloatArray, float]:
         """Base parameters and sizes of the added columns with their sigmas, and the error (see `fit_rows`)."""
-        W, y = stacked(self.evidence)
+        W, y = self.evidence.stacked
         return fit_rows(np.concatenate([W, np.concatenate([self._added(v) for v in self.evidence.views])], axis=2), y)
 
     def _added(self, view: View) -> FloatArray:
@@ -340,7 +329,7 @@ def _take(evidence: Evidence, now: Standing, undone: list[Undone], added: list[S
         if standing is None or standing.power > least:  # too far: the loops do not close there, or it gets worse
             step = step / 2
             continue
-        if suspicion.direction.unit(evidence.views[0], suspicion.place) == "1" and np.abs(size + step).max() > LARGEST:
+        if suspicion.direction.unit == "1" and np.abs(size + step).max() > LARGEST:
             return None
         least, size = standing.power, size + step
         own = [c for s in standing.suspicions if s.same(suspicion)

@@ -14,6 +14,7 @@ from gough.logs.recording import Recording
 STEEP = 12.0  # times the usual second difference beyond which a step is no motion; 1e4 samples of noise stay below 5
 ALONE = 4.0  # times what the steps before and after differ by
 STILL = 20  # samples at one value that a frozen channel keeps at least
+DOUBT = 2.0  # instead of STEEP for a stop within one sample, where it is known that positions are wrong
 WRAPS = 0.02  # relative: jumps of the same size to this are wraps of one counter
 TURN = 2 * np.pi
 
@@ -134,10 +135,10 @@ class Frozen:
     samples: int
 
 
-def find_frozen(recording: Recording) -> tuple[Frozen, ...]:
+def find_frozen(recording: Recording, steep: float = STEEP) -> tuple[Frozen, ...]:
     """Return positions that keep their value for 20 samples or more after moving at full speed the sample before.
 
-    A motor needs time to stop: the step before the stretch is 12 times the usual change of a step.
+    A motor needs time to stop: the step before the stretch is so many times the usual change of a step.
     """
     found = []
     steps = np.diff(recording.position, axis=0)
@@ -148,7 +149,7 @@ def find_frozen(recording: Recording) -> tuple[Frozen, ...]:
         usual = 1.4826 * float(np.median(np.abs(np.diff(own))))
         edges = np.flatnonzero(np.diff(np.concatenate([[0], (own == 0).astype(np.int8), [0]])))
         for first, end in zip(edges[::2], edges[1::2]):
-            if end - first >= STILL and first > 0 and abs(own[first - 1]) > STEEP * usual > 0:
+            if end - first >= STILL and first > 0 and abs(own[first - 1]) > steep * usual > 0:
                 found.append(Frozen(joint=name, sample=int(first), time=float(recording.time[first]),
                                     samples=int(end - first)))
     return tuple(found)

@@ -50,6 +50,15 @@ class Track:
                        deviations=np.array([change(d) - nothing for d in self.deviations]).reshape(
                            self.deviations.shape))
 
+    def scaled(self, factor: FloatArray) -> Track:
+        """Return the track with the motion of each motor times a factor, (a,)."""
+        return replace(self, position=self.position * factor, velocity=self.velocity * factor,
+                       acceleration=self.acceleration * factor)
+
+    def clocked(self, factor: float) -> Track:
+        """Return the track with the motion so many times as fast; -1 runs backwards."""
+        return replace(self, velocity=self.velocity * factor, acceleration=self.acceleration * factor**2)
+
     @property
     def step(self) -> float:
         """Time between samples. [s]"""
@@ -111,7 +120,6 @@ class Source:
             raise InvalidInput(f"{self.name}: {int(kept.sum())} of {len(part)} samples of the regression are found "
                                "again in the motion; are they of the same log?")
         return np.concatenate([piece.regressor for piece in pieces])[kept]
-
 
     def shortened(self, most: int) -> Source:
         """Return the log with neighbouring samples averaged to at most `most`; decimated logs are short enough.

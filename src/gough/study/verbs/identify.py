@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
-from gough.core.documents import parse_toml
+from gough.core.documents import parse_toml, toml_text
 from gough.core.errors import InvalidInput
 from gough.core.files import require_free_folder
 from gough.core.options import About
@@ -19,7 +19,7 @@ from gough.identification import identify as identify_robot
 from gough.mechanism import load_robot, robot_text
 from gough.study.common import Description, Force, Logs, Progress, Robot
 from gough.study.data import ROBOT, read_logs, seen_from
-from gough.study.text import study_text
+from gough.study.run import FORMAT
 
 STUDY = "study.toml"
 AGAIN = "again"  # where a study written beside a result repeats it
@@ -44,11 +44,12 @@ def identify(robot: Robot, logs: Logs, settings: IdentifySettings, *,
         kept = f"{ROBOT}{Path(source).suffix or '.toml'}"
         beside = {kept: text}
         if _may_write_study(folder / STUDY):
-            beside[STUDY] = study_text(kept, [("identify", {
-                "logs": seen_from(folder, logs), "loaded": seen_from(folder, loaded) or None,
-                "validate": seen_from(folder, validate) or None,
-                "description": None if description is None else seen_from(folder, [description])[0],
-                **settings.to_dict(), "output": AGAIN})])
+            step = {"logs": seen_from(folder, logs), "loaded": seen_from(folder, loaded) or None,
+                    "validate": seen_from(folder, validate) or None,
+                    "description": None if description is None else seen_from(folder, [description])[0],
+                    **settings.to_dict(), "output": AGAIN}
+            given = {key: value for key, value in step.items() if value is not None}
+            beside[STUDY] = toml_text({"format": FORMAT, "robot": kept, "identify": given})
         result.save(folder, beside=beside)
     return result
 

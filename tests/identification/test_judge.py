@@ -1,0 +1,95 @@
+"""The rules that need the logs: known noise, directions that matter, hypotheses that make a result wrong."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from gough.core.regression import Regression
+from gough.estimators.linear.least_squares import GaussMarkov
+from gough.identification import judge
+from gough.identification.diagnosis.hypotheses import HYPOTHESES
+from gough.identification.diagnosis.mistakes import Diagnosis, Mistake
+from gough.identification.judge import expected_error, judge_directions, judge_hypotheses, noise_of
+from gough.identification.verdict import misfit, squared_memory
+
+ROWS, UNITS = ("a", "b"), ("N", "N")
+
+
+def part(covariance: np.ndarray | None) -> Regression:
+    return Regression(regressor=np.ones((3, 2, 1)), effort=np.ones((3, 2)), rows=ROWS, row_units=UNITS,
+                      parameters=("p.m",), units=("kg",), covariance=covariance)
+
+
+def test_the_noise_of_several_logs_is_the_mean_of_their_powers() -> None:
+    each = np.stack([np.diag([4.0, 1.0]), np.diag([16.0, 1.0]), np.diag([16.0, 1.0])])
+    np.testing.assert_allclose(noise_of([part(np.diag([4.0, 9.0])), part(each)]), np.sqrt([(4 + 12) / 2, (9 + 1) / 2]))
+    assert noise_of([part(np.eye(2)), part(None)]) is None
+    assert noise_of([]) is None
+
+
+def test_the_error_to_expect_is_noise_and_what_sigmas_allow() -> None:
+    """Sigmas of 0.3 and 0.4; rows are 1 and 2 times the first parameter, and the second row counts in two samples."""
+    W = np.zeros((4, 2, 2))
+    W[:, 0, 0], W[:2, 1, 0], W[2:, 1, 1] = 1.0, 2.0, 10.0
+    mask = np.array([[True, True], [True, True], [True, False], [True, False]])
+    own = Regression(regressor=W, effort=np.ones((4, 2)), rows=ROWS, row_units=UNITS, parameters=("p.m", "q.m"),
+                     units=("kg", "kg"), mask=mask)
+    estimate = SimpleNamespace(parameters=("q.m", "p.m"), covariance=np.array([[0.16, 0.05], [0.05, 0.09]]))
+    found = expected_error([own], estimate, np.array([0.4, 0.0]))  # type: ignore[arg-type]
+    np.testing.assert_allclose(found, [0.5, 0.6])
+    np.testing.assert_allclose(expected_error([own], estimate, None), [0.3, 0.6])  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", [*HYPOTHESES, "effort delay", "missing offset"])
+def test_only_what_is_there_or_not_makes_a_result_wrong(name: str) -> None:
+    found = judge_hypotheses(Diagnosis(robot="r", mistakes=(Mistake(name=name, place="a", text="t", advice="cure"),)))
+    assert [(r.rule, r.level) for r in found] == ([("mistake", "wrong")] if name in HYPOTHESES else [])
+    assert all("cure" in r.message for r in found)
+
+
+@pytest.mark.parametrize(("moved", "effect", "speaks"), [
+    (1.0, 0.009, False), (1.2, 0.009, True), (1.0, 0.011, True), (1.2, 0.011, True)])
+def test_a_direction_speaks_if_it_moves_a_parameter_or_an_effort(
+        monkeypatch: pytest.MonkeyPatch, moved: float, effect: float, speaks: bool) -> None:
+    """One suspicion of size 2 that moves the second of two parameters, whose sigma is 0.5, by so many sigmas."""
+    fitted = SimpleNamespace(size=np.array([2.0]), sigma=np.array([0.1]), share=0.3)
+    standing = SimpleNamespace(
+        evidence=SimpleNamespace(base=SimpleNamespace(names=("p.m", "q.m"))), ranked=lambda: [("one", fitted)],
+        seen=lambda suspicion: [7], effect=lambda columns, size: effect, chance=lambda suspicion, fitted: 1e-5,
+        scores=SimpleNamespace(taken_in=lambda column: np.array([0.0, moved * 0.5 / 2.0])))
+    estimate = SimpleNamespace(parameters=("q.m", "p.m"), std=np.array([0.5, 1e-9]))
+    monkeypatch.setattr(judge, "words", lambda *_: "a delay")
+    found = judge_directions(standing, estimate)  # type: ignore[arg-type]
+    assert bool(found) == speaks
+    if found:
+        assert found[0].numbers == {"chance": 1e-5, "share": 0.3, "moves": pytest.approx(moved)}
+        assert found[0].level == "look"
+
+
+@pytest.mark.parametrize("rho", [0.0, 0.5, 0.9])
+def test_memory_is_that_of_a_mean_square(rho: float) -> None:
+    """Autocorrelation rho^l: 1 + 2 sum rho^2l = (1 + rho^2) / (1 - rho^2)."""
+    noise = np.random.default_rng(0).standard_normal((6, 20000))
+    for k in range(1, noise.shape[1]):
+        noise[:, k] = rho * noise[:, k - 1] + np.sqrt(1 - rho**2) * noise[:, k]
+    assert squared_memory(noise) == pytest.approx((1 + rho**2) / (1 - rho**2), rel=0.1)
+
+
+def test_a_misfit_pays_for_the_parameters_that_were_fitted() -> None:
+    """Twelve parameters on thirty-two equations: unpaid, the residual of a right model has 0.6 of its noise."""
+    ratio = []
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        W = rng.standard_normal((16, 2, 12))
+        each = W @ np.ones(12) + rng.standard_normal((6, 16, 2))
+        names = tuple(f"p{k}.m" for k in range(12))
+        own = Regression(regressor=W, effort=each.mean(axis=0), rows=ROWS, row_units=UNITS, parameters=names,
+                         units=("kg",) * 12, replicates=each)
+        found = misfit(own, GaussMarkov(iterations=1).fit(Regression(
+            regressor=W, effort=own.effort, rows=ROWS, row_units=UNITS, parameters=names, units=("kg",) * 12)))
+        assert found is not None
+        ratio.append(found.ratio)
+    assert np.mean(ratio) == pytest.approx(1.0, abs=0.12)
