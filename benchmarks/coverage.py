@@ -11,17 +11,17 @@ What is short of 95 % is bias: filtered positions, friction about zero velocity.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
 
+from gough.core.arrays import FloatArray
 from gough.core.names import Parameter
 from gough.engine import Model, base_parameters
-from gough.estimators.estimate import Estimate
 from gough.excitation import design
 from gough.excitation.design import Run
-from gough.identification import identify
+from gough.identification import Identification, identify
 from gough.logs.recording import Recording
 from gough.mechanism import Noise, load_robot
 from gough.study.demo import truth_table
@@ -53,8 +53,8 @@ def bundled() -> Iterator[Row]:
         yield coverage(name, tied=tied)
 
 
-def orthoglide(seeds: int = 24) -> Iterator[Row]:
-    """Drive gains from two logs of 3 s."""
+def gain_errors(seeds: int) -> tuple[list[str], FloatArray, FloatArray]:
+    """Return names of the Orthoglide's drive gains, errors in sigmas from two logs of 3 s, and what holds, (s, 3)."""
     model = Model(load_robot("orthoglide"))
     runs = [Run(periods=1), Run(periods=1, payload="calibration")]
     plan = design(model, frequency=1 / 3.0, harmonics=6, runs=runs, tie_legs=True, starts=1, seed=0)
@@ -67,24 +67,36 @@ def orthoglide(seeds: int = 24) -> Iterator[Row]:
         result = identify(model, [record(empty, seed=[seed, 0])], loaded=[record(full, seed=[seed, 1])],
                           estimator="gain_ml", payload="calibration").estimate.select(names)
         low, high = result.interval().T
-        found.append([(result.values - truth) / result.std, (low <= truth) & (truth <= high), result.values])
-    z, held, values = (np.array(part) for part in zip(*found))
+        found.append([(result.values - truth) / result.std, (low <= truth) & (truth <= high)])
+    z, held = (np.array(part) for part in zip(*found))
+    return [str(name) for name in names], z, held
+
+
+def orthoglide(seeds: int = 24) -> Iterator[Row]:
+    """Drive gains from two logs of 3 s."""
+    names, z, held = gain_errors(seeds)
     for k, name in enumerate(names):
-        off = (values[:, k].mean() - truth[k]) / values[:, k].std(ddof=1)
         yield (f"orthoglide, 3 s logs, {name}", f"{100 * held[:, k].mean():.0f} % of {seeds} hold",
-               f"bias {off:+.2f} sigma", f"rms z {np.sqrt((z[:, k] ** 2).mean()):.2f}")
+               f"bias {z[:, k].mean():+.2f} sigma", f"rms z {np.sqrt((z[:, k] ** 2).mean()):.2f}")
     yield ("orthoglide, 3 s logs, all gains", f"{100 * held.mean():.0f} % hold", f"rms z {np.sqrt((z**2).mean()):.2f}",
            "wanted: bias within 1 sigma, 85 % hold")
 
 
-def delta() -> Iterator[Row]:
-    """One effort scaled: what was used, and the error on another log."""
+def delta_results(factors: Sequence[float]) -> list[Identification]:
+    """Return identifications of the Delta with its first effort wrong by factors, here and in the other log."""
     model = Model(load_robot("delta"))
     logs = [record(simulate(model, design(model, starts=1, iterations=40, seed=seed).trajectory, periods=6), seed=seed)
             for seed in (0, 1)]
-    for factor in (1.0, 1.02, 1.05, 1.08, 1.10, 1.12, 1.15):
+    found = []
+    for factor in factors:
         first, other = (_scaled(log, factor) for log in logs)
-        result = identify(model, [first], held_out=[other])
+        found.append(identify(model, [first], held_out=[other]))
+    return found
+
+
+def delta(factors: Sequence[float] = (1.0, 1.02, 1.05, 1.08, 1.10, 1.12, 1.15)) -> Iterator[Row]:
+    """One effort scaled: what was used, and the error on another log."""
+    for factor, result in zip(factors, delta_results(factors)):
         used = result.processing
         yield (f"delta, first effort times {factor:.2f}", f"{result.estimate.counts.sum()} equations count",
                f"error on another log {100 * result.validation.relative.max():.2f} %",
@@ -96,34 +108,31 @@ def _scaled(log: Recording, factor: float) -> Recording:
     return replace(log, effort=log.effort * np.array([factor, *np.ones(log.effort.shape[1] - 1)]))
 
 
-def closed_loop(seeds: int = 20, robot: str = "palida", bandwidth: float = 10.0) -> Iterator[Row]:
-    """The robot's own position noise seen by its controller, so that its efforts carry it too."""
+def loop_errors(seeds: int, robot: str = "palida", bandwidth: float = 10.0) -> tuple[list[str], FloatArray, FloatArray]:
+    """Return kinds of the parameters, errors in sigmas and what holds, (s, p), with position noise in the loop."""
     model = Model(load_robot(robot))
     plan = design(model, starts=1, iterations=40, seed=0)
-    noise = model.mechanism.noise
-    tables = []
+    noise, base = model.mechanism.noise, base_parameters(model)
+    truth = base.values(model.values(base.standard))
+    z, held = [], []
     for seed in range(seeds):
         seen = Feedback(noise=Noise(position=noise.position, resolution=noise.resolution), seed=seed)
         run = simulate(model, plan.trajectory, controller=PID(bandwidth=bandwidth), periods=6, feedback=seen)
-        tables.append(identify(model, [record(run, seed=1000 + seed)]).estimate)
-    yield from _by_kind(f"{robot}, noise in the loop", model, tables)
+        estimate = identify(model, [record(run, seed=1000 + seed)]).estimate
+        low, high = estimate.interval().T
+        z.append((estimate.values - truth) / estimate.std)
+        held.append((low <= truth) & (truth <= high))
+    return [name.kind for name in base.names], np.array(z), np.array(held)
 
 
-def _by_kind(label: str, model: Model, estimates: list[Estimate]) -> Iterator[Row]:
-    """Yield the share of intervals that hold by kind of parameter, and of all."""
-    base = base_parameters(model)
-    true = dict(zip(base.names, base.values(model.values(base.standard))))
-    kinds = np.array([name.kind for name in estimates[0].parameters])
-    truth = np.array([true[name] for name in estimates[0].parameters])
-    z = np.array([(e.values - truth) / e.std for e in estimates])
-    held = np.array([(e.interval()[:, 0] <= truth) & (truth <= e.interval()[:, 1]) for e in estimates])
-    for kind in dict.fromkeys(kinds.tolist()):
-        own = kinds == kind
-        yield (f"{label}, {kind}", f"{100 * held[:, own].mean():.0f} % hold",
+def closed_loop(seeds: int = 20, robot: str = "palida") -> Iterator[Row]:
+    """The robot's own position noise seen by its controller, so that its efforts carry it too."""
+    kinds, z, held = loop_errors(seeds, robot)
+    for kind in (*dict.fromkeys(kinds), "all"):
+        own = [k for k, other in enumerate(kinds) if kind in (other, "all")]
+        yield (f"{robot}, noise in the loop, {kind}", f"{100 * held[:, own].mean():.1f} % hold",
                f"bias {np.sqrt((z[:, own].mean(axis=0) ** 2).mean()):.2f} sigma",
                f"rms z {np.sqrt((z[:, own] ** 2).mean()):.2f}")
-    yield (f"{label}, all {len(kinds)}", f"{100 * held.mean():.1f} % hold",
-           f"bias {np.sqrt((z.mean(axis=0) ** 2).mean()):.2f} sigma", f"rms z {np.sqrt((z**2).mean()):.2f}")
 
 
 CASES = {"bundled": bundled, "orthoglide": orthoglide, "delta": delta, "closed_loop": closed_loop}

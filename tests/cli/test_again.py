@@ -37,6 +37,8 @@ LINES: dict[str, tuple[str, dict[str, Any], tuple[str, ...]]] = {
     "validate": ("result other.csv", {"folder": "result", "logs": ["other.csv"]}, ()),
     "compare": ("result result --logs other.csv --level 0.1 --change 0.5 --error 0.9 -o {0}",
                 {"folders": ["result", "result"], "logs": ["other.csv"]}, ("output",)),
+    "diagnose": ("five_bar log.csv --validate other.csv --cutoff 20 --limits",
+                 {"robot": "five_bar", "logs": ["log.csv"], "validate": ["other.csv"]}, ()),
     "report": ("result -o {0}", {"folder": "result"}, ("output",)),
     "export": ("result --to c --name mine -o {0}", {"folder": "result"}, ("output",)),
 }

@@ -117,9 +117,10 @@ def with_information(model: Model, recordings: Sequence[Recording], experiment: 
     changes = []
     for recording, part in zip(recordings, experiment.parts):
         log = ready(model, recording, settings)
-        for pair in drawn_again(log, settings, rng):
-            first, again = (regression(model, replace(process(model, r, settings), current=False), experiment.base)
-                            for r in pair)
+        for stretch, more in drawn_again(log, settings, rng):
+            first, again = (part if r is log else
+                            regression(model, replace(process(model, r, settings), current=False), experiment.base)
+                            for r in (stretch, more))
             change = replace(first, regressor=again.regressor - first.regressor).select(names)
             changes.append(whitened_rows(change, noise) * np.sqrt(len(part) / len(first) / AGAIN))
     rows = whitened_rows(experiment.problem.select(names), noise)
