@@ -89,6 +89,22 @@ def open_npz(path: Path) -> tuple[Mapping[str, object], dict[str, NDArray[Any] |
     return facts, arrays
 
 
+def recorded_blocks(source: str, facts: Mapping[str, Any], arrays: Mapping[str, Any], size: int) -> Iterator[Table]:
+    """Read an NPZ file that Gough wrote in blocks, its columns under headers such as `leg1.slider.position [m]`."""
+    try:
+        if arrays["time"].ndim != 1:
+            raise ValueError("the array 'time' is not a column")
+        for i in range(0, len(arrays["time"]), size):
+            rows = slice(i, i + size)
+            columns = {"time [s]": np.asarray(arrays["time"][rows], dtype=float)}
+            for kind, about in facts["columns"].items():
+                headers = [f"{name}.{kind} [{unit}]" for name, unit in zip(about["names"], about["units"], strict=True)]
+                columns |= dict(zip(headers, np.asarray(arrays[kind][rows], dtype=float).T, strict=True))
+            yield Table(source=source, columns=columns, facts=facts, first=i)
+    except (KeyError, TypeError, ValueError) as error:
+        raise InvalidRecording(f"{source}: the file does not fit together: {error!r}", source=source) from error
+
+
 def _stored(path: Path, member: zipfile.ZipInfo) -> StoredArray | None:
     """Find an array inside a zip file; None if it is short, compressed, by columns or not of numbers."""
     if member.compress_type != zipfile.ZIP_STORED or member.file_size < 4096:

@@ -20,7 +20,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from gough.core.errors import InvalidInput, InvalidRecording
-from gough.logs.containers import array_table, open_npz, parquet_blocks, read_mat
+from gough.logs.containers import array_table, open_npz, parquet_blocks, read_mat, recorded_blocks
 from gough.logs.description import Description
 from gough.logs.tables import Table, text_blocks
 
@@ -42,11 +42,18 @@ def in_blocks(read: Callable[[Path], Table]) -> LogReader:
     return blocks
 
 
+def _npz_blocks(path: Path, size: int, description: Description | None) -> Iterator[Table]:
+    facts, arrays = open_npz(path)
+    if facts:
+        return recorded_blocks(path.name, facts, arrays, size)
+    return in_blocks(lambda path: array_table(path.name, arrays))(path, size, description)
+
+
 LOG_FORMATS: dict[str, LogReader] = {
     ".parquet": lambda path, size, description: parquet_blocks(path, size),
     ".pq": lambda path, size, description: parquet_blocks(path, size),
     ".mat": in_blocks(read_mat),
-    ".npz": in_blocks(lambda path: array_table(path.name, open_npz(path)[1])),
+    ".npz": _npz_blocks,
 }
 
 

@@ -16,7 +16,7 @@ from gough.logs.containers import open_npz
 from gough.logs.description import Description, Group, TimeBase, describe_headers, load_description
 from gough.logs.finding import Finding
 from gough.logs.formats import table_blocks
-from gough.logs.recording import JOINT_KINDS, KINDS, Channels, Recording, check_time, check_values
+from gough.logs.recording import JOINT_KINDS, Channels, Recording, check_time
 from gough.logs.resampling import even_times, interpolate, resample_evenly, stretch
 from gough.logs.tables import Table, joined
 
@@ -39,14 +39,11 @@ def read_recording(path: str | Path, description: str | Path | Description | Non
         InvalidRecording: Anything that would have to be guessed; names file, column and sample.
     """
     path, described = Path(path), _loaded(description)
-    native = _native(path) if described is None else None
     if path.is_dir():
         if described is None:
             raise InvalidRecording(f"'{path}' is a folder; reading several files needs a description of them",
                                    source=path.name)
         recording = _read_folder(path, described)
-    elif native is not None:
-        recording = inspected(native.recording(slice(None)))
     else:
         recording = inspected(_on_one_clock(joined(table_blocks(path, 65536, described)), described))
         if described is not None:
@@ -110,55 +107,38 @@ def open_recording(path: str | Path, description: str | Path | Description | Non
     if path.is_dir() or (described is not None and (described.rate is not None or described.period is not None)):
         raise InvalidRecording(f"'{path.name}' needs resampling onto one clock (several files, rate or period in "
                                "seconds), which cannot be done in blocks: use read_recording", source=path.name)
-    native = _native(path) if described is None else None
-    samples = None if native is None else len(native.arrays["time"])
     block = next(_blocks(path, described, 16), None)
     if block is None:
         raise InvalidRecording(f"{path.name}: there are no samples", source=path.name)
     first = _ordered(block, joints)
+    facts, arrays = open_npz(path) if path.suffix.lower() == ".npz" else ({}, {})
     return RecordingSource(
-        joints=first.joints, position_units=first.position_units,
-        period_samples=first.period_samples, payload=first.payload, source=first.source, samples=samples, path=path,
-        description=described)
+        joints=first.joints, position_units=first.position_units, period_samples=first.period_samples,
+        payload=first.payload, source=first.source, path=path, description=described,
+        samples=len(arrays["time"]) if facts else None)
 
 
 def describe_log(path: str | Path) -> Description:
-    """Return how a file that describes itself is read: its headers, or the arrays of an NPZ that Gough wrote.
+    """Return how a file that describes itself is read.
 
     Raises:
         InvalidRecording: The file needs a description.
     """
-    path = Path(path)
-    if (native := _native(path)) is not None:
-        return described_as_arrays(native.recording(slice(0, 1)))
-    table = next(table_blocks(path, 16, None))
+    table = next(table_blocks(Path(path), 16, None))
     found = describe_headers([*table.columns, *table.unread], table.source)
     first = _on_one_clock(table, None)
     return replace(found, payload=first.payload, period_samples=first.period_samples, ignored=())
 
 
-def described_as_arrays(recording: Recording) -> Description:
-    """Return the description of an NPZ file that Gough wrote: a matrix for each kind of column."""
-    stamps = TimeBase(columns=("time",), factors=(1.0,))
-    groups = tuple(Group(kind=kind, names=channels.names, units=channels.units, time=stamps,
-                         columns=tuple(f"{kind}[{j + 1}]" for j in range(len(channels.names))),
-                         factors=(1.0,) * len(channels.names)) for kind, channels in recording.groups())
-    return Description(joints=recording.joints, groups=groups, payload=recording.payload,
-                       period_samples=recording.period_samples)
-
-
 def _blocks(path: Path, description: Description | None, size: int) -> Iterator[Recording]:
-    native = _native(path) if description is None else None
-    if native is not None:
-        count = len(native.arrays["time"])
-        records: Iterator[Recording] = (native.recording(slice(i, i + size)) for i in range(0, count, size))
-    else:
-        records = _table_records(path, description, size)
     done, start, previous = 0, 0.0, -np.inf
     position = description.group("position") if description is not None else None
     turns = np.array(position.turns if position is not None else ())
     last: FloatArray | None = None
-    for record in records:
+    origin = None
+    for table in table_blocks(path, size, description):
+        origin = _origin(table, description) if origin is None else origin
+        record = _on_one_clock(table, description, origin)
         if len(turns):  # each block was unwrapped on its own; it goes on from where the last one ended
             whole = turns * np.round((record.position[0] - (record.position[0] if last is None else last)) / turns)
             record = replace(record, position=record.position - whole)
@@ -170,13 +150,6 @@ def _blocks(path: Path, description: Description | None, size: int) -> Iterator[
             record = replace(record, time=record.time - start)
         done += len(record)
         yield record
-
-
-def _table_records(path: Path, description: Description | None, size: int) -> Iterator[Recording]:
-    origin = None
-    for table in table_blocks(path, size, description):
-        origin = _origin(table, description) if origin is None else origin
-        yield _on_one_clock(table, description, origin)
 
 
 def _loaded(description: str | Path | Description | None) -> Description | None:
@@ -344,47 +317,6 @@ def _clock_difference(stamps: FloatArray, own: FloatArray, source: str, home: st
     return [Finding(kind="clock", channel=source, numbers={"start": start, "rate_ratio": ratio},
                     message=f"another clock than {home}: starts {start * 1e3:+.2f} ms, mean rate "
                             f"{ratio * 1e6:+.0f} ppm; interpolated")]
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class _Native:
-    """An NPZ file Gough wrote."""
-
-    source: str
-    facts: Mapping[str, Any]
-    arrays: Mapping[str, Any]
-
-    def recording(self, rows: slice) -> Recording:
-        try:
-            columns, joints, time = self.facts["columns"], tuple(self.facts["joints"]), self.arrays["time"][rows]
-            check_time(time, self.source, first=rows.start or 0)
-            fields: dict[str, Any] = {}
-            for kind in KINDS:
-                if kind not in columns:
-                    continue
-                values, names, units = self.arrays[kind][rows], columns[kind]["names"], columns[kind]["units"]
-                check_values(values, names, kind, time, self.source, rows.start or 0)
-                fields[kind] = values if kind in JOINT_KINDS else Channels(names=names, units=units, values=values)
-            return Recording(
-                joints=joints, time=time, position_units=columns["position"]["units"],
-                current_units=columns.get("current", {"units": ()})["units"], payload=self.facts["payload"],
-                period_samples=self.facts["period_samples"], source=self.source, **fields)
-        except (KeyError, TypeError, IndexError, InvalidInput) as error:
-            raise InvalidRecording(f"{self.source}: the file does not fit together: {error}",
-                                   source=self.source) from error
-
-
-def _native(path: Path) -> _Native | None:
-    if path.suffix.lower() != ".npz":
-        return None
-    if not path.exists():
-        raise InvalidRecording(f"there is no file '{path}'", source=path.name)
-    facts, arrays = open_npz(path)
-    if not facts:
-        return None
-    if "time" not in arrays or arrays["time"].ndim != 1:
-        raise InvalidRecording(f"{path.name}: the array 'time' is missing or not a column", source=path.name)
-    return _Native(source=path.name, facts=facts, arrays=arrays)
 
 
 def _ordered(recording: Recording, joints: Sequence[str] | None) -> Recording:
