@@ -35,7 +35,7 @@ from gough.processing.trial import FINE, Sheet, Trial, prediction_squares
 RATIO = 2.0  # between neighbouring candidates; the best is then refined by its root and fourth root on both sides
 USABLE = 21.0  # cut-off times duration from which half of a log is left beside the ends that filters spoil
 WORSE, PATIENCE = 1.1, 3  # the search ends after so many candidates in a row this much worse than the best
-LONG, STRETCHES, STRETCH = 300.0, 10, 20.0  # beyond this [s] so many stretches of this length [s] are enough to choose
+LONG, STRETCHES, STRETCH = 300.0, 6, 20.0  # beyond this [s] so many stretches of this length [s] are enough to choose
 MOST_LEFT_OUT = 0.5  # of a row by the window about reversals
 MOST_WINDOWS = 9
 # Ratios of cross-validated errors, tuned on TX40, double pendulum, UPV, EMPS and the virtual robots.
