@@ -13,6 +13,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 
@@ -25,7 +26,10 @@ from gough.identification import Identification, identify
 from gough.logs.recording import Recording
 from gough.mechanism import Noise, load_robot
 from gough.study.demo import truth_table
-from gough.virtual import PID, Feedback, record, simulate
+from gough.virtual import PID, record, simulate
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "examples"))
+from measured_feedback import MeasuredFeedback
 
 ROBOTS = (("five_bar", False), ("h4", False), ("redundant", False), ("delta", False), ("palida", True),
           ("palida", False), ("upv", False), ("serial6", False))
@@ -116,7 +120,7 @@ def loop_errors(seeds: int, robot: str = "palida", bandwidth: float = 10.0) -> t
     truth = base.values(model.values(base.standard))
     z, held = [], []
     for seed in range(seeds):
-        seen = Feedback(noise=Noise(position=noise.position, resolution=noise.resolution), seed=seed)
+        seen = MeasuredFeedback(noise=Noise(position=noise.position, resolution=noise.resolution), seed=seed)
         run = simulate(model, plan.trajectory, controller=PID(bandwidth=bandwidth), periods=6, feedback=seen)
         estimate = identify(model, [record(run, seed=1000 + seed)]).estimate
         low, high = estimate.interval().T
