@@ -26,10 +26,12 @@ from gough.estimators.estimate import Estimate
 from gough.estimators.selection.scores import ScoreProblem, cut_stretches
 from gough.identification.diagnosis.rows import fit_rows
 from gough.identification.diagnosis.track import Source, Track, source_of
-from gough.processing import Processed
+from gough.processing import Processed, Processing
+from gough.processing.masks import counting_rows
 from gough.processing.pieces import without_absent_payloads
 
 MOST_SAMPLES = 8000  # of all logs together in score tests: seconds for a hexapod with two hundred directions
+GUARD = 0.02  # about a reversal: the delays that a derivative speaks of are shorter [s]
 WAVE_SAMPLES = 3000  # of a log in the search for ripples
 MOST_WAVES = 150  # ripples in the range of a joint that are searched for
 FEWEST_WAVES = 1.5  # below this a ripple cannot be told from gravity
@@ -128,6 +130,7 @@ def evidence_of(model: Model, base: BaseParameters, estimate: Estimate | None, l
         held_out: It was not found from.
         known: Payload parameters that were known and taken out of the efforts, by name.
     """
+    logs, held_out = ([guarded(model, log) for log in group] for group in (logs, held_out))
     names = [name for name in base.names if name in logs[0].part.parameters]
     if estimate is None:
         data = [counted(log.part.select(names)) for log in logs]
@@ -137,6 +140,24 @@ def evidence_of(model: Model, base: BaseParameters, estimate: Estimate | None, l
         own = dict(zip(estimate.parameters, estimate.values.tolist()))
     return Evidence(model=model, base=base.select(names), values=np.array([own.get(name, 0.0) for name in names]),
                     logs=tuple(logs), held_out=tuple(held_out), known=dict(known or {}))
+
+
+def guarded(model: Model, log: Source) -> Source:
+    """Return a log without the equations about reversals: where friction jumps, no mistake is its derivative.
+
+    An effort that is late jumps after the velocity did; left in, these few samples outweigh all others. Decimated logs
+    are low-passed there, and a row is never left with less than half of what counted.
+    """
+    if log.decimation > 1 or len(log.part) != len(log.motion):
+        return log
+    track = np.asarray(log.motion.time)
+    reach = max(1, round(GUARD * (len(track) - 1) / float(track[-1] - track[0])))
+    bands = Processing(dead_band=dict(zip(model.mechanism.coordinates, log.dead_band.tolist())))
+    before = np.ones(log.part.effort.shape, bool) if log.part.mask is None else log.part.mask
+    mask = before & counting_rows(model, log.motion, bands, reach, around=log.periodic)
+    few = mask.sum(axis=0) < 0.5 * before.sum(axis=0)
+    mask[:, few] = before[:, few]
+    return replace(log, part=replace(log.part, mask=mask))
 
 
 def sources(processed: Sequence[Processed], parts: Sequence[Regression]) -> tuple[Source, ...]:
