@@ -48,9 +48,14 @@ def table(title: str, columns: list[str], rows: list[list[str]]) -> None:
     out.print(grid)
 
 
+def failed(result: Any) -> bool:
+    """Tell whether a result is beyond thresholds that were asked for."""
+    return not getattr(result, "passed", True)
+
+
 def end(result: Any) -> None:
     """Leave with an exit code of its own if a result is beyond the thresholds that were asked for."""
-    if not getattr(result, "passed", True):
+    if failed(result):
         raise typer.Exit(FAILED)
 
 

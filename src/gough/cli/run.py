@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from gough.cli.common import Force, Json, end, print_json, progress, say
+from gough.cli.common import Force, Json, end, failed, print_json, progress, say
 from gough.study.run import read_study, run_study, step_settings
 
 
@@ -27,7 +27,7 @@ def run(
             done.append({"verb": verb, "result": result.to_dict() | {"settings": step_settings(verb, options)}})
             if not as_json:
                 say(f"{verb}: {result.summary().splitlines()[0]}")
-            if not getattr(result, "passed", True):
+            if failed(result):
                 break
     if as_json:
         print_json(done)

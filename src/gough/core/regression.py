@@ -77,6 +77,11 @@ class Regression(Value):
         return len(self.effort)
 
     @property
+    def counting(self) -> BoolArray:
+        """Which equations count, (t, r): all without a mask."""
+        return np.ones(self.effort.shape, bool) if self.mask is None else self.mask
+
+    @property
     def counts(self) -> IntArray:
         """How many samples of each row count, (r,)."""
         return np.full(len(self.rows), len(self)) if self.mask is None else self.mask.sum(axis=0)
@@ -190,8 +195,7 @@ def concatenate(parts: Sequence[Regression]) -> Regression:
     if any(part.group is not None for part in parts):
         known["group"] = _numbered([part.group for part in parts], parts)
     if any(part.mask is not None for part in parts):
-        known["mask"] = np.concatenate([np.ones(part.effort.shape, bool) if part.mask is None else part.mask
-                                         for part in parts])
+        known["mask"] = np.concatenate([part.counting for part in parts])
     repeats = [part.replicates for part in parts if part.replicates is not None]
     if len(repeats) == len(parts):
         most = max(len(own) for own in repeats)

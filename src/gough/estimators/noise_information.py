@@ -51,7 +51,7 @@ def whitened_rows(problem: Regression, std: FloatArray) -> FloatArray:
         problem: Its effort plays no part.
         std: Noise of the rows, (r,). [row unit]
     """
-    counts = np.ones(problem.effort.shape, bool) if problem.mask is None else problem.mask
+    counts = problem.counting
     weight = np.divide(1.0, std, out=np.zeros(len(std)), where=std > 0)
     rows = (problem.regressor * weight[:, None])[counts]
     return np.asarray(np.linalg.qr(rows, mode="r"))

@@ -63,7 +63,7 @@ def expected_error(parts: Sequence[Regression], estimate: Estimate, noise: Float
         names = [name for name in estimate.parameters if name in part.parameters]
         own = [estimate.parameters.index(name) for name in names]
         W = part.select(names).regressor
-        counts = np.ones(part.effort.shape, bool) if part.mask is None else part.mask
+        counts = part.counting
         square += (np.einsum("trp,pq,trq->tr", W, estimate.covariance[np.ix_(own, own)], W) * counts).sum(axis=0)
         count += counts.sum(axis=0)
     known = np.zeros(len(square)) if noise is None else noise

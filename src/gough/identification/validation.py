@@ -125,7 +125,7 @@ def validate(estimate: Estimate, held_out: Sequence[Regression] = (), *, source:
     residuals = [part.effort - estimate.predict(part) for part in held_out]
     efforts = np.concatenate([part.effort for part in held_out])
     together = np.concatenate(residuals)
-    counts = np.concatenate([np.ones(part.effort.shape, bool) if part.mask is None else part.mask for part in held_out])
+    counts = np.concatenate([part.counting for part in held_out])
     many = np.maximum(counts.sum(axis=0), 1)
     rms = np.sqrt((counts * together**2).sum(axis=0) / many)
     relative = rms / np.maximum(np.sqrt((counts * efforts**2).sum(axis=0) / many), 1e-300)

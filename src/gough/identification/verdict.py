@@ -29,7 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from gough.core.arrays import FloatArray, frozen
+from gough.core.arrays import FloatArray, Value
 from gough.core.regression import Regression
 from gough.estimators.estimate import Estimate
 from gough.identification.validation import FAIR, GOOD, WEAK_CONDITION, Validation
@@ -188,7 +188,7 @@ def judge_fit(estimate: Estimate, noise: FloatArray | None = None) -> tuple[Rema
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Misfit:
+class Misfit(Value):
     """What is left of a repeated motion against the noise that its repetitions show.
 
     Args:
@@ -201,10 +201,6 @@ class Misfit:
     chance: FloatArray
     repeats: FloatArray
 
-    def __post_init__(self) -> None:
-        for name in ("ratio", "chance", "repeats"):
-            object.__setattr__(self, name, frozen(getattr(self, name)))
-
 
 def misfit(part: Regression, estimate: Estimate) -> Misfit | None:
     """Compare the residual of the mean of k repetitions with their scatter; None without repetitions.
@@ -216,7 +212,7 @@ def misfit(part: Regression, estimate: Estimate) -> Misfit | None:
     if part.replicates is None or len(part.replicates) < 2 or not len(part):
         return None
     k = len(part.replicates)
-    counts = np.ones(part.effort.shape, bool) if part.mask is None else part.mask
+    counts = part.counting
     n = np.maximum(counts.sum(axis=0), 1)
     left = np.where(counts, part.effort - estimate.predict(part), 0.0)
     deviation = np.where(counts, part.replicates - part.replicates.mean(axis=0), 0.0)

@@ -6,14 +6,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gough.core.arrays import FloatArray, frozen
+from gough.core.arrays import FloatArray, Value
 from gough.core.errors import InvalidRecording
 from gough.logs.finding import Finding
 from gough.logs.recording import Recording
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class PeriodAverage:
+class PeriodAverage(Value):
     """The mean period and the full covariance of what differs between periods.
 
     With k = 1 ... Nm periods of N samples, and x_i, y_j any two channels (AH09 3.2),
@@ -42,10 +42,6 @@ class PeriodAverage:
     effort_units: tuple[str, ...]
     covariance: FloatArray
     findings: tuple[Finding, ...] = ()
-
-    def __post_init__(self) -> None:
-        for name in ("time", "position", "effort", "covariance"):
-            object.__setattr__(self, name, frozen(getattr(self, name)))
 
     def __len__(self) -> int:
         return len(self.time)

@@ -61,9 +61,10 @@ class MaximumLikelihoodGains:
             InconsistentData: All gains negative: recordings swapped.
             NotConverged: Gauss-Newton did not settle.
         """
-        return determine_gains(problem, self.nominal, self._fit)
+        return determine_gains(problem, self.nominal, self.fit_or_name)
 
-    def _fit(self, problem: GainProblem) -> Estimate | Sequence[str]:
+    def fit_or_name(self, problem: GainProblem) -> Estimate | Sequence[str]:
+        """Return the estimate, or the gains that have no effect of their own; none is taken as known."""
         silent = silent_gains(problem)
         if silent:
             return silent

@@ -75,12 +75,12 @@ class TotalLeastSquares:
             return silent
         condensed = factors_of(problem)
         try:
-            likely = MaximumLikelihoodGains(uncertainty="white")._fit(problem)
+            likely = MaximumLikelihoodGains(uncertainty="white").fit_or_name(problem)
         except GoughError:
             likely = ()
-        start = rough_solution(problem)  # the paper's weights are those of least squares
-        if isinstance(likely, Estimate) and self.scaling == "noise":
-            start = likely.values
+        # The paper's weights are those of least squares.
+        start = (likely.values if isinstance(likely, Estimate) and self.scaling == "noise"
+                 else rough_solution(problem))
         solution, notes = self._solve(condensed, start, problem.gains, len(problem.fixed))
         spread = self._spread(condensed, solution)
         if isinstance(likely, Estimate):
@@ -137,9 +137,9 @@ class TotalLeastSquares:
         free = float(condensed.equations.sum() - len(condensed.parameters) - 1)
         paper = _paper_covariance(solution, free)
         white = Source(kind="white", std=np.sqrt(np.diag(paper)), degrees_of_freedom=np.asarray(free))
-        moments = _resampling_moments(condensed)
+        moments = _stretch_moments(condensed)
         if moments is None:
-            note = "standard deviations by BG13 (39), which assumes independent errors: too few stretches to resample"
+            note = "standard deviations by BG13 (39), which assumes independent errors: too few stretches to weigh"
             return Spread(covariance=paper, degrees_of_freedom=white.degrees_of_freedom, kind="white", sources=(white,),
                           notes=(note,))
         covariance, freedom = _jackknife(moments, solution)
@@ -204,8 +204,8 @@ def _paper_covariance(solution: NullVector, free: float) -> FloatArray:
     return np.asarray(half @ half.T * (residual @ residual / free))
 
 
-def _resampling_moments(condensed: Condensed) -> FloatArray | None:
-    """Return [X y]^T [X y] of stretches to resample, (g, r, c, c): groups if there are enough, else stretches."""
+def _stretch_moments(condensed: Condensed) -> FloatArray | None:
+    """Return [X y]^T [X y] of stretches, (g, r, c, c): groups if there are enough, else stretches."""
     if condensed.pieces is None:
         return None
     moments = condensed.pieces.transpose(0, 1, 3, 2) @ condensed.pieces

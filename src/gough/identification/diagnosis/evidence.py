@@ -153,7 +153,7 @@ def guarded(model: Model, log: Source) -> Source:
     track = np.asarray(log.motion.time)
     reach = max(1, round(GUARD * (len(track) - 1) / float(track[-1] - track[0])))
     bands = Processing(dead_band=dict(zip(model.mechanism.coordinates, log.dead_band.tolist())))
-    before = np.ones(log.part.effort.shape, bool) if log.part.mask is None else log.part.mask
+    before = log.part.counting
     mask = before & counting_rows(model, log.motion, bands, reach, around=log.periodic)
     few = mask.sum(axis=0) < 0.5 * before.sum(axis=0)
     mask[:, few] = before[:, few]
@@ -382,7 +382,7 @@ def score_problem(views: Sequence[View], columns: Sequence[FloatArray], noise: F
     W, D, y, labels, deviations = [], [], [], [], []
     for view, own, label in zip(views, columns, cut_stretches([len(view.source.part) for view in views])):
         part = view.source.part
-        counts = np.ones(part.effort.shape, bool) if part.mask is None else part.mask
+        counts = part.counting
         W.append((part.select(names).regressor / noise[:, None])[counts])
         D.append((view.source.shaped(own) / noise[:, None])[counts])
         y.append((part.effort / noise)[counts])

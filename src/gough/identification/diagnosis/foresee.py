@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from gough.core.arrays import FloatArray, frozen
+from gough.core.arrays import FloatArray, Value
 from gough.core.blas import one_blas_thread
 from gough.core.errors import InvalidInput
 from gough.core.motion import Motion
@@ -33,7 +33,7 @@ WEAKEST = 3  # directions named
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Foresight:
+class Foresight(Value):
     """What a motion will tell.
 
     Args:
@@ -64,10 +64,6 @@ class Foresight:
     weak: WeakDirections
     limits: tuple[Limit, ...]
     notes: tuple[str, ...] = ()
-
-    def __post_init__(self) -> None:
-        for name in ("noise", "values", "sigma"):
-            object.__setattr__(self, name, frozen(getattr(self, name)))
 
     @property
     def poor(self) -> tuple[str, ...]:

@@ -179,7 +179,7 @@ def noise_of_rows(evidence: Evidence) -> FloatArray:
     known = all(s.part.replicates is not None and len(s.part.replicates) > 1 for s in evidence.logs)
     for source in evidence.logs:
         part = source.part
-        use = np.ones(part.effort.shape, bool) if part.mask is None else part.mask
+        use = part.counting
         if known:
             assert part.replicates is not None
             k = len(part.replicates)

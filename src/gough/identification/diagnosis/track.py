@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.interpolate import CubicSpline
 
-from gough.core.arrays import FloatArray, frozen
+from gough.core.arrays import FloatArray, Value
 from gough.core.errors import InvalidInput
 from gough.core.motion import Motion
 from gough.core.names import Parameter
@@ -18,7 +18,7 @@ from gough.processing.decimation import decimated
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Track:
+class Track(Value):
     """Motion and effort of the motors at the samples of a motion, and the gravity they fell under.
 
     Args:
@@ -38,10 +38,6 @@ class Track:
     gravity: FloatArray
     periodic: bool
     deviations: FloatArray
-
-    def __post_init__(self) -> None:
-        for name in ("time", "position", "velocity", "acceleration", "effort", "gravity", "deviations"):
-            object.__setattr__(self, name, frozen(getattr(self, name)))
 
     def with_effort(self, change: Callable[[FloatArray], FloatArray]) -> Track:
         """Return the track with an affine change of the efforts (t, a), made to their noise too."""
