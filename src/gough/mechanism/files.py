@@ -15,13 +15,14 @@ from pathlib import Path
 
 from gough.core.documents import parse_toml
 from gough.core.errors import InvalidInput, InvalidMechanism, nearest
+from gough.mechanism.formats.reading import XML, read_robot
 from gough.mechanism.reader import LARGEST, parse_robot
 from gough.mechanism.types import Mechanism
 
 RobotReader = Callable[[str, str], Mechanism]
 """(text, file name for errors) -> mechanism; raises `InvalidMechanism`."""
 
-ROBOT_FORMATS: dict[str, RobotReader] = {".toml": parse_robot}
+ROBOT_FORMATS: dict[str, RobotReader] = {".toml": parse_robot} | dict.fromkeys(XML, read_robot)
 
 
 def register_robot_format(suffix: str, reader: RobotReader) -> RobotReader:
