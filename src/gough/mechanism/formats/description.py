@@ -10,6 +10,7 @@ import re
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import cast
 
 import numpy as np
@@ -21,6 +22,7 @@ from gough.mechanism.closures import CLOSURES
 from gough.mechanism.elements import Axis
 from gough.mechanism.formats.legs import robot_file
 from gough.mechanism.formats.tree import HERE, Connection, Link, Loop, Place, RobotTree, along_z, carried, transform
+from gough.mechanism.formats.tree import word as spelled
 from gough.mechanism.placement import UNMOVED, Placement
 from gough.mechanism.terms import TERMS
 from gough.mechanism.types import BASE, Body, Closure, Frame, Joint, Limits, Mechanism
@@ -35,16 +37,18 @@ class Description:
     Args:
         text: TOML.
         coordinates: Names in the robot file of the coordinates of each joint, by the joint's name before.
+        bodies: Body in the robot file that a link is part of, and where on it, by the link's name.
         notes: What was lost or guessed.
     """
 
     text: str
     coordinates: dict[str, tuple[str, ...]]
+    bodies: dict[str, Place]
     notes: tuple[str, ...]
 
 
-def describe(tree: RobotTree, source: str) -> Description:
-    """Turn a tree into a robot file.
+def describe(tree: RobotTree, source: str, redundant: bool = True) -> Description:
+    """Turn a tree into a robot file; more motors than degrees of freedom may be taken as meant.
 
     Raises:
         InvalidMechanism: No motors, links that hang on nothing, an axis of no length.
@@ -52,12 +56,13 @@ def describe(tree: RobotTree, source: str) -> Description:
     parts = _Parts(_with_motors(tree))
     notes = (*parts.tree.notes, *parts.notes)
     mechanism = Mechanism(
-        name=_word(tree.name) or "robot", title=" ".join(tree.title.split()), bodies=tuple(parts.bodies),
-        joints=tuple(parts.joints), closures=tuple(parts.closures), platform=parts.platform, gravity=tree.gravity,
-        reference=f"imported from {source}")
+        name=spelled(tree.name) or "robot", title=" ".join(tree.title.split()), bodies=tuple(parts.bodies),
+        joints=tuple(parts.joints), closures=tuple(parts.closures), platform=parts.platform, gravity=tree.gravity, redundant=redundant,
+        reference=f"imported from {Path(source).name}")
     text, renamed = robot_file(mechanism, notes)
-    return Description(text, {old: tuple(renamed.get(name, name) for name in new)
-                              for old, new in parts.coordinates.items()}, notes)
+    return Description(
+        text, {old: tuple(renamed.get(name, name) for name in new) for old, new in parts.coordinates.items()},
+        {link: (renamed.get(body, body), at) for link, (body, at) in parts.at.items()}, notes)
 
 
 def _with_motors(tree: RobotTree) -> RobotTree:
@@ -67,10 +72,9 @@ def _with_motors(tree: RobotTree) -> RobotTree:
     if tree.loops or len(tree.joints) != len(tree.links) - 1:
         raise InvalidMechanism("the file names no motors; say which of its joints are `motors`: "
                                + ", ".join(tree.moving()))
-    single = [joint.name for joint in tree.joints if len(joint.motions) == 1]
-    if not single:
+    if not tree.single():
         raise InvalidMechanism("the file has no joint that could be a motor")
-    return tree.driven_by(single).noting("guessed: every joint is a motor; the file names none")
+    return tree.driven_by(tree.single()).noting("guessed: every joint is a motor; the file names none")
 
 
 class _Parts:
@@ -85,10 +89,10 @@ class _Parts:
         self._renamed: dict[str, str] = {}
         self._inertia: dict[str, list[tuple[FloatArray, tuple[str, ...]]]] = {}
         joints, cut = _spanned(tree)
-        self._at: dict[str, Place] = {tree.root: (BASE, HERE)}
+        self.at: dict[str, Place] = {tree.root: (BASE, HERE)}
         self.platform = self._add_platform(joints)
         for joint in joints:
-            if joint.child not in self._at:
+            if joint.child not in self.at:
                 self._add(joint)
         for link in tree.links:
             self._carry(link)
@@ -98,7 +102,7 @@ class _Parts:
 
     def _name(self, kind: str, wanted: str) -> str:
         """Return an unused name of a body, joint or closure."""
-        word = _word(wanted) or kind
+        word = spelled(wanted) or kind
         taken = self._taken[kind]
         name = next(n for n in (word, f"{word}_", *(f"{word}_{k}" for k in range(2, len(taken) + 4))) if n not in taken)
         taken.add(name)
@@ -107,7 +111,7 @@ class _Parts:
         return name
 
     def _add(self, joint: Connection) -> None:
-        body, at = self._at[joint.parent]
+        body, at = self.at[joint.parent]
         placed, names = at @ joint.placement, list[str]()
         for k, (kind, axis) in enumerate(joint.motions):
             if not np.linalg.norm(axis) > 1e-9:
@@ -122,12 +126,12 @@ class _Parts:
             start = joint.start[k] if k < len(joint.start) else 0.0
             self.joints.append(Joint(
                 name=name, kind=kind, parent=body, child=child, placement=Placement.of(placed @ turn), axis=letter,
-                limits=limits, actuated=joint.actuated, gain=joint.gain, start=_inside(start, limits),
+                limits=limits, actuated=joint.actuated, gain=joint.gain, start=inside(start, limits),
                 terms=tuple(t for t in TERMS if t in terms), values=dict(joint.values) if single else {}))
             self.bodies.append(Body(name=child, parameters=()))
             body, placed = child, turn.T  # without translation the inverse of a transform is its transpose
             names.append(name)
-        self._at[joint.child] = (body, placed @ joint.after)
+        self.at[joint.child] = (body, placed @ joint.after)
         if names:
             self.coordinates[joint.name] = tuple(names)
 
@@ -158,11 +162,11 @@ class _Parts:
                 limits=Limits(position=joint.limits.position)))
             self.bodies.append(Body(name=child, parameters=()))
             self.coordinates[joint.name] = (*self.coordinates.get(joint.name, ()), f"{name}.{word}")
-            self._at[joint.child], parent = (child, HERE), child
+            self.at[joint.child], parent = (child, HERE), child
         return name
 
     def _carry(self, link: Link) -> None:
-        body, at = self._at[link.name]
+        body, at = self.at[link.name]
         known = INERTIAL if np.any(link.inertia) else ()
         if link.parameters is not None:
             known = link.parameters if np.array_equal(at, HERE) or not link.parameters else INERTIAL
@@ -182,7 +186,7 @@ class _Parts:
     def _closure(self, loop: Loop) -> Closure:
         frames = []
         for link, at in loop.frames:
-            body, own = self._at[link]
+            body, own = self.at[link]
             frames.append(Frame(body=body, placement=Placement.of(own @ at)))
         coefficients = {self.coordinates[joint][0]: c for joint, c in loop.coefficients.items()}
         a, b = frames if frames else (None, None)
@@ -191,9 +195,9 @@ class _Parts:
 
     def _note_all(self, cut: list[Loop]) -> None:
         massless = [link.name for link in self.tree.links
-                    if not np.any(link.inertia) and self._at[link.name][0] not in (BASE, self.platform)
-                    and not self._inertia[self._at[link.name][0]][0][0].any()
-                    and not any(i.any() for i, _ in self._inertia[self._at[link.name][0]])]
+                    if not np.any(link.inertia) and self.at[link.name][0] not in (BASE, self.platform)
+                    and not self._inertia[self.at[link.name][0]][0][0].any()
+                    and not any(i.any() for i, _ in self._inertia[self.at[link.name][0]])]
         if massless:
             self.notes.append(f"massless, as the file gives them no inertia: {', '.join(massless)}")
         if cut:
@@ -208,12 +212,6 @@ class _Parts:
             self.notes.append(f"lost: the masses of {', '.join(lone)}, whose values the file does not hold")
 
 
-def _word(name: str) -> str:
-    """Return a name of letters, digits, _ and - that starts with a letter."""
-    word = re.sub(r"[^A-Za-z0-9_-]", "_", name)
-    return f"_{word}" if word[:1].isdigit() or word[:1] == "-" else word
-
-
 def _ending(joint: Connection, k: int) -> str:
     """Return what tells the motions of a joint apart: x, rz, or a number."""
     kind, axis = joint.motions[k]
@@ -222,7 +220,8 @@ def _ending(joint: Connection, k: int) -> str:
     return ("r" if kind == "revolute" and len(joint.motions) > 3 else "") + letter if straight else str(k + 1)
 
 
-def _inside(start: float, limits: Limits) -> float:
+def inside(start: float, limits: Limits) -> float:
+    """Return a start moved into the position limits."""
     low, high = limits.position or (start, start)
     return min(max(start, low), high)
 

@@ -58,7 +58,7 @@ def robot_file(mechanism: Mechanism, notes: Sequence[str]) -> tuple[str, dict[st
     outside = [joint for joint in mechanism.joints if joint.name not in inside and not joint.virtual]
     content: Table = {
         "format": 1, "name": mechanism.name, "title": mechanism.title, "reference": mechanism.reference,
-        "gravity": [_number(g) for g in mechanism.gravity],
+        "gravity": [_number(g) for g in mechanism.gravity], "redundant": mechanism.redundant or None,
         "units": {"length": "m", "angle": "deg", "mass": "kg"}}
     if mechanism.platform is not None:
         content["platform"] = _platform_table(mechanism, bodies[mechanism.platform])
@@ -84,7 +84,8 @@ def _lines(content: Mapping[str, Any], prefix: str = "") -> list[str]:
     """Return TOML: plain values, then tables `[x]`, then arrays of tables `[[x]]`, each with its own inside."""
     nested = {key: value for key, value in content.items() if key in ("body", "joint", "leg", "closure")}
     tables = {} if prefix else {k: v for k, v in content.items() if isinstance(v, dict)}
-    plain = {k: v for k, v in content.items() if k not in nested and k not in tables and v not in ("", {}, [], None)}
+    plain = {k: v for k, v in content.items() if k not in nested and k not in tables
+             and (v not in ("", {}, [], None) or k == "parameters")}
     lines = [f"{key} = {_spread(value) if key == 'instances' else toml_value(value)}" for key, value in plain.items()]
     for key, table in tables.items():
         lines += ["", f"[{key}]", *_lines(table, f"{key}.")]

@@ -5,6 +5,7 @@ Readers return a `RobotTree` with the frames, axes and names of their file. `des
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
@@ -112,9 +113,13 @@ class RobotTree:
         """Return the names of the joints that move."""
         return tuple(joint.name for joint in self.joints if joint.motions)
 
+    def single(self) -> tuple[str, ...]:
+        """Return the names of the joints with one motion."""
+        return tuple(joint.name for joint in self.joints if len(joint.motions) == 1)
+
     def driven_by(self, motors: Iterable[str]) -> RobotTree:
         """Return the tree with these joints as its motors, and no others."""
-        wanted = self._known(motors)
+        wanted = self.known(motors)
         for joint in self.joints:
             if joint.name in wanted and len(joint.motions) != 1:
                 raise InvalidMechanism(f"'{joint.name}' has {len(joint.motions)} motions and cannot be a motor",
@@ -123,17 +128,31 @@ class RobotTree:
 
     def locked(self, positions: Mapping[str, tuple[float, ...]]) -> RobotTree:
         """Return the tree with these joints fixed where they are. [m or rad]"""
-        self._known(positions)
-        return replace(self, joints=tuple(_fixed(j, positions[j.name]) if j.name in positions else j
-                                          for j in self.joints))
+        where = dict(zip(self.known(positions), positions.values()))
+        loops = []
+        for loop in self.loops:
+            left = {name: c for name, c in loop.coefficients.items() if name not in where}
+            constant = loop.constant + sum(c * where[name][0] for name, c in loop.coefficients.items() if name in where)
+            if loop.frames or left:
+                loops.append(replace(loop, coefficients=left, constant=constant))
+        return replace(self, loops=tuple(loops), task=tuple(name for name in self.task if name not in where),
+                       joints=tuple(_fixed(j, where[j.name]) if j.name in where else j for j in self.joints))
 
-    def _known(self, names: Iterable[str]) -> tuple[str, ...]:
+    def known(self, names: Iterable[str]) -> tuple[str, ...]:
+        """Return joints that move by their names in the file; names as robot files spell them are understood, too."""
+        spelled = {word(name): name for name in self.moving()} | {name: name for name in self.moving()}
         found = tuple(names)
         for name in found:
-            if name not in self.moving():
+            if name not in spelled:
                 raise InvalidMechanism(f"the file has no moving joint '{name}'{nearest(name, self.moving())}",
                                        joint=name)
-        return found
+        return tuple(spelled[name] for name in found)
+
+
+def word(name: str) -> str:
+    """Return a name of letters, digits, _ and - that starts with a letter."""
+    plain = re.sub(r"[^A-Za-z0-9_-]", "_", name)
+    return f"_{plain}" if plain[:1].isdigit() or plain[:1] == "-" else plain
 
 
 def _fixed(joint: Connection, position: tuple[float, ...]) -> Connection:
