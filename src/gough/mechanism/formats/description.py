@@ -170,8 +170,6 @@ class _Parts:
         known = INERTIAL if np.any(link.inertia) else ()
         if link.parameters is not None:
             known = link.parameters if np.array_equal(at, HERE) or not link.parameters else INERTIAL
-        if body == BASE and known and link.name != self.tree.root:
-            self.notes.append(f"lost: the mass of '{link.name}', which stands still")
         self._inertia.setdefault(body, []).append((carried(link.inertia, at), known))
 
     def _sum(self, body: str) -> dict[str, object]:
@@ -194,22 +192,23 @@ class _Parts:
                        coefficients=coefficients, constant=loop.constant)
 
     def _note_all(self, cut: list[Loop]) -> None:
-        massless = [link.name for link in self.tree.links
-                    if not np.any(link.inertia) and self.at[link.name][0] not in (BASE, self.platform)
-                    and not self._inertia[self.at[link.name][0]][0][0].any()
-                    and not any(i.any() for i, _ in self._inertia[self.at[link.name][0]])]
-        if massless:
-            self.notes.append(f"massless, as the file gives them no inertia: {', '.join(massless)}")
-        if cut:
-            self.notes.append(f"cut to open the loops, and closed again: {', '.join(loop.name for loop in cut)}")
+        """Say what was guessed, lost, renamed."""
+        on = {link.name: self.at[link.name][0] for link in self.tree.links}
+        with_mass = {body for body, own in self._inertia.items() if any(np.any(inertia) for inertia, _ in own)}
+        moving = [link for link in self.tree.links if on[link.name] not in (BASE, self.platform)]
+        told = {
+            "stand still, so that their masses do not count":
+                [link.name for link in self.tree.links if on[link.name] == BASE and np.any(link.inertia)],
+            "massless, as the file gives no inertia":
+                [link.name for link in moving if on[link.name] not in with_mass and not link.parameters],
+            "lost: masses that the file leaves to meshes or symbols":
+                [link.name for link in moving if link.parameters and not np.any(link.inertia)],
+            "cut to open the loops, and closed again": [loop.name for loop in cut],
+            "renamed": [f"{old} -> {new}" for old, new in self._renamed.items()]}
+        self.notes += [f"{what}: {', '.join(names)}" for what, names in told.items() if names]
         if self.tree.usual_terms and any(j.actuated and set(USUAL) - set(j.values) for j in self.joints):
             self.notes.append("guessed: motors have rotor inertia, viscous and Coulomb friction; those without a value "
                               "are unknown")
-        if self._renamed:
-            self.notes.append("renamed: " + ", ".join(f"{old} -> {new}" for old, new in self._renamed.items()))
-        lone = sorted(link.name for link in self.tree.links if link.parameters and not np.any(link.inertia))
-        if lone:
-            self.notes.append(f"lost: the masses of {', '.join(lone)}, whose values the file does not hold")
 
 
 def _ending(joint: Connection, k: int) -> str:

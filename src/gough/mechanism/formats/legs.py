@@ -32,7 +32,7 @@ class _Differ(Exception):
     """Two legs are not equal."""
 
 
-@dataclass
+@dataclass(eq=False)
 class _Leg:
     """Chains that may be one leg: for each instance its root joint, bodies, joints; names inside the leg."""
 

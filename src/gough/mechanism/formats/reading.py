@@ -8,13 +8,15 @@ from typing import Any
 
 from gough.core.errors import InvalidMechanism
 from gough.mechanism.formats.description import describe
+from gough.mechanism.formats.mjcf import read_mjcf
 from gough.mechanism.formats.tree import RobotTree
 from gough.mechanism.formats.urdf import read_urdf, read_yaml
 from gough.mechanism.formats.xml import Element, parse_xml
 from gough.mechanism.reader import LARGEST, parse_robot
 from gough.mechanism.types import Mechanism
 
-ROOTS: dict[str, Callable[[Element, Mapping[str, Any]], RobotTree]] = {"robot": read_urdf}
+ROOTS: dict[str, Callable[[Element, Mapping[str, Any]], RobotTree]] = {
+    "robot": read_urdf, "mujoco": read_mjcf}
 XML = (".urdf", ".xml", ".sdf", ".mjcf")
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 import numpy as np
 
@@ -136,13 +136,22 @@ def _closed(tree: RobotTree, source: str) -> tuple[Description, Loops]:
         except InvalidMechanism as error:
             if "loose" not in error.numbers:
                 raise
-            raise InvalidMechanism(f"{error}; here: name them among the `motors`, or hold them with `lock`",
-                                   **error.numbers) from None
+            raise _missing(error, done, source) from None
     assert loops is not None
     notes = [moved, f"held, as all they do is turn bodies about themselves: {', '.join(loops.held)}" if loops.held
              else ""]
     started = _started(tree, done, loops).noting(*filter(None, notes))
     return describe(started, source, redundant=loops.redundant), loops
+
+
+def _missing(error: InvalidMechanism, done: Description, source: str) -> InvalidMechanism:
+    """Say in the names of the file which joints move without a motor, and what answers it."""
+    before = {name: old for old, names in done.coordinates.items() for name in names}
+    loose = [before[name] for name in cast(tuple[str, ...], error.numbers["loose"])]
+    return InvalidMechanism(
+        f"{source}: {error.numbers['degrees_of_freedom']} degrees of freedom but {error.numbers['actuated']} motors; "
+        f"with these held, {', '.join(dict.fromkeys(loose))} still move: name such joints among the `motors`, or hold "
+        "them with `lock`", **{**error.numbers, "loose": tuple(loose)})
 
 
 def _with_platform(tree: RobotTree, link: str, done: Description, loops: Loops) -> RobotTree:
