@@ -195,7 +195,8 @@ class _Parts:
         """Say what was guessed, lost, renamed."""
         on = {link.name: self.at[link.name][0] for link in self.tree.links}
         with_mass = {body for body, own in self._inertia.items() if any(np.any(inertia) for inertia, _ in own)}
-        moving = [link for link in self.tree.links if on[link.name] not in (BASE, self.platform)]
+        virtual = {joint.child for joint in self.joints if joint.virtual}
+        moving = [link for link in self.tree.links if on[link.name] not in {BASE, *virtual}]
         told = {
             "stand still, so that their masses do not count":
                 [link.name for link in self.tree.links if on[link.name] == BASE and np.any(link.inertia)],

@@ -166,6 +166,8 @@ def _closure_table(closure: Closure, here: Callable[[str], str], name: str, join
     table: Table = {"name": name, "kind": closure.kind}
     for key, frame in zip("ab", closure.frames if frames is None else frames):
         end = {"body": here(frame.body), **_placement_table(frame.placement.matrix)}
+        if set(CLOSURES[closure.kind].units) == {"m"}:  # holds points: no matter how their frames are turned
+            end["rpy"] = [0, 0, 0]
         table[key] = end if frames is not None else _without_zeros(end)
     if not CLOSURES[closure.kind].frames:
         kinds = {joint.name: joint.kind for joint in joints}

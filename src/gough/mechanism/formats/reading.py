@@ -9,6 +9,8 @@ from typing import Any
 from gough.core.errors import InvalidMechanism
 from gough.mechanism.formats.description import describe
 from gough.mechanism.formats.mjcf import read_mjcf
+from gough.mechanism.formats.sdf import read_sdf
+from gough.mechanism.formats.symoro import read_symoro
 from gough.mechanism.formats.tree import RobotTree
 from gough.mechanism.formats.urdf import read_urdf, read_yaml
 from gough.mechanism.formats.xml import Element, parse_xml
@@ -16,8 +18,8 @@ from gough.mechanism.reader import LARGEST, parse_robot
 from gough.mechanism.types import Mechanism
 
 ROOTS: dict[str, Callable[[Element, Mapping[str, Any]], RobotTree]] = {
-    "robot": read_urdf, "mujoco": read_mjcf}
-XML = (".urdf", ".xml", ".sdf", ".mjcf")
+    "robot": read_urdf, "mujoco": read_mjcf, "sdf": read_sdf}
+SUFFIXES = (".urdf", ".xml", ".sdf", ".mjcf", ".par")
 
 
 def read_tree(text: str, source: str, loops: str | None = None) -> RobotTree:
@@ -35,6 +37,8 @@ def read_tree(text: str, source: str, loops: str | None = None) -> RobotTree:
         raise InvalidMechanism(f"{source}: {len(text) / 1e6:.1f} MB is too large for a robot (at most "
                                f"{LARGEST / 1e6:g} MB)", file=source)
     try:
+        if Path(source).suffix.lower() == ".par":
+            return read_symoro(text, source)
         root = parse_xml(text, source)
         if root.tag not in ROOTS:
             raise root.error(f"is no robot; expected one of {', '.join(f'<{tag}>' for tag in ROOTS)}")
