@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy.optimize import brentq
 
-from gough.core.errors import InvalidInput, InvalidMechanism, LoopNotClosed, SingularConfiguration
+from gough.core.errors import InvalidInput, InvalidMechanism, SingularConfiguration
 from gough.engine import Model, base_parameters, random_motion
 from gough.mechanism import load_robot, parse_robot
 from gough.mechanism.files import robot_text

@@ -18,6 +18,7 @@ from gough.mechanism.types import Closure
 if TYPE_CHECKING:
     from gough.engine.loops import Loops
 
+Failure = LoopNotClosed | InvalidMechanism
 CLOSED = 1e-10  # a loop is closed below this residual [rad, or lengths of the robot]
 # Starts are drawn in boxes about the given pose, the nearer ones first. [rad, or lengths of the robot]
 REACHES = (0.3, 1.0, 3.0)
@@ -36,7 +37,7 @@ def assemble_start(loops: Loops) -> tuple[FloatArray, str]:
         InvalidMechanism: The loops close only outside the position limits.
     """
     start, joints = loops.home, loops.mechanism.joints
-    failed: list[tuple[FloatArray, LoopNotClosed | InvalidMechanism]] = []
+    failed: list[tuple[FloatArray, Failure]] = []
     for held in ([j.virtual for j in joints], [j.actuated for j in joints], [False] * len(joints)):
         home, error = gauss_newton(loops, start, ~np.array(held))
         wrong = _wrong(loops, home, error)
@@ -63,12 +64,12 @@ def assemble_start(loops: Loops) -> tuple[FloatArray, str]:
             branches = sum(all(np.abs((a - b) / loops.units).max() > 1e-3 for b in found[:k])
                            for k, a in enumerate(found))
             most = int(np.argmax(np.abs((home - start) / loops.units)))
-            return home, (f"by search from {tried} starts, the nearest of {branches} poses found; '{joints[most].name}' "
-                          f"moved most, by {home[most] - start[most]:.3g} {joints[most].unit}")
+            return home, (f"by search from {tried} starts, the nearest of {branches} poses found; "
+                          f"'{joints[most].name}' moved most, by {home[most] - start[most]:.3g} {joints[most].unit}")
     raise _refusal(loops, best, [wrong for _, wrong in failed])
 
 
-def _refusal(loops: Loops, best: FloatArray, first: list[LoopNotClosed | InvalidMechanism]) -> LoopNotClosed | InvalidMechanism:
+def _refusal(loops: Loops, best: FloatArray, first: list[Failure]) -> Failure:
     """Return what is said of loops that do not close: limits if these are in the way, else the nearest pose."""
     beyond = next((error for error in first if isinstance(error, InvalidMechanism)), None)
     if beyond is not None:
@@ -81,7 +82,7 @@ def _refusal(loops: Loops, best: FloatArray, first: list[LoopNotClosed | Invalid
                          **{**getattr(wrong, "numbers", {}), "pose": pose})
 
 
-def _wrong(loops: Loops, home: FloatArray, error: FloatArray) -> LoopNotClosed | InvalidMechanism | None:
+def _wrong(loops: Loops, home: FloatArray, error: FloatArray) -> Failure | None:
     """Return what is wrong with a pose: an open loop, a branch that is not meant, a limit exceeded; or nothing."""
     mechanism = loops.mechanism
     if error.size and not np.abs(error).max() < CLOSED:

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from gough.core.arrays import FloatArray
 from gough.core.errors import InvalidMechanism, LoopNotClosed, SingularConfiguration
-from gough.engine.assembly import CLOSED, assemble_start, gauss_newton, idle_directions, number
+from gough.engine.assembly import CLOSED as CLOSED
+from gough.engine.assembly import assemble_start, gauss_newton, idle_directions, number
 from gough.engine.elimination import Pivots, choose_pivots, solve
 from gough.engine.symbolic import body_transforms, closure_equations, fixed_transform
 from gough.mechanism.closures import CLOSURES
@@ -111,7 +112,7 @@ class Loops:
         return self.mechanism.coordinates[part.dependent[int(np.argmax(np.abs(direction)))]]
 
     def twists(self, body: str, at: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the pose of a frame at home, (4, 4), and its velocities in all motions that the loops allow, (6, m)."""
+        """Return the pose of a frame at home, (4, 4), and its velocities in all motions the loops allow, (6, m)."""
         q = ca.SX.sym("q", len(self.home))
         carrier, pose = body_transforms(self.mechanism, q)[body], np.eye(4)
         origin, turn = carrier.translation + carrier.rotation @ ca.DM(at[:3, 3]), carrier.rotation @ ca.DM(at[:3, :3])

@@ -22,7 +22,7 @@ from gough.mechanism.types import Mechanism
 RobotReader = Callable[[str, str], Mechanism]
 """(text, file name for errors) -> mechanism; raises `InvalidMechanism`."""
 
-ROBOT_FORMATS: dict[str, RobotReader] = {".toml": parse_robot} | dict.fromkeys(SUFFIXES, read_robot)
+ROBOT_FORMATS: dict[str, RobotReader] = {".toml": parse_robot, **dict.fromkeys(SUFFIXES, read_robot)}
 
 
 def register_robot_format(suffix: str, reader: RobotReader) -> RobotReader:

@@ -6,7 +6,6 @@ the axis is x, y or z. Joints that form loops are cut. Names become those of rob
 
 from __future__ import annotations
 
-import re
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -18,12 +17,22 @@ import numpy as np
 from gough.core.arrays import FloatArray
 from gough.core.errors import InvalidMechanism
 from gough.core.names import INERTIAL, PAYLOAD
-from gough.mechanism.closures import CLOSURES
 from gough.mechanism.elements import Axis
 from gough.mechanism.formats.legs import robot_file
-from gough.mechanism.formats.tree import HERE, Connection, Link, Loop, Place, RobotTree, along_z, carried, transform
+from gough.mechanism.formats.tree import (
+    HERE,
+    Connection,
+    Link,
+    Loop,
+    Place,
+    RobotTree,
+    along_z,
+    carried,
+    inverse,
+    transform,
+)
 from gough.mechanism.formats.tree import word as spelled
-from gough.mechanism.placement import UNMOVED, Placement
+from gough.mechanism.placement import Placement
 from gough.mechanism.terms import TERMS
 from gough.mechanism.types import BASE, Body, Closure, Frame, Joint, Limits, Mechanism
 
@@ -57,8 +66,8 @@ def describe(tree: RobotTree, source: str, redundant: bool = True) -> Descriptio
     notes = (*parts.tree.notes, *parts.notes)
     mechanism = Mechanism(
         name=spelled(tree.name) or "robot", title=" ".join(tree.title.split()), bodies=tuple(parts.bodies),
-        joints=tuple(parts.joints), closures=tuple(parts.closures), platform=parts.platform, gravity=tree.gravity, redundant=redundant,
-        reference=f"imported from {Path(source).name}")
+        joints=tuple(parts.joints), closures=tuple(parts.closures), platform=parts.platform, gravity=tree.gravity,
+        redundant=redundant, reference=f"imported from {Path(source).name}")
     text, renamed = robot_file(mechanism, notes)
     return Description(
         text, {old: tuple(renamed.get(name, name) for name in new) for old, new in parts.coordinates.items()},
@@ -96,7 +105,7 @@ class _Parts:
                 self._add(joint)
         for link in tree.links:
             self._carry(link)
-        self.bodies = [replace(body, **self._sum(body.name)) for body in self.bodies]
+        self.bodies = [self._with_inertia(body.name) for body in self.bodies]
         self.closures = [self._closure(loop) for loop in (*tree.loops, *cut)]
         self._note_all(cut)
 
@@ -167,19 +176,19 @@ class _Parts:
 
     def _carry(self, link: Link) -> None:
         body, at = self.at[link.name]
-        known = INERTIAL if np.any(link.inertia) else ()
+        known: tuple[str, ...] = INERTIAL if np.any(link.inertia) else ()
         if link.parameters is not None:
             known = link.parameters if np.array_equal(at, HERE) or not link.parameters else INERTIAL
         self._inertia.setdefault(body, []).append((carried(link.inertia, at), known))
 
-    def _sum(self, body: str) -> dict[str, object]:
-        own = self._inertia.get(body, [])
+    def _with_inertia(self, name: str) -> Body:
+        own = self._inertia.get(name, [])
         total = np.sum([inertia for inertia, _ in own], axis=0) if own else np.zeros(10)
         names = tuple(p for p in INERTIAL if any(p in known for _, known in own))
         if names and any(total[k] and p not in names for k, p in enumerate(INERTIAL)):
             names = INERTIAL
-        return {"parameters": names, "values": {p: float(total[k]) for k, p in enumerate(INERTIAL) if p in names}
-                if np.any(total) else {}}
+        values = {p: float(v) for p, v in zip(INERTIAL, total) if p in names} if np.any(total) else {}
+        return Body(name=name, parameters=names, values=values)
 
     def _closure(self, loop: Loop) -> Closure:
         frames = []
@@ -277,18 +286,19 @@ def _spanned(tree: RobotTree) -> tuple[list[Connection], list[Loop]]:
 
 def _reversed(joint: Connection) -> Connection:
     back = tuple((kind, cast(tuple[float, float, float], tuple(-x for x in axis))) for kind, axis in joint.motions)
-    return replace(joint, parent=joint.child, child=joint.parent, placement=np.linalg.inv(joint.after),
-                   after=np.linalg.inv(joint.placement), motions=back[::-1], start=joint.start[::-1])
+    return replace(joint, parent=joint.child, child=joint.parent, placement=inverse(joint.after),
+                   after=inverse(joint.placement), motions=back[::-1], start=joint.start[::-1])
 
 
 def _cut(joint: Connection) -> tuple[list[Connection], Loop]:
     """Return a closure in the place of a joint; the joint stays, with a massless body, where it has more to say."""
     kinds = [kind for kind, _ in joint.motions]
     plain = not joint.actuated and not joint.values and joint.limits.position is None
-    name, before, behind = joint.name, joint.placement, np.linalg.inv(joint.after)
+    name, before, behind = joint.name, joint.placement, inverse(joint.after)
     if plain and kinds == ["revolute"]:
         turn = transform(rotation=along_z(joint.motions[0][1]))
-        return [], Loop(name=name, kind="revolute", frames=((joint.parent, before @ turn), (joint.child, behind @ turn)))
+        return [], Loop(name=name, kind="revolute",
+                        frames=((joint.parent, before @ turn), (joint.child, behind @ turn)))
     if plain and len(kinds) == 3 and set(kinds) == {"revolute"}:
         return [], Loop(name=name, kind="point", frames=((joint.parent, before), (joint.child, behind)))
     if not kinds:
@@ -298,4 +308,3 @@ def _cut(joint: Connection) -> tuple[list[Connection], Loop]:
                                                            frames=((ghost, HERE), (joint.child, behind)))
 
 
-assert set(CLOSURES) >= {"revolute", "point", "weld"} and UNMOVED == Placement()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -49,7 +49,6 @@ def robot_file(mechanism: Mechanism, notes: Sequence[str]) -> tuple[str, dict[st
     inside = {joint.name: (leg, k) for leg in legs for k, chain in enumerate(leg.joints) for joint in chain}
     inside |= {joint.child: inside[joint.name] for joint in mechanism.joints if joint.name in inside}
     full = {name: f"{leg.instances[k]}.{leg.local[name]}" for name, (leg, k) in inside.items()}
-    here = lambda name: full.get(name, name)  # noqa: E731
     left, tables = list(mechanism.closures), []
     for n, leg in enumerate(legs):
         table, own = _leg_table(leg, bodies, mechanism.closures, inside, "leg" if n == 0 else f"leg_{chr(97 + n)}")
@@ -63,9 +62,9 @@ def robot_file(mechanism: Mechanism, notes: Sequence[str]) -> tuple[str, dict[st
     if mechanism.platform is not None:
         content["platform"] = _platform_table(mechanism, bodies[mechanism.platform])
     content["body"] = [_body_table(bodies[joint.child], joint.child) for joint in outside]
-    content["joint"] = [_joint_table(joint, here, joint.name) for joint in outside]
+    content["joint"] = [_joint_table(joint, full, joint.name) for joint in outside]
     content["leg"] = tables
-    content["closure"] = [_closure_table(closure, here, closure.name, mechanism.joints) for closure in left]
+    content["closure"] = [_closure_table(closure, full, closure.name, mechanism.joints) for closure in left]
     head = [f"# {line}" for note in (mechanism.reference, *notes) for line in _folded(note)]
     return "\n".join([*head, *_lines(content)]) + "\n", full
 
@@ -148,9 +147,10 @@ def _limits_table(limits: Limits, angle: bool) -> Table:
     return {key: value for key, value in found.items() if value is not None}
 
 
-def _joint_table(joint: Joint, here: Callable[[str], str], name: str, placed: FloatArray | None = None) -> Table:
+def _joint_table(joint: Joint, names: Mapping[str, str], name: str, placed: FloatArray | None = None) -> Table:
     angle = joint.kind == "revolute"
-    table = {"name": name, "type": joint.kind, "parent": here(joint.parent), "child": here(joint.child),
+    table = {"name": name, "type": joint.kind, "parent": names.get(joint.parent, joint.parent),
+             "child": names.get(joint.child, joint.child),
              **_placement_table(joint.placement.matrix if placed is None else placed)}
     table |= {"axis": joint.axis} if joint.axis != "z" else {}
     table |= {"actuated": True} if joint.actuated else {}
@@ -161,18 +161,18 @@ def _joint_table(joint: Joint, here: Callable[[str], str], name: str, placed: Fl
     return table if placed is not None else _without_zeros(table)
 
 
-def _closure_table(closure: Closure, here: Callable[[str], str], name: str, joints: Iterable[Joint],
+def _closure_table(closure: Closure, names: Mapping[str, str], name: str, joints: Iterable[Joint],
                    frames: Sequence[Frame] | None = None) -> Table:
     table: Table = {"name": name, "kind": closure.kind}
     for key, frame in zip("ab", closure.frames if frames is None else frames):
-        end = {"body": here(frame.body), **_placement_table(frame.placement.matrix)}
+        end = {"body": names.get(frame.body, frame.body), **_placement_table(frame.placement.matrix)}
         if set(CLOSURES[closure.kind].units) == {"m"}:  # holds points: no matter how their frames are turned
             end["rpy"] = [0, 0, 0]
         table[key] = end if frames is not None else _without_zeros(end)
     if not CLOSURES[closure.kind].frames:
         kinds = {joint.name: joint.kind for joint in joints}
         turning = {kinds[j] for j in closure.coefficients} == {"revolute"}
-        table["coefficients"] = {here(j): _number(c) for j, c in closure.coefficients.items()}
+        table["coefficients"] = {names.get(j, j): _number(c) for j, c in closure.coefficients.items()}
         table["constant"] = _degrees(closure.constant) if turning else _number(closure.constant)
     return table | {key: _number(value) for key, value in closure.values.items()}
 
@@ -217,12 +217,11 @@ def _find_legs(mechanism: Mechanism, bodies: Mapping[str, Body]) -> list[_Leg]:
     return legs
 
 
-def _chain_tables(chain: Sequence[Joint], bodies: Mapping[str, Body], name: Callable[[str], str]) -> Table:
+def _chain_tables(chain: Sequence[Joint], bodies: Mapping[str, Body], names: Mapping[str, str]) -> Table:
     """Return bodies and joints of a chain under names inside a leg; its root sits on the leg's base."""
-    parents = {chain[0].parent: BASE}
-    here = lambda body: parents.get(body) or name(body)  # noqa: E731
-    return {"body": [_body_table(bodies[joint.child], here(joint.child)) for joint in chain],
-            "joint": [_joint_table(joint, here, name(joint.name),
+    known = {**names, chain[0].parent: BASE}
+    return {"body": [_body_table(bodies[joint.child], known[joint.child]) for joint in chain],
+            "joint": [_joint_table(joint, known, names[joint.name],
                                    joint.placement.matrix if k else np.eye(4)) for k, joint in enumerate(chain)]}
 
 
@@ -232,7 +231,7 @@ def _equal(first: Sequence[Joint], other: Sequence[Joint], bodies: Mapping[str, 
     tables = []
     for chain in (first, other):
         index = {name: str(k) for k, joint in enumerate(chain) for name in (joint.name, joint.child)}
-        tables.append(_chain_tables(chain, bodies, lambda name, index=index: index[name]))  # type: ignore[misc]
+        tables.append(_chain_tables(chain, bodies, index))
     try:
         _merged(tables, "", [{}, {}])
     except _Differ:
@@ -310,7 +309,7 @@ def _leg_table(leg: _Leg, bodies: Mapping[str, Body], closures: Sequence[Closure
                inside: Mapping[str, tuple[_Leg, int]], kind: str) -> tuple[Table, list[Closure]]:
     """Return `[[leg]]` and the closures that belong to its instances."""
     own: list[Table] = [{} for _ in leg.roots]
-    merged = _merged([_chain_tables(chain, bodies, lambda name: leg.local[name]) for chain in leg.joints], "", own)
+    merged = _merged([_chain_tables(chain, bodies, leg.local) for chain in leg.joints], "", own)
     held: list[list[Closure]] = [[] for _ in leg.roots]
     for closure in closures:
         ends = [inside.get(name) for name in (*(f.body for f in closure.frames), *closure.coefficients)]
@@ -347,8 +346,7 @@ def _held_table(closure: Closure, leg: _Leg, instance: int, number: int) -> Tabl
             back = np.linalg.inv(leg.roots[instance].placement.matrix)
             moved = Frame(body=BASE, placement=Placement.of(back @ frame.placement.matrix))
         frames.append(moved)
-    here = lambda name: leg.local.get(name, name)  # noqa: E731
-    return _closure_table(closure, here, f"loop{number + 1}", leg.joints[instance], frames)
+    return _closure_table(closure, leg.local, f"loop{number + 1}", leg.joints[instance], frames)
 
 
 def _merged_closures(tables: Sequence[Sequence[Table]], own: Sequence[Table]) -> list[Table]:

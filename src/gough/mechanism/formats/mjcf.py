@@ -18,8 +18,24 @@ from gough.core.inertia import about_centre
 from gough.core.names import INERTIAL
 from gough.mechanism.formats.shapes import solid
 from gough.mechanism.formats.tree import (
-    BALL, FREE, HERE, Connection, Link, Loop, Motion, Place, RobotTree, X, Y, Z, moved, quaternion_rotation,
-    ten_parameters, transform, turned,
+    BALL,
+    FREE,
+    HERE,
+    Connection,
+    Link,
+    Loop,
+    Motion,
+    Place,
+    RobotTree,
+    X,
+    Y,
+    Z,
+    inverse,
+    moved,
+    quaternion_rotation,
+    ten_parameters,
+    transform,
+    turned,
 )
 from gough.mechanism.formats.xml import Element
 from gough.mechanism.terms import TERMS
@@ -74,6 +90,7 @@ class _Reader:
             gravity = (0.0, 0.0, 0.0)
         if any(part.number(key, 0.0) for part in options for key in ("density", "viscosity")):
             self.notes.append("lost: forces of the medium (option density, viscosity)")
+        self._scale_masses()
         motors = self._motors()
         loops = self._loops()
         tree = RobotTree(
@@ -81,6 +98,13 @@ class _Reader:
             loops=tuple(loops), gravity=cast(tuple[float, float, float], gravity), usual_terms=not self.ours,
             task=tuple(named or (free if len(free) == 1 else ())), notes=tuple(self.notes))
         return tree.driven_by(motors) if motors else tree
+
+    def _scale_masses(self) -> None:
+        """Do what the compiler's settotalmass says."""
+        total = float(np.sum([link.inertia[0] for link in self.links]))
+        wanted = float(self.compiler.get("settotalmass", "-1"))
+        if wanted > 0 and total > 0:
+            self.links = [replace(link, inertia=link.inertia * wanted / total) for link in self.links]
 
     def _add_class(self, element: Element, parent: str, name: str) -> None:
         own = {tag: dict(given) for tag, given in self.classes[parent].items()}
@@ -180,7 +204,7 @@ class _Reader:
         if kind == "free":
             return Connection(name=name, parent=parent, child=child, motions=FREE, start=_free_start(pose))
         position = by @ transform(joint.numbers("pos", "0 0 0", 3))
-        back = np.linalg.inv(position)
+        back = inverse(position)
         if kind == "ball":
             return Connection(name=name, parent=parent, child=child, placement=pose @ position, after=back,
                               motions=BALL)
@@ -298,7 +322,7 @@ class _Reader:
         if key is None or len(key.numbers("qpos")) != sum(widths):
             return
         parts = np.split(np.array(key.numbers("qpos")), np.cumsum(widths)[:-1])
-        starts = {}
+        starts = dict[str, tuple[float, ...]]()
         for joint, part in zip(moving, parts):
             if len(part) == 1:
                 starts[joint.name] = (float(part[0]),)
@@ -319,16 +343,17 @@ class _Reader:
         found = []
         for actuator in (child for part in self.root.all("actuator") for child in part.children):
             whole = self._filled(actuator, "main")
-            whole.attributes = self.classes[actuator.attributes.get("class", "main")].get("general", {}) \
-                | whole.attributes
+            if actuator.tag == "adhesion":
+                self.notes.append(f"lost: the adhesion '{actuator.attributes.get('name', '')}'")
+                continue
             gear = whole.numbers("gear", "1")[0]
             if "tendon" in whole.attributes:
                 found.append(self._pulled(whole, self._tendon(whole, "tendon")))
                 continue
             key = next((key for key in ("joint", "jointinparent") if key in whole.attributes), None)
             if key is None:
-                raise actuator.error("drives no joint; motors on sites, bodies or cranks are not read: give it a joint, "
-                                     "or remove it and name other `motors`")
+                raise actuator.error("drives no joint; motors on sites, bodies or cranks are not read: give it a "
+                                     "joint, or remove it and name other `motors`")
             joint = self._joint(whole, key)
             self._drive(whole, joint, gear)
             found.append(joint.name)
@@ -420,14 +445,14 @@ class _Reader:
         for name in (first, second):
             if name not in self.poses:
                 raise whole.error(f"names the body '{name}', which does not exist")
-        between = np.linalg.inv(self.poses[second]) @ self.poses[first]
+        between = inverse(self.poses[second]) @ self.poses[first]
         if whole.tag == "connect":
             anchor = transform(whole.numbers("anchor", count=3))
             return (first, anchor), (second, transform((between @ anchor)[:3, 3]))
         relative = whole.numbers("relpose", "0 1 0 0 0 0 0", 7)
         if any(relative[3:]):
             return (first, transform(relative[:3], quaternion_rotation(relative[3:]))), (second, HERE)
-        return (first, np.linalg.inv(between)), (second, HERE)
+        return (first, inverse(between)), (second, HERE)
 
     def _coupling(self, whole: Element, name: str) -> Loop:
         """q1 - ref1 = a0 + a1 (q2 - ref2); higher powers are refused."""

@@ -11,7 +11,18 @@ import numpy as np
 from gough.core.arrays import FloatArray
 from gough.core.errors import nearest
 from gough.mechanism.formats.tree import (
-    BALL, HERE, Connection, Link, Loop, Motion, RobotTree, quaternion_rotation, rpy_rotation, ten_parameters, transform,
+    BALL,
+    HERE,
+    Connection,
+    Link,
+    Loop,
+    Motion,
+    RobotTree,
+    inverse,
+    quaternion_rotation,
+    rpy_rotation,
+    ten_parameters,
+    transform,
 )
 from gough.mechanism.formats.xml import Element
 from gough.mechanism.terms import TERMS
@@ -79,8 +90,8 @@ class _Model:
                                                              f"does not exist{nearest(name, names)}"))
         usual = found.word("child") if found.tag == "joint" else found.attributes.get("attached_to", MODEL)
         pose = found.find("pose")
-        relative = usual if pose is None else pose.attributes.get("relative_to") or pose.attributes.get("frame") or usual
-        return self._at(relative, (*seen, name)) @ _pose(pose)
+        said = {} if pose is None else pose.attributes
+        return self._at(said.get("relative_to") or said.get("frame") or usual, (*seen, name)) @ _pose(pose)
 
     def _connection(self, element: Element) -> Connection:
         name, kind, parent, child = (element.get("name"), element.get("type"), element.word("parent"),
@@ -88,7 +99,7 @@ class _Model:
         if kind not in AXES:
             raise element.error(f"joints of type '{kind}' are not read{nearest(kind, AXES)}")
         at = self._at(name)
-        placement, after = np.linalg.inv(self._at(parent)) @ at, np.linalg.inv(at) @ self._at(child)
+        placement, after = inverse(self._at(parent)) @ at, inverse(at) @ self._at(child)
         parent, child = (self.frames[e].get("attached_to") if e in self.frames else e for e in (parent, child))
         motions = BALL if kind == "ball" else tuple(
             cast(Motion, ("prismatic" if kind == "prismatic" else "revolute", self._axis(element.need(tag), name)))
@@ -106,7 +117,7 @@ class _Model:
         vector = np.array(xyz.parse(xyz.text, "xyz", 3))
         frame = xyz.attributes.get("expressed_in") or (
             MODEL if self.old or axis.word("use_parent_model_frame", "0") in ("1", "true") else joint)
-        turned = np.linalg.inv(self._at(joint))[:3, :3] @ self._at(frame)[:3, :3] @ vector
+        turned = inverse(self._at(joint))[:3, :3] @ self._at(frame)[:3, :3] @ vector
         return tuple(float(v) for v in (vector if frame == joint else turned))
 
     def _mimics(self, element: Element) -> list[Loop]:

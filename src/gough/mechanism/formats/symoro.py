@@ -48,8 +48,8 @@ class _Par:
         self.links, self.joints = self.single.get("nl", self.frames), self.single.get("nj", self.frames)
         if not 0 < self.links <= self.joints <= self.frames <= MOST or self.frames - self.joints != (
                 self.joints - self.links):
-            raise self.error(f"NL = {self.links}, NJ = {self.joints}, NF = {self.frames}: expected as many frames beyond "
-                             "NJ as cut joints beyond NL")
+            raise self.error(f"NL = {self.links}, NJ = {self.joints}, NF = {self.frames}: expected as many frames "
+                             "beyond NJ as cut joints beyond NL")
 
     def error(self, message: str) -> InvalidMechanism:
         """Return an error that names the file."""

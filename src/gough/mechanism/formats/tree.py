@@ -16,7 +16,6 @@ from numpy.typing import ArrayLike
 from gough.core.arrays import FloatArray
 from gough.core.errors import InvalidMechanism, nearest
 from gough.core.inertia import PLACES
-from gough.core.names import INERTIAL
 from gough.mechanism.types import Limits
 
 Motion = tuple[Literal["revolute", "prismatic"], tuple[float, float, float]]
@@ -25,6 +24,7 @@ X, Y, Z = (1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0)
 BALL: tuple[Motion, ...] = (("revolute", X), ("revolute", Y), ("revolute", Z))
 FREE: tuple[Motion, ...] = (("prismatic", X), ("prismatic", Y), ("prismatic", Z), *BALL)
 HERE = np.eye(4)
+UNLIMITED = Limits()
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -63,7 +63,7 @@ class Connection:
     placement: FloatArray = field(default_factory=lambda: HERE)
     after: FloatArray = field(default_factory=lambda: HERE)
     start: tuple[float, ...] = ()
-    limits: Limits = Limits()
+    limits: Limits = UNLIMITED
     values: Mapping[str, float] = field(default_factory=dict)
     actuated: bool = False
     gain: float | None = None
@@ -171,6 +171,11 @@ def transform(xyz: ArrayLike = (0.0, 0.0, 0.0), rotation: ArrayLike | None = Non
     return result
 
 
+def inverse(pose: FloatArray) -> FloatArray:
+    """Return the inverse of a rigid transform."""
+    return transform(-pose[:3, :3].T @ pose[:3, 3], pose[:3, :3].T)
+
+
 def turned(axis: ArrayLike, angle: float) -> FloatArray:
     """Return the rotation about an axis of any length (Rodrigues), (3, 3)."""
     a = np.asarray(axis, dtype=float)
@@ -218,20 +223,13 @@ def carried(parameters: FloatArray, at: FloatArray) -> FloatArray:
 
     With the pseudo-inertia J = [[tr(I)/2 1 - I, m c], [m c^T, m]] that is T J T^T.
     """
-    I, J = np.empty((3, 3)), np.empty((4, 4))
+    moments, J = np.empty((3, 3)), np.empty((4, 4))
     for (i, j), value in zip(PLACES, parameters[4:]):
-        I[i, j] = I[j, i] = value
-    J[:3, :3] = 0.5 * np.trace(I) * np.eye(3) - I
+        moments[i, j] = moments[j, i] = value
+    J[:3, :3] = 0.5 * np.trace(moments) * np.eye(3) - moments
     J[:3, 3] = J[3, :3] = parameters[1:4]
     J[3, 3] = parameters[0]
     J = at @ J @ at.T
-    I = np.trace(J[:3, :3]) * np.eye(3) - J[:3, :3]
-    return np.array([J[3, 3], *J[:3, 3], *(I[place] for place in PLACES)])
+    moments = np.trace(J[:3, :3]) * np.eye(3) - J[:3, :3]
+    return np.array([J[3, 3], *J[:3, 3], *(moments[place] for place in PLACES)])
 
-
-def massless(parameters: FloatArray) -> bool:
-    """Tell whether a body has no inertia at all."""
-    return not np.any(parameters)
-
-
-assert len(INERTIAL) == 10  # the order of `carried`

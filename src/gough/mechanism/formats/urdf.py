@@ -14,7 +14,21 @@ from gough.core.arrays import FloatArray
 from gough.core.errors import InvalidMechanism, nearest
 from gough.mechanism.closures import CLOSURES
 from gough.mechanism.formats.tree import (
-    BALL, FREE, HERE, Connection, Link, Loop, Motion, Place, RobotTree, X, Y, Z, along_z, rpy_rotation, ten_parameters,
+    BALL,
+    FREE,
+    HERE,
+    Connection,
+    Link,
+    Loop,
+    Motion,
+    Place,
+    RobotTree,
+    X,
+    Y,
+    Z,
+    along_z,
+    rpy_rotation,
+    ten_parameters,
     transform,
 )
 from gough.mechanism.formats.xml import Element
@@ -35,12 +49,15 @@ def read_urdf(root: Element, beside: Mapping[str, Any]) -> RobotTree:
     joints = [_connection(joint) for joint in root.all("joint")]
     children = {joint.child for joint in joints}
     roots = [link.name for link in links if link.name not in children]
+    if not links or any(child.tag[:6] == "xacro:" for child in root.children):
+        raise root.error("has no links, or macros: run xacro first, and read what it writes")
     if len(roots) != 1:
-        raise root.error(f"has {len(roots)} links that hang on no joint ({', '.join(roots[:5])}), expected one, the base")
+        raise root.error(f"has {len(roots)} links that hang on no joint ({', '.join(roots[:5])}), expected one")
     _check_unique(root, [link.name for link in links], [joint.name for joint in joints])
     motors = [name for tag in ("transmission", "ros2_control") for part in root.all(tag) for name in _driven(part)]
     known = {joint.name: joint for joint in joints}
-    mimics = [_mimic(joint, known) for joint in root.all("joint") if joint.find("mimic") is not None]
+    mimics = [_mimic(joint, known) for joint in root.all("joint") if joint.find("mimic") is not None
+              and joint.get("type") != "fixed"]
     notes = [f"lost: mechanicalReduction of {part.get('name', '')}; efforts are those of the joint"
              for part in root.all("transmission") for actuator in part.all("actuator")
              if actuator.amount("mechanicalReduction", 1.0) != 1.0]
@@ -53,7 +70,7 @@ def read_urdf(root: Element, beside: Mapping[str, Any]) -> RobotTree:
     tree = RobotTree(name=root.get("name", "robot"), title=f"{root.get('name', 'robot')}, from URDF", root=roots[0],
                      links=tuple(links), joints=tuple(joints), loops=tuple(mimics), notes=tuple(notes))
     coupled = {next(iter(loop.coefficients)) for loop in mimics}
-    named = [name for name in dict.fromkeys(motors) if name in known and name not in coupled]
+    named = [name for name in dict.fromkeys(motors) if name in tree.single() and name not in coupled]
     if not mimics or named:
         return _with_loops(tree.driven_by(named), beside)
     single = [j.name for j in joints if len(j.motions) == 1 and j.name not in coupled]
@@ -132,7 +149,7 @@ def _limits(limit: Element | None, kind: str, endless: bool) -> Limits:
     if limit is None:
         return Limits()
     low, high = limit.number("lower", 0.0), limit.number("upper", 0.0)
-    ranged = low < high and not endless and abs(high - low - WINDING[kind]) > 1e-9
+    ranged = low < high and not endless and max(-low, high) < UNLIMITED and abs(high - low - WINDING[kind]) > 1e-9
     velocity, effort = (limit.number(key, 0.0) for key in ("velocity", "effort"))
     return Limits(position=(low, high) if ranged else None, velocity=velocity if 0 < velocity < UNLIMITED else None,
                   effort=effort if 0 < effort < UNLIMITED else None)
@@ -149,12 +166,13 @@ def _mimic(joint: Element, known: Mapping[str, Connection]) -> Loop:
     mimic, name = joint.need("mimic"), joint.get("name")
     other = mimic.get("joint")
     for each in (name, other):
-        if each not in known or len(known[each].motions) != 1:
+        if each not in known or len(known[each].motions) > 1:
             raise mimic.error(f"'{each}' is no joint with one motion{nearest(each, known)}")
     if name == other:
         raise mimic.error("a joint cannot follow itself")
     return Loop(name=f"{name}_mimic", kind="coupling", constant=-mimic.number("offset", 0.0),
-                coefficients={name: 1.0, other: -mimic.number("multiplier", 1.0)})
+                coefficients={name: 1.0} | (
+                    {other: -mimic.number("multiplier", 1.0)} if known[other].motions else {}))
 
 
 def _with_loops(tree: RobotTree, beside: Mapping[str, Any]) -> RobotTree:
@@ -188,9 +206,10 @@ def _with_loops(tree: RobotTree, beside: Mapping[str, Any]) -> RobotTree:
     for key, closure in known.items():
         for entry in [] if key in ("3d", "6d") else _list(beside, str(key)):
             if not closure.frames:
-                weights = {_one_of(n, joints, "joint"): _float(c, key) for n, c in _table(entry, "coefficients").items()}
+                weights = {_one_of(name, joints, "joint"): _float(c, str(key))
+                           for name, c in _table(entry, "coefficients").items()}
                 loops.append(Loop(name=f"loop{len(loops) + 1}", kind=closure.name, coefficients=weights,
-                                  constant=_float(entry.get("constant", 0.0), key)))
+                                  constant=_float(entry.get("constant", 0.0), str(key))))
             else:
                 pair = entry["frames"] if isinstance(entry, dict) and "frames" in entry else entry
                 values = {v: _float(entry[v], v) for v in closure.values if isinstance(entry, dict) and v in entry}

@@ -50,7 +50,7 @@ class Element:
             values = tuple(float(word) for word in text.split())
         except ValueError:
             values = (math.nan,)
-        if not all(math.isfinite(v) and abs(v) < 1e12 for v in values) or count not in (None, len(values)):
+        if not all(map(math.isfinite, values)) or count not in (None, len(values)):
             wanted = "numbers" if count is None else "a number" if count == 1 else f"{count} numbers"
             raise self.error(f"{what} is '{text[:60]}', expected {wanted}")
         return values

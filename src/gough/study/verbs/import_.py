@@ -19,7 +19,7 @@ from gough.engine.loops import Loops, assemble, close_loops
 from gough.mechanism import Mechanism, parse_robot, robot_text
 from gough.mechanism.formats.description import Description, describe, inside
 from gough.mechanism.formats.reading import read_tree
-from gough.mechanism.formats.tree import FREE, HERE, Connection, Link, Loop, RobotTree, transform
+from gough.mechanism.formats.tree import FREE, HERE, Connection, Link, Loop, RobotTree, inverse, transform
 from gough.study.common import Force
 
 AWAY = (0.05, 0.1, 0.2, 0.4, 0.8)  # how far starts are drawn from a singular one [m or rad]
@@ -175,6 +175,6 @@ def _with_platform(tree: RobotTree, link: str, done: Description, loops: Loops) 
     start = tuple(float(pose[k, 3]) if k < 3 else 0.0 for k in rows)
     placed = transform([pose[k, 3] if k in rows else 0.0 for k in range(3)])
     follower = Connection(name=f"{name}_task", parent=tree.root, child=name, motions=motions, start=start)
-    loop = Loop(name=f"{name}_loop", kind=kind, frames=((link, HERE), (name, np.linalg.inv(placed) @ pose)))
+    loop = Loop(name=f"{name}_loop", kind=kind, frames=((link, HERE), (name, inverse(placed) @ pose)))
     return replace(tree, links=(*tree.links, Link(name=name)), joints=(*tree.joints, follower),
                    loops=(*tree.loops, loop), task=(follower.name,))
