@@ -52,7 +52,8 @@ def test_the_page_shows_motors_margins_and_a_log_and_stays_on_this_machine(tmp_p
         before = np.array(posture.q)
         # The user's own hand: the number beside the first motor's slider, as the page has it.
         browser.run("""(() => {
-            const field = [...document.querySelectorAll('input[type=text]')].find(x => Math.abs(Number(x.value) - HOME) < 5e-3);
+            const fields = [...document.querySelectorAll('input[type=text]')];
+            const field = fields.find(x => Math.abs(Number(x.value) - HOME) < 5e-3);
             const set = Object.getOwnPropertyDescriptor(HTMLInputElement.prototype, 'value').set;
             set.call(field, String(Number(field.value) + 0.05));
             field.dispatchEvent(new Event('input', {bubbles: true}));
