@@ -8,6 +8,7 @@ from typing import Any
 
 from gough.core.arrays import FloatArray
 from gough.core.blas import one_blas_thread
+from gough.core.errors import LoopNotClosed, SingularConfiguration
 from gough.core.names import Parameter
 from gough.core.options import Settings, nested, option, settle, takes
 from gough.core.parameters import BaseParameters
@@ -153,7 +154,11 @@ def identify(model: Model, recordings: Sequence[Recording], settings: IdentifySe
     chosen = settle(IdentifySettings, settings, options)
     tell = progress or (lambda fraction: None)
     recordings, loaded, held_out = ([inspected(log) for log in logs] for logs in (recordings, loaded, held_out))
-    case = _pose(model, recordings, loaded, held_out, chosen)
+    try:
+        case = _pose(model, recordings, loaded, held_out, chosen)
+    except (LoopNotClosed, SingularConfiguration) as error:
+        raise type(error)(f"the recorded positions do not fit the robot: {error}; `gough diagnose` tries other signs, "
+                          "channels and units of them", **error.numbers) from None
     tell(0.4)
     unseen = None if case.unseen is None else case.unseen.problem
     main = main_of(chosen.estimator, case.estimators)
