@@ -170,27 +170,27 @@ def assemble(mechanism: Mechanism) -> Loops:
     Raises:
         LoopNotClosed, InvalidMechanism: See `assemble_start`.
     """
-    loops = _open(mechanism)
+    loops = open_loops(mechanism)
     home, assembly = assemble_start(loops)
     return replace(loops, home=home, neighbours=home[None], assembly=assembly)
 
 
-def _open(mechanism: Mechanism) -> Loops:
+def open_loops(mechanism: Mechanism) -> Loops:
+    """Return the loops of a mechanism at its start values, closed or not; it has no independent coordinates yet."""
     q = ca.SX.sym("q", len(mechanism.joints))
     phi = closure_equations(mechanism, q)
     equations = ca.Function("closures", [q], [phi, ca.densify(ca.jacobian(phi, q))])
     start = np.array([joint.start for joint in mechanism.joints])
-    length = _characteristic_length(mechanism, start)
     bends = [r for r in range(phi.shape[0]) if ca.depends_on(ca.jacobian(phi[r], q), q)]
     pattern = ca.jacobian(phi[bends], q).sparsity()
     return Loops(mechanism=mechanism, home=start, degrees_of_freedom=0, partitions={}, dynamic="actuated",
-                  neighbours=start[None], length=length, equations=equations,
-                  bending=tuple(sorted(set(pattern.get_triplet()[1]))))
+                 neighbours=start[None], length=_characteristic_length(mechanism, start), equations=equations,
+                 bending=tuple(sorted(set(pattern.get_triplet()[1]))))
 
 
 def _close_loops(mechanism: Mechanism, assembled: Loops | None = None) -> Loops:
     loops = assemble(mechanism) if assembled is None else replace(
-        _open(mechanism), home=assembled.home, neighbours=assembled.home[None], assembly=assembled.assembly)
+        open_loops(mechanism), home=assembled.home, neighbours=assembled.home[None], assembly=assembled.assembly)
     neighbours, mobility = _explore(loops)
     loops = replace(loops, degrees_of_freedom=mobility, neighbours=neighbours)
     held = _check_motors(loops)
