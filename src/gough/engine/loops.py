@@ -21,7 +21,6 @@ from gough.mechanism.types import BASE, Mechanism
 from gough.mechanism.types import Closure as LoopClosure
 
 By = Literal["actuated", "task"]
-HELD = "_held"  # ending of the closures that hold a joint still
 GROWTH = 1e-17  # a dependent coordinate 1e8 times as fast as the independent ones is looked at again
 
 
@@ -56,7 +55,7 @@ class Loops:
         equations: q -> closure residual (c,) and its Jacobian K (c, n).
         bending: Coordinates in closures that are not linear: what moves on them is bounded by the loops.
         assembly: How home was found, in words.
-        held: Joints without a motor that are held, because all they move is bodies about their own centres of mass.
+        held: Joints without a motor that are held: all they do is turn bodies about their own centres of mass.
     """
 
     mechanism: Mechanism
@@ -69,12 +68,7 @@ class Loops:
     equations: ca.Function
     bending: tuple[int, ...] = ()
     assembly: str = ""
-
-    @property
-    def held(self) -> tuple[str, ...]:
-        """Joints that `close_loops` holds still."""
-        return tuple(name for closure in self.mechanism.closures if closure.name.endswith(HELD)
-                     for name in closure.coefficients)
+    held: tuple[str, ...] = ()
 
     @cached_property
     def units(self) -> FloatArray:
@@ -195,7 +189,8 @@ def _close_loops(mechanism: Mechanism, assembled: Loops | None = None) -> Loops:
     loops = replace(loops, degrees_of_freedom=mobility, neighbours=neighbours)
     held = _check_motors(loops)
     if held:
-        return _close_loops(replace(mechanism, closures=(*mechanism.closures, *held)), loops)
+        closed = _close_loops(replace(mechanism, closures=(*mechanism.closures, *held)), loops)
+        return replace(closed, held=tuple(name for closure in held for name in closure.coefficients))
     index = {name: i for i, name in enumerate(mechanism.coordinates)}
     partitions: dict[By, Partition] = {}
     partitions["actuated"] = _partition(loops, [index[a] for a in mechanism.actuated], "actuated")
@@ -278,7 +273,7 @@ def _check_motors(loops: Loops) -> list[LoopClosure]:
     idle = idle_directions(loops, null, passive)
     if motors + len(idle) >= mobility:
         chosen = [passive[i] for i in _best_columns(idle, mobility - motors)]
-        return [LoopClosure(name=f"{mechanism.coordinates[i]}{HELD}", kind="coupling", constant=-float(loops.home[i]),
+        return [LoopClosure(name=f"{mechanism.coordinates[i]}_held", kind="coupling", constant=-float(loops.home[i]),
                             coefficients={mechanism.coordinates[i]: 1.0}) for i in sorted(chosen)]
     away = null - null @ np.linalg.pinv(idle) @ idle if len(idle) else null
     loose = [mechanism.coordinates[passive[i]] for i in _best_columns(away, mobility - motors - len(idle))]

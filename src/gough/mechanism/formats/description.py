@@ -62,7 +62,10 @@ def describe(tree: RobotTree, source: str, redundant: bool = True) -> Descriptio
     Raises:
         InvalidMechanism: No motors, links that hang on nothing, an axis of no length.
     """
-    parts = _Parts(_with_motors(tree))
+    try:
+        parts = _Parts(_with_motors(tree))
+    except InvalidMechanism as error:
+        raise InvalidMechanism(f"{source}: {error}", **{"file": source, **error.numbers}) from None
     notes = (*parts.tree.notes, *parts.notes)
     mechanism = Mechanism(
         name=spelled(tree.name) or "robot", title=" ".join(tree.title.split()), bodies=tuple(parts.bodies),

@@ -289,7 +289,7 @@ class _Reader:
             return self._pose(geom), sizes
         ends = np.reshape(geom.numbers("fromto", count=6), (2, 3))
         along = ends[0] - ends[1]
-        width = sizes[:2] if geom.get("type", "sphere") in ("box", "ellipsoid") else sizes[:1]
+        width = sizes[:1] * (2 if geom.get("type", "sphere") in ("box", "ellipsoid") else 1)
         return transform(ends.mean(axis=0), _tilted(_direction(geom, along))), (
             *width, float(np.linalg.norm(along)) / 2)
 
