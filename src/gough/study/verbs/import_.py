@@ -18,8 +18,9 @@ from gough.core.options import About
 from gough.engine.loops import Loops, assemble, close_loops
 from gough.mechanism import Mechanism, parse_robot, robot_text
 from gough.mechanism.formats.description import Description, describe, inside
+from gough.mechanism.formats.geometry import HERE, inverse, transform
 from gough.mechanism.formats.reading import read_tree
-from gough.mechanism.formats.tree import FREE, HERE, Connection, Link, Loop, RobotTree, inverse, transform
+from gough.mechanism.formats.tree import FREE, Connection, Link, Loop, RobotTree
 from gough.study.common import Force
 
 AWAY = (0.1, 0.2, 0.4, 0.8)  # how far starts are drawn from a singular one [m or rad]
