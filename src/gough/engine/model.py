@@ -165,14 +165,15 @@ class Model:
 
         return closure_map.T @ tree.total(value)
 
-    def _inverse(self) -> tuple[ca.SX, ca.SX, ca.SX, ca.SX, ca.SX, ca.SX, ca.SX, Closure]:
+    def inverse_expressions(self) -> tuple[list[ca.SX], ca.SX, Closure]:
+        """Return symbols q, v, a, band, chi, load, the efforts of the rows (m,) and the closed chain."""
         q, v, a, band = self._symbols()
         chi, load = ca.SX.sym("chi", len(self.mechanism.standard)), ca.SX.sym("load", 10)
         closure = closure_expressions(self.loops, self.loops.dynamic, q)
         qd, qdd = closure.rates(v, a)
         tree = TreeEfforts(self.mechanism, q, qd, qdd, band)
         tau = self.generalised_efforts(tree, closure.closure_map, chi, load)
-        return q, v, a, band, chi, load, tau, closure
+        return [q, v, a, band, chi, load], tau, closure
 
     def regressor_kernel(self, names: tuple[str, ...]) -> Kernel:
         """Return the kernel (q, v, a, band) -> regressor (m, p), check, for the rows' velocities and accelerations."""
@@ -189,15 +190,15 @@ class Model:
     def effort_kernel(self) -> Kernel:
         """Return the kernel (q, v, a, band, chi, load) -> efforts of the rows (m,), check."""
         def build() -> ca.Function:
-            q, v, a, band, chi, load, tau, closure = self._inverse()
-            return ca.Function("efforts", [q, v, a, band, chi, load], [tau, closure.check])
+            symbols, tau, closure = self.inverse_expressions()
+            return ca.Function("efforts", symbols, [tau, closure.check])
 
         return self.kinematics.kernel(("efforts",), build)
 
     def dynamics_kernel(self) -> Kernel:
         """Return the kernel (q, v, tau, band, chi, load) -> mass matrix, bias, acceleration of the rows, check."""
         def build() -> ca.Function:
-            q, v, a, band, chi, load, tau, closure = self._inverse()
+            (q, v, a, band, chi, load), tau, closure = self.inverse_expressions()
             mass = ca.densify(ca.jacobian(tau, a))
             bias = ca.substitute(tau, a, ca.SX.zeros(a.shape[0]))
             applied = ca.SX.sym("tau", a.shape[0])
