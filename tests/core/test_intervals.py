@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gough.estimators.bounds.intervals import Interval, product
+from gough.core.intervals import Interval, product
 
 numbers = st.floats(allow_nan=False, allow_infinity=False)
 
