@@ -68,6 +68,8 @@ def closed_box(model: Model, by: By, independent: Interval, near: FloatArray) ->
         if (found < tried).all():
             lower[:, D], upper[:, D] = (up(s * centre[:, D] + found[:, :, 0]) * s for s in (-1, 1))
             return Interval(lower, upper)
+        if not (found < model.loops.units[D][:, None]).all():  # a radian, or the length of the robot: hopeless
+            break
     worst = int(np.argmax(np.any(found >= tried, axis=(1, 2))))
     raise NotConverged(
         f"the closed loops of '{model.mechanism.name}' could not be proven at sample {worst} from positions known to "
