@@ -34,10 +34,12 @@ def in_blocks(read: Callable[[Path], Table]) -> LogReader:
     def blocks(path: Path, size: int, description: Description | None) -> Iterator[Table]:
         whole = read(path)
         count = max(len(column) for column in whole.columns.values())
+        if any(len(column) != count for column in whole.columns.values()):
+            yield whole  # columns with clocks of their own, or constants beside the signals, cannot be cut together
+            return
         for i in range(0, count, size):
-            # A column shorter than the others (a constant beside the signals) stays whole and is refused if asked for.
-            yield replace(whole, first=i, columns={
-                name: c[i:i + size] if len(c) == count else c for name, c in whole.columns.items()})
+            yield replace(whole, first=i, columns={name: c[i:i + size] for name, c in whole.columns.items()},
+                          blank={name: rows[i:i + size] for name, rows in whole.blank.items()})
 
     return blocks
 
@@ -67,11 +69,17 @@ def register_log_format(suffix: str, reader: LogReader) -> LogReader:
     return reader
 
 
+def is_folder(path: Path) -> bool:
+    """Tell whether a run is a folder of files; a ROS 2 bag is a folder too, but one log."""
+    return path.is_dir() and not (path / "metadata.yaml").is_file()
+
+
 def table_blocks(path: Path, size: int, description: Description | None) -> Iterator[Table]:
     """Yield the tables of a file of any format."""
     if not path.exists():
         raise InvalidRecording(f"there is no file '{path}'", source=path.name)
-    reader = LOG_FORMATS.get(path.suffix.lower())
+    reader = LOG_FORMATS.get(".bag" if path.is_dir() else path.suffix.lower())
     if reader is not None:
         return reader(path, size, description)
-    return text_blocks(path, size, decimal=description.decimal if description else ".")
+    return text_blocks(path, size, decimal=description.decimal if description else ".",
+                       skip=description.skip if description else 0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +16,13 @@ from gough.logs.finding import Finding
 
 # The kinds of columns, in the order they are written. The first five belong to the actuated joints.
 JOINT_KINDS = ("position", "velocity", "reference", "effort", "current")
-OTHER_KINDS = ("pose", "passive", "mocap")
+OTHER_KINDS = ("pose", "passive", "mocap", "extra")
 KINDS = JOINT_KINDS + OTHER_KINDS
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Channels(Value):
-    """Named columns sampled together.
+    """Named columns sampled together; `channels["name"]` is one of them.
 
     Args:
         names: Joint or coordinate of each column, (k,).
@@ -40,9 +40,26 @@ class Channels(Value):
         if len(set(self.names)) != len(self.names):
             raise InvalidInput(f"channel names repeat: {', '.join(self.names)}")
 
+    def __getitem__(self, name: str) -> FloatArray:
+        if name not in self.names:
+            raise InvalidInput(f"there is no channel '{name}'{nearest(name, self.names)}", name=name)
+        return np.asarray(self.values[:, self.names.index(name)])
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.names
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.names)
+
+    def __len__(self) -> int:
+        return len(self.names)
+
     def take(self, rows: slice | NDArray[Any]) -> Channels:
         """Return some samples."""
         return replace(self, values=self.values[rows])
+
+
+NOTHING = Channels(names=(), units=(), values=np.zeros((0, 0)))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -63,6 +80,7 @@ class Recording(Value):
         pose: Platform pose the controller computed, or None.
         passive: Sensors on passive joints, or None.
         mocap: Platform pose an outside instrument measured, or None.
+        extra: Other channels (a temperature, ...) by name, as recorded; empty if there are none.
         period_samples: Samples in one period of a periodic motion, or None.
         payload: Name of the payload carried, or None.
         source: Where the samples come from; used in messages.
@@ -85,6 +103,7 @@ class Recording(Value):
     pose: Channels | None = None
     passive: Channels | None = None
     mocap: Channels | None = None
+    extra: Channels = field(default_factory=lambda: NOTHING)
     period_samples: int | None = None
     payload: str | None = None
     source: str = "recording"
@@ -142,7 +161,7 @@ class Recording(Value):
                  "effort": self.effort_units, "current": self.current_units}
         for kind in KINDS:
             values = getattr(self, kind)
-            if values is not None:
+            if values is not None and values is not NOTHING:
                 yield kind, (values if isinstance(values, Channels)
                              else Channels(names=self.joints, units=units[kind], values=values))
 
@@ -154,9 +173,9 @@ class Recording(Value):
         step = (rows.step or 1) if isinstance(rows, slice) else 0
         period = self.period_samples
         keep = period is not None and step > 0 and period % step == 0 and period // step > 1
-        values = {kind: getattr(self, kind) for kind in KINDS}
+        values = {kind: getattr(self, kind) for kind, _ in self.groups()}
         taken: dict[str, Any] = {kind: v.take(rows) if isinstance(v, Channels) else v[rows]
-                                 for kind, v in values.items() if v is not None}
+                                 for kind, v in values.items()}
         return replace(self, time=self.time[rows], **taken,
                        period_samples=period // step if keep and period is not None else None)
 
