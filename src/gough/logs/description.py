@@ -145,12 +145,13 @@ def load_description(path: str | Path) -> Description:
     except (OSError, UnicodeDecodeError, InvalidInput) as error:
         raise InvalidRecording(f"cannot read the description '{path.name}': {error}", source=path.name) from error
     try:
-        return _description(data)
+        return parse_description(data)
     except GoughError as error:
         raise InvalidRecording(f"{path.name}: {error}", source=path.name, **error.numbers) from error
 
 
-def _description(data: Mapping[str, Any]) -> Description:
+def parse_description(data: Mapping[str, Any]) -> Description:
+    """Return the description that the keys of such a file make."""
     _known(data, {"format", "joints", "payload", "rate", "period", "period_samples", "decimal", "skip", "start", "stop",
                   "time", *KINDS}, "")
     if data.get("format") != FORMAT:
@@ -362,20 +363,20 @@ def describe_headers(names: Iterable[str], source: str) -> Description:
         if kind in OTHER_KINDS:
             data[kind]["names"] = list(order)
     try:
-        return replace(_description(data), ignored=tuple(ignored))
+        return replace(parse_description(data), ignored=tuple(ignored))
     except GoughError as error:
         raise InvalidRecording(f"{source}: {error}", source=source, **error.numbers) from error
 
 
 def _si(kind: str, unit: str, where: str) -> tuple[float, str]:
     """Return the factor to SI and the SI unit of a column of this kind."""
+    if kind == "extra":  # whatever it is, its numbers are used as they were recorded
+        return 1.0, unit
     allowed = _DIMENSIONS[kind]
     dimension = dimension_of(unit)
     if dimension not in allowed:
         raise InvalidInput(f"{where} unit '{unit}' measures {dimension}; {kind} is expected in "
                            f"{' or '.join(allowed.values())}".strip(), unit=unit)
-    if kind == "extra":  # whatever it is, its numbers are used as they were recorded
-        return 1.0, unit
     if kind == "current":  # a drive gain is per recorded unit, whatever that is
         return 1.0, canonical(unit)
     return conversion(unit), allowed[dimension]

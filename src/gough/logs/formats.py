@@ -20,7 +20,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from gough.core.errors import InvalidInput, InvalidRecording
-from gough.logs.containers import array_table, open_npz, parquet_blocks, read_mat, recorded_blocks
+from gough.logs.bags import read_bag
+from gough.logs.containers import array_table, arrow_blocks, open_npz, read_hdf5, read_mat, recorded_blocks
 from gough.logs.description import Description
 from gough.logs.tables import Table, text_blocks
 
@@ -51,19 +52,24 @@ def _npz_blocks(path: Path, size: int, description: Description | None) -> Itera
     return in_blocks(lambda path: array_table(path.name, arrays))(path, size, description)
 
 
+def _arrow(path: Path, size: int, description: Description | None) -> Iterator[Table]:
+    return arrow_blocks(path, size)
+
+
 LOG_FORMATS: dict[str, LogReader] = {
-    ".parquet": lambda path, size, description: parquet_blocks(path, size),
-    ".pq": lambda path, size, description: parquet_blocks(path, size),
+    **dict.fromkeys((".parquet", ".pq", ".feather", ".arrow"), _arrow),
+    **dict.fromkeys((".bag", ".mcap", ".db3"), in_blocks(read_bag)),
+    **dict.fromkeys((".h5", ".hdf5"), in_blocks(read_hdf5)),
     ".mat": in_blocks(read_mat),
     ".npz": _npz_blocks,
 }
 
 
 def register_log_format(suffix: str, reader: LogReader) -> LogReader:
-    """Make a suffix known, such as `.mcap`; any that is not known is read as text. Returns the reader."""
+    """Make a suffix known, such as `.cnt`; any that is not known is read as text. Returns the reader."""
     suffix = suffix.lower()
     if suffix in LOG_FORMATS or not suffix.startswith("."):
-        raise InvalidInput(f"'{suffix}' cannot be registered: expected a suffix such as .mcap, other than "
+        raise InvalidInput(f"'{suffix}' cannot be registered: expected a suffix such as .cnt, other than "
                            f"{', '.join(LOG_FORMATS)}", suffix=suffix)
     LOG_FORMATS[suffix] = reader
     return reader

@@ -10,21 +10,32 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gough.core.arrays import BoolArray, FloatArray
+from gough.core.arrays import BoolArray, FloatArray, check_shape
 from gough.core.errors import InvalidInput, InvalidRecording, nearest
 from gough.logs.checks import check_gaps, inspect_clock, inspect_group, inspected, moving_joints
-from gough.logs.containers import open_npz
-from gough.logs.description import FIRST, Description, Group, TimeBase, describe_headers, load_description
+from gough.logs.containers import array_table, open_npz
+from gough.logs.description import (
+    FIRST,
+    Description,
+    Group,
+    TimeBase,
+    describe_headers,
+    load_description,
+    parse_description,
+)
 from gough.logs.finding import Finding
 from gough.logs.formats import is_folder, table_blocks
-from gough.logs.recording import JOINT_KINDS, Channels, Recording, check_time
+from gough.logs.recording import JOINT_KINDS, KINDS, OTHER_KINDS, Channels, Recording, check_time
 from gough.logs.resampling import even_times, interpolate, resample_evenly, stretch
-from gough.logs.tables import Table, joined
+from gough.logs.tables import Table, joined, repeated_names
+
+Described = str | Path | Mapping[str, Any] | Description
+"""A description: its file, its keys, or what `load_description` returned."""
 
 
-def read_recording(path: str | Path, description: str | Path | Description | None = None,
+def read_recording(path: str | Path, description: Described | None = None,
                    joints: Sequence[str] | None = None) -> Recording:
-    """Read a run: a CSV or text table, NPZ, MATLAB or Parquet file, or a folder of files with their own clocks.
+    """Read a run: a text table, any other file of `LOG_FORMATS`, a bag, or a folder of files with their own clocks.
 
     Files Gough wrote and tables whose headers look like `leg1.slider.position [m]` need no description. With a
     description file (see `gough.logs.description`) time counts from the first sample kept, and signals on other
@@ -33,7 +44,7 @@ def read_recording(path: str | Path, description: str | Path | Description | Non
 
     Args:
         path: File, or folder of a run described by several files.
-        description: Which column is which; a TOML file or what `load_description` returned.
+        description: Which column is which; a TOML file, its keys, or what `load_description` returned.
         joints: The joints expected, in this order; e.g. those of the robot file.
 
     Raises:
@@ -120,7 +131,7 @@ class RecordingSource:
         return read_recording(self.path, self.description, self.joints)
 
 
-def open_recording(path: str | Path, description: str | Path | Description | None = None,
+def open_recording(path: str | Path, description: Described | None = None,
                    joints: Sequence[str] | None = None) -> RecordingSource:
     """Open a long log for reading in blocks; arguments as `read_recording`.
 
@@ -144,6 +155,55 @@ def open_recording(path: str | Path, description: str | Path | Description | Non
         joints=first.joints, position_units=first.position_units, period_samples=first.period_samples,
         payload=first.payload, source=first.source, path=path, description=described,
         samples=len(arrays["time"]) if facts else None)
+
+
+def recording_of_frame(frame: Any, description: Described | None, joints: Sequence[str] | None,
+                       source: str) -> Recording:
+    """Return the recording in a table of pandas; see `Recording.from_dataframe`."""
+    frame = frame.to_pandas() if hasattr(frame, "to_pandas") else frame
+    if not hasattr(frame, "iloc") or not hasattr(frame, "columns"):
+        raise InvalidInput(f"a DataFrame was expected, not a {type(frame).__name__}; for arrays there is "
+                           "Recording.from_arrays")
+    if frame.index.name is not None and frame.index.name not in frame.columns:
+        frame = frame.reset_index()
+    names, columns = [str(name) for name in frame.columns], {}
+    for k, name in enumerate(names):
+        column = frame.iloc[:, k]
+        if getattr(column.dtype, "tz", None) is not None:
+            column = column.dt.tz_convert(None)
+        numbers = column.dtype.kind in "fiub"
+        columns[name] = column.to_numpy(dtype=float, na_value=np.nan) if numbers else column.to_numpy()
+    table = replace(array_table(source, columns), repeated=repeated_names(names))
+    return recorded({"": table}, _loaded(description), source, joints)
+
+
+def recording_of_arrays(joints: Sequence[str], units: Mapping[str, Any], time: Any, rate: float | None, source: str,
+                        signals: Mapping[str, Any]) -> Recording:
+    """Return the recording of arrays; see `Recording.from_arrays`."""
+    if (time is None) == (rate is None) or "position" not in signals:
+        raise InvalidInput("a recording of arrays needs position, and either time or rate")
+    facts = {name: signals[name] for name in ("period_samples", "payload") if name in signals}
+    names: dict[str, FloatArray] = {}
+    for kind, given in signals.items():
+        if kind in facts or given is None:
+            continue
+        if kind not in KINDS:
+            raise InvalidInput(f"there is no signal '{kind}'{nearest(kind, (*KINDS, 'period_samples', 'payload'))}")
+        if kind in OTHER_KINDS and not isinstance(given, Mapping):
+            raise InvalidInput(f"{kind} is a {type(given).__name__}, expected arrays by name: {{'name': array}}")
+        own = list(given) if isinstance(given, Mapping) else list(joints)
+        values = np.column_stack(list(given.values())) if isinstance(given, Mapping) else np.asarray(given, dtype=float)
+        check_shape(values, (None, len(own)), kind)
+        unit = units.get(kind)
+        if unit is None:
+            raise InvalidInput(f"the unit of {kind} is missing: say units={{'{kind}': ...}}; it is never guessed")
+        each = [unit] * len(own) if isinstance(unit, str) else list(unit)
+        check_shape(np.array(each), (len(own),), f"units of {kind}")
+        names |= {f"{name}.{kind} [{u}]": column for name, u, column in zip(own, each, values.T)}
+    count = len(next(iter(names.values())))
+    stamps = np.arange(count) / rate if rate else np.asarray(time, dtype=float)
+    return recorded({"": replace(array_table(source, {f"time [{units.get('time', 's')}]": stamps} | names),
+                                 facts=facts)}, None, source, joints)
 
 
 def describe_log(path: str | Path) -> Description:
@@ -180,8 +240,10 @@ def _blocks(path: Path, description: Description | None, size: int) -> Iterator[
         yield record
 
 
-def _loaded(description: str | Path | Description | None) -> Description | None:
-    return description if isinstance(description, Description) or description is None else load_description(description)
+def _loaded(description: Described | None) -> Description | None:
+    if description is None or isinstance(description, Description):
+        return description
+    return parse_description(description) if isinstance(description, Mapping) else load_description(description)
 
 
 def _origin(table: Table, description: Description | None) -> float:
@@ -267,10 +329,14 @@ def _on_one_clock(table: Table, described: Description | None, origin: float | N
         table.column(min(table.repeated))  # raises: a header that repeats says nothing
     description = described or describe_headers([*table.columns, *table.unread], table.source)
     position = description.group("position")
+    for name in (name for g in description.groups for name in g.columns if name in table.blank):
+        raise InvalidRecording(f"{table.source}: column '{name}' is blank at sample "
+                               f"{table.first + int(np.argmax(table.blank[name]))} ({int(table.blank[name].sum())} such "
+                               "cells); columns sampled at different times need a description, and read_recording to "
+                               "bring them together", source=table.source, column=name)
     if position is None or not _has_one_clock(table, description):
-        raise InvalidRecording(f"{table.source}: columns are sampled at different times, or some are blank here and "
-                               "there; this needs a description, and the log is read whole with read_recording",
-                               source=table.source)
+        raise InvalidRecording(f"{table.source}: columns have clocks of their own; the log is read whole, with "
+                               "read_recording", source=table.source)
     time = _stamps(table, position.time, _origin(table, described) if origin is None else origin)
     check_time(time, table.source, " + ".join(position.time.columns), first=table.first)
     if origin is not None and any(any(g.delays) for g in description.groups):

@@ -134,6 +134,50 @@ class Recording(Value):
         if self.period_samples is not None and self.period_samples < 2:
             raise InvalidInput(f"a period of {self.period_samples} samples; at least 2 are needed")
 
+    @staticmethod
+    def from_dataframe(frame: Any, description: Any = None, *, joints: Sequence[str] | None = None,
+                       source: str = "DataFrame") -> Recording:
+        """Return the recording in a pandas DataFrame, with the checks that files pass.
+
+        Args:
+            frame: Columns with headers such as `leg1.slider.position [m]`, or any with a description; time may be
+                a named index. Dates are seconds.
+            description: As in `read_recording`; its keys may be given as a dictionary.
+            joints: The joints expected, in this order.
+            source: Name for messages.
+
+        Raises:
+            InvalidRecording: As `read_recording`.
+        """
+        from gough.logs.readers import recording_of_frame  # readers make recordings
+
+        return recording_of_frame(frame, description, joints, source)
+
+    @staticmethod
+    def from_arrays(joints: Sequence[str], *, units: Mapping[str, str | Sequence[str]], time: Any = None,
+                    rate: float | None = None, source: str = "arrays", **signals: Any) -> Recording:
+        """Return the recording of arrays, with the checks that files pass.
+
+            Recording.from_arrays(["hinge"], position=q, current=i, rate=1000.0,
+                                  units={"position": "deg", "current": "A"})
+
+        Args:
+            joints: Names of the actuated joints, (a,).
+            units: Of each signal, one for all columns or one for each; `time` is in s unless it has one here.
+            time: Sample times, (t,); or else
+            rate: Samples a second. [Hz]
+            source: Name for messages.
+            signals: `position`, (t, a), and `effort`, `current`, `velocity`, `reference`; `pose`, `passive`, `mocap`,
+                `extra` as columns by name; `period_samples` and `payload`.
+
+        Raises:
+            InvalidInput: A unit is missing, or a shape does not fit.
+            InvalidRecording: As `read_recording`.
+        """
+        from gough.logs.readers import recording_of_arrays
+
+        return recording_of_arrays(joints, units, time, rate, source, signals)
+
     def __len__(self) -> int:
         return len(self.time)
 
