@@ -247,7 +247,7 @@ def test_offsets_are_per_joint_and_extra_channels_are_kept_as_recorded(tmp_path)
     description = described(*NAMES, position_more={"offset": [0.1, -0.2]}, extra={
         "names": ["gear"], "columns": ["c"], "unit": "degF", "scale": 2.0, "offset": 1.0})
     log = read_recording(csv_of(tmp_path), description)
-    assert np.allclose(log.position, POSITION + [0.1, -0.2])
+    assert np.allclose(log.position, POSITION + np.array([0.1, -0.2]))
     assert np.allclose(log.extra["gear"], 2 * EFFORT[:, 0] + 1)
     assert log.extra.units == ("degF",)
     again = read_recording(log.save(tmp_path / "again.csv"))

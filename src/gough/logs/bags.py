@@ -62,6 +62,7 @@ def read_bag(path: Path) -> Table:
         raise InvalidRecording(f"{source} cannot be read as a ROS bag ({type(error).__name__}: {error}); expected one "
                                "of ROS messages, closed properly", source=source) from error
     columns, blank = {}, {}
+    stamps = frozenset(f"{topic}/{name}" for topic in topics for name in ("time", "header.stamp"))
     for topic, fields in topics.items():
         for name, (rows, values) in fields.items():
             columns[f"{topic}/{name}"] = whole = np.full(counts[topic], np.nan)
@@ -70,7 +71,7 @@ def read_bag(path: Path) -> Table:
                 blank[f"{topic}/{name}"] = ~np.isin(np.arange(len(whole)), rows)
     if not columns:
         raise InvalidRecording(f"{source}: there are no numbers in this bag", source=source)
-    return Table(source=source, columns=columns, blank=blank, unread=silent)
+    return Table(source=source, columns=columns, blank=blank, unread=silent, seconds=stamps)
 
 
 def _numbers(value: Any, start: int, name: str = "", labels: tuple[str, ...] = ()) -> Iterator[tuple[str, float]]:

@@ -220,10 +220,11 @@ def array_table(source: str, arrays: Mapping[str, Any]) -> Table:
     """
     columns: dict[str, FloatArray] = {}
     unread: dict[str, str] = {}
+    seconds: set[str] = set()
     for name, value in flat(arrays):
         array = value[:] if isinstance(value, StoredArray) else np.asarray(value)
         if array.dtype.kind == "M":
-            array = (array - np.datetime64(0, "s")) / np.timedelta64(1, "s")
+            array, seconds = (array - np.datetime64(0, "s")) / np.timedelta64(1, "s"), {*seconds, name}
         array = np.squeeze(array) if array.ndim > 2 else array
         if array.dtype.kind not in "fiub":
             unread[name] = str(array) if array is OBJECT else f"values of type {array.dtype}"
@@ -236,7 +237,7 @@ def array_table(source: str, arrays: Mapping[str, Any]) -> Table:
     if not columns:
         held = "".join(f"; '{name}' is {what}" for name, what in list(unread.items())[:3])
         raise InvalidRecording(f"{source}: there are no numbers in this file{held}", source=source)
-    return Table(source=source, columns=columns, unread=unread)
+    return Table(source=source, columns=columns, unread=unread, seconds=frozenset(seconds))
 
 
 def arrow_blocks(path: Path, size: int = 65536) -> Iterator[Table]:

@@ -330,10 +330,11 @@ def _on_one_clock(table: Table, described: Description | None, origin: float | N
     description = described or describe_headers([*table.columns, *table.unread], table.source)
     position = description.group("position")
     for name in (name for g in description.groups for name in g.columns if name in table.blank):
+        blank = table.blank[name]
         raise InvalidRecording(f"{table.source}: column '{name}' is blank at sample "
-                               f"{table.first + int(np.argmax(table.blank[name]))} ({int(table.blank[name].sum())} such "
-                               "cells); columns sampled at different times need a description, and read_recording to "
-                               "bring them together", source=table.source, column=name)
+                               f"{table.first + int(np.argmax(blank))} ({int(blank.sum())} such cells); columns "
+                               "sampled at different times need a description, and read_recording to bring them "
+                               "together", source=table.source, column=name)
     if position is None or not _has_one_clock(table, description):
         raise InvalidRecording(f"{table.source}: columns have clocks of their own; the log is read whole, with "
                                "read_recording", source=table.source)

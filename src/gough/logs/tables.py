@@ -42,6 +42,7 @@ class Table:
         repeated: Names that more than one column has; they cannot be asked for.
         unread: What columns hold that are not numbers, by name; left out unless asked for.
         blank: Rows of a column without a value, which was sampled at other times, (t,); by name, NaN in the column.
+        seconds: Columns that are times in s by their nature: dates, stamps of a bag.
         first: Index of the first sample in the file.
     """
 
@@ -52,6 +53,7 @@ class Table:
     repeated: frozenset[str] = frozenset()
     unread: Mapping[str, str] = field(default_factory=dict)
     blank: Mapping[str, BoolArray] = field(default_factory=dict)
+    seconds: frozenset[str] = frozenset()
     first: int = 0
 
     def column(self, name: str) -> FloatArray:
@@ -135,6 +137,7 @@ def text_blocks(path: Path, size: int = 65536, *, decimal: str = ".", skip: int 
                 values, blank = _parse(block, layout, source)
                 yield Table(source=source, columns=dict(zip(read, values.T)), facts=layout.facts, unread=unread,
                             blank={name: rows for name, rows in zip(read, blank.T) if rows.any()},
+                            seconds=frozenset(layout.names[i] for i in layout.dates),
                             findings=() if following else tuple(findings), repeated=repeated, first=start)
                 start += len(block)
                 block = following
@@ -161,7 +164,7 @@ def joined(blocks: Iterable[Table]) -> Table:
     blank = {name: np.concatenate([b.blank.get(name, np.zeros(len(b.columns[name]), dtype=bool)) for b in parts])
              for name in gaps}
     return Table(source=first.source, columns=columns, facts=first.facts, findings=last.findings,
-                 repeated=first.repeated, unread=first.unread, blank=blank)
+                 repeated=first.repeated, unread=first.unread, blank=blank, seconds=first.seconds)
 
 
 def _numbered(handle: Any, source: str, findings: list[Finding]) -> Iterator[tuple[int, str]]:
