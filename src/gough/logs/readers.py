@@ -12,6 +12,7 @@ import numpy as np
 
 from gough.core.arrays import BoolArray, FloatArray, check_shape
 from gough.core.errors import InvalidInput, InvalidRecording, nearest
+from gough.core.showing import expect
 from gough.logs.checks import check_gaps, inspect_clock, inspect_group, inspected, moving_joints
 from gough.logs.containers import array_table, open_npz
 from gough.logs.description import (
@@ -204,6 +205,23 @@ def recording_of_arrays(joints: Sequence[str], units: Mapping[str, Any], time: A
     stamps = np.arange(count) / rate if rate else np.asarray(time, dtype=float)
     return recorded({"": replace(array_table(source, {f"time [{units.get('time', 's')}]": stamps} | names),
                                  facts=facts)}, None, source, joints)
+
+
+Log = Recording | str | Path | Any
+"""A log: read, a file with or without `@description.toml`, or a DataFrame."""
+
+
+def as_recordings(logs: Log | Sequence[Log], what: str = "recordings") -> list[Recording]:
+    """Return logs as recordings, whatever they were given as; one alone need not be in a list."""
+    if isinstance(logs, Sequence) and not isinstance(logs, str | Recording):
+        return [each for log in logs for each in as_recordings(log, what)]
+    if isinstance(logs, str | Path):
+        file, _, own = str(logs).partition("@")
+        return [read_recording(file, own or None)]
+    if hasattr(logs, "iloc") or hasattr(logs, "to_pandas"):
+        return [Recording.from_dataframe(logs)]
+    expect(logs, Recording, what, "a Recording, the path of a log, a DataFrame, or several of them")
+    return [logs]
 
 
 def describe_log(path: str | Path) -> Description:

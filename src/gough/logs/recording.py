@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from gough.core.arrays import FloatArray, Value, check_shape, check_shapes
 from gough.core.errors import InvalidInput, InvalidRecording, nearest
+from gough.core.showing import Columns, Shown, needed, panels
 from gough.logs.finding import Finding
 
 # The kinds of columns, in the order they are written. The first five belong to the actuated joints.
@@ -63,7 +64,7 @@ NOTHING = Channels(names=(), units=(), values=np.zeros((0, 0)))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Recording(Value):
+class Recording(Shown, Value):
     """Samples of one run on one clock, in SI units and radians.
 
     Args:
@@ -253,6 +254,38 @@ class Recording(Value):
                 f"{self.source}: {len(self)} samples are {len(self) // n} periods of {n} and {len(self) % n} more; "
                 "expected whole periods: leave out what follows the last one", samples=len(self), period_samples=n)
         return values.reshape(-1, n, values.shape[1])
+
+    def table(self) -> Columns:
+        """Return what a notebook shows: the range of each channel."""
+        rows = [(f"{name}.{kind}", unit, float(column.min()), float(column.max())) for kind, c in self.groups()
+                for name, unit, column in zip(c.names, c.units, c.values.T)]
+        return dict(zip(("channel", "unit", "smallest", "largest"), zip(*rows)))
+
+    def to_dataframe(self) -> Any:
+        """Return the samples as a pandas DataFrame, headers as in files, indexed by time (needs pandas)."""
+        columns = {f"{name}.{kind} [{unit}]": column for kind, c in self.groups()
+                   for name, unit, column in zip(c.names, c.units, c.values.T)}
+        pandas = needed("pandas", "notebook")
+        return pandas.DataFrame(columns, index=pandas.Index(self.time, name="time [s]"))
+
+    def summary(self) -> str:
+        """Return what there is in one line, then what the checks found."""
+        kinds = ", ".join(kind for kind, _ in self.groups())
+        clock = f"{self.time[-1] - self.time[0]:.4g} s at {self.rate:.6g} Hz" if len(self) > 1 else "1 sample"
+        more = f", {self.period_count} periods" if self.period_samples else ""
+        carried = f", with '{self.payload}'" if self.payload else ""
+        return "\n".join([f"{self.source}: {len(self)} samples, {clock}{more}{carried}; {kinds} of "
+                          f"{', '.join(self.joints)}", *(f"  {finding}" for finding in self.quality)])
+
+    def plot(self) -> Any:
+        """Draw all channels, a panel for each kind; returns the axes."""
+        groups = list(self.groups())
+        axes = panels([kind for kind, _ in groups])
+        for each, (_, c) in zip(axes, groups):
+            for name, unit, column in zip(c.names, c.units, c.values.T):
+                each.plot(self.time, column, linewidth=0.8, label=f"{name} [{unit}]")
+            each.legend(loc="upper right", fontsize="small")
+        return axes
 
     def save(self, path: str | Path, *, settings: Mapping[str, object] | None = None) -> Path:
         """Write the recording as CSV (`.csv`, `.csv.gz`) or NPZ (`.npz`) and return the path.

@@ -15,6 +15,7 @@ import numpy as np
 
 from gough.core.arrays import FloatArray, Value
 from gough.core.errors import InvalidRecording
+from gough.core.showing import Columns, Shown
 from gough.core.text import text_table
 from gough.core.units import UNITS, conversion, dimension_of, is_unit
 from gough.logs.description import FORMAT, Description
@@ -72,7 +73,7 @@ class Column(Value):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Survey(Value):
+class Survey(Shown, Value):
     """What is in a log, and which column may be which joint.
 
     Args:
@@ -94,6 +95,11 @@ class Survey(Value):
     def column(self, name: str) -> Column:
         """Return a column by name."""
         return next(c for c in self.columns if c.name == name)
+
+    def table(self) -> Columns:
+        """Return the columns of the log."""
+        names = ("name", "samples", "rate", "low", "high", "unit", "guessed", "kind", "clock")
+        return {name: [getattr(c, name) for c in self.columns] for name in names}
 
     def to_dict(self) -> dict[str, Any]:
         """Return the documented JSON form."""
