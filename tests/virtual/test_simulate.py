@@ -324,8 +324,8 @@ def test_periods_must_be_whole_samples(five_bar: Model) -> None:
 
 
 @pytest.mark.parametrize("options", [
-    {"controller": "ctc"}, {"controller": "pid+"}, {"controller": "feedforward"}, {"payload": (None, "second", "second")}],
-    ids=str)
+    {"controller": "ctc"}, {"controller": "pid+"}, {"controller": "feedforward"},
+    {"payload": (None, "second", "second")}], ids=str)
 def test_the_compiled_loop_gives_the_trajectory_of_the_loop_in_python(options, monkeypatch):
     """With drives at their limits too, and three trials in lanes for eight."""
     orthoglide = model_of("orthoglide")

@@ -11,7 +11,7 @@ import numpy as np
 from gough.core.options import Settings, option, settle, takes
 from gough.core.parameters import BaseParameters
 from gough.engine.base import TIE_LEGS, base_parameters
-from gough.engine.model import Model
+from gough.engine.model import Robot, as_model
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,9 +88,9 @@ class Check:
 
 
 @takes(CheckSettings)
-def check(model: Model, settings: CheckSettings | None = None, **options: Any) -> Check:
+def check(model: Robot, settings: CheckSettings | None = None, **options: Any) -> Check:
     """Assemble a robot at home and count what can be identified."""
-    tie_legs = settle(CheckSettings, settings, options).tie_legs
+    tie_legs, model = settle(CheckSettings, settings, options).tie_legs, as_model(model)
     margins = model.kinematics.margins(model.home[None])
     base = base_parameters(model, tie_legs=tie_legs)
     type1 = float(margins.type1[0])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
+from pathlib import Path
 
 import casadi as ca
 import numpy as np
@@ -16,11 +17,13 @@ from gough.core.names import INERTIAL, LOAD, Parameter
 from gough.core.names import parameters as named
 from gough.core.parameters import BaseParameters, ParameterTable
 from gough.core.regression import Regression
+from gough.core.showing import expect
 from gough.engine.elimination import cholesky_solve
 from gough.engine.kinematics import CHECK, ClosedChain
 from gough.engine.loops import Closure, close_loops, closure_expressions
 from gough.engine.symbolic import TreeEfforts, body_transforms
 from gough.kernels.kernel import Kernel
+from gough.mechanism.files import load_robot
 from gough.mechanism.types import Mechanism
 
 BLOCK = 2048  # samples per block: a 6 x 50 regressor of these stays in the second-level cache
@@ -43,6 +46,10 @@ class Model:
         self.mechanism = mechanism
         self.loops = close_loops(mechanism)
         self.kinematics = ClosedChain(self.loops)
+
+    def __repr__(self) -> str:
+        return (f"<Model of {self.mechanism.name}: {self.degrees_of_freedom} degrees of freedom, "
+                f"{len(self.actuated)} motors, {len(self.mechanism.coordinates)} coordinates>")
 
     @property
     def degrees_of_freedom(self) -> int:
@@ -427,3 +434,15 @@ def column_names(parameters: Sequence[str] | BaseParameters) -> tuple[Parameter,
     if isinstance(parameters, BaseParameters):
         return tuple(parameters.standard[i] for i in parameters.independent)
     return named(parameters)
+
+
+Robot = Model | Mechanism | str | Path
+"""A robot: compiled, as read, or the name or path of its file."""
+
+
+def as_model(robot: Robot) -> Model:
+    """Return a robot compiled, whatever it was given as."""
+    if isinstance(robot, Model):
+        return robot
+    expect(robot, (Mechanism, str, Path), "the robot", "a Model, a Mechanism, a bundled name or the path of its file")
+    return Model(robot if isinstance(robot, Mechanism) else load_robot(robot))

@@ -13,7 +13,7 @@ from gough.core.blas import one_blas_thread
 from gough.core.errors import InvalidInput, nearest
 from gough.core.options import REQUIRED, Settings, nested, option, settle, takes
 from gough.core.parameters import BaseParameters
-from gough.engine import Model, base_parameters
+from gough.engine import Model, Robot, as_model, base_parameters
 from gough.engine.base import TIE_LEGS
 from gough.engine.model import column_names
 from gough.estimators.bounds.solve import BoundedProblem, Solver, enclose
@@ -21,6 +21,7 @@ from gough.estimators.estimate import Enclosure
 from gough.identification.enclosing import enclosed_regressor
 from gough.identification.experiment import in_efforts
 from gough.identification.result import Identification
+from gough.logs.readers import Log, as_recordings
 from gough.logs.recording import Recording
 from gough.processing import Processed, Processing, choose_processing, process, regression
 
@@ -56,7 +57,7 @@ class BoundsSettings(Settings):
 
 @takes(BoundsSettings)
 @one_blas_thread
-def bounds(model: Model, recordings: Sequence[Recording], settings: BoundsSettings | None = None, *,
+def bounds(model: Robot, recordings: Log | Sequence[Log], settings: BoundsSettings | None = None, *,
            result: Identification | None = None, gains: Mapping[str, float] | None = None,
            **options: Any) -> Enclosure:
     """Return a box that contains every parameter vector the data allow.
@@ -71,6 +72,7 @@ def bounds(model: Model, recordings: Sequence[Recording], settings: BoundsSettin
             low-pass smears them, is `SMEAR` over its cut-off by default.
     """
     chosen = settle(BoundsSettings, settings, options)
+    model, recordings = as_model(model), as_recordings(recordings)
     if not recordings:
         raise InvalidInput("there is no recording to bound parameters with")
     if result is not None:

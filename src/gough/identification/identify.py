@@ -13,7 +13,7 @@ from gough.core.names import Parameter
 from gough.core.options import Settings, nested, option, settle, takes
 from gough.core.parameters import BaseParameters
 from gough.core.regression import Regression, concatenate
-from gough.engine import Model, base_parameters
+from gough.engine import Model, Robot, as_model, base_parameters
 from gough.engine.base import TIE_LEGS
 from gough.estimators.estimate import Estimate
 from gough.estimators.gains.gain_problem import GainProblem
@@ -50,6 +50,7 @@ from gough.identification.structures import ModelChoice, model_choice
 from gough.identification.validation import known_effort, validate, without_known
 from gough.logs.checks import inspected
 from gough.logs.finding import notes as finding_notes
+from gough.logs.readers import Log, as_recordings
 from gough.logs.recording import Recording
 from gough.processing import Processed, Processing
 
@@ -134,8 +135,8 @@ class _Case:
 
 @takes(IdentifySettings)
 @one_blas_thread
-def identify(model: Model, recordings: Sequence[Recording], settings: IdentifySettings | None = None, *,
-             loaded: Sequence[Recording] = (), held_out: Sequence[Recording] = (),
+def identify(model: Robot, recordings: Log | Sequence[Log], settings: IdentifySettings | None = None, *,
+             loaded: Log | Sequence[Log] = (), held_out: Log | Sequence[Log] = (),
              progress: Callable[[float], None] | None = None, **options: Any) -> Identification:
     """Identify a robot from its logs.
 
@@ -143,8 +144,9 @@ def identify(model: Model, recordings: Sequence[Recording], settings: IdentifySe
     all else is one way.
 
     Args:
-        model: The robot.
-        recordings: Logs without payload (or, without `loaded`, all logs, each with the payload it names).
+        model: The robot, also by name or path.
+        recordings: Logs without payload (or, without `loaded`, all logs, each with the payload it names); one or
+            several, read or as paths or DataFrames.
         settings: How; single options may be given by name instead.
         loaded: Logs with a known payload; if they hold currents, drive gains can be identified.
         held_out: Logs to validate on.
@@ -153,7 +155,10 @@ def identify(model: Model, recordings: Sequence[Recording], settings: IdentifySe
     """
     chosen = settle(IdentifySettings, settings, options)
     tell = progress or (lambda fraction: None)
-    recordings, loaded, held_out = ([inspected(log) for log in logs] for logs in (recordings, loaded, held_out))
+    model = as_model(model)
+    recordings, loaded, held_out = (
+        [inspected(log) for log in as_recordings(logs, name)] for logs, name in (
+            (recordings, "recordings"), (loaded, "loaded"), (held_out, "held_out")))
     try:
         case = _pose(model, recordings, loaded, held_out, chosen)
     except (LoopNotClosed, SingularConfiguration) as error:

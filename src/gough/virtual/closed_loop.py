@@ -14,9 +14,9 @@ from gough.core.arrays import FloatArray, check_finite, check_shape
 from gough.core.blas import one_blas_thread
 from gough.core.errors import InvalidInput, SimulationFailed
 from gough.core.options import Settings, option, settle, takes
+from gough.core.showing import expect
 from gough.core.trajectory import Trajectory
-from gough.engine.model import Model
-from gough.mechanism.types import Mechanism
+from gough.engine.model import Model, Robot, as_model
 from gough.virtual.compiled_loop import Block, compiled_blocks
 from gough.virtual.controllers import PID, ComputedTorque, Controller, ControlSetup, Loop, RobotModel, for_motors
 from gough.virtual.plant import (
@@ -75,7 +75,7 @@ class SimulateSettings(Settings):
 
 @takes(SimulateSettings)
 @one_blas_thread
-def simulate(model: Model | Mechanism, trajectory: Trajectory, settings: SimulateSettings | None = None, *,
+def simulate(model: Robot, trajectory: Trajectory, settings: SimulateSettings | None = None, *,
              values: ArrayLike | Mapping[str, float] | None = None, gains: ArrayLike | None = None,
              believed_gains: ArrayLike | None = None, actuator: Actuator | None = None,
              feedback: Feedback | None = None, progress: Callable[[float], None] | None = None,
@@ -103,7 +103,8 @@ def simulate(model: Model | Mechanism, trajectory: Trajectory, settings: Simulat
         SimulationFailed: The loop is unstable or met a singularity; carries time and joint.
     """
     chosen = settle(SimulateSettings, settings, options)
-    model = Model(model) if isinstance(model, Mechanism) else model
+    model = as_model(model)
+    expect(trajectory, Trajectory, "the trajectory", "what gough.design or gough.load_trajectory returned")
     rate = chosen.rate or model.mechanism.noise.rate
     sampling = chosen.sampling or rate
     every = round(rate / sampling)  # controller samples that make one recorded sample

@@ -14,8 +14,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-VERBS = ("check", "design", "simulate", "identify", "diagnose", "payload", "bounds", "validate", "compare", "report",
-         "export")
+VERBS = ("log", "check", "design", "simulate", "identify", "diagnose", "payload", "bounds", "validate", "compare",
+         "report", "export")
 
 
 def verb(name: str) -> Callable[..., Any]:
