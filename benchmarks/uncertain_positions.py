@@ -2,8 +2,8 @@
 
     python benchmarks/uncertain_positions.py [h4] [palida] [--logs 1000] [--first 0] [--exact 20]
 
-Motions of four harmonics, fifty of them, sampled 100 times a period; encoders with steps and random zeros; efforts off by
-less than a bound. Efforts of the H4 come from its closed form, those of the PaLiDA from Pinocchio (tests/enclosed_logs.py).
+Fifty motions of four harmonics, sampled 100 times a period; encoders with steps and random zeros; efforts off by less
+than a bound. Efforts of the H4 come from its closed form, those of the PaLiDA from Pinocchio (tests/enclosed_logs.py).
 Each log: verified forward kinematics of the whole period, enclosed velocities and accelerations, interval regressor of
 some samples, preconditioned Gauss-Seidel. The first logs also get the exact box, with and without exact kinematics.
 """
@@ -28,12 +28,13 @@ from gough.estimators.bounds.solve import BoundedProblem, ExactBox, GaussSeidel
 from gough.identification.bounding import default_prior
 from gough.identification.enclosing import harmonic_motion
 
-sys.path[:0] = [str(Path(__file__).parents[1] / "tests" / part) for part in ("", "oracles")]
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "oracles"))
 from enclosed_logs import COUNT, FREQUENCY, HARMONICS, RATE, TIME, h4_truth, pinocchio_truth
 from tests_support import fourier
 
 EVERY, MOTIONS, BATCH = 4, 50, 50  # of the truth's samples; of the truths; logs enclosed together
-CASES = {"h4": (2 * np.pi / 20000, 0.3, 6), "palida": (1e-5, 4.0, 20)}  # step, effort error, samples of a log used
+CASES = {"h4": (2 * np.pi / 20000, 0.3, 12), "palida": (1e-5, 4.0, 12)}  # step, effort error, samples of a log used
 
 
 def study(name: str, logs: range, exact: int) -> None:
