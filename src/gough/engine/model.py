@@ -43,8 +43,8 @@ class Model:
     """
 
     def __init__(self, mechanism: Mechanism) -> None:
-        self.mechanism = mechanism
         self.loops = close_loops(mechanism)
+        self.mechanism = self.loops.mechanism  # with what holds joints that need no motor
         self.kinematics = ClosedChain(self.loops)
 
     def __repr__(self) -> str:
