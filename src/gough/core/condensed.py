@@ -396,18 +396,19 @@ class _Pieces:
         Where single recordings are more than that already, neighbouring ones become one.
         """
         assert other.pieces is not None
-        first = max((place[0] for place in self.rows), default=-1) + 1
-        places = [(first + int(label), k) for k, label in enumerate(other.recording)]
+        start = max((place[0] for place in self.rows), default=-1) + 1
+        places = [(start + int(label), k) for k, label in enumerate(other.recording)]
         for place, data, samples in zip(places, other.pieces, other.lengths.tolist()):
             self._put(place, data, samples)
         for part in other.joint or ():
             self._put_joint(places[part.piece], part)
         while len(self.rows) > PIECES:
-            whole = len({place[0] for place in self.rows}) == len(self.rows)
-            order = {place: k for k, place in enumerate(sorted(self.rows))}
-            starts = {place[0]: order[place] for place in sorted(self.rows, reverse=True)}
-            self._move((lambda place: (order[place] >> 1, 0)) if whole else
-                       (lambda place: (place[0], (order[place] - starts[place[0]]) >> 1)))
+            order = sorted(self.rows)
+            first = {place[0]: k for k, place in reversed([*enumerate(order)])}
+            whole = len(first) == len(order)
+            to = {place: (k >> 1, 0) if whole else (place[0], (k - first[place[0]]) >> 1)
+                  for k, place in enumerate(order)}
+            self._move(to.__getitem__)
 
     def value(self, like: Regression | Condensed, **facts: Any) -> Condensed:
         """Return what was taken in, with the names of a problem."""

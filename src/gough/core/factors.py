@@ -102,7 +102,8 @@ class Factor(Value):
 
 def key_of(made_from: Mapping[str, str], logs: Sequence[str]) -> str:
     """Return the hash that names a factor."""
-    return hashlib.sha256(json.dumps([MARK, FORMAT, dict(made_from), sorted(logs)], sort_keys=True).encode()).hexdigest()
+    text = json.dumps([MARK, FORMAT, dict(made_from), sorted(logs)], sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _digest(arrays: Mapping[str, Any]) -> str:

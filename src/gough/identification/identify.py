@@ -7,10 +7,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from gough.core.blas import one_blas_thread
+from gough.core.errors import InvalidInput
 from gough.core.names import Parameter
 from gough.core.options import Settings, nested, option, settle, takes
 from gough.core.parameters import BaseParameters
-from gough.core.regression import Regression, concatenate
+from gough.core.regression import Condensed, Regression, concatenate
 from gough.engine import Model, base_parameters
 from gough.engine.base import TIE_LEGS
 from gough.estimators.estimate import Estimate
@@ -90,6 +91,7 @@ class _Case:
         experiment: The logs in efforts; None as long as the gains are not known.
         unseen: The logs to validate on, likewise, if there are any.
         kept: Names of the parameters to estimate.
+        whole: Factors of all logs, where the others are but a sample of them.
     """
 
     model: Model
@@ -104,11 +106,12 @@ class _Case:
     experiment: Experiment | None = None
     unseen: Experiment | None = None
     kept: tuple[Parameter, ...] | None = None
+    whole: Condensed | None = None
 
     @property
-    def problem(self) -> Regression | GainProblem:
+    def problem(self) -> Regression | Condensed | GainProblem:
         """What the main estimators are given."""
-        whole = self.efforts.problem if self.currents is None else self.currents.problem
+        whole = self.whole or (self.efforts.problem if self.currents is None else self.currents.problem)
         return whole if self.kept is None else whole.select(self.kept)
 
     @property
@@ -133,7 +136,7 @@ class _Case:
 @takes(IdentifySettings)
 @one_blas_thread
 def identify(model: Model, recordings: Sequence[Recording], settings: IdentifySettings | None = None, *,
-             loaded: Sequence[Recording] = (), held_out: Sequence[Recording] = (),
+             loaded: Sequence[Recording] = (), held_out: Sequence[Recording] = (), whole: Condensed | None = None,
              progress: Callable[[float], None] | None = None, **options: Any) -> Identification:
     """Identify a robot from its logs.
 
@@ -146,13 +149,15 @@ def identify(model: Model, recordings: Sequence[Recording], settings: IdentifySe
         settings: How; single options may be given by name instead.
         loaded: Logs with a known payload; if they hold currents, drive gains can be identified.
         held_out: Logs to validate on.
+        whole: Factors of all logs, condensed with the rows side by side, where `recordings` are but a sample of them:
+            the estimate is that of all, verdict and pictures are of the sample. See `identify_logs`.
         progress: Called with the fraction done.
         options: See `IdentifySettings`.
     """
     chosen = settle(IdentifySettings, settings, options)
     tell = progress or (lambda fraction: None)
     recordings, loaded, held_out = ([inspected(log) for log in logs] for logs in (recordings, loaded, held_out))
-    case = _pose(model, recordings, loaded, held_out, chosen)
+    case = replace(_pose(model, recordings, loaded, held_out, chosen), whole=whole)
     tell(0.4)
     unseen = None if case.unseen is None else case.unseen.problem
     main = main_of(chosen.estimator, case.estimators)
@@ -198,6 +203,9 @@ def _pose(model: Model, recordings: Sequence[Recording], loaded: Sequence[Record
 
 def _period(case: _Case) -> PeriodProblem:
     """Return the averaged period of the one log; `all` does not wait for what takes long."""
+    if case.whole is not None:
+        raise InvalidInput("maximum likelihood needs the samples of one periodic log in memory, which factors of many "
+                           "no longer have; identify that log by itself")
     base = case.base.select(case.problem.parameters)
     return PeriodProblem(period=averaged_period(case.model, case.efforts.processed, base),
                          brief=case.settings.estimator == ALL)
@@ -206,7 +214,7 @@ def _period(case: _Case) -> PeriodProblem:
 def _bodies(case: _Case, outcome: Outcome) -> BodyProblem:
     """Return the regression of the bodies; with drive gains, that of the unloaded robot with the gains found."""
     base, problem = case.base, case.problem
-    if not isinstance(problem, Regression):
+    if isinstance(problem, GainProblem):
         base = base_parameters(case.model, tie_legs=case.settings.tie_legs)
         problem = concatenate(case.free_parts()[:len(case.recordings)]).select(base.names)
     return BodyProblem(model=case.model, base=base, regression=problem, start=outcome.start(problem))
