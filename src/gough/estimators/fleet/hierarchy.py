@@ -39,8 +39,8 @@ def hierarchy(values: FloatArray, covariances: FloatArray) -> Hierarchy:
 
         d_k <- d_k sqrt(sum_i (V_i^-1 (x_i - mu))_k^2 / sum_i (V_i^-1 - V_i^-1 P^-1 V_i^-1)_kk)
 
-    (Zhou, Hu, Zhou and Lange 2019, "MM algorithms for variance components models"). Variances of the values are those of
-    prediction, with twice Prasad and Rao's term for not knowing D: w = (V_i^-1)_kk, 2 w (1 - d_k w)^2 2 / sum_i w^2.
+    (Zhou, Hu, Zhou and Lange 2019, "MM algorithms for variance components models"). Variances of the values are those
+    of prediction, with twice Prasad and Rao's term for not knowing D: w = (V_i^-1)_kk, 2 w (1 - d_k w)^2 2 / sum_i w^2.
 
     Args:
         values: Estimates, (n, p).
