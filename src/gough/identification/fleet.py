@@ -35,6 +35,7 @@ from gough.processing.factors import Collected, Job, collect, robot_of
 DAY = 86400.0  # [s]
 LIKELY = 1e-4  # chance of a trend below which a robot's residual is taken about its line instead of its mean
 LOOKED_AT = 3  # logs of a robot that its diagnosis looks at, beside one of the period that is strange
+FAR = 6.0  # robust standard deviations from which on a period is no part of a robot's usual behaviour
 MAD = 1.4826  # standard deviation over median |deviation| of Gaussian noise
 UNTOLD = 0.3  # smallest drift over value beyond which ordinary motion is said to tell little
 
@@ -81,7 +82,8 @@ class RobotHistory:
         temperature: Mean of the logs of each period, (t,).
         values, std, noise_std: Of the parameters in each period, sigma by scatter and by noise alone, (t, p).
         residual: Root mean square of what its own line or mean leaves, (t, r). [row unit]
-        trend: Lines over time, or None where there are too few periods.
+        gain, gain_std: By how much the effort of each row alone seems too large, (r,). [1]
+        trend: Lines over time, or None where there are too few periods; periods that stand out are not in them.
         logs: Paths of each period.
         notes: Periods that say too little.
     """
@@ -94,6 +96,8 @@ class RobotHistory:
     std: FloatArray
     noise_std: FloatArray
     residual: FloatArray
+    gain: FloatArray
+    gain_std: FloatArray
     trend: Trend | None
     logs: tuple[tuple[str, ...], ...]
     notes: tuple[str, ...] = ()
@@ -301,24 +305,49 @@ def history_of(task: _Task) -> RobotHistory:
             kept.append(k)
         except NotIdentifiable as error:
             notes.append(f"{task.robot}, {_date(task.starts[k])}: says too little by itself: {error}")
-    whole = estimator.fit(merge_all([partial(_itself, factor) for factor in factors]).condensed)
-    starts, warm = np.array(task.starts), np.array(task.temperature)
-    p = len(whole.parameters)
-    values, std, noise = (np.array([getattr(e, name) for e in estimates]).reshape(-1, p)
-                          for name in ("values", "std", "white_std"))
-    line = trend(starts[kept], values, noise, warm[kept])
-    about = np.broadcast_to(whole.values, values.shape).copy()
-    if line is not None:
-        moving = line.p < LIKELY
-        about[:, moving] += (line.fitted - line.fitted.mean(axis=0))[:, moving]
-    residual = np.array([factors[k].condensed.residual(own).rms for k, own in zip(kept, about)])
-    return RobotHistory(robot=task.robot, estimate=whole, starts=starts[kept], temperature=warm[kept], values=values,
-                        std=std, noise_std=noise, residual=residual.reshape(len(kept), -1), trend=line,
+    usual = np.ones(len(kept), bool)
+    for _ in range(2):  # once more without periods that stand out: they are no part of what is usual
+        every = merge_all([partial(_itself, factors[k]) for k, here in zip(kept, usual) if here])
+        whole = estimator.fit(every.condensed)
+        values, std, noise = (np.array([getattr(e, name) for e in estimates]).reshape(-1, len(whole))
+                              for name in ("values", "std", "white_std"))
+        starts, warm = np.array(task.starts)[kept], np.array(task.temperature)[kept]
+        line = trend(starts[usual], values[usual], noise[usual], warm[usual])
+        about = np.broadcast_to(whole.values, values.shape).copy()
+        if line is not None:
+            moving = line.p < LIKELY
+            lines = np.asarray(line.fitted - line.fitted.mean(axis=0))
+            about[np.ix_(usual, moving)] += lines[:, moving]
+        residual = np.array([factors[k].condensed.residual(own).rms for k, own in zip(kept, about)])
+        far = _robust(np.log(np.maximum(residual, np.finfo(float).tiny))).max(axis=1) > FAR
+        if not far.any() or not usual.all() or 2 * far.sum() >= len(far):
+            break
+        usual = ~far
+    gain, gain_std = _gains(every, whole)
+    return RobotHistory(robot=task.robot, estimate=whole, starts=starts, temperature=warm, values=values, std=std,
+                        noise_std=noise, residual=residual, gain=gain, gain_std=gain_std, trend=line,
                         logs=tuple(task.logs[k] for k in kept), notes=tuple(notes))
 
 
 def _itself(factor: Factor) -> Factor:
     return factor
+
+
+def _gains(factor: Factor, estimate: Estimate) -> tuple[FloatArray, FloatArray]:
+    """Return by how much the effort of each row alone is larger than the other rows allow, and sigma, (r,) each.
+
+    One more column: the row's own predicted effort W_j chi, zero in the other rows; all rows over their residual.
+    """
+    A = factor.condensed.factors / np.maximum(estimate.residual_rms, np.finfo(float).tiny)[:, None, None]
+    r, k, c = A.shape
+    found = np.zeros((2, r))
+    for j in range(r):
+        more = np.zeros((r, k, 1))
+        more[j, :, 0] = A[j, :, :-1] @ estimate.values
+        wide = np.concatenate([A[:, :, :-1], more, A[:, :, -1:]], axis=2).reshape(r * k, c + 1)
+        R = np.asarray(np.linalg.qr(wide, mode="r"))
+        found[:, j] = R[c - 1, c] / R[c - 1, c - 1], 1 / abs(R[c - 1, c - 1])
+    return found[0], found[1]
 
 
 def _told(common: Hierarchy, drift: Drifts | None, count: int) -> tuple[str, ...]:
@@ -361,10 +390,20 @@ def _strange(histories: Sequence[RobotHistory], job: Job, settings: FleetSetting
     robot_z = _robust(middle).max(axis=1)
     period_z = np.split(_robust(np.concatenate([own - m for own, m in zip(logs, middle)])).max(axis=1),
                         np.cumsum([len(own) for own in logs])[:-1])
-    tests = sum(own.size for own in logs) + middle.size
+    tests = sum(own.size for own in logs) + 2 * middle.size
     limit = normal_quantile(1 - settings.level / tests)
     found: list[tuple[float, int, int | None]] = []
+    gain, std = (np.array([getattr(h, name) for h in histories]) for name in ("gain", "gain_std"))
+    beside = gain - np.median(gain, axis=0)
+    gain_z = np.abs(beside) / np.hypot(std, MAD * np.median(np.abs(beside), axis=0))
+    alerts = []
     for i, (z, own) in enumerate(zip(robot_z, period_z)):
+        j = int(gain_z[i].argmax())
+        if gain_z[i, j] > limit:
+            alerts.append(Alert(
+                robot=histories[i].robot, kind="mistake", advice="check its current sensor, gear and drive gain",
+                text=f"{histories[i].estimate.rows[j]}: effort is too large by {100 * beside[i, j]:+.1f} +- "
+                     f"{100 * std[i, j]:.1f} % beside the other robots ({gain_z[i, j]:.1f} sigma)"))
         if z > limit:
             found.append((float(z), i, None))
         elif len(own) and own.max() > limit:
@@ -374,16 +413,15 @@ def _strange(histories: Sequence[RobotHistory], job: Job, settings: FleetSetting
     tasks = [(job, _spread(histories[i], t)) for _, i, t in [(0.0, usual, None), *found[:settings.diagnosed]]]
     answers = dict(executor.run(mistakes_of, tasks)) if found and settings.diagnosed else {}
     shared = {name for name, *_ in answers.get(0, [])} if isinstance(answers.get(0), list) else set()
-    alerts = []
     for n, (z, i, t) in enumerate(found, start=1):
         h = histories[i]
         when = "in all its logs" if t is None else f"on {_date(h.starts[t])[:10]} ({_name(h.logs[t][0])})"
         text = f"the model leaves more than elsewhere {when}, {z:.1f} sigma"
         own = answers.get(n, [])
-        named = [m for m in own if m[0] not in shared] if isinstance(own, list) else []
+        named = [m for m in dict.fromkeys(own) if m[0] not in shared] if isinstance(own, list) else []
         alerts += [Alert(robot=h.robot, kind="mistake", text=f"{text}: {what}", advice=advice)
                      for _, what, advice in named[:2]]
-        if not named:
+        if not named and not any(alert.robot == h.robot for alert in alerts):
             why = str(own) if isinstance(own, GoughError) else "no usual mistake explains it" if n in answers else \
                 "not diagnosed"
             alerts.append(Alert(robot=h.robot, kind="strange", text=f"{text}: {why}"))

@@ -75,10 +75,11 @@ class VirtualFleet:
         home = np.array([self.model.home[self.model.mechanism.coordinates.index(name)] for name in names])
         room = np.array([self.model.mechanism.joint(name).limits.position or (h - 0.1, h + 0.1)
                          for name, h in zip(names, home)])
-        stops = home + REACH * rng.uniform(room[:, 0] - home, room[:, 1] - home, (int(self.seconds / MOVE) + 1, len(home)))
+        shape = (int(self.seconds / MOVE) + 1, len(home))
+        stops = home + REACH * rng.uniform(room[:, 0] - home, room[:, 1] - home, shape)
         path = Sampled(coordinates=names, units=tuple(self.model.mechanism.joint(name).unit for name in names),
-                       time=MOVE * np.arange(len(stops)), position=stops, velocity=np.zeros_like(stops),
-                       acceleration=np.zeros_like(stops))
+                       time=MOVE * np.arange(len(stops), dtype=np.float64), position=stops,
+                       velocity=np.zeros_like(stops), acceleration=np.zeros_like(stops))
         time = np.arange(round(self.seconds * self.rate)) / self.rate
         return self.model.kinematics.motion(time, *path.at(time), "task")
 
