@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 VERBS = ("check", "design", "simulate", "identify", "diagnose", "payload", "bounds", "validate", "compare", "report",
-         "export", "generate", "fleet")
+         "export", "generate", "fleet", "trials")
 
 
 def verb(name: str) -> Callable[..., Any]:
