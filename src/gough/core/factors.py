@@ -65,12 +65,12 @@ class Factor(Value):
     def whiteness(self, values: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the correlation of neighbouring residuals that values (p,) leave, and its chance in white noise, (r,).
 
-        rho = n^T L n / |R n|^2 with n = (-values, 1), L `lagged`; pairs rho^2 is chi-squared with one degree of
-        freedom.
+        rho = (n^T L n / pairs) / (|R n|^2 / counts) with n = (-values, 1), L `lagged`; pairs rho^2 is chi-squared with
+        one degree of freedom.
         """
         n = np.append(-values, 1.0)
-        left = np.linalg.norm(self.condensed.factors @ n, axis=1) ** 2
-        rho = (self.lagged @ n @ n) / np.maximum(left, np.finfo(float).tiny)
+        left = np.linalg.norm(self.condensed.factors @ n, axis=1) ** 2 / np.maximum(self.condensed.counts, 1)
+        rho = (self.lagged @ n @ n) / np.maximum(self.pairs, 1) / np.maximum(left, np.finfo(float).tiny)
         return rho, chi2_tail(self.pairs * rho**2, 1)
 
     def to_bytes(self) -> bytes:
@@ -126,7 +126,8 @@ def load_factor(source: str | Path | bytes, name: str = "") -> Factor:
     """
     label = name or ("factor" if isinstance(source, bytes) else str(source))
     try:
-        with np.load(io.BytesIO(source) if isinstance(source, bytes) else source, allow_pickle=False) as stored:
+        data = source if isinstance(source, bytes) else Path(source).read_bytes()
+        with np.load(io.BytesIO(data), allow_pickle=False) as stored:
             arrays = {key: stored[key] for key in stored.files}
         facts = parse_json(str(arrays.pop("facts")))
         if facts["format"] != MARK or facts["version"] != FORMAT:
