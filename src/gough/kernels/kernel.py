@@ -58,11 +58,15 @@ class Kernel:
         self._width = compiler().width
         key = hashlib.sha256(f"{tape.digest} {self._width} {compiler().key}".encode()).hexdigest()
         code = object_cache.read(key)
-        self.compiled = code is None
+        self.compiled = False
         if code is None:
-            text, rows = generate(tape, self._width)
-            code = rows.to_bytes(8, "little") + compiler().compile(text)
-            object_cache.write(key, code)
+            with object_cache.reserved(key):  # of many processes that start together one compiles
+                code = object_cache.read(key)
+                if code is None:
+                    self.compiled = True
+                    text, rows = generate(tape, self._width)
+                    code = rows.to_bytes(8, "little") + compiler().compile(text)
+                    object_cache.write(key, code)
         self._rows = int.from_bytes(code[:8], "little")
         self._library, self._run = compiler().load(code[8:])
         self._scratch: list[tuple[int, FloatArray]] = []  # blocks not in use; pop and append are atomic
@@ -195,6 +199,9 @@ def _address(array: NDArray[Any]) -> int:
 
 @cache
 def _cores() -> int:
+    given = os.environ.get("GOUGH_THREADS", "")  # set where several processes share a machine
+    if given.isdecimal() and int(given) > 0:
+        return int(given)
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 VERBS = ("import", "log", "check", "design", "simulate", "identify", "diagnose", "payload", "bounds", "validate",
-         "compare", "report", "export")
+         "compare", "report", "export", "generate", "fleet", "trials")
 
 
 def verb(name: str) -> Callable[..., Any]:
