@@ -20,19 +20,20 @@ from gough.kernels.kernel import Kernel
 def runge_kutta_kernel(model: Model) -> Kernel:
     """Return the kernel of one classical Runge-Kutta step of the closed chain under given motor efforts.
 
-        qd = E(q) v,   M(q) vd = E_act^T tau - b(q, v),   phi(q) = 0 after each prediction by one Newton step
+        qd = E(q) v,   M(q) vd = E_act^T tau - b(q, v, w),   phi(q) = 0 after each prediction by one Newton step
+        wd = rate (x - w)  for the lags w of joint terms, if there are any; recorded channels are as usual
 
-    Few arrays, because a call costs as much for each of them as for a hundred operations. Inputs: state [q, v] (n + m);
-    tau (a, 3) at the start, middle and end of the step; constants [h, band, chi, load] (1 + n + p + 10). Output:
-    [q, a, q_end, v_end, check] (2n + 2m + 1): q with the loops closed and the rows' acceleration at the start, the
-    state at the end with q not yet closed, and the largest check value (see `closure_expressions`).
+    Few arrays, because a call costs as much for each of them as for a hundred operations. Inputs: state [q, v, w]
+    (n + m + x); tau (a, 3) at the start, middle and end of the step; constants [h, band, chi, load] (1 + n + p + 10).
+    Output: [q, a, q_end, v_end, w_end, check] (2n + 2m + x + 1): q with the loops closed and the rows' acceleration at
+    the start, the state at the end with q not yet closed, and the largest check value (see `closure_expressions`).
     """
     def build() -> ca.Function:
         stage = _stage(model)
         n, m, a = len(model.mechanism.joints), model.degrees_of_freedom, len(model.actuated)
-        state, tau = ca.SX.sym("state", n + m), ca.SX.sym("tau", a, 3)
+        state, tau = ca.SX.sym("state", n + m + len(model.mechanism.memories)), ca.SX.sym("tau", a, 3)
         constants = ca.SX.sym("constants", 1 + n + len(model.mechanism.standard) + 10)
-        q, v = state[:n], state[n:]
+        q, v = state[:n], state[n:]  # v: velocities, then lags
         h, rest = constants[0], (constants[1:1 + n], constants[1 + n:-10], constants[-10:])
         start, qd1, a1, c1 = stage(q, v, tau[:, 0], *rest)
         _, qd2, a2, c2 = stage(start + h / 2 * qd1, v + h / 2 * a1, tau[:, 1], *rest)
@@ -42,7 +43,7 @@ def runge_kutta_kernel(model: Model) -> Kernel:
         v_end = v + h / 6 * (a1 + 2 * a2 + 2 * a3 + a4)
         check = ca.fmax(ca.fmax(c1, c2), ca.fmax(c3, c4))
         return ca.Function("runge_kutta", [state, tau, constants],
-                           [ca.densify(ca.vertcat(start, a1, q_end, v_end, check))])
+                           [ca.densify(ca.vertcat(start, a1[:m], q_end, v_end, check))])
 
     return model.kinematics.kernel(("runge_kutta",), build)
 
@@ -64,20 +65,23 @@ def closing_kernel(model: Model) -> Kernel:
 
 
 def _stage(model: Model) -> ca.Function:
-    """Return (q, v, tau, band, chi, load) -> closed q, qd, acceleration of the rows, check."""
+    """Return (q, [v, w], tau, band, chi, load) -> closed q, qd, [acceleration of the rows, rate of the lags], check."""
     n, m = len(model.mechanism.joints), model.degrees_of_freedom
     q, v, a = ca.SX.sym("q", n), ca.SX.sym("v", m), ca.SX.sym("a", m)
+    w = ca.SX.sym("w", len(model.mechanism.memories))
     band, chi, load = ca.SX.sym("band", n), ca.SX.sym("chi", len(model.mechanism.standard)), ca.SX.sym("load", 10)
     tau = ca.SX.sym("tau", len(model.actuated))
     closure = closure_expressions(model.loops, model.loops.dynamic, q)
     qd, qdd = closure.rates(v, a)
-    tree = TreeEfforts(model.mechanism, q, qd, qdd, band)
+    usual = ca.SX(ca.DM(list(model.mechanism.channels.values())))
+    tree = TreeEfforts(model.mechanism, q, qd, qdd, ca.vertcat(band, w, usual))
     rows = model.generalised_efforts(tree, closure.closure_map, chi, load)
+    followed, rates = tree.memory()
     mass = ca.densify(ca.jacobian(rows, a))
     applied = closure.closure_map[list(model.actuated), :].T @ tau
     acceleration = cholesky_solve(mass, applied - ca.substitute(rows, a, ca.SX.zeros(m)))
-    inputs = [q, v, tau, band, chi, load]
-    at = ca.Function("at", inputs, [qd, acceleration, closure.check])
+    inputs = [q, ca.vertcat(v, w), tau, band, chi, load]
+    at = ca.Function("at", inputs, [qd, ca.vertcat(acceleration, rates * (followed - w)), closure.check])
     closed = q + closure.newton_step()
     return ca.Function("stage", inputs, [closed, *at(closed, *inputs[1:])])
 

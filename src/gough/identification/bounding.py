@@ -162,7 +162,7 @@ def _interval_regressor(model: Model, processed: Processed, base: BaseParameters
     speed = np.abs(motion.qd)
     slow = np.maximum(processed.dead_band, 0.01 * speed.max(axis=0))
     if threshold is not None:
-        slow[[i for i in model.actuated if model.mechanism.joints[i].rubs]] = threshold
+        slow[[i for i in model.actuated if model.mechanism.rubs(model.mechanism.joints[i])]] = threshold
     for k, i in enumerate(base.independent):
         column = base.standard[i]
         term = model.mechanism.terms.get(column.kind)

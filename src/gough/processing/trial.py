@@ -120,7 +120,8 @@ class Trial:
     @property
     def rubbing(self) -> tuple[str, ...]:
         """Motors whose friction jumps."""
-        return tuple(name for name in self.model.mechanism.actuated if self.model.mechanism.joint(name).rubs)
+        return tuple(joint.name for joint in self.model.mechanism.joints
+                     if joint.actuated and self.model.mechanism.rubs(joint))
 
     def sheets(self, settings: Processing) -> list[Sheet]:
         """Return every log at the cut-off of the settings."""
