@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 
 import casadi as ca
@@ -19,7 +20,7 @@ from gough.core.regression import Regression
 from gough.engine.elimination import cholesky_solve
 from gough.engine.kinematics import CHECK, ClosedChain
 from gough.engine.loops import Closure, close_loops, closure_expressions
-from gough.engine.memory import remember
+from gough.engine.memory import Carry, remember
 from gough.engine.symbolic import TreeEfforts, body_transforms
 from gough.kernels.kernel import Kernel
 from gough.mechanism.types import Mechanism
@@ -179,10 +180,24 @@ class Model:
         band = self._band(dead_band)
         if not self.remembers:
             return band
-        extra = motion.remembered
-        if extra is None:
-            extra = remember(self.mechanism, motion, band)[0]
+        extra = (motion if motion.remembered is not None else self.with_memory(motion, band)[0]).remembered
         return np.hstack([np.broadcast_to(band, (len(motion), len(band))), extra])
+
+    def with_memory(self, motion: Motion, dead_band: ArrayLike | None, *, carry: Carry | None = None,
+                    channels: Mapping[str, FloatArray] | None = None, around: bool = False
+                    ) -> tuple[Motion, Carry | None]:
+        """Return a motion that knows its lags and channels, and what its continuation starts from; see `remember`.
+
+        Channels that the motion knows already are kept.
+        """
+        if not self.remembers:
+            return motion, None
+        kept = len(self.mechanism.memories)
+        if channels is None and motion.remembered is not None:
+            channels = dict(zip(self.mechanism.channels, motion.remembered[:, kept:].T))
+        extra, after = remember(self.mechanism, motion, self._band(dead_band), channels=channels, carry=carry,
+                                around=around)
+        return replace(motion, remembered=extra), after
 
     def _inverse(self, extra: int = 0) -> tuple[ca.SX, ca.SX, ca.SX, ca.SX, ca.SX, ca.SX, ca.SX, Closure]:
         q, v, a, band = self._symbols()
@@ -324,6 +339,7 @@ class Model:
     def blocks(self, motion: Motion, effort: FloatArray, parameters: Sequence[str] | BaseParameters, *,
                covariance: FloatArray | None = None) -> Iterator[Regression]:
         """Yield the regression in blocks that stay in cache; see `regression`."""
+        motion = self.with_memory(motion, None)[0]
         for start in range(0, len(motion), BLOCK):
             part = slice(start, start + BLOCK)
             yield self.regression(motion.take(part), effort[part], parameters, covariance=covariance)

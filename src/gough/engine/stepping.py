@@ -8,6 +8,7 @@ step on the dependent coordinates at every evaluation: predicted over a step h t
 from __future__ import annotations
 
 import casadi as ca
+import numpy as np
 
 from gough.core.arrays import FloatArray
 from gough.engine.elimination import cholesky_solve
@@ -15,6 +16,9 @@ from gough.engine.loops import Closure, Loops, closure_expressions
 from gough.engine.model import Model
 from gough.engine.symbolic import TreeEfforts
 from gough.kernels.kernel import Kernel
+from gough.mechanism.expression import Node
+from gough.mechanism.terms import JointState, JointTerm
+from gough.mechanism.types import Mechanism
 
 
 def runge_kutta_kernel(model: Model) -> Kernel:
@@ -88,7 +92,10 @@ def _stage(model: Model) -> ca.Function:
 
 def controller_graphs(model: Model, values: FloatArray, load: FloatArray,
                       dead_band: FloatArray) -> tuple[ca.Function, ca.Function]:
-    """Return `newton` (q -> step, sizes) and `efforts` (q, qd_act, qdd_act -> motor efforts).
+    """Return `newton` (q -> step, sizes) and `efforts` (q, qd_act, qdd_act, past -> motor efforts, past).
+
+    Past are lags, what they follow and the positions of their joints at the last call, (3 x,); then come the time since
+    (negative: there was no such call, lags have settled) and recorded channels. It is empty for terms without memory.
 
     The sizes are those of the closure residual and of the step, see `_sizes`. Parameters are constants of the graph;
     those that are zero cost nothing. Redundant robots get the smallest efforts.
@@ -107,14 +114,37 @@ def controller_graphs(model: Model, values: FloatArray, load: FloatArray,
     speed, acceleration = ca.SX.sym("v", a), ca.SX.sym("a", a)
     own = [model.actuated.index(i) for i in part.independent]
     qd, qdd = closure.rates(speed[own], acceleration[own])
-    tree = TreeEfforts(model.mechanism, q, qd, qdd, ca.SX(ca.DM(dead_band)))
+    mechanism, band = model.mechanism, ca.SX(ca.DM(dead_band))
+    x, none = len(mechanism.memories), not model.remembers
+    past = ca.SX.sym("past", 0 if none else 3 * x + 1 + len(mechanism.channels))
+    lag, followed, position = past[:x], past[x:2 * x], past[2 * x:3 * x]
+    now, _ = TreeEfforts(mechanism, q, qd, qdd, band).memory()
+    here = q[[memory.joint for memory in mechanism.memories]]
+    if x:
+        since, new = past[3 * x], past[3 * x] < 0
+        way = ca.vertcat(*[
+            ca.fabs(here[k] - position[k]) / length if term.lag_distance(node) else since / length
+            for k, (term, node, length) in enumerate(_lags(mechanism))])
+        keep = ca.exp(-ca.fmax(way, 0.0))
+        lag = new * now + (1 - new) * (keep * lag + (1 - keep) * (followed + now) / 2)
+    tree = TreeEfforts(mechanism, q, qd, qdd, band if none else ca.vertcat(band, lag, past[3 * x + 1:]))
     rows = model.generalised_efforts(tree, closure.closure_map, ca.SX(ca.DM(values)), ca.SX(ca.DM(load)))
     if model.loops.redundant:
         act = closure.closure_map[list(model.actuated), :]
         efforts = act @ cholesky_solve(act.T @ act, rows)
     else:
         efforts = rows[[part.independent.index(i) for i in model.actuated]]
-    return newton, ca.Function("efforts", [q, speed, acceleration], [ca.densify(efforts)])
+    if none:
+        return newton, ca.Function("efforts", [q, speed, acceleration], [ca.densify(efforts)])
+    after = ca.densify(ca.vertcat(lag, now, here))
+    return newton, ca.Function("efforts", [q, speed, acceleration, past], [ca.densify(efforts), after])
+
+
+def _lags(mechanism: Mechanism) -> list[tuple[JointTerm, Node, float]]:
+    """Return term, place in its expression and length of every lag."""
+    still = JointState(q=0.0, qd=0.0, qdd=0.0, sign=0.0, math=np)
+    found = [(mechanism.terms[m.term], mechanism.terms[m.term].lags[m.lag]) for m in mechanism.memories]
+    return [(term, node, float(term.value(still, node.parts[1]))) for term, node in found]
 
 
 def _sizes(loops: Loops, closure: Closure, step: ca.SX) -> ca.SX:

@@ -172,6 +172,7 @@ def _in_time(model: Model, done: Processed, unloaded: Unloaded) -> Regression:
         smooth = lowpass_periodic(moved, average.rate, len(pose), cutoff)
         motion = model.kinematics.motion(average.recording.time[k * len(pose):(k + 1) * len(pose)], *smooth, by,
                                          start=done.motion.q)
+        motion = replace(motion, remembered=done.motion.remembered)
         part = regression(model, replace(done, motion=motion, effort=effort, replicates=None), names)
         parts.append(replace(part, group=np.full(len(part), k), recording=None))
     return replace(concatenate(parts), recording=None)

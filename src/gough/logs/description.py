@@ -25,7 +25,7 @@ A description file::
     unwrap = true               # optional, positions: the column starts again after one turn; or after this number
     interpolation = "linear"    # optional: linear, cubic or previous, if the clock differs
 
-    [pose]                      # also: passive, mocap; these name their coordinates
+    [pose]                      # also: passive, mocap; these name their coordinates; extra: a `temperature`
     names = ["platform.x"]
     columns = ["x"]
     unit = "m"
@@ -56,7 +56,7 @@ _DIMENSIONS: dict[str, dict[str, str]] = {
     "position": _POSITIONS, "reference": _POSITIONS, "pose": _POSITIONS, "passive": _POSITIONS, "mocap": _POSITIONS,
     "velocity": {"velocity": "m/s", "angular velocity": "rad/s"},
     "effort": {"force": "N", "torque": "N m"},
-    "current": {"current": "A", "voltage": "V", "none": "1"},
+    "current": {"current": "A", "voltage": "V", "none": "1"}, "extra": {"none": "1"},
 }
 
 
@@ -336,6 +336,8 @@ def describe_headers(names: Iterable[str], source: str) -> Description:
 
 def _si(kind: str, unit: str, where: str) -> tuple[float, str]:
     """Return the factor to SI and the SI unit of a column of this kind."""
+    if kind == "extra":  # whatever the robot file's terms expect
+        return 1.0, unit
     allowed = _DIMENSIONS[kind]
     dimension = dimension_of(unit)
     if dimension not in allowed:

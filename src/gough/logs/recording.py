@@ -16,7 +16,7 @@ from gough.logs.finding import Finding
 
 # The kinds of columns, in the order they are written. The first five belong to the actuated joints.
 JOINT_KINDS = ("position", "velocity", "reference", "effort", "current")
-OTHER_KINDS = ("pose", "passive", "mocap")
+OTHER_KINDS = ("pose", "passive", "mocap", "extra")
 KINDS = JOINT_KINDS + OTHER_KINDS
 
 
@@ -63,6 +63,7 @@ class Recording(Value):
         pose: Platform pose the controller computed, or None.
         passive: Sensors on passive joints, or None.
         mocap: Platform pose an outside instrument measured, or None.
+        extra: What joint terms may depend on besides the motion, such as a `temperature`, or None. [as recorded]
         period_samples: Samples in one period of a periodic motion, or None.
         payload: Name of the payload carried, or None.
         source: Where the samples come from; used in messages.
@@ -85,6 +86,7 @@ class Recording(Value):
     pose: Channels | None = None
     passive: Channels | None = None
     mocap: Channels | None = None
+    extra: Channels | None = None
     period_samples: int | None = None
     payload: str | None = None
     source: str = "recording"
@@ -145,6 +147,11 @@ class Recording(Value):
             if values is not None:
                 yield kind, (values if isinstance(values, Channels)
                              else Channels(names=self.joints, units=units[kind], values=values))
+
+    @property
+    def channels(self) -> dict[str, FloatArray]:
+        """The extra channels by name, (t,) each."""
+        return {} if self.extra is None else dict(zip(self.extra.names, self.extra.values.T))
 
     def take(self, rows: slice | NDArray[Any]) -> Recording:
         """Return some samples.
