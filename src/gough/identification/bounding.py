@@ -67,6 +67,7 @@ def bounds(model: Model, recordings: Sequence[Recording], settings: BoundsSettin
     if not recordings:
         raise InvalidInput("there is no recording to bound parameters with")
     if result is not None:
+        model = result.fitted(model)
         chosen = replace(chosen, processing=result.processing_with(chosen.processing))
         gains = gains or result.gains
     base = base_parameters(model, tie_legs=chosen.tie_legs,
