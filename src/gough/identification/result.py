@@ -19,7 +19,7 @@ from gough.core.errors import InvalidInput
 from gough.core.files import write_together, written_together
 from gough.core.names import Parameter
 from gough.core.parameters import BaseParameters
-from gough.core.showing import Columns, Shown, panels
+from gough.core.showing import Columns, ShortRepr, Shown, panels
 from gough.core.storage import plain, restored
 from gough.engine import Model, standard_from_base
 from gough.estimators.estimate import Enclosure, Estimate
@@ -36,7 +36,7 @@ FIT_ARRAYS = ("time", "measured", "predicted", "q", "used")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Fit:
+class Fit(ShortRepr):
     """Measured and predicted efforts of one recording, for pictures.
 
     Args:
