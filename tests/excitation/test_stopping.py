@@ -51,5 +51,5 @@ def test_a_design_goes_on_from_where_it_was_stopped(five_bar: Model, tmp_path: P
     again = design_verb("five_bar", settings, output=str(tmp_path / "t.json"), resume=str(tmp_path / "t.json"))
     assert again.trajectory.frequency == pytest.approx(found.trajectory.frequency, rel=1e-3)
     assert gough.load_trajectory(tmp_path / "t.json").frequency == again.trajectory.frequency
-    with pytest.raises(InvalidInput, match="with 3 harmonics, expected .* with at most 2"):
+    with pytest.raises(InvalidInput, match=r"with 3 harmonics, expected .* with at most 2"):
         gough.design(five_bar, **OPTIONS | {"harmonics": 2}, runs=[Run(start=found.trajectory)])

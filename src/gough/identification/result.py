@@ -7,6 +7,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
+from textwrap import shorten
 from typing import Any, get_type_hints
 from zipfile import BadZipFile
 
@@ -94,6 +95,7 @@ class Identification(Shown):
         settings: What was asked for, every option: the same logs and settings give the same result.
         choice: How the logs were processed, and what that was chosen from; other logs are to be processed likewise.
         logs: Names of the logs by use: `identification`, `loaded`, `validation`.
+        digests: SHA-256 of each log, by the names in `quality`: of its file, or of its samples if it had none.
         structures: Friction structures, leg symmetry and weak directions, if asked for.
         beside: Names of the files that were saved with it: the robot file, a study.
     """
@@ -119,6 +121,7 @@ class Identification(Shown):
     settings: Mapping[str, Any] = field(default_factory=dict)
     choice: ProcessingChoice | None = None
     logs: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    digests: Mapping[str, str] = field(default_factory=dict)
     structures: ModelChoice | None = None
     beside: tuple[str, ...] = ()
 
@@ -225,7 +228,7 @@ class Identification(Shown):
             "regrouping": self.base.regrouping(), "settings": dict(self.settings),
             "processing": self.processing.to_dict(),
             "choice": None if self.choice is None else self.choice.to_dict(),
-            "logs": {use: list(names) for use, names in self.logs.items()},
+            "logs": {use: list(names) for use, names in self.logs.items()}, "digests": dict(self.digests),
             **({} if self.structures is None else {"structures": self.structures.to_dict()}),
         }
 
@@ -241,6 +244,11 @@ class Identification(Shown):
         if self.validation.predicts != "not tested":
             further = tuple(doubt for doubt in self.validation.doubts if doubt not in self.estimate.doubts)
             parts += ["", "Held-out data", replace(self.validation, doubts=further).summary()]
+        combined = {name: formula for name, formula in self.base.regrouping().items()
+                    if name in self.estimate.parameters and " " in formula}
+        if combined:
+            parts += ["", "Combinations, not parameters of one body or joint alone:",
+                      *(f"  {name} = {shorten(formula, 100)}" for name, formula in combined.items())]
         if self.history:
             parts += ["", "Choice of essential parameters:", *(f"  {line}" for line in self.history)]
         if self.structures is not None:
