@@ -78,8 +78,8 @@ def needed(module: str, extra: str) -> Any:
     """Import an optional library, or say how to install it."""
     try:
         return import_module(module)
-    except ImportError:
-        raise InvalidInput(f"this needs {module.partition('.')[0]}; install it with pip install 'gough[{extra}]'",
+    except ImportError as error:
+        raise InvalidInput(f"this needs {error.name or module}; install it with pip install 'gough[{extra}]'",
                            module=module) from None
 
 

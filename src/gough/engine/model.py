@@ -43,8 +43,8 @@ class Model:
     """
 
     def __init__(self, mechanism: Mechanism) -> None:
-        self.mechanism = mechanism
         self.loops = close_loops(mechanism)
+        self.mechanism = self.loops.mechanism  # with what holds joints that need no motor
         self.kinematics = ClosedChain(self.loops)
 
     def __repr__(self) -> str:
@@ -83,9 +83,8 @@ class Model:
 
     @cached_property
     def load_body(self) -> str:
-        """The body that carries payloads: the one they name, the platform, or the last body of a serial robot."""
-        last = self.mechanism.platform or self.mechanism.joints[-1].child
-        return self.mechanism.payloads[0].body if self.mechanism.payloads else last
+        """The body that carries payloads: the one they name, or the flange."""
+        return self.mechanism.payloads[0].body if self.mechanism.payloads else self.mechanism.flange
 
     def load(self, payload: str | None = None) -> FloatArray:
         """Return the ten inertial parameters of a payload about its body's frame; zeros for none."""
@@ -172,14 +171,15 @@ class Model:
 
         return closure_map.T @ tree.total(value)
 
-    def _inverse(self) -> tuple[ca.SX, ca.SX, ca.SX, ca.SX, ca.SX, ca.SX, ca.SX, Closure]:
+    def inverse_expressions(self) -> tuple[list[ca.SX], ca.SX, Closure]:
+        """Return symbols q, v, a, band, chi, load, the efforts of the rows (m,) and the closed chain."""
         q, v, a, band = self._symbols()
         chi, load = ca.SX.sym("chi", len(self.mechanism.standard)), ca.SX.sym("load", 10)
         closure = closure_expressions(self.loops, self.loops.dynamic, q)
         qd, qdd = closure.rates(v, a)
         tree = TreeEfforts(self.mechanism, q, qd, qdd, band)
         tau = self.generalised_efforts(tree, closure.closure_map, chi, load)
-        return q, v, a, band, chi, load, tau, closure
+        return [q, v, a, band, chi, load], tau, closure
 
     def regressor_kernel(self, names: tuple[str, ...]) -> Kernel:
         """Return the kernel (q, v, a, band) -> regressor (m, p), check, for the rows' velocities and accelerations."""
@@ -196,15 +196,15 @@ class Model:
     def effort_kernel(self) -> Kernel:
         """Return the kernel (q, v, a, band, chi, load) -> efforts of the rows (m,), check."""
         def build() -> ca.Function:
-            q, v, a, band, chi, load, tau, closure = self._inverse()
-            return ca.Function("efforts", [q, v, a, band, chi, load], [tau, closure.check])
+            symbols, tau, closure = self.inverse_expressions()
+            return ca.Function("efforts", symbols, [tau, closure.check])
 
         return self.kinematics.kernel(("efforts",), build)
 
     def dynamics_kernel(self) -> Kernel:
         """Return the kernel (q, v, tau, band, chi, load) -> mass matrix, bias, acceleration of the rows, check."""
         def build() -> ca.Function:
-            q, v, a, band, chi, load, tau, closure = self._inverse()
+            (q, v, a, band, chi, load), tau, closure = self.inverse_expressions()
             mass = ca.densify(ca.jacobian(tau, a))
             bias = ca.substitute(tau, a, ca.SX.zeros(a.shape[0]))
             applied = ca.SX.sym("tau", a.shape[0])
@@ -217,7 +217,7 @@ class Model:
         """Return the kernel q -> platform Jacobian (6, n) of the tree: linear then angular velocity, base frame."""
         def build() -> ca.Function:
             q, _, _, _ = self._symbols()
-            pose = body_transforms(self.mechanism, q)[self.mechanism.platform or self.mechanism.joints[-1].child]
+            pose = body_transforms(self.mechanism, q)[self.mechanism.flange]
             spin = ca.jacobian(ca.vec(pose.rotation), q)
             angular = []
             for k in range(q.shape[0]):

@@ -281,7 +281,7 @@ def information_factor(model: Model, trajectories: Sequence[Fourier], base: Base
     noise = np.eye(len(model.actuated)) if covariance is None else covariance
     factor = np.zeros((0, len(names)))
     for run, trajectory in zip(runs or [Run()] * len(trajectories), trajectories):
-        by: By = "task" if trajectory.coordinates == model.mechanism.task else "actuated"
+        by = model.loops.led_by(trajectory.coordinates)
         times = np.arange(round(trajectory.period * model.mechanism.noise.rate)) / model.mechanism.noise.rate
         motion = model.kinematics.motion(times, *trajectory.at(times), by)
         mask = np.array([n.payload in (None, run.payload) for n in names]) * np.sqrt(run.periods)

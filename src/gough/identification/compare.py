@@ -8,12 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from gough.core.arrays import FloatArray
 from gough.core.errors import InvalidInput
 from gough.core.names import Parameter
 from gough.core.options import Settings, option, settle, takes
 from gough.core.showing import Columns, Shown
-from gough.core.statistics import f_tail, student_tail
+from gough.core.statistics import f_tail, holm, student_tail
 from gough.core.text import text_table
 from gough.engine import Model
 from gough.identification.result import Identification
@@ -206,15 +205,6 @@ def compare(results: Sequence[tuple[Model, Identification]], recordings: Sequenc
     return Comparison(labels=words, differences=tuple(sorted(differences, key=lambda d: (d.p, -abs(d.sigmas)))),
                       together=together, errors=errors, failures=_failures(differences, errors, settings),
                       notes=tuple(notes), level=settings.level)
-
-
-def holm(p: FloatArray) -> FloatArray:
-    """Return Holm's corrected p-values: the k-th smallest of n times n - k + 1, never falling, at most 1, (n,)."""
-    order = np.argsort(p, kind="stable")
-    steps = np.minimum(np.maximum.accumulate((len(p) - np.arange(len(p))) * p[order]), 1.0)
-    corrected = np.empty(len(p))
-    corrected[order] = steps
-    return corrected
 
 
 def _common(first: Identification, other: Identification) -> tuple[list[Parameter], list[Parameter]]:

@@ -6,11 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from gough.core.arrays import FloatArray
 from gough.core.blas import one_blas_thread
+from gough.core.errors import InvalidInput, LoopNotClosed, SingularConfiguration
 from gough.core.names import Parameter
 from gough.core.options import Settings, nested, option, settle, takes
 from gough.core.parameters import BaseParameters
-from gough.core.regression import Regression, concatenate
+from gough.core.regression import Condensed, Regression, concatenate
 from gough.engine import Model, Robot, as_model, base_parameters
 from gough.engine.base import TIE_LEGS
 from gough.estimators.estimate import Estimate
@@ -91,6 +93,7 @@ class _Case:
         experiment: The logs in efforts; None as long as the gains are not known.
         unseen: The logs to validate on, likewise, if there are any.
         kept: Names of the parameters to estimate.
+        whole: Factors of all logs, where the others are but a sample of them.
     """
 
     model: Model
@@ -105,11 +108,12 @@ class _Case:
     experiment: Experiment | None = None
     unseen: Experiment | None = None
     kept: tuple[Parameter, ...] | None = None
+    whole: Condensed | None = None
 
     @property
-    def problem(self) -> Regression | GainProblem:
+    def problem(self) -> Regression | Condensed | GainProblem:
         """What the main estimators are given."""
-        whole = self.efforts.problem if self.currents is None else self.currents.problem
+        whole = self.whole or (self.efforts.problem if self.currents is None else self.currents.problem)
         return whole if self.kept is None else whole.select(self.kept)
 
     @property
@@ -134,7 +138,7 @@ class _Case:
 @takes(IdentifySettings)
 @one_blas_thread
 def identify(model: Robot, recordings: Log | Sequence[Log], settings: IdentifySettings | None = None, *,
-             loaded: Log | Sequence[Log] = (), held_out: Log | Sequence[Log] = (),
+             loaded: Log | Sequence[Log] = (), held_out: Log | Sequence[Log] = (), whole: Condensed | None = None,
              progress: Callable[[float], None] | None = None, **options: Any) -> Identification:
     """Identify a robot from its logs.
 
@@ -148,6 +152,8 @@ def identify(model: Robot, recordings: Log | Sequence[Log], settings: IdentifySe
         settings: How; single options may be given by name instead.
         loaded: Logs with a known payload; if they hold currents, drive gains can be identified.
         held_out: Logs to validate on.
+        whole: Factors of all logs, condensed with the rows side by side, where `recordings` are but a sample of them:
+            the estimate is that of all, verdict and pictures are of the sample. See `identify_logs`.
         progress: Called with the fraction done.
         options: See `IdentifySettings`.
     """
@@ -157,7 +163,11 @@ def identify(model: Robot, recordings: Log | Sequence[Log], settings: IdentifySe
     recordings, loaded, held_out = (
         [inspected(log) for log in as_recordings(logs, name)] for logs, name in (
             (recordings, "recordings"), (loaded, "loaded"), (held_out, "held_out")))
-    case = _pose(model, recordings, loaded, held_out, chosen)
+    try:
+        case = replace(_pose(model, recordings, loaded, held_out, chosen), whole=whole)
+    except (LoopNotClosed, SingularConfiguration) as error:
+        raise type(error)(f"the recorded positions do not fit the robot: {error}; `gough diagnose` tries other signs, "
+                          "channels and units of them", **error.numbers) from None
     tell(0.4)
     unseen = None if case.unseen is None else case.unseen.problem
     main = main_of(chosen.estimator, case.estimators)
@@ -203,6 +213,9 @@ def _pose(model: Model, recordings: Sequence[Recording], loaded: Sequence[Record
 
 def _period(case: _Case) -> PeriodProblem:
     """Return the averaged period of the one log; `all` does not wait for what takes long."""
+    if case.whole is not None:
+        raise InvalidInput("maximum likelihood needs the samples of one periodic log in memory, which factors of many "
+                           "no longer have; identify that log by itself")
     base = case.base.select(case.problem.parameters)
     return PeriodProblem(period=averaged_period(case.model, case.efforts.processed, base),
                          brief=case.settings.estimator == ALL)
@@ -211,7 +224,7 @@ def _period(case: _Case) -> PeriodProblem:
 def _bodies(case: _Case, outcome: Outcome) -> BodyProblem:
     """Return the regression of the bodies; with drive gains, that of the unloaded robot with the gains found."""
     base, problem = case.base, case.problem
-    if not isinstance(problem, Regression):
+    if isinstance(problem, GainProblem):
         base = base_parameters(case.model, tie_legs=case.settings.tie_legs)
         problem = concatenate(case.free_parts()[:len(case.recordings)]).select(base.names)
     return BodyProblem(model=case.model, base=base, regression=problem, start=outcome.start(problem))
@@ -260,7 +273,8 @@ def _result(case: _Case, outcome: Outcome, elimination: Elimination | None,
     fits, processed = [], []
     for source in filter(None, (case.efforts, case.unseen)):
         for log, part in zip(source.processed, source.parts):
-            fits.append(_fit(log, part, estimate, case.known, held_out=source is case.unseen))
+            fits.append(fit_of(log, part, lambda p: estimate.predict(p) + known_effort(p, case.known),
+                               held_out=source is case.unseen))
             processed.append(log)
     for log in processed:
         notes += finding_notes(log.findings, log.source)
@@ -300,13 +314,13 @@ def _quality(model: Model, processed: Sequence[Processed], logs: Sequence[Record
     return quality
 
 
-def _fit(processed: Processed, part: Regression, estimate: Estimate, known: Mapping[str, float], *,
-         held_out: bool) -> Fit:
+def fit_of(processed: Processed, part: Regression, predict: Callable[[Regression], FloatArray], *,
+           held_out: bool = False) -> Fit:
     """Return measured and predicted efforts of a recording, thinned, with the equations that count marked as used."""
     shown = part.take(slice(None, None, max(1, len(part) // PLOTTED)))
     assert shown.time is not None
     assert shown.sample is not None
     assert shown.mask is not None
     return Fit(label=f"{'held-out' if held_out else 'identification'}: {processed.source}", held_out=held_out,
-               time=shown.time, measured=shown.effort, predicted=estimate.predict(shown) + known_effort(shown, known),
+               time=shown.time, measured=shown.effort, predicted=predict(shown),
                q=processed.motion.q[shown.sample - processed.sample[0]], used=shown.mask)

@@ -142,11 +142,11 @@ def regression(model: Model, processed: Processed, parameters: BaseParameters | 
     return _together(parts)
 
 
-def in_file_efforts(model: Model, processed: Processed) -> Processed:
-    """Turn currents into efforts with the robot file's drive gains, where all are known."""
-    gains = [model.mechanism.joint(name).gain for name in model.mechanism.actuated]
-    known = [gain for gain in gains if gain is not None]
-    return processed if len(known) < len(gains) else processed.with_gains(np.array(known))
+def in_file_efforts(model: Model, processed: Processed, gains: Mapping[str, float] | None = None) -> Processed:
+    """Turn currents into efforts with given drive gains, else the robot file's, where all are known."""
+    every = [(gains or {}).get(name, model.mechanism.joint(name).gain) for name in model.mechanism.actuated]
+    known = [gain for gain in every if gain is not None]
+    return processed if len(known) < len(every) else processed.with_gains(np.array(known))
 
 
 def blocks_of(model: Model, processed: Processed, parameters: BaseParameters | Sequence[str],

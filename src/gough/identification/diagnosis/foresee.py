@@ -16,7 +16,6 @@ from gough.core.regression import Regression
 from gough.core.text import text_table
 from gough.core.trajectory import Trajectory
 from gough.engine import Model, Robot, as_model, base_parameters
-from gough.engine.loops import By
 from gough.estimators.selection.selection import WeakDirections, weak_directions
 from gough.identification.diagnosis.diagnose import limits_of
 from gough.identification.diagnosis.evidence import MOST_SAMPLES, Evidence
@@ -136,7 +135,7 @@ def _motion(model: Model, motion: Trajectory | Recording, base: BaseParameters) 
         done = prepare(model, [motion], base).processed[0]
         return done.motion, motion.source, done.average is not None
     time = motion.times(model.mechanism.noise.rate)
-    by: By = "task" if motion.coordinates == model.mechanism.task else "actuated"
+    by = model.loops.led_by(motion.coordinates)
     return model.kinematics.motion(time, *motion.at(time), by), "the trajectory", motion.period is not None
 
 
