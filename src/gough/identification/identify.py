@@ -304,15 +304,22 @@ def _result(case: _Case, outcome: Outcome, elimination: Elimination | None, choi
     verdict, diagnosis = judged(Trial(
         model=case.model, base=case.base, estimate=estimate, validation=validation, experiment=case.efforts,
         unseen=case.unseen, recordings=(*case.recordings, *case.loaded), held_out=case.held_out, known=case.known))
+    logs = [*case.recordings, *case.loaded, *case.held_out]
+    quality = _quality(case.model, processed, logs, case.efforts.processing.window or 0.0)
     possible = next((found for found in outcome.found.values() if isinstance(found, FeasibleEstimate)), None)
     bodies, terms = ({}, {}) if possible is None else physical_parameters(case.model, possible)
     return Identification(
         robot=case.model.mechanism.name, estimator=name, estimate=estimate, base=case.base,
         tied=case.settings.tie_legs, estimates=estimates,
         validation=validation, verdict=verdict, diagnosis=diagnosis,
+<<<<<<< HEAD
         nominal_gains=case.efforts.gains, known=case.known, constants=fitted, bodies=bodies, joint_terms=terms,
         fits=tuple(fits),
         quality=_quality(case.model, processed, case.efforts.processing.window or 0.0),
+=======
+        nominal_gains=case.efforts.gains, known=case.known, bodies=bodies, joint_terms=terms, fits=tuple(fits),
+        quality=quality, digests=dict(zip(quality, (log.fingerprint for log in logs))),
+>>>>>>> logdoor
         history=() if elimination is None else _story(elimination),
         notes=tuple(notes), settings=case.settings.to_dict(), structures=choice, choice=case.efforts.choice,
         logs={"identification": tuple(log.source for log in case.recordings),
@@ -320,14 +327,16 @@ def _result(case: _Case, outcome: Outcome, elimination: Elimination | None, choi
               "validation": tuple(log.source for log in case.held_out)})
 
 
-def _quality(model: Model, processed: Sequence[Processed], window: float) -> dict[str, dict[str, float]]:
-    """Return figures of the logs by name; logs of one name keep their own."""
+def _quality(model: Model, processed: Sequence[Processed], logs: Sequence[Recording],
+             window: float) -> dict[str, dict[str, float]]:
+    """Return figures of the logs, as processed and as recorded, by name; logs of one name keep their own."""
     quality: dict[str, dict[str, float]] = {}
     for k, log in enumerate(processed):
         again = sum(other.source == log.source for other in processed[:k])
         quality[f"{log.source} ({again + 1})" if again else log.source] = {
-            **log.quality, "cut-off [Hz]": log.cutoff or 0.0, "decimation": float(log.decimation),
-            "periods": float(log.periods), "window about reversals [s]": window, "samples": float(len(log)),
+            "rate [Hz]": logs[k].rate, **log.quality, "cut-off [Hz]": log.cutoff or 0.0,
+            "decimation": float(log.decimation), "periods": float(log.periods),
+            "window about reversals [s]": window, "samples": float(len(log)),
             **{f"share of {row} that counts": float(share) for row, share in zip(model.rows, log.mask.mean(axis=0))}}
     return quality
 
