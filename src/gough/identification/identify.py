@@ -48,6 +48,7 @@ from gough.identification.methods import (
 from gough.identification.physical import physical_parameters
 from gough.identification.result import Fit, Identification
 from gough.identification.structures import ModelChoice, model_choice
+from gough.identification.term_choice import choose_terms
 from gough.identification.validation import known_effort, validate, without_known
 from gough.logs.checks import inspected
 from gough.logs.finding import notes as finding_notes
@@ -74,7 +75,8 @@ class IdentifySettings(Settings):
     ratio: float = option(10.0, "Ratio of relative standard deviations at which that ends.", above=1)
     tie_legs: bool = option(False, TIE_LEGS)
     structures: bool = option(
-        False, "Also compare friction structures, test whether legs are alike and name what the data hardly see.")
+        False, "Also compare friction structures, try other joint terms on stretches left out, test whether legs are "
+        "alike and name what the data hardly see.")
     gains: Mapping[str, float] | None = option(
         None, "Drive gains, motor=value; the robot file's by default.", unit="N or N m per recorded unit", above=0)
     processing: Processing = nested(Processing)
@@ -254,8 +256,9 @@ def _choice(case: _Case, main: Estimator) -> ModelChoice:
     """Compare structures on all logs in efforts."""
     problem = case.efforts.problem if not case.known else concatenate(case.free_parts())
     problem = problem.select([name for name in problem.parameters if name not in case.known])
-    return model_choice(case.model, case.base, problem, GaussMarkov() if case.currents else main,
-                        held_out=None if case.unseen is None else case.unseen.problem)
+    choice = model_choice(case.model, case.base, problem, GaussMarkov() if case.currents else main,
+                          held_out=None if case.unseen is None else case.unseen.problem)
+    return choice if case.currents else replace(choice, terms=choose_terms(case.model, case.efforts, case.unseen))
 
 
 def _story(elimination: Elimination) -> tuple[str, ...]:
