@@ -315,14 +315,9 @@ def _result(case: _Case, outcome: Outcome, elimination: Elimination | None, choi
         robot=case.model.mechanism.name, estimator=name, estimate=estimate, base=case.base,
         tied=case.settings.tie_legs, estimates=estimates,
         validation=validation, verdict=verdict, diagnosis=diagnosis,
-<<<<<<< HEAD
         nominal_gains=case.efforts.gains, known=case.known, constants=fitted, bodies=bodies, joint_terms=terms,
         fits=tuple(fits),
-        quality=_quality(case.model, processed, case.efforts.processing.window or 0.0),
-=======
-        nominal_gains=case.efforts.gains, known=case.known, bodies=bodies, joint_terms=terms, fits=tuple(fits),
         quality=quality, digests=dict(zip(quality, (log.fingerprint for log in logs))),
->>>>>>> logdoor
         history=() if elimination is None else _story(elimination),
         notes=tuple(notes), settings=case.settings.to_dict(), structures=choice, choice=case.efforts.choice,
         logs={"identification": tuple(log.source for log in case.recordings),

@@ -238,14 +238,10 @@ class Identification(Shown):
             "regrouping": self.base.regrouping(), "settings": dict(self.settings),
             "processing": self.processing.to_dict(),
             "choice": None if self.choice is None else self.choice.to_dict(),
-<<<<<<< HEAD
-            "logs": {use: list(names) for use, names in self.logs.items()},
+            "logs": {use: list(names) for use, names in self.logs.items()}, "digests": dict(self.digests),
             **({} if not self.constants.values else {"constants": {
                 name: {"value": value, "std": plain(self.constants.std[name]), "unit": self.constants.units[name]}
                 for name, value in self.constants.values.items()}}),
-=======
-            "logs": {use: list(names) for use, names in self.logs.items()}, "digests": dict(self.digests),
->>>>>>> logdoor
             **({} if self.structures is None else {"structures": self.structures.to_dict()}),
         }
 
