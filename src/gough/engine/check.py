@@ -10,8 +10,9 @@ import numpy as np
 
 from gough.core.options import Settings, option, settle, takes
 from gough.core.parameters import BaseParameters
+from gough.core.showing import Columns, Shown
 from gough.engine.base import TIE_LEGS, base_parameters
-from gough.engine.model import Model
+from gough.engine.model import Robot, as_model
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,7 +23,7 @@ class CheckSettings(Settings):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Check:
+class Check(Shown):
     """Facts about a robot, computed from its file alone.
 
     Args:
@@ -58,6 +59,10 @@ class Check:
     tied: bool
     assembly: str = ""
     held: tuple[str, ...] = ()
+
+    def table(self) -> Columns:
+        """Return the base parameters."""
+        return self.base.table()
 
     def to_dict(self) -> dict[str, Any]:
         """Return the documented JSON form."""
@@ -95,9 +100,9 @@ class Check:
 
 
 @takes(CheckSettings)
-def check(model: Model, settings: CheckSettings | None = None, **options: Any) -> Check:
+def check(model: Robot, settings: CheckSettings | None = None, **options: Any) -> Check:
     """Assemble a robot at home and count what can be identified."""
-    tie_legs = settle(CheckSettings, settings, options).tie_legs
+    tie_legs, model = settle(CheckSettings, settings, options).tie_legs, as_model(model)
     margins = model.kinematics.margins(model.home[None])
     base = base_parameters(model, tie_legs=tie_legs)
     type1 = float(margins.type1[0])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal
@@ -48,7 +49,8 @@ class Loops:
     Args:
         home: All coordinates with the loops closed, (n,). [m or rad]
         degrees_of_freedom: n - rank K.
-        partitions: By actuated, and by task coordinates where these are independent.
+        partitions: By actuated, and by task coordinates where these determine the rest: by as many of them as there are
+            degrees of freedom, if the platform has more coordinates than that.
         dynamic: The partition whose coordinates are the rows of the dynamics.
         neighbours: Other assembled configurations near home, (s, n).
         length: Characteristic length that makes angles and lengths comparable. [m]
@@ -79,6 +81,15 @@ class Loops:
     def weights(self) -> FloatArray:
         """What makes a closure residual [m or rad] a fraction of the robot, (c,)."""
         return row_scale(self.mechanism, self.length) / self.length
+
+    def names(self, by: By) -> tuple[str, ...]:
+        """Return the independent coordinates of a partition; none if the robot has no such partition."""
+        part = self.partitions.get(by)
+        return () if part is None else tuple(self.mechanism.coordinates[i] for i in part.independent)
+
+    def led_by(self, coordinates: Sequence[str]) -> By:
+        """Return which partition a trajectory of these coordinates moves."""
+        return "task" if coordinates and tuple(coordinates) == self.names("task") else "actuated"
 
     @property
     def redundant(self) -> bool:
@@ -201,8 +212,9 @@ def _close_loops(mechanism: Mechanism, assembled: Loops | None = None) -> Loops:
     index = {name: i for i, name in enumerate(mechanism.coordinates)}
     partitions: dict[By, Partition] = {}
     partitions["actuated"] = _partition(loops, [index[a] for a in mechanism.actuated], "actuated")
-    if len(mechanism.task) == mobility:
-        partitions["task"] = _partition(loops, [index[a] for a in mechanism.task], "task")
+    task = [index[a] for a in mechanism.task]
+    if len(task) == mobility or (len(task) > mobility and _span(loops, task)):
+        partitions["task"] = _partition(loops, task, "task")
     dynamic: By = "task" if loops.redundant and "task" in partitions else "actuated"
     return replace(loops, partitions=partitions, dynamic=dynamic)
 
@@ -293,9 +305,8 @@ def _check_motors(loops: Loops) -> list[LoopClosure]:
 def _partition(loops: Loops, candidates: list[int], by: By) -> Partition:
     """Choose independent coordinates among candidates, the closure rows that fix the rest, and the pivots."""
     n, m = len(loops.home), loops.degrees_of_freedom
-    if len(candidates) > m:  # redundant actuation: the best-conditioned subset measures the position
-        null = np.linalg.svd(loops.scaled(np.array(loops.equations(loops.home)[1])))[2][n - m:]
-        candidates = sorted(candidates[i] for i in _best_columns(null[:, candidates], m))
+    if len(candidates) > m:  # more motors, or platform coordinates, than freedom: the best-conditioned of them
+        candidates = sorted(candidates[i] for i in _best_columns(_free_motions(loops, loops.home)[:, candidates], m))
     dependent = [i for i in range(n) if i not in candidates]
     if not dependent:
         return Partition(tuple(candidates), (), (), ())
@@ -314,6 +325,18 @@ def _partition(loops: Loops, candidates: list[int], by: By) -> Partition:
     pattern = (np.abs(samples) > 0).any(axis=0)
     pivots = choose_pivots(samples[:, rows][:, :, dependent], pattern[np.ix_(rows, dependent)])
     return Partition(tuple(candidates), tuple(dependent), tuple(rows), pivots)
+
+
+def _free_motions(loops: Loops, q: FloatArray) -> FloatArray:
+    """Return the directions in which a configuration can move, (m, n). [rad or lengths of the robot]"""
+    jacobian = loops.scaled(np.array(loops.equations(q)[1]))
+    return np.asarray(np.linalg.svd(jacobian)[2][len(loops.home) - loops.degrees_of_freedom:])
+
+
+def _span(loops: Loops, candidates: list[int]) -> bool:
+    """Return whether candidates move in as many ways as the robot; those of a platform beside a gripper do not."""
+    ranks = (_rank(np.linalg.svd(_free_motions(loops, q)[:, candidates], compute_uv=False)) for q in loops.neighbours)
+    return max(ranks) == loops.degrees_of_freedom
 
 
 def _best_columns(matrix: FloatArray, count: int) -> list[int]:

@@ -54,7 +54,8 @@ class _Reader:
         for element in _everything(root):
             if element.tag in REFUSED:
                 raise element.error("is not read; save the model from MuJoCo (mj_saveLastXML), which resolves it")
-        self.compiler = {key: value for part in root.all("compiler") for key, value in part.attributes.items()}
+        given = {key: value for part in root.all("compiler") for key, value in part.attributes.items()}
+        self.compiler = Element("compiler", given, root.source, root.line)
         self.classes: Classes = {"main": {}}
         for part in root.all("default"):
             self._add_class(part, "main", part.attributes.get("class", "main"))
@@ -64,9 +65,10 @@ class _Reader:
         self.sites: dict[str, Place] = {}
         self.refs: dict[str, float] = {}  # coordinates at which the model is written, by joint
         self.tied: list[Loop] = []
-        self.added = {e.get("name"): e.numbers("data") for part in root.all("custom") for e in part.all("numeric")
-                      if "name" in e.attributes and "data" in e.attributes}
+        self.task: list[str] = []
         self.ours = any(e.attributes.get("name") == "gough" for part in root.all("custom") for e in part.all("text"))
+        self.added = {e.get("name"): e.numbers("data", count=10) for part in root.all("custom") if self.ours
+                      for e in part.all("numeric")}
         for world in root.all("worldbody"):
             self._add_children(world, WORLD, HERE, "main")
 
@@ -75,8 +77,7 @@ class _Reader:
         self._start()
         name = self.root.get("model", "robot")
         free = [joint.name for joint in self.joints if joint.motions == FREE and joint.parent == WORLD]
-        named = [joint.name for joint in self.joints if joint.name in self._platforms()]
-        options = [part for part in self.root.all("option")]
+        options = self.root.all("option")
         gravity = next((part.numbers("gravity", count=3) for part in options if "gravity" in part.attributes),
                        (0.0, 0.0, -9.81))
         if any(f.attributes.get("gravity") == "disable" for part in options for f in part.all("flag")):
@@ -89,13 +90,13 @@ class _Reader:
         tree = RobotTree(
             name=name, title=f"{name}, from MJCF", root=WORLD, links=tuple(self.links), joints=tuple(self.joints),
             loops=tuple(loops), gravity=cast(tuple[float, float, float], gravity), usual_terms=not self.ours,
-            task=tuple(named or (free if len(free) == 1 else ())), notes=tuple(self.notes))
+            task=tuple(self.task or (free if len(free) == 1 else ())), notes=tuple(self.notes))
         return tree.driven_by(motors) if motors else tree
 
     def _scale_masses(self) -> None:
         """Do what the compiler's settotalmass says."""
         total = float(np.sum([link.inertia[0] for link in self.links]))
-        wanted = float(self.compiler.get("settotalmass", "-1"))
+        wanted = self.compiler.number("settotalmass", -1.0)
         if wanted > 0 and total > 0:
             self.links = [replace(link, inertia=link.inertia * wanted / total) for link in self.links]
 
@@ -195,6 +196,8 @@ class _Reader:
                     by: FloatArray) -> Connection:
         kind = "free" if tag == "freejoint" else joint.get("type", "hinge")
         if kind == "free":
+            if parent != WORLD:
+                raise joint.error("is free inside another body; only bodies of the world can be")
             return Connection(name=name, parent=parent, child=child, motions=FREE, start=_free_start(pose))
         position = by @ transform(joint.numbers("pos", "0 0 0", 3))
         back = inverse(position)
@@ -239,7 +242,7 @@ class _Reader:
             return self._bounded(self._given(inertial)), None
         if how == "false":
             return np.zeros(10), None
-        low, high = (float(x) for x in self.compiler.get("inertiagrouprange", "0 5").split())
+        low, high = self.compiler.numbers("inertiagrouprange", "0 5", 2)
         total, unknown = np.zeros(10), False
         for child, own, at in self._inside(body, usual):
             if child.tag != "geom":
@@ -268,7 +271,7 @@ class _Reader:
 
     def _bounded(self, parameters: FloatArray) -> FloatArray:
         """Apply the compiler's lower bounds of mass and principal inertias."""
-        mass, inertia = (float(self.compiler.get(key, "0")) for key in ("boundmass", "boundinertia"))
+        mass, inertia = (self.compiler.number(key, 0.0) for key in ("boundmass", "boundinertia"))
         if not mass and not inertia:
             return parameters
         own, centre, about = about_centre(parameters)
@@ -286,25 +289,20 @@ class _Reader:
         return transform(ends.mean(axis=0), _tilted(_direction(geom, along))), (
             *width, float(np.linalg.norm(along)) / 2)
 
-    def _platforms(self) -> set[str]:
-        """Return the joints that are coordinates of a platform as Gough names them: `platform.x`."""
-        words = ("x", "y", "z", "rx", "ry", "rz")
-        return {f"{link.name}.{word}" for link in self.links for word in words}
-
     def _merge_platform(self, body: str, count: int) -> None:
         """Write the joints of a platform that Gough exported in the base frame again, if that is the same."""
         chain = self.joints[-count:] if count else []
-        letters = ["x", "y", "z", "rx", "ry", "rz"]
-        if not chain or chain[0].parent != WORLD or any(
-                joint.name not in {f"{body}.{word}" for word in letters} or joint.values for joint in chain):
+        known = dict(zip((f"{body}.{word}" for word in ("x", "y", "z", "rx", "ry", "rz")), FREE))
+        if not chain or chain[0].parent != WORLD or any(j.name not in known or j.values for j in chain):
             return
-        motions = [FREE[[f"{body}.{word}" for word in letters].index(joint.name)] for joint in chain]
+        motions = [known[joint.name] for joint in chain]
         pose = HERE
         for (kind, axis), joint in zip(motions, chain):
             pose = pose @ moved(kind, axis, joint.start[0])
         if np.abs(pose - self.poses[body]).max() < 1e-9:
             self.joints[-count:] = [replace(joint, motions=(motion,), placement=HERE, after=HERE)
                                     for joint, motion in zip(chain, motions)]
+            self.task = [joint.name for joint in chain]
 
     def _start(self) -> None:
         """Start at the keyframe `home`, or the first, where there is one."""

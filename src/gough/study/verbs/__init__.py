@@ -15,8 +15,8 @@ from keyword import iskeyword
 from pathlib import Path
 from typing import Any
 
-VERBS = ("import", "check", "design", "simulate", "identify", "diagnose", "payload", "bounds", "validate", "compare",
-         "report", "export")
+VERBS = ("import", "log", "check", "design", "simulate", "identify", "diagnose", "payload", "bounds", "validate",
+         "compare", "report", "export", "generate", "fleet", "trials")
 
 
 def verb(name: str) -> Callable[..., Any]:
