@@ -16,8 +16,8 @@ from gough.cli import COMMANDS
 STUDY = 'format = 1\nrobot = "five_bar"\n[check]\n[bounds]\nlogs = ["log.csv"]\nerror_bound = 0.5\n'
 URDF = """<robot name="arm"><link name="ground"/><link name="bar"><inertial><mass value="2"/></inertial></link>
 <joint name="hinge" type="continuous"><parent link="ground"/><child link="bar"/></joint></robot>"""
-WRITES = {"import": "robot.toml", "design": "trajectory.json", "simulate": "log.csv", "identify": "result/estimate.json",
-          "report": "result/report.html", "export": "result/controller.c", "demo": "demo/study.toml"}
+WRITES = {"import": "robot.toml", "design": "trajectory.json", "simulate": "log.csv",
+          "identify": "result/estimate.json", "report": "result/report.html", "export": "result/controller.c", "demo": "demo/study.toml"}
 
 
 def example(verb: str) -> str:

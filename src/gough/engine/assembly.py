@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from gough.engine.loops import Loops
 
 Failure = LoopNotClosed | InvalidMechanism
+GIVEN = "from the start values"
 CLOSED = 1e-10  # a loop is closed below this residual [rad, or lengths of the robot]
 # Starts are drawn in boxes about the pose so far, the nearer ones first. [rad, or lengths of the robot]
 REACHES = (0.3, 1.0, 3.0)
@@ -43,9 +44,9 @@ def assemble_start(loops: Loops) -> tuple[FloatArray, str]:
     failed: list[Failure] = []
     for held in ([j.virtual for j in joints], [j.actuated for j in joints], [False] * len(joints)):
         home, error = gauss_newton(loops, start, ~np.array(held))
-        wrong = _wrong(loops, home, error)
+        wrong = wrong_with(loops, home, error)
         if wrong is None:
-            return home, "from the start values"
+            return home, GIVEN
         failed.append(wrong)
     search = _Search(loops)
     for held in ([j.actuated for j in joints], [False] * len(joints)):
@@ -95,7 +96,7 @@ class _Search:
             return home if np.abs(error).max() < NEARLY else None
         home, error = gauss_newton(self.loops, home, involved, iterations=30)
         home = _unwound(self.loops, home)
-        return home if _wrong(self.loops, home, error) is None else None
+        return home if wrong_with(self.loops, home, error) is None else None
 
 
 def _moves(loops: Loops, closure: Closure) -> BoolArray:
@@ -116,14 +117,14 @@ def _refusal(loops: Loops, best: FloatArray, first: list[Failure]) -> Failure:
     if beyond is not None:
         return beyond
     error = np.array(loops.equations(best)[0]).ravel() * loops.weights
-    wrong = _wrong(loops, best, error)
+    wrong = wrong_with(loops, best, error)
     pose = dict(zip(loops.mechanism.coordinates, best.tolist()))
     told = ", ".join(f"{name} = {value:.4g}" for name, value in list(pose.items())[:12])
     return LoopNotClosed(f"{wrong}; nearest pose found: {told}{', ...' if len(pose) > 12 else ''}",
                          **{**getattr(wrong, "numbers", {}), "pose": pose})
 
 
-def _wrong(loops: Loops, home: FloatArray, error: FloatArray) -> Failure | None:
+def wrong_with(loops: Loops, home: FloatArray, error: FloatArray) -> Failure | None:
     """Return what is wrong with a pose: an open loop, a branch that is not meant, a limit exceeded; or nothing."""
     mechanism = loops.mechanism
     if error.size and not np.abs(error).max() < CLOSED:
