@@ -25,6 +25,7 @@ CLOSED = 1e-10  # a loop is closed below this residual [rad, or lengths of the r
 # Starts are drawn in boxes about the pose so far, the nearer ones first. [rad, or lengths of the robot]
 REACHES = (0.3, 1.0, 3.0)
 DRAWS = 12  # a box
+ROUNDED = 1e-5  # what is left where lengths and angles were printed with five digits
 NEARLY = 1e-6  # loops closed so far are closed this well before the next one is added
 
 
@@ -130,9 +131,12 @@ def wrong_with(loops: Loops, home: FloatArray, error: FloatArray) -> Failure | N
     if error.size and not np.abs(error).max() < CLOSED:
         worst = int(np.argmax(np.where(np.isfinite(error), np.abs(error), np.inf)))
         residual, name = float(np.abs(error / loops.weights)[worst]), loops.loop_name(worst)
+        cure = ("its equations are more than it needs and contradict each other in their last digits: give lengths and "
+                "angles with more digits, or close it with fewer equations" if np.abs(error).max() < ROUNDED else
+                "check the keys 'start' of the joints or the link lengths")
         return LoopNotClosed(
             f"[[closure]] '{name}': this loop of '{mechanism.name}' stays open by {residual:.2e} m (or rad) when "
-            "assembled from the start values; check the keys 'start' of the joints or the link lengths",
+            f"assembled from the start values; {cure}",
             loop=name, residual=residual)
     for closure, text in _mistaken(loops, home):
         return LoopNotClosed(f"[[closure]] '{closure.name}': this loop of '{mechanism.name}' assembles with {text};"

@@ -61,10 +61,11 @@ def describe(tree: RobotTree, source: str, redundant: bool = True) -> Descriptio
         name=spelled(tree.name) or "robot", title=" ".join(tree.title.split()), bodies=tuple(parts.bodies),
         joints=tuple(parts.joints), closures=tuple(parts.closures), platform=parts.platform, gravity=tree.gravity,
         redundant=redundant, reference=f"imported from {Path(source).name}")
-    text, renamed = robot_file(mechanism, notes)
+    text, renamed, legs = robot_file(mechanism, notes)
     return Description(
         text, {old: tuple(renamed.get(name, name) for name in new) for old, new in parts.coordinates.items()},
-        {link: (renamed.get(body, body), at) for link, (body, at) in parts.at.items()}, notes)
+        {link: (renamed.get(body, body), at) for link, (body, at) in parts.at.items()},
+        (*notes, *filter(None, [legs])))
 
 
 def _with_motors(tree: RobotTree) -> RobotTree:
