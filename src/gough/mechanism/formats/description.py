@@ -136,7 +136,8 @@ class _Parts:
             names.append(name)
         self.at[joint.child] = (body, placed @ joint.after)
         if names:
-            self.coordinates[joint.name] = tuple(names)
+            back = any(j.name == joint.name and j.parent != joint.parent for j in self.tree.joints)
+            self.coordinates[joint.name] = tuple(names[::-1] if back else names)
 
     def _add_platform(self, joints: list[Connection]) -> str | None:
         """Add the joints that are task coordinates, if they can be those of a platform; return its name."""

@@ -66,6 +66,7 @@ class _Reader:
         self.refs: dict[str, float] = {}  # coordinates at which the model is written, by joint
         self.tied: list[Loop] = []
         self.task: list[str] = []
+        self.lost: dict[str, list[str]] = {}
         self.ours = any(e.attributes.get("name") == "gough" for part in root.all("custom") for e in part.all("text"))
         self.added = {e.get("name"): e.numbers("data", count=10) for part in root.all("custom") if self.ours
                       for e in part.all("numeric")}
@@ -87,11 +88,15 @@ class _Reader:
         self._scale_masses()
         motors = self._motors()
         loops = self._loops()
+        self.notes += [f"lost: {what}: {', '.join(names)}" for what, names in self.lost.items()]
         tree = RobotTree(
             name=name, title=f"{name}, from MJCF", root=WORLD, links=tuple(self.links), joints=tuple(self.joints),
             loops=tuple(loops), gravity=cast(tuple[float, float, float], gravity), usual_terms=not self.ours,
             task=tuple(self.task or (free if len(free) == 1 else ())), notes=tuple(self.notes))
         return tree.driven_by(motors) if motors else tree
+
+    def _lose(self, what: str, name: str) -> None:
+        self.lost.setdefault(what, []).append(name)
 
     def _scale_masses(self) -> None:
         """Do what the compiler's settotalmass says."""
@@ -173,7 +178,7 @@ class _Reader:
         pose = at @ self._pose(element)
         self.poses[name] = world @ pose
         if element.attributes.get("gravcomp", "0") != "0" and not self.ours:
-            self.notes.append(f"lost: gravcomp of '{name}'; its weight acts")
+            self._lose("gravcomp, so that weights act", name)
         inertia, parameters = self._inertia(element, usual)
         self.links.append(Link(name=name, inertia=inertia - np.array(self.added.get(f"added {name}", np.zeros(10))),
                                parameters=parameters))
@@ -335,7 +340,7 @@ class _Reader:
         for actuator in (child for part in self.root.all("actuator") for child in part.children):
             whole = self._filled(actuator, "main")
             if actuator.tag == "adhesion":
-                self.notes.append(f"lost: the adhesion '{actuator.attributes.get('name', '')}'")
+                self._lose("adhesion", actuator.attributes.get("name", ""))
                 continue
             gear = whole.numbers("gear", "1")[0]
             if "tendon" in whole.attributes:
@@ -358,8 +363,7 @@ class _Reader:
         if not force and plain:
             force = max(map(abs, actuator.numbers("ctrlrange", "0 0", 2))) * abs(gain)
         if gear != 1.0:
-            self.notes.append(f"lost: gear {gear:g} of '{actuator.attributes.get('name', joint.name)}'; efforts are "
-                              "those of the joint")
+            self._lose("gears, so that efforts are those of the joints", f"{joint.name} {gear:g}")
         limit = joint.limits.effort or abs(gear) * force or None
         own = self.ours and actuator.tag == "general"
         self._replace(replace(joint, limits=replace(joint.limits, effort=limit), gain=gain if own else None))
@@ -406,7 +410,7 @@ class _Reader:
             whole = self._filled(element, "main", "equality")
             name = whole.attributes.get("name", f"{element.tag}{n + 1}")
             if whole.get("active", "true") == "false":
-                self.notes.append(f"lost: the equality '{name}', which is not active")
+                self._lose("equality that is not active", name)
             elif element.tag in ("connect", "weld"):
                 kind = "point" if element.tag == "connect" else "weld"
                 loops.append(Loop(name=name, kind=kind, frames=self._ends(whole)))
