@@ -26,7 +26,7 @@ from gough.mechanism.placement import Placement
 from gough.mechanism.terms import TERMS
 from gough.mechanism.types import BASE, Body, Closure, Frame, Joint, Limits, Mechanism
 
-USUAL = tuple(term.name for term in TERMS.values() if term.dissipative or term.mjcf == "armature")
+USUAL = tuple(term.name for term in TERMS.values() if term.mjcf in ("armature", "damping", "frictionloss"))
 
 
 @dataclass(frozen=True)

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+from foreign import BARS, BARS_YAML, written
 from scipy.spatial.transform import Rotation
+from test_import_sdf import LOOP
 
 from command_line import run, succeed
 from gough.engine import Model
 from gough.mechanism import load_robot
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "formats"))
-from models import BARS, BARS_YAML, written
 
 
 @pytest.fixture
