@@ -96,7 +96,7 @@ BAD = {  # name: (old text, new text, pattern in the message) applied to ARM or 
         ARM,
         '"revolute"',
         '"hinge"',
-        "key 'type': 'hinge' is not one of revolute, prismatic, universal, spherical",
+        "key 'type': 'hinge' is not one of revolute, prismatic, fixed, universal, spherical",
     ),
     "unknown axis": (ARM, "actuated = true", 'actuated = true\naxis = "w"', "key 'axis': 'w' is not one of x, y, z"),
     "unknown term": (ARM, '["fv"]', '["fx"]', r"key 'terms\[0\]': unknown name 'fx'.*did you mean 'f"),

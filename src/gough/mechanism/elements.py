@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Literal, cast
 
@@ -20,6 +20,7 @@ from gough.mechanism.types import BASE, Body, Closure, Frame, Joint, Limits, Noi
 
 Kind = Literal["revolute", "prismatic"]
 Axis = Literal["x", "y", "z"]
+Vector = tuple[float, float, float]
 
 PLACEMENT_KEYS = ("xyz", "rpy", "polar", "mdh")
 INERTIA_KEYS = (*INERTIAL, "com", "about", "parameters", "zero", "symmetric")
@@ -188,12 +189,12 @@ def read_terms(table: TomlTable, kind: Kind) -> tuple[tuple[str, ...], dict[str,
 
 def read_joint(table: TomlTable, scope: Scope) -> list[Joint]:
     """Read `[[joint]]`; universal and spherical joints become two or three revolute ones."""
-    kind = table.choice("type", ("revolute", "prismatic", *SHORTHANDS))
+    kind = table.choice("type", ("revolute", "prismatic", "fixed", *SHORTHANDS))
     common = ("name", "type", "parent", "child", *PLACEMENT_KEYS, "terms", "values", "start")
     if kind in SHORTHANDS:
         table.check_keys((*common, "axes", "names"))
         return _expand(table, scope, SHORTHANDS[kind])
-    table.check_keys((*common, "axis", "actuated", "limits", "gain"))
+    table.check_keys((*common, "axis", "offset", "actuated", "limits", "gain"))
     single: Kind = "prismatic" if kind == "prismatic" else "revolute"
     limits = read_limits(table.table("limits"), single)
     start = table.number("start", POSITION[single], 0.0)
@@ -204,11 +205,32 @@ def read_joint(table: TomlTable, scope: Scope) -> list[Joint]:
     terms, values = read_terms(table, single)
     parent = scope.frame(table, "parent", read_placement(table))
     name = table.name()
-    return [Joint(
+    joint = Joint(
         name=scope.full(name), kind=single, parent=parent.body, child=_child(table, scope), placement=parent.placement,
-        axis=cast(Axis, table.choice("axis", ("x", "y", "z"), "z")), actuated=actuated, limits=limits, terms=terms,
-        values=values, gain=table.positive("gain", "gain", None), start=start, leg=scope.leg, template=scope.kin(name),
-        sources=table.sources())]
+        axis=_axis(table), actuated=actuated, limits=limits, terms=terms, values=values,
+        gain=table.positive("gain", "gain", None), start=start, leg=scope.leg, template=scope.kin(name),
+        sources=table.sources())
+    if "offset" not in table:
+        return [joint]
+    zero = Placement.moved(single, joint.direction, table.number("offset", POSITION[single]))
+    return [replace(joint, placement=joint.placement.then(zero))]
+
+
+def _axis(table: TomlTable) -> Axis | Vector:
+    """Read `axis`: a letter, one with a minus before it, or a vector."""
+    if isinstance(table.data.get("axis"), list):
+        vector = table.numbers("axis", ("none",) * 3)
+        if not any(vector):
+            raise table.error("the axis has no direction; one of its three numbers must not be zero", "axis")
+        return cast(Vector, vector)
+    name = table.choice("axis", (*"xyz", "-x", "-y", "-z"), "z")
+    return cast(Axis, name) if len(name) == 1 else cast(Vector, tuple(-float(name[1] == letter) for letter in "xyz"))
+
+
+def read_fixed(table: TomlTable, scope: Scope) -> tuple[str, Frame]:
+    """Read a `[[joint]]` of type `fixed`: the body it carries, and where that is fixed."""
+    table.check_keys(("name", "type", "parent", "child", *PLACEMENT_KEYS))
+    return _child(table, scope), scope.frame(table, "parent", read_placement(table))
 
 
 def _child(table: TomlTable, scope: Scope) -> str:

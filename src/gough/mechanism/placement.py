@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 
@@ -76,6 +76,30 @@ class Placement:
     def polar(cls, radius: float, angle: float, z: float = 0.0) -> Placement:
         """Place on a circle about z: x axis radial outwards, y tangential. [m, rad, m]"""
         return cls((("Rz", angle), ("Tx", radius), ("Tz", z)))
+
+    @classmethod
+    def moved(cls, kind: Literal["revolute", "prismatic"], direction: FloatArray, amount: float) -> Placement:
+        """Place as a joint about or along a unit direction does at some coordinate. [rad or m]"""
+        if kind == "prismatic" or np.count_nonzero(direction) == 1:
+            step = "T" if kind == "prismatic" else "R"
+            return cls(tuple((cast(Any, step + axis), float(d) * amount) for axis, d in zip("xyz", direction) if d))
+        x, y, z = direction
+        cross = np.array([[0, -z, y], [z, 0, -x], [-y, x, 0]])
+        turn = np.eye(3) + math.sin(amount) * cross + (1 - math.cos(amount)) * cross @ cross
+        return cls.xyz_rpy((0.0, 0.0, 0.0), roll_pitch_yaw(turn))
+
+
+def roll_pitch_yaw(rotation: FloatArray) -> tuple[float, float, float]:
+    """Return the angles of R = Rz(yaw) Ry(pitch) Rx(roll). [rad]
+
+    Roll follows from Rz^T R with the yaw found, so that R is met to round-off also where the pitch is a right angle and
+    yaw and roll are not unique.
+    """
+    R = rotation
+    pitch = math.atan2(-R[2, 0], math.hypot(R[0, 0], R[1, 0]))
+    yaw = math.atan2(R[1, 0], R[0, 0])
+    c, s = math.cos(yaw), math.sin(yaw)
+    return math.atan2(s * R[0, 2] - c * R[1, 2], c * R[1, 1] - s * R[0, 1]), pitch, yaw
 
 
 UNMOVED = Placement()

@@ -13,6 +13,7 @@ from gough.core.names import INERTIAL, PAYLOAD, Parameter
 from gough.core.units import conversion
 from gough.mechanism import elements
 from gough.mechanism.elements import Axis, Kind, Scope
+from gough.mechanism.fixed import Welds
 from gough.mechanism.toml_table import SOURCE_KEYS, TomlTable, unit_factors
 from gough.mechanism.types import BASE, Body, Frame, Joint, Limits, Mechanism
 
@@ -56,18 +57,21 @@ def _read_mechanism(root: TomlTable) -> Mechanism:
     root = replace(root, factors=_read_units(root))
     parts = _Parts(root)
     try:
+        parts.merge()
         tree = Mechanism(
             name=name, title=root.text("title", ""), reference=root.text("reference", ""), source=root.file,
             bodies=tuple(parts.bodies), joints=tuple(parts.joints), closures=tuple(parts.closures),
             platform=parts.platform, twist_limits=parts.twist_limits, redundant=root.flag("redundant"),
             gravity=cast(tuple[float, float, float], gravity))
-        everything = Scope(inner=frozenset(body.name for body in tree.bodies), outer=frozenset())
+        inner = parts.welds.bodies.union(body.name for body in tree.bodies)
+        everything = Scope(inner=inner, outer=frozenset())
         usual = tree.platform or tree.bodies[-1].name
         tables = root.sections("payload", "payload")
         for table in tables:
             parts.claim("payload", table.name(), table)
+        payloads = (elements.read_payload(table, everything, usual) for table in tables)
         return replace(
-            tree, payloads=tuple(elements.read_payload(table, everything, usual) for table in tables),
+            tree, payloads=tuple(parts.welds.payload(payload) for payload in payloads),
             ties=_read_ties(root.section("tie"), tree),
             noise=elements.read_noise(root.section("noise"), {joint.kind for joint in tree.joints if joint.actuated}))
     except InvalidMechanism as error:
@@ -101,6 +105,7 @@ class _Parts:
     def __init__(self, root: TomlTable) -> None:
         self.bodies: list[Body] = []
         self.joints: list[Joint] = []
+        self.fixed: dict[str, Frame] = {}
         self.tables: dict[tuple[object, object], TomlTable] = {}
         self.platform: str | None = None
         self.twist_limits: dict[str, Limits] = {}
@@ -125,6 +130,13 @@ class _Parts:
         for closure, (table, _) in zip(self.closures, closures):
             self.claim("closure", closure.name, table)
 
+    def merge(self) -> None:
+        """Make what fixed joints carry a part of what they sit on."""
+        self.welds = Welds(self.fixed)
+        self.joints = [self.welds.joint(joint) for joint in self.joints]
+        self.closures = [self.welds.closure(closure) for closure in self.closures]
+        self.bodies = self.welds.merge(self.bodies)
+
     def claim(self, kind: str, name: str, table: TomlTable) -> None:
         """Raise if a name is taken or means something else."""
         if name == BASE:
@@ -148,6 +160,13 @@ class _Parts:
         for table in bodies:
             self._add(table, elements.read_body(table, scope))
         for table in joints:
+            if table.data.get("type") == "fixed":
+                child, frame = elements.read_fixed(table, scope)
+                self.claim("joint", scope.full(table.name()), table)
+                if child in self.fixed:
+                    raise table.error(f"body '{child}' has two parents, both by fixed joints; keep one", "child")
+                self.fixed[child] = frame
+                continue
             chain = elements.read_joint(table, scope)
             between = [Body(name=joint.child, parameters=(), leg=scope.leg, template=joint.template)
                        for joint in chain[:-1]]  # massless, between the axes of a universal or spherical joint

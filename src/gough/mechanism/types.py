@@ -10,7 +10,7 @@ from typing import Literal, TypeVar
 
 import numpy as np
 
-from gough.core.arrays import FloatArray, Value
+from gough.core.arrays import FloatArray, Value, frozen
 from gough.core.errors import InvalidInput, InvalidMechanism, nearest
 from gough.core.names import INERTIAL, Parameter, parameters
 from gough.core.parameters import BASE_ORDER, ParameterTable
@@ -75,7 +75,7 @@ class Joint(Value):
         parent: Body it sits on (`base` for the fixed one).
         child: Body it carries.
         placement: From the parent's frame to the joint frame at q = 0.
-        axis: Axis of the joint frame it turns about or slides along.
+        axis: Axis of the joint frame it turns about or slides along, or a vector along it in that frame.
         actuated: Driven by a motor.
         virtual: A task coordinate of the platform: no real joint, no terms.
         limits: Bounds.
@@ -91,7 +91,7 @@ class Joint(Value):
     parent: str
     child: str
     placement: Placement = UNMOVED
-    axis: Literal["x", "y", "z"] = "z"
+    axis: Literal["x", "y", "z"] | tuple[float, float, float] = "z"
     actuated: bool = False
     virtual: bool = False
     limits: Limits = Limits()
@@ -108,6 +108,16 @@ class Joint(Value):
         for name in (*self.terms, *self.values):
             if name not in TERMS:
                 raise InvalidMechanism(f"joint '{self.name}' has an unknown term '{name}'{nearest(name, TERMS)}")
+        if not isinstance(self.axis, str) and not np.linalg.norm(self.axis) > 0:
+            raise InvalidMechanism(f"joint '{self.name}' has an axis without direction", part="joint", name=self.name,
+                                   key="axis")
+
+    @cached_property
+    def direction(self) -> FloatArray:
+        """Unit vector along its axis in the joint frame, (3,)."""
+        if isinstance(self.axis, str):
+            return frozen(np.eye(3)["xyz".index(self.axis)])
+        return frozen(np.array(self.axis) / np.linalg.norm(self.axis))
 
     @property
     def unit(self) -> str:

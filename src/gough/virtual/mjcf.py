@@ -108,7 +108,7 @@ class Scene:
                 hinge = joint.kind == "revolute"
                 SubElement(element, "joint", {
                     "name": text(joint.name), "type": "hinge" if hinge else "slide",
-                    "axis": numbers(frame[:3, "xyz".index(joint.axis)]), "ref": repr(home[joint.name]),
+                    "axis": numbers(frame[:3, :3] @ joint.direction), "ref": repr(home[joint.name]),
                     **({"pos": numbers(frame[:3, 3])} if hinge else {}), **attributes.get(joint.name, {})})
             _add_inertial(element, inertia[link.body])
 

@@ -25,9 +25,10 @@ from gough.mechanism.types import BASE, Mechanism
 from gough.virtual.plant import PlantSettings
 from gough.virtual.tree_plant import JointEfforts, TreePlant, midpoint
 
-JOINTS = {
+JOINTS = {  # along an axis of the frame, and along any vector
     ("revolute", "x"): pin.JointModelRX, ("revolute", "y"): pin.JointModelRY, ("revolute", "z"): pin.JointModelRZ,
     ("prismatic", "x"): pin.JointModelPX, ("prismatic", "y"): pin.JointModelPY, ("prismatic", "z"): pin.JointModelPZ,
+    "revolute": pin.JointModelRevoluteUnaligned, "prismatic": pin.JointModelPrismaticUnaligned,
 }
 
 
@@ -50,8 +51,9 @@ def build_tree(mechanism: Mechanism, values: Mapping[str, float], load: FloatArr
     def add(body: str) -> None:
         for i, joint in enumerate(mechanism.joints):
             if joint.parent == body:
-                index = model.addJoint(carried[body], JOINTS[joint.kind, joint.axis](),
-                                       pin.SE3(np.array(joint.placement.matrix)), joint.name)
+                kind = (JOINTS[joint.kind, joint.axis]() if isinstance(joint.axis, str)
+                        else JOINTS[joint.kind](joint.direction))
+                index = model.addJoint(carried[body], kind, pin.SE3(np.array(joint.placement.matrix)), joint.name)
                 given = np.array([values.get(f"{joint.child}.{p}", 0.0) for p in INERTIAL])
                 inertia = _inertia(given + (load if joint.child == load_body else 0.0), joint.child)
                 model.appendBodyToJoint(index, inertia, pin.SE3.Identity())
