@@ -76,9 +76,8 @@ class Model:
 
     @cached_property
     def load_body(self) -> str:
-        """The body that carries payloads: the one they name, the platform, or the last body of a serial robot."""
-        last = self.mechanism.platform or self.mechanism.joints[-1].child
-        return self.mechanism.payloads[0].body if self.mechanism.payloads else last
+        """The body that carries payloads: the one they name, or the robot's tool."""
+        return self.mechanism.payloads[0].body if self.mechanism.payloads else self.mechanism.tool
 
     def load(self, payload: str | None = None) -> FloatArray:
         """Return the ten inertial parameters of a payload about its body's frame; zeros for none."""
@@ -210,7 +209,7 @@ class Model:
         """Return the kernel q -> platform Jacobian (6, n) of the tree: linear then angular velocity, base frame."""
         def build() -> ca.Function:
             q, _, _, _ = self._symbols()
-            pose = body_transforms(self.mechanism, q)[self.mechanism.platform or self.mechanism.joints[-1].child]
+            pose = body_transforms(self.mechanism, q)[self.mechanism.tool]
             spin = ca.jacobian(ca.vec(pose.rotation), q)
             angular = []
             for k in range(q.shape[0]):

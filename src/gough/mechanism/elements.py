@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import Literal, cast
+from typing import Any, Literal, cast
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from gough.mechanism.closures import CLOSURES
 from gough.mechanism.placement import Placement
 from gough.mechanism.terms import TERMS
 from gough.mechanism.toml_table import TomlTable
-from gough.mechanism.types import BASE, Body, Closure, Frame, Joint, Limits, Noise, Payload
+from gough.mechanism.types import BASE, Body, Closure, Frame, Joint, Limits, Noise, Payload, Transmission
 
 Kind = Literal["revolute", "prismatic"]
 Axis = Literal["x", "y", "z"]
@@ -29,6 +29,7 @@ POSITION = {"prismatic": "length", "revolute": "angle"}
 VELOCITY = {"prismatic": "velocity", "revolute": "angular velocity"}
 ACCELERATION = {"prismatic": "acceleration", "revolute": "angular acceleration"}
 EFFORT = {"prismatic": "force", "revolute": "torque"}
+INVERTIBLE = 1e-9  # ratio of singular values of a transmission below which no gears could be built
 MDH = {"gamma": "angle", "b": "length", "alpha": "angle", "d": "length", "theta": "angle", "r": "length"}
 # Shorthands: how many revolute joints, about which axes of the placed frame, one after the other.
 SHORTHANDS = {"universal": "xy", "spherical": "xyz"}
@@ -293,6 +294,46 @@ def read_closure(table: TomlTable, scope: Scope, joints: dict[str, Joint]) -> Cl
     dimension = POSITION[kinds.pop()] if len(kinds) == 1 else "none"
     return Closure(name=name, kind=kind.name, coefficients=coefficients,
                    constant=table.number("constant", dimension, 0.0))
+
+
+def read_transmission(table: TomlTable, scope: Scope, joints: dict[str, Joint],
+                      ) -> tuple[Transmission, list[Joint], list[Closure]]:
+    """Read `[[transmission]]`: a massless rotor on the base for each motor, and a coupling for each joint."""
+    table.check_keys(("name", "joints", "matrix", "motor", "positions", "efforts"))
+    name, driven = table.name(), tuple(scope.full(joint) for joint in table.words("joints"))
+    for k, joint in enumerate(driven):
+        if joint not in joints or joints[joint].actuated:
+            what = "is a motor itself" if joint in joints else f"does not exist{nearest(joint, joints)}"
+            raise table.error(f"joint '{joint}' {what}", f"joints[{k}]")
+    tables = table.sections("motor", "transmission.motor", f" of '{name}'")
+    if len(tables) != len(driven):
+        raise table.error(f"{len(driven)} joints need as many [[transmission.motor]] tables, found {len(tables)}",
+                          "motor")
+    matrix = np.array(table.matrix("matrix", len(driven)))
+    values = np.linalg.svd(matrix, compute_uv=False)
+    if not values[-1] > INVERTIBLE * values[0]:
+        raise table.error(f"the matrix is not invertible (singular values {values[0]:.3g} to {values[-1]:.1e}): some "
+                          "motion of the joints moves no motor; check its rows", "matrix")
+    start = np.linalg.solve(matrix, [joints[joint].start for joint in driven])
+    motors = [_read_motor(own, scope, float(at)) for own, at in zip(tables, start)]
+    couplings = [Closure(name=scope.full(f"{name}.{inside_leg(joint, scope.leg)}"), kind="coupling", coefficients={
+        joint: 1.0, **{motor.name: -float(b) for motor, b in zip(motors, row) if b}})
+        for joint, row in zip(driven, matrix)]
+    sides = {key: cast(Any, table.choice(key, ("joints", "motors"), "joints")) for key in ("positions", "efforts")}
+    return Transmission(name=scope.full(name), motors=tuple(motor.name for motor in motors), joints=driven,
+                        matrix=matrix, **sides), motors, couplings
+
+
+def _read_motor(table: TomlTable, scope: Scope, start: float) -> Joint:
+    table.check_keys(("name", "type", "limits", "terms", "values", "gain"))
+    kind = cast(Kind, table.choice("type", ("revolute", "prismatic"), "revolute"))
+    limits, name = read_limits(table.table("limits"), kind), table.name()
+    check_start(table, start, limits, "limits")
+    terms, values = read_terms(table, kind)
+    full = scope.full(name)
+    return Joint(name=full, kind=kind, parent=BASE, child=full, actuated=True, limits=limits, terms=terms,
+                 values=values, gain=table.positive("gain", "gain", None), start=start, leg=scope.leg,
+                 template=scope.kin(name), sources=table.sources())
 
 
 def read_payload(table: TomlTable, scope: Scope, usual: str) -> Payload:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import Any, cast
@@ -15,12 +15,13 @@ from gough.mechanism import elements
 from gough.mechanism.elements import Axis, Kind, Scope
 from gough.mechanism.fixed import Welds
 from gough.mechanism.toml_table import SOURCE_KEYS, TomlTable, unit_factors
-from gough.mechanism.types import BASE, Body, Frame, Joint, Limits, Mechanism
+from gough.mechanism.types import BASE, Body, Closure, Frame, Joint, Limits, Mechanism, Transmission
 
 FORMAT = 1
 LARGEST = 1_000_000  # bytes; the largest bundled robot has 6 kB
 TOP_KEYS = ("format", "name", "title", "reference", "gravity", "redundant", "units", "platform", "body", "joint",
-            "leg", "closure", "payload", "tie", "noise")
+            "leg", "closure", "transmission", "payload", "tie", "noise")
+LEG_PARTS = ("body", "joint", "closure", "transmission")
 TASK = {"x": "prismatic", "y": "prismatic", "z": "prismatic", "rx": "revolute", "ry": "revolute", "rz": "revolute"}
 
 
@@ -61,15 +62,14 @@ def _read_mechanism(root: TomlTable) -> Mechanism:
         tree = Mechanism(
             name=name, title=root.text("title", ""), reference=root.text("reference", ""), source=root.file,
             bodies=tuple(parts.bodies), joints=tuple(parts.joints), closures=tuple(parts.closures),
-            platform=parts.platform, twist_limits=parts.twist_limits, redundant=root.flag("redundant"),
-            gravity=cast(tuple[float, float, float], gravity))
+            transmissions=tuple(parts.transmissions), platform=parts.platform, twist_limits=parts.twist_limits,
+            redundant=root.flag("redundant"), gravity=cast(tuple[float, float, float], gravity))
         inner = parts.welds.bodies.union(body.name for body in tree.bodies)
         everything = Scope(inner=inner, outer=frozenset())
-        usual = tree.platform or tree.bodies[-1].name
         tables = root.sections("payload", "payload")
         for table in tables:
             parts.claim("payload", table.name(), table)
-        payloads = (elements.read_payload(table, everything, usual) for table in tables)
+        payloads = (elements.read_payload(table, everything, tree.tool) for table in tables)
         return replace(
             tree, payloads=tuple(parts.welds.payload(payload) for payload in payloads),
             ties=_read_ties(root.section("tie"), tree),
@@ -105,6 +105,8 @@ class _Parts:
     def __init__(self, root: TomlTable) -> None:
         self.bodies: list[Body] = []
         self.joints: list[Joint] = []
+        self.closures: list[Closure] = []
+        self.transmissions: list[Transmission] = []
         self.fixed: dict[str, Frame] = {}
         self.tables: dict[tuple[object, object], TomlTable] = {}
         self.platform: str | None = None
@@ -117,18 +119,24 @@ class _Parts:
         top = Scope(inner=frozenset(inner), outer=frozenset())
         self._read_tree(top, bodies, joints)
         closures: list[tuple[TomlTable, Scope]] = []
+        transmissions: list[tuple[TomlTable, Scope]] = []
         for leg in root.sections("leg", "leg"):
             self.claim("leg", leg.name(), leg)
             for scope, tables in _place_leg(leg, top):
                 self.claim("leg instance", str(scope.leg), leg)
                 self._read_tree(scope, tables["body"], tables["joint"])
                 closures += [(table, scope) for table in tables["closure"]]
+                transmissions += [(table, scope) for table in tables["transmission"]]
         everything = replace(top, inner=frozenset(body.name for body in self.bodies))
         closures += [(table, everything) for table in root.sections("closure", "closure")]
-        known = {joint.name: joint for joint in self.joints}
-        self.closures = [elements.read_closure(table, scope, known) for table, scope in closures]
-        for closure, (table, _) in zip(self.closures, closures):
-            self.claim("closure", closure.name, table)
+        transmissions += [(table, everything) for table in root.sections("transmission", "transmission")]
+        for table, scope in transmissions:
+            transmission, motors, couplings = elements.read_transmission(table, scope, self._known)
+            self.transmissions.append(transmission)
+            self._add(table, *motors, *_massless(motors))
+            self._close(table, couplings)
+        for table, scope in closures:
+            self._close(table, [elements.read_closure(table, scope, self._known)])
 
     def merge(self) -> None:
         """Make what fixed joints carry a part of what they sit on."""
@@ -147,6 +155,15 @@ class _Parts:
             raise table.error(f"{kind} '{name}' is defined twice (also in {self.tables[kind, name].place}); "
                               "names must be unique", "name")
         self.tables[kind, name] = table
+
+    @property
+    def _known(self) -> dict[str, Joint]:
+        return {joint.name: joint for joint in self.joints}
+
+    def _close(self, table: TomlTable, closures: list[Closure]) -> None:
+        for closure in closures:
+            self.claim("closure", closure.name, table)
+        self.closures += closures
 
     def _add(self, table: TomlTable, *parts: Body | Joint) -> None:
         for part in parts:
@@ -168,9 +185,7 @@ class _Parts:
                 self.fixed[child] = frame
                 continue
             chain = elements.read_joint(table, scope)
-            between = [Body(name=joint.child, parameters=(), leg=scope.leg, template=joint.template)
-                       for joint in chain[:-1]]  # massless, between the axes of a universal or spherical joint
-            self._add(table, *chain, *between)
+            self._add(table, *chain, *_massless(chain[:-1]))  # between the axes of a universal or spherical joint
 
     def _read_platform(self, table: TomlTable) -> str:
         """Read `[platform]` into a chain of virtual joints, one for each task coordinate; return its name."""
@@ -209,9 +224,14 @@ class _Parts:
         return name
 
 
+def _massless(joints: Sequence[Joint]) -> list[Body]:
+    """Return massless bodies for joints to carry."""
+    return [Body(name=joint.child, parameters=(), leg=joint.leg, template=joint.template) for joint in joints]
+
+
 def _place_leg(leg: TomlTable, top: Scope) -> list[tuple[Scope, dict[str, list[TomlTable]]]]:
     """Return scope and tables of every instance of a leg, with `$key` replaced by the instance's value."""
-    leg.check_keys(("name", "instances", "body", "joint", "closure"))
+    leg.check_keys(("name", "instances", *LEG_PARTS))
     template = leg.name()
     instances = leg.sections("instances", "leg.instances", f" of leg '{template}'")
     if not instances:
@@ -226,7 +246,7 @@ def _place_leg(leg: TomlTable, top: Scope) -> list[tuple[Scope, dict[str, list[T
         if "body" in base:
             frame = top.frame(base, "body", frame.placement)
         used: set[str] = set()
-        filled = _substitute({key: leg.data.get(key, []) for key in ("body", "joint", "closure")}, instance, used)
+        filled = _substitute({key: leg.data.get(key, []) for key in LEG_PARTS}, instance, used)
         unused = [key for key in instance.data if key not in ("name", "base", *SOURCE_KEYS, *used)]
         if unused:
             raise instance.error(f"unknown key: nothing in the leg says '${unused[0]}'"

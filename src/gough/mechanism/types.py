@@ -182,6 +182,27 @@ class Closure(Value):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
+class Transmission(Value):
+    """Motors that drive joints together: q_joints = B q_motors, so that efforts are motors = B^T joints.
+
+    The motors are joints with couplings like any other; this is how logs on the other side are understood.
+
+    Args:
+        name: E.g. `wrist`.
+        motors, joints: Names, (k,) each.
+        matrix: B, (k, k). [rad or m, per rad or m]
+        positions, efforts: Whose they are in logs with columns called after the joints.
+    """
+
+    name: str
+    motors: tuple[str, ...]
+    joints: tuple[str, ...]
+    matrix: FloatArray
+    positions: Literal["joints", "motors"] = "joints"
+    efforts: Literal["joints", "motors"] = "joints"
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Payload(Value):
     """A body fixed to another (usually the platform), with what is known of it.
 
@@ -240,7 +261,8 @@ class Mechanism(Value):
         bodies: All moving bodies; put into the order of the joints that carry them.
         joints: One per body, task coordinates (virtual) included; put into tree order, parents before children.
         closures: What closes the loops.
-        platform: Body that carries tool and payloads, or None (serial: the last body).
+        transmissions: Which motors drive joints together; their couplings are among the closures.
+        platform: Body that carries tool and payloads, or None for serial robots.
         twist_limits: Bounds of the platform's speed and acceleration whatever the direction, by `translation` (of its
             origin) and `rotation` (angular velocity, not rates of angles).
         payloads: Bodies that may be attached.
@@ -257,6 +279,7 @@ class Mechanism(Value):
     bodies: tuple[Body, ...]
     joints: tuple[Joint, ...]
     closures: tuple[Closure, ...] = ()
+    transmissions: tuple[Transmission, ...] = ()
     platform: str | None = None
     twist_limits: Mapping[str, Limits] = field(default_factory=dict)
     payloads: tuple[Payload, ...] = ()
@@ -323,6 +346,12 @@ class Mechanism(Value):
     def task(self) -> tuple[str, ...]:
         """Names of the task coordinates of the platform (empty for serial robots)."""
         return tuple(joint.name for joint in self.joints if joint.virtual)
+
+    @cached_property
+    def tool(self) -> str:
+        """The body that carries tool and payloads: the platform, or the last body that is no rotor."""
+        last = [body.name for body in self.bodies if body.parameters] or [body.name for body in self.bodies]
+        return self.platform or last[-1]
 
     @cached_property
     def terms(self) -> Mapping[str, JointTerm]:
