@@ -19,6 +19,7 @@ from gough.mechanism.types import BASE, Mechanism
 
 By = Literal["actuated", "task"]
 GROWTH = 1e-17  # a dependent coordinate 1e8 times as fast as the independent ones is looked at again
+SHORTEST = 1e-9  # length of a force element below which rounding makes its direction [m]
 CLOSED = 1e-10  # a loop is closed below this residual [rad, or lengths of the robot]
 
 
@@ -140,7 +141,7 @@ def _close_loops(mechanism: Mechanism) -> Loops:
     q = ca.SX.sym("q", len(mechanism.joints))
     phi = closure_equations(mechanism, q)
     equations = ca.Function("closures", [q], [phi, ca.densify(ca.jacobian(phi, q))])
-    start = np.array([joint.start for joint in mechanism.joints])
+    start = _start(mechanism, equations)
     length = _characteristic_length(mechanism, start)
     bends = [r for r in range(phi.shape[0]) if ca.depends_on(ca.jacobian(phi[r], q), q)]
     pattern = ca.jacobian(phi[bends], q).sparsity()
@@ -168,6 +169,28 @@ def _close_loops(mechanism: Mechanism) -> Loops:
         partitions["task"] = _partition(loops, [index[a] for a in mechanism.task], "task")
     dynamic: By = "task" if loops.redundant and "task" in partitions else "actuated"
     return replace(loops, partitions=partitions, dynamic=dynamic)
+
+
+def _start(mechanism: Mechanism, equations: ca.Function) -> FloatArray:
+    """Return the start values of all coordinates (n,): those of the file, and of force elements what follows from them.
+
+    Raises:
+        InvalidMechanism: A force element without length.
+    """
+    start = np.array([joint.start for joint in mechanism.joints])
+    rows = [closure.name for closure in mechanism.closures for _ in range(closure.equations)]
+    gaps = np.array(equations(start)[0]).ravel()
+    for name, closure in mechanism.forces.items():
+        i, row = mechanism.coordinates.index(name), rows.index(name)
+        _check_length(name, float(gaps[row] + start[i] - closure.constant), "at the start pose")
+        start[i] += gaps[row]
+    return start
+
+
+def _check_length(name: str, length: float, where: str) -> None:
+    if not length > SHORTEST:
+        raise InvalidMechanism(f"[[force]] '{name}' has the length {length:.1e} m {where}: its points coincide and it "
+                               "has no direction; move one of them, or the start pose", force=name, length=length)
 
 
 def _characteristic_length(mechanism: Mechanism, q: FloatArray) -> float:

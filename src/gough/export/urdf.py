@@ -167,11 +167,12 @@ class _Tree:
 
     def _entry(self, closure: Closure) -> object:
         """Return a closure as it stands in the sidecar: its pair of frames, with its numbers if it has any."""
-        if not closure.frames:
-            return {"coefficients": {self.joint[j]: c for j, c in closure.coefficients.items()},
-                    "constant": closure.constant}
         frames = self.frames[closure.name]
-        return {"frames": frames, **closure.values} if closure.values else frames
+        beside: dict[str, object] = dict(closure.values)
+        if closure.coefficients:
+            beside |= {"coefficients": {self.joint[j]: c for j, c in closure.coefficients.items()},
+                       "constant": closure.constant}
+        return ({"frames": frames} if frames else {}) | beside if beside else frames
 
 
 def _add_inertial(link: Element, parameters: FloatArray) -> None:

@@ -270,16 +270,13 @@ def _expand(table: TomlTable, scope: Scope, usual: str) -> list[Joint]:
 def read_closure(table: TomlTable, scope: Scope, joints: dict[str, Joint]) -> Closure:
     """Read `[[closure]]`."""
     kind = CLOSURES[table.choice("kind", tuple(CLOSURES))]
-    own = ("a", "b", *kind.values) if kind.frames else ("coefficients", "constant")
+    own = (*(("a", "b", *kind.values) if kind.frames else ()), *(("coefficients", "constant") if kind.weighs else ()))
     table.check_keys(("name", "kind", *own))
-    name = scope.full(table.name())
-    if kind.frames:
-        ends = [table.table(key, required=True) for key in ("a", "b")]
-        for end in ends:
-            end.check_keys(("body", *PLACEMENT_KEYS))
-        a, b = (scope.frame(end, "body", read_placement(end)) for end in ends)
-        values = {key: table.positive(key, dimension) for key, dimension in kind.values.items()}
-        return Closure(name=name, kind=kind.name, a=a, b=b, values=values)
+    a, b = _ends(table, scope) if kind.frames else (None, None)
+    values = {key: table.positive(key, dimension) for key, dimension in kind.values.items()}
+    closure = Closure(name=scope.full(table.name()), kind=kind.name, a=a, b=b, values=values)
+    if not kind.weighs:
+        return closure
     given = table.table("coefficients")
     coefficients = {}
     for short in given.data:
@@ -291,9 +288,40 @@ def read_closure(table: TomlTable, scope: Scope, joints: dict[str, Joint]) -> Cl
     if not coefficients:
         raise table.error(f"a {kind.name} needs the coefficients of at least one joint", "coefficients")
     kinds = {joints[j].kind for j in coefficients}
-    dimension = POSITION[kinds.pop()] if len(kinds) == 1 else "none"
-    return Closure(name=name, kind=kind.name, coefficients=coefficients,
-                   constant=table.number("constant", dimension, 0.0))
+    dimension = "length" if kind.frames else POSITION[kinds.pop()] if len(kinds) == 1 else "none"
+    return replace(closure, coefficients=coefficients, constant=table.number("constant", dimension, 0.0))
+
+
+def _ends(table: TomlTable, scope: Scope) -> tuple[Frame, Frame]:
+    """Read the frames `a` and `b`."""
+    ends = [table.table(key, required=True) for key in ("a", "b")]
+    for end in ends:
+        end.check_keys(("body", *PLACEMENT_KEYS))
+    a, b = (scope.frame(end, "body", read_placement(end)) for end in ends)
+    return a, b
+
+
+def read_force(table: TomlTable, scope: Scope) -> tuple[Joint, Closure]:
+    """Read `[[force]]`: a massless slider on the base, and the closure that makes it the length between two points."""
+    table.check_keys(("name", "a", "b", "rest", "actuated", "limits", "terms", "values", "gain"))
+    a, b = _ends(table, scope)
+    joint, rest = _slider(table, scope, "prismatic", table.flag("actuated")), table.number("rest", "length", 0.0)
+    if rest < 0:
+        raise table.error(f"expected a length, found {rest:g} m", "rest")
+    return joint, Closure(name=joint.name, kind="length", a=a, b=b, coefficients={joint.name: -1.0},
+                          constant=-rest)
+
+
+def _slider(table: TomlTable, scope: Scope, kind: Kind, actuated: bool, start: float = 0.0) -> Joint:
+    """Read a joint that is only a coordinate: a massless body on the base, of the joint's name."""
+    if "gain" in table and not actuated:
+        raise table.error("only what is actuated has a drive gain", "gain")
+    name, limits = table.name(), read_limits(table.table("limits"), kind)
+    terms, values = read_terms(table, kind)
+    full = scope.full(name)
+    return Joint(name=full, kind=kind, parent=BASE, child=full, actuated=actuated, limits=limits, terms=terms,
+                 values=values, gain=table.positive("gain", "gain", None), start=start, leg=scope.leg,
+                 template=scope.kin(name), sources=table.sources())
 
 
 def read_transmission(table: TomlTable, scope: Scope, joints: dict[str, Joint],
@@ -327,13 +355,9 @@ def read_transmission(table: TomlTable, scope: Scope, joints: dict[str, Joint],
 def _read_motor(table: TomlTable, scope: Scope, start: float) -> Joint:
     table.check_keys(("name", "type", "limits", "terms", "values", "gain"))
     kind = cast(Kind, table.choice("type", ("revolute", "prismatic"), "revolute"))
-    limits, name = read_limits(table.table("limits"), kind), table.name()
-    check_start(table, start, limits, "limits")
-    terms, values = read_terms(table, kind)
-    full = scope.full(name)
-    return Joint(name=full, kind=kind, parent=BASE, child=full, actuated=True, limits=limits, terms=terms,
-                 values=values, gain=table.positive("gain", "gain", None), start=start, leg=scope.leg,
-                 template=scope.kin(name), sources=table.sources())
+    motor = _slider(table, scope, kind, True, start)
+    check_start(table, start, motor.limits, "limits")
+    return motor
 
 
 def read_payload(table: TomlTable, scope: Scope, usual: str) -> Payload:

@@ -20,8 +20,9 @@ from gough.mechanism.types import BASE, Body, Closure, Frame, Joint, Limits, Mec
 FORMAT = 1
 LARGEST = 1_000_000  # bytes; the largest bundled robot has 6 kB
 TOP_KEYS = ("format", "name", "title", "reference", "gravity", "redundant", "units", "platform", "body", "joint",
-            "leg", "closure", "transmission", "payload", "tie", "noise")
-LEG_PARTS = ("body", "joint", "closure", "transmission")
+            "leg", "closure", "transmission", "force", "payload", "tie",
+            "noise")
+LEG_PARTS = ("body", "joint", "closure", "transmission", "force")
 TASK = {"x": "prismatic", "y": "prismatic", "z": "prismatic", "rx": "revolute", "ry": "revolute", "rz": "revolute"}
 
 
@@ -118,25 +119,28 @@ class _Parts:
             inner.add(self.platform)
         top = Scope(inner=frozenset(inner), outer=frozenset())
         self._read_tree(top, bodies, joints)
-        closures: list[tuple[TomlTable, Scope]] = []
-        transmissions: list[tuple[TomlTable, Scope]] = []
+        scopes: list[tuple[Scope, dict[str, list[TomlTable]]]] = []
         for leg in root.sections("leg", "leg"):
             self.claim("leg", leg.name(), leg)
             for scope, tables in _place_leg(leg, top):
                 self.claim("leg instance", str(scope.leg), leg)
                 self._read_tree(scope, tables["body"], tables["joint"])
-                closures += [(table, scope) for table in tables["closure"]]
-                transmissions += [(table, scope) for table in tables["transmission"]]
+                scopes.append((scope, tables))
         everything = replace(top, inner=frozenset(body.name for body in self.bodies))
-        closures += [(table, everything) for table in root.sections("closure", "closure")]
-        transmissions += [(table, everything) for table in root.sections("transmission", "transmission")]
-        for table, scope in transmissions:
-            transmission, motors, couplings = elements.read_transmission(table, scope, self._known)
-            self.transmissions.append(transmission)
-            self._add(table, *motors, *_massless(motors))
-            self._close(table, couplings)
-        for table, scope in closures:
-            self._close(table, [elements.read_closure(table, scope, self._known)])
+        scopes.append((everything, {key: root.sections(key, key) for key in LEG_PARTS}))
+        for scope, tables in scopes:
+            for table in tables["transmission"]:
+                transmission, motors, couplings = elements.read_transmission(table, scope, self._known)
+                self.transmissions.append(transmission)
+                self._add(table, *motors, *_massless(motors))
+                self._close(table, *couplings)
+            for table in tables["force"]:
+                slider, length = elements.read_force(table, scope)
+                self._add(table, slider, *_massless([slider]))
+                self._close(table, length)
+        for scope, tables in scopes:
+            for table in tables["closure"]:
+                self._close(table, elements.read_closure(table, scope, self._known))
 
     def merge(self) -> None:
         """Make what fixed joints carry a part of what they sit on."""
@@ -160,10 +164,10 @@ class _Parts:
     def _known(self) -> dict[str, Joint]:
         return {joint.name: joint for joint in self.joints}
 
-    def _close(self, table: TomlTable, closures: list[Closure]) -> None:
+    def _close(self, table: TomlTable, *closures: Closure) -> None:
         for closure in closures:
             self.claim("closure", closure.name, table)
-        self.closures += closures
+            self.closures.append(closure)
 
     def _add(self, table: TomlTable, *parts: Body | Joint) -> None:
         for part in parts:

@@ -152,8 +152,8 @@ class Closure(Value):
         kind: Its entry in `CLOSURES`.
         a, b: The two frames, for kinds that hold frames.
         values: What the kind needs beside them, e.g. the `length` of a rod. [SI]
-        coefficients: Joint name -> coefficient, for a `coupling`.
-        constant: Of a `coupling`.
+        coefficients: Joint name -> coefficient, for kinds that weigh coordinates.
+        constant: Beside these.
     """
 
     name: str
@@ -319,15 +319,17 @@ class Mechanism(Value):
                                     name=closure.name, key=key)
 
         kind, bodies = CLOSURES[closure.kind], {BASE, *(body.name for body in self.bodies)}
-        if kind.frames != bool(closure.frames) or kind.frames == bool(closure.coefficients):
-            needed = "two frames" if kind.frames else "coefficients of joints"
-            raise fault(f"needs {needed} and nothing else", "a" if kind.frames else "coefficients")
+        if kind.frames != bool(closure.frames) or kind.weighs != bool(closure.coefficients):
+            needed = ["two frames"] * kind.frames + ["coefficients of joints"] * kind.weighs
+            raise fault(f"needs {' and '.join(needed)} and nothing else", "a" if kind.frames else "coefficients")
         for joint in closure.coefficients:
             if joint not in self.coordinates:
                 raise fault(f"names the joint '{joint}'{nearest(joint, self.coordinates)}", "coefficients")
         for key, frame in zip("ab", closure.frames):
             if frame.body not in bodies:
                 raise fault(f"names the body '{frame.body}', which does not exist{nearest(frame.body, bodies)}", key)
+        if kind.measures and len({frame.body for frame in closure.frames}) == 1:
+            raise fault(f"has both ends on '{closure.frames[0].body}': their distance never changes", "b")
         for key in kind.values:
             if not closure.values.get(key, 0.0) > 0:
                 raise fault(f"needs a positive {key}", key)
@@ -346,6 +348,17 @@ class Mechanism(Value):
     def task(self) -> tuple[str, ...]:
         """Names of the task coordinates of the platform (empty for serial robots)."""
         return tuple(joint.name for joint in self.joints if joint.virtual)
+
+    @cached_property
+    def forces(self) -> Mapping[str, Closure]:
+        """Force elements: by the name of their coordinate the closure that makes it the length between two points.
+
+        The coordinate is that of a massless slider on the base with the name of the closure.
+        """
+        sliders = {joint.name for joint, body in zip(self.joints, self.bodies)
+                   if joint.parent == BASE and joint.name == body.name and not body.parameters}
+        return MappingProxyType({closure.name: closure for closure in self.closures if closure.name in sliders
+                                 and CLOSURES[closure.kind].measures and len(closure.coefficients) == 1})
 
     @cached_property
     def tool(self) -> str:
