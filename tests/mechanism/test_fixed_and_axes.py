@@ -223,8 +223,6 @@ FIXED = '[[joint]]\nname = "{0}"\ntype = "fixed"\nparent = "{1}"\nchild = "{2}"\
     ('[[body]]\nname = "a"\n' + FIXED.format("f", "link", "a") + "start = 3\n", "'start'.*unknown key"),
     ('[[body]]\nname = "a"\n' + FIXED.format("f", "base", "a") + '[[payload]]\nname = "p"\nbody = "a"\nm = 1\n',
      r"\[\[payload\]\] 'p'.*moving body"),
-    ('[[body]]\nname = "a"\n' + FIXED.format("f", "link", "a")
-     + 'xyz = [1, 0, 0]\n[[payload]]\nname = "p"\nbody = "a"\nm = 1\nmx = 2\nknown = ["mx"]', "only its mass"),
 ])
 def test_wrong_fixed_joints_are_refused_with_their_table(joints: str, message: str) -> None:
     with pytest.raises(InvalidMechanism, match=message):

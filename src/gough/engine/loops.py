@@ -322,15 +322,27 @@ def _check_motors(loops: Loops) -> None:
     mechanism, mobility = loops.mechanism, loops.degrees_of_freedom
     motors = len(mechanism.actuated)
     if motors < mobility:
+        loose = _loose(loops)
         raise InvalidMechanism(
-            f"'{mechanism.name}' has {mobility} degrees of freedom but {motors} actuated joints; mark more "
-            "[[joint]] tables with 'actuated = true' or add closures",
+            f"'{mechanism.name}' has {mobility} degrees of freedom but {motors} actuated joints: with the motors "
+            f"locked {', '.join(map(repr, loose))} can still move; mark more [[joint]] tables with 'actuated = true' "
+            "or add closures. Passive motion is not followed yet, even where springs hold it: that needs a recorded "
+            f"position and a spring (term k) of each of {mobility - motors} such coordinates; their effort is zero",
             degrees_of_freedom=mobility, actuated=motors)
     if motors > mobility and not mechanism.redundant:
         raise InvalidMechanism(
             f"'{mechanism.name}' has {mobility} degrees of freedom but {motors} actuated joints; write "
             "'redundant = true' if it really has more motors than it needs",
             degrees_of_freedom=mobility, actuated=motors)
+
+
+def _loose(loops: Loops) -> list[str]:
+    """Return coordinates that together tell what moves with the motors locked, those that move most first."""
+    passive = [i for i, joint in enumerate(loops.mechanism.joints) if not joint.actuated]
+    jacobian = loops.scaled(np.array(loops.equations(loops.home)[1]))[:, passive]
+    _, values, vt = np.linalg.svd(jacobian)
+    free = vt[_rank(values):]
+    return [loops.mechanism.coordinates[passive[k]] for k in _best_columns(free, len(free))]
 
 
 def _partition(loops: Loops, candidates: list[int], by: By) -> Partition:

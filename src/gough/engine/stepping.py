@@ -23,7 +23,7 @@ def runge_kutta_kernel(model: Model) -> Kernel:
         qd = E(q) v,   M(q) vd = E_act^T tau - b(q, v),   phi(q) = 0 after each prediction by one Newton step
 
     Few arrays, because a call costs as much for each of them as for a hundred operations. Inputs: state [q, v] (n + m);
-    tau (a, 3) at the start, middle and end of the step; constants [h, band, chi, load] (1 + n + p + 10). Output:
+    tau (a, 3) at the start, middle and end of the step; constants [h, band, chi, load] (1 + n + p + 10 l). Output:
     [q, a, q_end, v_end, check] (2n + 2m + 1): q with the loops closed and the rows' acceleration at the start, the
     state at the end with q not yet closed, and the largest check value (see `closure_expressions`).
     """
@@ -31,9 +31,10 @@ def runge_kutta_kernel(model: Model) -> Kernel:
         stage = _stage(model)
         n, m, a = len(model.mechanism.joints), model.degrees_of_freedom, len(model.actuated)
         state, tau = ca.SX.sym("state", n + m), ca.SX.sym("tau", a, 3)
-        constants = ca.SX.sym("constants", 1 + n + len(model.mechanism.standard) + 10)
+        p = len(model.mechanism.standard)
+        constants = ca.SX.sym("constants", 1 + n + p + len(model.load_columns))
         q, v = state[:n], state[n:]
-        h, rest = constants[0], (constants[1:1 + n], constants[1 + n:-10], constants[-10:])
+        h, rest = constants[0], ca.vertsplit(constants[1:], [0, n, n + p, constants.shape[0] - 1])
         start, qd1, a1, c1 = stage(q, v, tau[:, 0], *rest)
         _, qd2, a2, c2 = stage(start + h / 2 * qd1, v + h / 2 * a1, tau[:, 1], *rest)
         _, qd3, a3, c3 = stage(start + h / 2 * qd2, v + h / 2 * a2, tau[:, 1], *rest)
@@ -67,7 +68,8 @@ def _stage(model: Model) -> ca.Function:
     """Return (q, v, tau, band, chi, load) -> closed q, qd, acceleration of the rows, check."""
     n, m = len(model.mechanism.joints), model.degrees_of_freedom
     q, v, a = ca.SX.sym("q", n), ca.SX.sym("v", m), ca.SX.sym("a", m)
-    band, chi, load = ca.SX.sym("band", n), ca.SX.sym("chi", len(model.mechanism.standard)), ca.SX.sym("load", 10)
+    band, chi = ca.SX.sym("band", n), ca.SX.sym("chi", len(model.mechanism.standard))
+    load = ca.SX.sym("load", len(model.load_columns))
     tau = ca.SX.sym("tau", len(model.actuated))
     closure = closure_expressions(model.loops, model.loops.dynamic, q)
     qd, qdd = closure.rates(v, a)

@@ -362,16 +362,16 @@ def _read_motor(table: TomlTable, scope: Scope, start: float) -> Joint:
 
 def read_payload(table: TomlTable, scope: Scope, usual: str) -> Payload:
     """Read `[[payload]]`; it is fixed to the platform unless it names another body."""
-    table.check_keys(("name", "body", "known", *INERTIA_KEYS))
+    table.check_keys(("name", "body", "known", *PLACEMENT_KEYS, *INERTIA_KEYS))
     parameters, values = read_inertia(table)
     known = table.words("known", parameters) if "known" in table else ()
     for i, name in enumerate(known):
         if name not in values:
             raise table.error(f"'{name}' is said to be known but has no value", f"known[{i}]")
-    body = scope.frame(table, "body", Placement()).body if "body" in table else usual
-    if body == BASE:
-        raise table.error("a payload must be fixed to a moving body", "body")
-    return Payload(name=table.name(), body=body, parameters=parameters, values=values, known=known)
+    place = read_placement(table)
+    at = scope.frame(table, "body", place) if "body" in table else Frame(body=usual, placement=place)
+    return Payload(name=table.name(), body=at.body, placement=at.placement, parameters=parameters, values=values,
+                   known=known)
 
 
 def read_noise(table: TomlTable, kinds: set[Kind]) -> Noise:

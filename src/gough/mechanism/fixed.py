@@ -11,7 +11,7 @@ from gough.core.arrays import FloatArray
 from gough.core.errors import InvalidMechanism
 from gough.core.inertia import seen_from
 from gough.core.names import INERTIAL
-from gough.mechanism.types import BASE, Body, Closure, Frame, Joint, Payload
+from gough.mechanism.types import Body, Closure, Frame, Joint, Payload
 
 
 class Welds:
@@ -75,21 +75,12 @@ class Welds:
         return list(found.values())
 
     def payload(self, payload: Payload) -> Payload:
-        """Return a payload about the frame of the body that it really moves with."""
-        at = self.frame(Frame(body=payload.body))
-        if at.body == payload.body:
-            return payload
-        if at.body == BASE or set(payload.known) - {"m"}:
-            what = ("a payload must be fixed to a moving body" if at.body == BASE else
-                    f"only its mass can be known about the frame of '{payload.body}', which is fixed to '{at.body}'; "
-                    f"give the rest about the frame of '{at.body}'")
-            raise InvalidMechanism(what, part="payload", name=payload.name,
-                                   key="body" if at.body == BASE else "known")
-        names, values = _moved(at, payload)
-        return replace(payload, body=at.body, parameters=names, values=values)
+        """Return a payload on the body that it really moves with."""
+        at = self.frame(Frame(body=payload.body, placement=payload.placement))
+        return replace(payload, body=at.body, placement=at.placement)
 
 
-def _moved(at: Frame, part: Body | Payload) -> tuple[tuple[str, ...], dict[str, float]]:
+def _moved(at: Frame, part: Body) -> tuple[tuple[str, ...], dict[str, float]]:
     """Return which parameters a body has about another frame, and those of their values that are known."""
     def about(numbers: Mapping[str, float]) -> FloatArray:
         return seen_from(at.placement.matrix, np.array([numbers.get(p, 0.0) for p in INERTIAL]))

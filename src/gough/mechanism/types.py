@@ -208,7 +208,8 @@ class Payload(Value):
 
     Args:
         name: E.g. `calibration`.
-        body: The body it is fixed to; its parameters are about that body's frame.
+        body: The body it is fixed to.
+        placement: Its own frame on that body, which its parameters are about.
         parameters: Which inertial parameters it has.
         values: Values, SI.
         known: Names of the parameters known well enough to calibrate with (e.g. a weighed mass).
@@ -216,6 +217,7 @@ class Payload(Value):
 
     name: str
     body: str
+    placement: Placement = UNMOVED
     parameters: tuple[str, ...] = INERTIAL
     values: Mapping[str, float] = field(default_factory=dict)
     known: tuple[str, ...] = ()
@@ -305,13 +307,10 @@ class Mechanism(Value):
         for closure in self.closures:
             self._check_closure(closure)
         for payload in self.payloads:
-            first = self.payloads[0]
-            if payload.body not in bodies or payload.body != first.body:
+            if payload.body not in bodies:
                 raise InvalidMechanism(
-                    f"payload '{payload.name}' is fixed to '{payload.body}', " + (
-                        f"which is no moving body{nearest(payload.body, bodies)}" if payload.body not in bodies else
-                        f"but '{first.name}' to '{first.body}'; all payloads of a robot go on one body"),
-                    part="payload", name=payload.name, key="body")
+                    f"payload '{payload.name}' is fixed to '{payload.body}', which is no moving body"
+                    f"{nearest(payload.body, bodies)}", part="payload", name=payload.name, key="body")
 
     def _check_closure(self, closure: Closure) -> None:
         def fault(message: str, key: str) -> InvalidMechanism:

@@ -33,7 +33,7 @@ def build_mujoco(model: Model, values: FloatArray, load: FloatArray, timestep: f
 
     Args:
         values: Standard parameters, (p,).
-        load: Inertial parameters of a payload on the load body, (10,).
+        load: Payload, (10 l,), see `Model.load`.
         timestep: Of the integrator. [s]
 
     Raises:
@@ -41,8 +41,9 @@ def build_mujoco(model: Model, values: FloatArray, load: FloatArray, timestep: f
     """
     mechanism = model.mechanism
     table = dict(zip(mechanism.standard.names, values.tolist()))
+    loads = model.split_load(load)
     inertia = {body.name: np.array([table.get(f"{body.name}.{p}", 0.0) for p in INERTIAL])
-               + (load if body.name == model.load_body else 0.0) for body in mechanism.bodies}
+               + loads.get(body.name, 0.0) for body in mechanism.bodies}
     every = range(len(mechanism.joints))
     rotor = dict(zip(mechanism.coordinates, JointEfforts(mechanism, table, every, np.ones(len(every))).rotor.tolist()))
     legs = _massless_legs(model, inertia, rotor)

@@ -32,7 +32,7 @@ JOINTS = {  # along an axis of the frame, and along any vector
 }
 
 
-def build_tree(mechanism: Mechanism, values: Mapping[str, float], load: FloatArray, load_body: str,
+def build_tree(mechanism: Mechanism, values: Mapping[str, float], loads: Mapping[str, FloatArray],
                ) -> tuple[Any, list[int], dict[str, int]]:
     """Return the Pinocchio model, the mechanism's joint at each of its places, and the joint that carries each body.
 
@@ -40,8 +40,7 @@ def build_tree(mechanism: Mechanism, values: Mapping[str, float], load: FloatArr
 
     Args:
         values: Standard parameters by name.
-        load: Inertial parameters of a payload, (10,).
-        load_body: The body it is fixed to.
+        loads: Inertial parameters of payloads by the body they are fixed to, (10,) each.
     """
     model = pin.Model()
     model.gravity.linear = np.array(mechanism.gravity)
@@ -55,7 +54,7 @@ def build_tree(mechanism: Mechanism, values: Mapping[str, float], load: FloatArr
                         else JOINTS[joint.kind](joint.direction))
                 index = model.addJoint(carried[body], kind, pin.SE3(np.array(joint.placement.matrix)), joint.name)
                 given = np.array([values.get(f"{joint.child}.{p}", 0.0) for p in INERTIAL])
-                inertia = _inertia(given + (load if joint.child == load_body else 0.0), joint.child)
+                inertia = _inertia(given + loads.get(joint.child, 0.0), joint.child)
                 model.appendBodyToJoint(index, inertia, pin.SE3.Identity())
                 carried[joint.child] = index
                 order.append(i)
@@ -232,14 +231,14 @@ class ConstrainedTree:
     Args:
         model: The robot; at its home independent closure equations are chosen.
         values: Standard parameters, (p,).
-        load: Payload on the load body, (10,).
+        load: Payload, (10 l,), see `Model.load`.
         dead_band: Velocity band of Coulomb friction, (n,). [m/s or rad/s]
     """
 
     def __init__(self, model: Model, values: FloatArray, load: FloatArray, dead_band: FloatArray) -> None:
         mechanism = model.mechanism
         table = dict(zip(mechanism.standard.names, values.tolist()))
-        self._model, self.coordinates, carried = build_tree(mechanism, table, load, model.load_body)
+        self._model, self.coordinates, carried = build_tree(mechanism, table, model.split_load(load))
         self._data = self._model.createData()
         self._closures = Closures(mechanism, self._model, self.coordinates, carried)
         self._terms = JointEfforts(mechanism, table, self.coordinates, dead_band)
