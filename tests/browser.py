@@ -73,10 +73,10 @@ class Browser:
             self.events.append(message)
         return message
 
-    def open(self, page: Path) -> None:
-        """Load a file and wait until it is there."""
+    def open(self, page: Path | str) -> None:
+        """Load a file or an address and wait until it is there."""
         self.events.clear()
-        self.call("Page.navigate", url=page.resolve().as_uri())
+        self.call("Page.navigate", url=page if isinstance(page, str) else page.resolve().as_uri())
         end = time.monotonic() + self._limit
         while not any(e["method"] == "Page.loadEventFired" for e in self.events):
             assert time.monotonic() < end, "the page did not load"

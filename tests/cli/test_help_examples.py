@@ -35,7 +35,7 @@ def test_help_of_every_verb_shows_an_example_of_it(verb: str) -> None:
 @pytest.mark.slow
 def test_the_examples_run_one_after_the_other(tmp_path: Path) -> None:
     (tmp_path / "study.toml").write_text(STUDY)
-    for verb in COMMANDS:
+    for verb in (verb for verb in COMMANDS if verb != "view"):  # which stays until it is stopped
         output = succeed(f"{example(verb)} --json", tmp_path)
         if verb != "run":
             check_keys(output, "study", f"JSON of gough {verb}")

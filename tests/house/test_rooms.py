@@ -18,14 +18,14 @@ ROWS = [
     {"excitation", "estimators", "virtual", "processing"},
     {"identification"},
     {"report", "export"},
-    {"study"},
+    {"study", "view"},
     {"cli"},
 ]
 ROW = {room: k for k, row in enumerate(ROWS) for room in row}
 LOW = ROWS[0]  # all that estimators and kernels may know
 HEAVY = {
     "casadi": {"engine", "kernels"}, "llvmlite": {"kernels"}, "pinocchio": {"virtual"},
-    "mujoco": {"virtual"}, "typer": {"cli"}, "rich": {"cli"}, "statsmodels": set(),
+    "mujoco": {"virtual"}, "viser": {"view"}, "typer": {"cli"}, "rich": {"cli"}, "statsmodels": set(),
 }
 FILES = sorted(SOURCE.rglob("*.py"))
 

@@ -298,7 +298,7 @@ def test_a_missing_folder_is_told(tmp_path: Path) -> None:
 def test_links_and_plates_of_the_picture_are_rigid(name: str) -> None:
     model = robot(name)
     q = random_motion(model, 20, seed=3).q
-    drawn = skeleton(model, q)
+    drawn = skeleton(model.kinematics, model.load_body, q)
     assert drawn.links
     origins = model.kinematics.body_poses(q)[1]
     bodies = [body.name for body in model.mechanism.bodies]
@@ -321,7 +321,7 @@ def test_links_and_plates_of_the_picture_are_rigid(name: str) -> None:
 def test_the_picture_of_a_five_bar_is_its_geometry() -> None:
     model = robot("five_bar")
     move = motion(model, 3, samples=20)
-    drawn = skeleton(model, move.q)
+    drawn = skeleton(model.kinematics, model.load_body, move.q)
     tool = move.q[:, [move.column("tool.x"), move.column("tool.y")]]
     np.testing.assert_allclose(drawn.points[:, drawn.tool, :2], tool, atol=1e-12)
     lengths = sorted(float(np.linalg.norm(drawn.points[0, a] - drawn.points[0, b])) for a, b, _ in drawn.links)

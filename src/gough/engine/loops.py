@@ -137,17 +137,21 @@ def close_loops(mechanism: Mechanism) -> Loops:
         raise type(error)(f"{mechanism.source}: {error}", **{"file": mechanism.source, **error.numbers}) from None
 
 
-def _close_loops(mechanism: Mechanism) -> Loops:
+def open_loops(mechanism: Mechanism) -> Loops:
+    """Return the loops of a mechanism at its start values, closed or not; it has no independent coordinates yet."""
     q = ca.SX.sym("q", len(mechanism.joints))
     phi = closure_equations(mechanism, q)
     equations = ca.Function("closures", [q], [phi, ca.densify(ca.jacobian(phi, q))])
     start = _start(mechanism, equations)
-    length = _characteristic_length(mechanism, start)
     bends = [r for r in range(phi.shape[0]) if ca.depends_on(ca.jacobian(phi[r], q), q)]
     pattern = ca.jacobian(phi[bends], q).sparsity()
-    loops = Loops(mechanism=mechanism, home=start, degrees_of_freedom=0, partitions={}, dynamic="actuated",
-                  neighbours=start[None], length=length, equations=equations,
-                  bending=tuple(sorted(set(pattern.get_triplet()[1]))))
+    return Loops(mechanism=mechanism, home=start, degrees_of_freedom=0, partitions={}, dynamic="actuated",
+                 neighbours=start[None], length=_characteristic_length(mechanism, start), equations=equations,
+                 bending=tuple(sorted(set(pattern.get_triplet()[1]))))
+
+
+def _close_loops(mechanism: Mechanism) -> Loops:
+    loops = open_loops(mechanism)
     home, error = _assemble_start(loops)
     if error.size and not np.abs(error).max() < CLOSED:
         worst = int(np.argmax(np.where(np.isfinite(error), np.abs(error), np.inf)))

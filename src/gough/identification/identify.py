@@ -6,7 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from gough.core.arrays import FloatArray
 from gough.core.blas import one_blas_thread
+from gough.core.errors import LoopNotClosed, SingularConfiguration
 from gough.core.names import Parameter
 from gough.core.options import Settings, nested, option, settle, takes
 from gough.core.parameters import BaseParameters
@@ -152,7 +154,11 @@ def identify(model: Model, recordings: Sequence[Recording], settings: IdentifySe
     chosen = settle(IdentifySettings, settings, options)
     tell = progress or (lambda fraction: None)
     recordings, loaded, held_out = ([inspected(log) for log in logs] for logs in (recordings, loaded, held_out))
-    case = _pose(model, recordings, loaded, held_out, chosen)
+    try:
+        case = _pose(model, recordings, loaded, held_out, chosen)
+    except (LoopNotClosed, SingularConfiguration) as error:
+        raise type(error)(f"the recorded positions do not fit the robot: {error}; `gough diagnose` tries other signs, "
+                          "channels and units of them", **error.numbers) from None
     tell(0.4)
     unseen = None if case.unseen is None else case.unseen.problem
     main = main_of(chosen.estimator, case.estimators)
@@ -255,7 +261,8 @@ def _result(case: _Case, outcome: Outcome, elimination: Elimination | None,
     fits, processed = [], []
     for source in filter(None, (case.efforts, case.unseen)):
         for log, part in zip(source.processed, source.parts):
-            fits.append(_fit(log, part, estimate, case.known, held_out=source is case.unseen))
+            fits.append(fit_of(log, part, lambda p: estimate.predict(p) + known_effort(p, case.known),
+                               held_out=source is case.unseen))
             processed.append(log)
     for log in processed:
         notes += finding_notes(log.findings, log.source)
@@ -291,13 +298,13 @@ def _quality(model: Model, processed: Sequence[Processed], window: float) -> dic
     return quality
 
 
-def _fit(processed: Processed, part: Regression, estimate: Estimate, known: Mapping[str, float], *,
-         held_out: bool) -> Fit:
+def fit_of(processed: Processed, part: Regression, predict: Callable[[Regression], FloatArray], *,
+           held_out: bool = False) -> Fit:
     """Return measured and predicted efforts of a recording, thinned, with the equations that count marked as used."""
     shown = part.take(slice(None, None, max(1, len(part) // PLOTTED)))
     assert shown.time is not None
     assert shown.sample is not None
     assert shown.mask is not None
     return Fit(label=f"{'held-out' if held_out else 'identification'}: {processed.source}", held_out=held_out,
-               time=shown.time, measured=shown.effort, predicted=estimate.predict(shown) + known_effort(shown, known),
+               time=shown.time, measured=shown.effort, predicted=predict(shown),
                q=processed.motion.q[shown.sample - processed.sample[0]], used=shown.mask)

@@ -20,7 +20,7 @@ PATH = 700  # most points of a drawn path
 def robot_scene(model: Model, fit: Fit) -> dict[str, Any]:
     """Return the moving picture of a robot along a log, in axes whose third points up."""
     times, q = frames(model, fit.time, fit.q)
-    drawn = skeleton(model, q)
+    drawn = skeleton(model.kinematics, model.load_body, q)
     tool = drawn.points[:, [drawn.tool]]
     tips = tool + 0.09 * drawn.size * np.swapaxes(drawn.turn, 1, 2)
     path = tool_path(model, fit)

@@ -11,6 +11,7 @@ from scipy.interpolate import Akima1DInterpolator
 
 from gough.core.arrays import FloatArray
 from gough.engine import Model
+from gough.engine.kinematics import ClosedChain
 from gough.mechanism.closures import CLOSURES
 from gough.mechanism.types import BASE, Mechanism
 
@@ -45,13 +46,18 @@ class Skeleton:
         return float((self.points.max(axis=1) - self.points.min(axis=1)).max())
 
 
-def skeleton(model: Model, q: FloatArray) -> Skeleton:
+def skeleton(chain: ClosedChain, tool: str, q: FloatArray) -> Skeleton:
     """Draw a robot at configurations (t, n): each body joins the origins of its joints and its closure points.
 
     Virtual joints of the platform are not drawn. Points that coincide throughout are one.
+
+    Args:
+        chain: The robot, assembled or not.
+        tool: The body that carries the tool.
+        q: All coordinates, (t, n). [m or rad]
     """
-    mechanism = model.mechanism
-    rotations, origins = model.kinematics.body_poses(np.ascontiguousarray(q))
+    mechanism = chain.loops.mechanism
+    rotations, origins = chain.body_poses(np.ascontiguousarray(q))
     place = {body.name: k for k, body in enumerate(mechanism.bodies)}
 
     def world(body: str, local: FloatArray) -> FloatArray:
@@ -100,10 +106,9 @@ def skeleton(model: Model, q: FloatArray) -> Skeleton:
             links[a, b] = "rod"
         for k in (a, b):
             dots.setdefault(k, "joint")
-    tool = index(model.load_body, np.zeros(3))
     return Skeleton(points=np.stack(found, axis=1), links=tuple((a, b, kind) for (a, b), kind in links.items()),
-                    plates=tuple(plates), dots=tuple(dots.items()), tool=tool,
-                    turn=rotations[:, place[model.load_body]])
+                    plates=tuple(plates), dots=tuple(dots.items()), tool=index(tool, np.zeros(3)),
+                    turn=rotations[:, place[tool]])
 
 
 def _anchors(mechanism: Mechanism) -> dict[str, list[FloatArray]]:
@@ -143,7 +148,7 @@ def frames(model: Model, time: FloatArray, q: FloatArray) -> tuple[FloatArray, F
     """
     if len(time) < 3:
         return time, q
-    rough = skeleton(model, q[:: max(1, len(q) // 400)])
+    rough = skeleton(model.kinematics, model.load_body, q[:: max(1, len(q) // 400)])
     times = time[:: max(1, len(q) // 400)]
     steps = np.linalg.norm(np.diff(rough.points, axis=0), axis=2).max(axis=1) / np.maximum(np.diff(times), 1e-9)
     fastest = float(np.quantile(steps, 0.95)) / max(rough.size, 1e-12)  # [1/s]

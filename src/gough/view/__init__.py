@@ -1,0 +1,1 @@
+"""A robot to look at and to move, in the browser."""

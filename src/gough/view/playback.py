@@ -1,0 +1,28 @@
+"""A log as a motion of the whole robot, with the efforts a model predicts for it."""
+
+from __future__ import annotations
+
+from gough.engine import Model, base_parameters
+from gough.identification.experiment import prepare
+from gough.identification.identify import fit_of
+from gough.identification.result import Fit, Identification
+from gough.identification.validation import known_effort
+from gough.logs.recording import Recording
+
+
+def playback(model: Model, recording: Recording, result: Identification | None = None) -> Fit:
+    """Return what a robot did and what its motors should have done, processed as the result was.
+
+    Args:
+        model: The robot.
+        recording: A log of it.
+        result: The model to predict with; the values of the robot file by default.
+    """
+    if result is not None:
+        seen = prepare(model, [recording], result.base, processing=result.processing, gains=result.gains)
+        part, known = seen.parts[0], result.known
+        return fit_of(seen.processed[0], part, lambda p: result.estimate.predict(p) + known_effort(p, known))
+    base = base_parameters(model, payloads=() if recording.payload is None else (recording.payload,))
+    values = base.values(model.values(base.standard))
+    seen = prepare(model, [recording], base)
+    return fit_of(seen.processed[0], seen.parts[0], lambda part: part.regressor @ values)

@@ -1,0 +1,182 @@
+"""A robot in one pose, moved by its motors or pulled at its platform; its loops may be open."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from scipy.spatial.transform import Rotation
+
+from gough.core.arrays import FloatArray
+from gough.core.errors import GoughError, InvalidMechanism, LoopNotClosed, SingularConfiguration
+from gough.engine import Model
+from gough.engine.kinematics import ClosedChain
+from gough.engine.loops import CLOSED, open_loops
+from gough.mechanism.types import BASE, Frame, Mechanism
+
+PROBE = 1e-6  # step of the difference that gives the platform's Jacobian [rad or lengths of the robot]
+PULL = 0.1  # longest move of a motor at once [rad or lengths of the robot]
+PULLS = 12  # moves at most for one pull of the handle, so that the picture follows the hand
+
+
+class Gap(NamedTuple):
+    """A loop that is not closed.
+
+    Args:
+        closure: Its name.
+        size: Largest of its equations. [m or rad]
+        ends: The two points that should meet, (2, 3); empty (0, 3) where the closure has none. [m]
+    """
+
+    closure: str
+    size: float
+    ends: FloatArray
+
+
+@dataclass(frozen=True)
+class Slider:
+    """What one coordinate may be set to.
+
+    Args:
+        name: The coordinate.
+        index: Among all coordinates.
+        low, high: Its range: the position limits, or half a turn, or the robot's length to both sides. [unit]
+        unit: `m` or `rad`.
+    """
+
+    name: str
+    index: int
+    low: float
+    high: float
+    unit: str
+
+
+class Posture:
+    """A robot in one pose.
+
+    A robot that does not assemble is there too: in its start pose, every real joint free, with the reason in `problem`.
+
+    Args:
+        mechanism: The robot.
+    """
+
+    def __init__(self, mechanism: Mechanism) -> None:
+        self.problem = ""
+        self.model: Model | None = None
+        try:
+            self.model = Model(mechanism)
+            self.chain = self.model.kinematics
+        except (LoopNotClosed, SingularConfiguration, InvalidMechanism) as error:
+            self.problem = str(error)
+            self.chain = ClosedChain(open_loops(mechanism))
+        self.q = np.array(self.chain.loops.home)
+        self.tool = mechanism.platform or mechanism.joints[-1].child if self.model is None else self.model.load_body
+        if self.model is None:
+            free = [i for i, joint in enumerate(mechanism.joints) if not joint.virtual]
+        else:
+            free = list(self.chain.loops.partitions["actuated"].independent)
+        self.sliders = tuple(self._slider(i) for i in free)
+
+    def _slider(self, i: int) -> Slider:
+        joint, loops = self.chain.loops.mechanism.joints[i], self.chain.loops
+        reach = np.pi if joint.kind == "revolute" else loops.length
+        low, high = joint.limits.position or (loops.home[i] - reach, loops.home[i] + reach)
+        return Slider(joint.name, i, float(min(low, self.q[i])), float(max(high, self.q[i])), joint.unit)
+
+    @property
+    def positions(self) -> FloatArray:
+        """What the sliders show, (m,). [m or rad]"""
+        return self.q[[slider.index for slider in self.sliders]]
+
+    def drive(self, positions: FloatArray) -> str:
+        """Set the sliders' coordinates and close the loops; return why that fails, the pose then stays as it was."""
+        if self.model is None:
+            self.q[[slider.index for slider in self.sliders]] = positions
+            return ""
+        try:
+            self.q = self.chain.assemble(np.asarray(positions, dtype=float)[None], start=self.q)[0]
+        except GoughError as error:
+            return str(error)
+        return ""
+
+    def place(self) -> tuple[FloatArray, FloatArray]:
+        """Return rotation (3, 3) and origin (3,) of the tool's body in the base frame."""
+        rotations, origins = self._tool(self.q[None])
+        return rotations[0], origins[0]
+
+    def _tool(self, q: FloatArray) -> tuple[FloatArray, FloatArray]:
+        body = [body.name for body in self.chain.loops.mechanism.bodies].index(self.tool)
+        rotations, origins = self.chain.body_poses(np.ascontiguousarray(q))
+        return rotations[:, body], origins[:, body]
+
+    def pull(self, rotation: FloatArray, origin: FloatArray) -> str:
+        """Bring the tool as near to a place as the motors and their limits let it; return why it stops early.
+
+        Damped least squares: with J the tool's twist by the motors, dq = (J'J + d)^-1 J' e, so that what the tool
+        cannot do (the rotation of a Delta's platform) is left, not enforced.
+        """
+        if self.model is None:
+            return "the loops are open: the platform cannot be moved"
+        loops = self.chain.loops
+        moving = [slider.index for slider in self.sliders]
+        units, length = loops.units[moving], loops.length
+        low, high = (np.array([getattr(slider, side) for slider in self.sliders]) for side in ("low", "high"))
+        for _ in range(PULLS):
+            try:
+                E = self.chain.closure_map(self.q[None], "actuated")[0] * units
+            except GoughError as error:
+                return str(error)
+            turns, places = self._tool(np.vstack([self.q, self.q + PROBE * E.T]))
+            twists = [_twist(turns[0], places[0], turns[k], places[k], length) / PROBE for k in range(1, len(turns))]
+            J, missing = np.array(twists).T, _twist(turns[0], places[0], rotation, origin, length)
+            damping = 1e-6 * max(float(np.trace(J.T @ J)), 1e-12)
+            step = np.linalg.solve(J.T @ J + damping * np.eye(len(moving)), J.T @ missing)
+            step *= min(1.0, PULL / max(float(np.abs(step).max()), 1e-12))
+            target = np.clip(self.positions + step * units, low, high)
+            if np.abs(target - self.positions).max() < 1e-9 * max(length, 1.0):
+                break
+            if trouble := self.drive(target):
+                return trouble
+        return ""
+
+    def gaps(self) -> list[Gap]:
+        """Return the loops that are not closed, the widest first; those a thousand times as narrow are rounding."""
+        loops = self.chain.loops
+        residual = np.abs(np.array(loops.equations(self.q)[0]).ravel())
+        found, row = [], 0
+        for closure in loops.mechanism.closures:
+            mine = slice(row, row + closure.equations)
+            row += closure.equations
+            if not (residual[mine] * loops.weights[mine]).max() < CLOSED:
+                ends = np.array([self._point(frame) for frame in closure.frames]).reshape(-1, 3)
+                found.append(Gap(closure.name, float(residual[mine].max()), ends))
+        found.sort(key=lambda gap: -gap.size)
+        return [gap for gap in found if gap.size > 1e-3 * found[0].size]
+
+    def _point(self, frame: Frame) -> FloatArray:
+        if frame.body == BASE:
+            return np.asarray(frame.placement.translation)
+        body = [body.name for body in self.chain.loops.mechanism.bodies].index(frame.body)
+        rotations, origins = self.chain.body_poses(self.q[None])
+        return np.asarray(origins[0, body] + rotations[0, body] @ frame.placement.translation)
+
+    def describe(self) -> list[str]:
+        """Return what to know of the pose: open loops, or distance to singularities, and motors at their limits."""
+        if self.model is None:
+            return [self.problem, *(f"loop '{gap.closure}' is open by {gap.size:.3g} m (or rad)"
+                                    for gap in self.gaps())]
+        margins = self.chain.margins(self.q[None])
+        lines = [f"{name}: margin {value:.3g}" for name, value in (
+            ("Type-1 singularity", float(margins.type1[0])), ("Type-2 singularity", float(margins.type2[0])))
+            if np.isfinite(value)]
+        for joint, value in zip(self.chain.loops.mechanism.joints, self.q):
+            low, high = joint.limits.position or (-np.inf, np.inf)
+            if not low <= value <= high:
+                lines.append(f"'{joint.name}' at {value:.4g} {joint.unit} is beyond its limits {low:g} to {high:g}")
+        return lines
+
+
+def _twist(turn: FloatArray, place: FloatArray, to: FloatArray, at: FloatArray, length: float) -> FloatArray:
+    """Return the small motion from one frame to another: translation over length, then rotation vector, (6,)."""
+    return np.concatenate([(at - place) / length, Rotation.from_matrix(to @ turn.T).as_rotvec()])
