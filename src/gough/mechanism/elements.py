@@ -12,6 +12,7 @@ from gough.core.errors import nearest
 from gough.core.inertia import PLACES, parallel_axes
 from gough.core.names import INERTIAL, inside_leg
 from gough.core.units import dimension_of, is_unit
+from gough.mechanism import schema
 from gough.mechanism.closures import CLOSURES
 from gough.mechanism.placement import Placement
 from gough.mechanism.terms import TERMS
@@ -22,15 +23,12 @@ Kind = Literal["revolute", "prismatic"]
 Axis = Literal["x", "y", "z"]
 Vector = tuple[float, float, float]
 
-PLACEMENT_KEYS = ("xyz", "rpy", "polar", "mdh")
-INERTIA_KEYS = (*INERTIAL, "com", "about", "parameters", "zero", "symmetric")
 # Dimensions of (prismatic, revolute) joints.
 POSITION = {"prismatic": "length", "revolute": "angle"}
 VELOCITY = {"prismatic": "velocity", "revolute": "angular velocity"}
 ACCELERATION = {"prismatic": "acceleration", "revolute": "angular acceleration"}
 EFFORT = {"prismatic": "force", "revolute": "torque"}
 INVERTIBLE = 1e-9  # ratio of singular values of a transmission below which no gears could be built
-MDH = {"gamma": "angle", "b": "length", "alpha": "angle", "d": "length", "theta": "angle", "r": "length"}
 # Shorthands: how many revolute joints, about which axes of the placed frame, one after the other.
 SHORTHANDS = {"universal": "xy", "spherical": "xyz"}
 
@@ -82,8 +80,8 @@ def read_placement(table: TomlTable) -> Placement:
         return Placement.polar(*table.numbers("polar", ("length", "angle", "length"), shortest=2))
     if "mdh" in table:
         mdh = table.table("mdh")
-        mdh.check_keys(MDH)
-        return Placement.mdh(**{name: mdh.number(name, dimension, 0.0) for name, dimension in MDH.items()})
+        mdh.check_keys(schema.MDH)
+        return Placement.mdh(**{name: mdh.number(name, dimension, 0.0) for name, dimension in schema.MDH.items()})
     origin = (0.0, 0.0, 0.0)
     xyz = table.numbers("xyz", ("length",) * 3) if "xyz" in table else origin
     rpy = table.numbers("rpy", ("angle",) * 3) if "rpy" in table else origin
@@ -144,7 +142,7 @@ def _about_frame(table: TomlTable, values: dict[str, float]) -> dict[str, float]
 
 def read_body(table: TomlTable, scope: Scope) -> Body:
     """Read `[[body]]`."""
-    table.check_keys(("name", *INERTIA_KEYS))
+    table.check_keys((*schema.NAMED, *schema.INERTIA))
     name = table.name()
     parameters, values = read_inertia(table)
     return Body(name=scope.full(name), parameters=parameters, values=values, leg=scope.leg, template=scope.kin(name),
@@ -153,8 +151,7 @@ def read_body(table: TomlTable, scope: Scope) -> Body:
 
 def read_limits(table: TomlTable, kind: Kind, *, effort: bool = True) -> Limits:
     """Read the bounds of a joint or a task coordinate."""
-    valid = ("position", "velocity", "acceleration", *(("effort",) if effort else ()))
-    table.check_keys(valid)
+    table.check_keys(schema.LIMITS if effort else schema.BOUNDS)
     position = None
     if "position" in table:
         low, high = table.numbers("position", (POSITION[kind],) * 2)
@@ -191,11 +188,10 @@ def read_terms(table: TomlTable, kind: Kind) -> tuple[tuple[str, ...], dict[str,
 def read_joint(table: TomlTable, scope: Scope) -> list[Joint]:
     """Read `[[joint]]`; universal and spherical joints become two or three revolute ones."""
     kind = table.choice("type", ("revolute", "prismatic", "fixed", *SHORTHANDS))
-    common = ("name", "type", "parent", "child", *PLACEMENT_KEYS, "terms", "values", "start")
     if kind in SHORTHANDS:
-        table.check_keys((*common, "axes", "names"))
+        table.check_keys(schema.SHORTHAND)
         return _expand(table, scope, SHORTHANDS[kind])
-    table.check_keys((*common, "axis", "offset", "actuated", "limits", "gain"))
+    table.check_keys(schema.SINGLE)
     single: Kind = "prismatic" if kind == "prismatic" else "revolute"
     limits = read_limits(table.table("limits"), single)
     start = table.number("start", POSITION[single], 0.0)
@@ -230,7 +226,7 @@ def _axis(table: TomlTable) -> Axis | Vector:
 
 def read_fixed(table: TomlTable, scope: Scope) -> tuple[str, Frame]:
     """Read a `[[joint]]` of type `fixed`: the body it carries, and where that is fixed."""
-    table.check_keys(("name", "type", "parent", "child", *PLACEMENT_KEYS))
+    table.check_keys(schema.FIXED)
     return _child(table, scope), scope.frame(table, "parent", read_placement(table))
 
 
@@ -270,8 +266,8 @@ def _expand(table: TomlTable, scope: Scope, usual: str) -> list[Joint]:
 def read_closure(table: TomlTable, scope: Scope, joints: dict[str, Joint]) -> Closure:
     """Read `[[closure]]`."""
     kind = CLOSURES[table.choice("kind", tuple(CLOSURES))]
-    own = (*(("a", "b", *kind.values) if kind.frames else ()), *(("coefficients", "constant") if kind.weighs else ()))
-    table.check_keys(("name", "kind", *own))
+    own = (*((*schema.ENDS, *kind.values) if kind.frames else ()), *(schema.WEIGHTS if kind.weighs else ()))
+    table.check_keys((*schema.CLOSURE, *own))
     a, b = _ends(table, scope) if kind.frames else (None, None)
     values = {key: table.positive(key, dimension) for key, dimension in kind.values.items()}
     closure = Closure(name=scope.full(table.name()), kind=kind.name, a=a, b=b, values=values)
@@ -296,14 +292,14 @@ def _ends(table: TomlTable, scope: Scope) -> tuple[Frame, Frame]:
     """Read the frames `a` and `b`."""
     ends = [table.table(key, required=True) for key in ("a", "b")]
     for end in ends:
-        end.check_keys(("body", *PLACEMENT_KEYS))
+        end.check_keys(schema.FRAME)
     a, b = (scope.frame(end, "body", read_placement(end)) for end in ends)
     return a, b
 
 
 def read_force(table: TomlTable, scope: Scope) -> tuple[Joint, Closure]:
     """Read `[[force]]`: a massless slider on the base, and the closure that makes it the length between two points."""
-    table.check_keys(("name", "a", "b", "rest", "actuated", "limits", "terms", "values", "gain"))
+    table.check_keys(schema.FORCE)
     a, b = _ends(table, scope)
     joint, rest = _slider(table, scope, "prismatic", table.flag("actuated")), table.number("rest", "length", 0.0)
     if rest < 0:
@@ -327,7 +323,7 @@ def _slider(table: TomlTable, scope: Scope, kind: Kind, actuated: bool, start: f
 def read_transmission(table: TomlTable, scope: Scope, joints: dict[str, Joint],
                       ) -> tuple[Transmission, list[Joint], list[Closure]]:
     """Read `[[transmission]]`: a massless rotor on the base for each motor, and a coupling for each joint."""
-    table.check_keys(("name", "joints", "matrix", "motor", "positions", "efforts"))
+    table.check_keys(schema.TRANSMISSION)
     name, driven = table.name(), tuple(scope.full(joint) for joint in table.words("joints"))
     for k, joint in enumerate(driven):
         if joint not in joints or joints[joint].actuated:
@@ -353,7 +349,7 @@ def read_transmission(table: TomlTable, scope: Scope, joints: dict[str, Joint],
 
 
 def _read_motor(table: TomlTable, scope: Scope, start: float) -> Joint:
-    table.check_keys(("name", "type", "limits", "terms", "values", "gain"))
+    table.check_keys(schema.MOTOR)
     kind = cast(Kind, table.choice("type", ("revolute", "prismatic"), "revolute"))
     motor = _slider(table, scope, kind, True, start)
     check_start(table, start, motor.limits, "limits")
@@ -362,7 +358,7 @@ def _read_motor(table: TomlTable, scope: Scope, start: float) -> Joint:
 
 def read_payload(table: TomlTable, scope: Scope, usual: str) -> Payload:
     """Read `[[payload]]`; it is fixed to the platform unless it names another body."""
-    table.check_keys(("name", "body", "known", *PLACEMENT_KEYS, *INERTIA_KEYS))
+    table.check_keys(schema.PAYLOAD)
     parameters, values = read_inertia(table)
     known = table.words("known", parameters) if "known" in table else ()
     for i, name in enumerate(known):
@@ -376,7 +372,7 @@ def read_payload(table: TomlTable, scope: Scope, usual: str) -> Payload:
 
 def read_noise(table: TomlTable, kinds: set[Kind]) -> Noise:
     """Read `[noise]`; plain numbers are in the units of the motors, or SI if these are of both kinds."""
-    table.check_keys(("position", "effort", "correlation", "resolution", "rate"))
+    table.check_keys(schema.NOISE)
     kind = next(iter(kinds)) if len(kinds) == 1 else None
     position, effort = (POSITION[kind], EFFORT[kind]) if kind else ("none", "none")
     usual = Noise()

@@ -11,7 +11,7 @@ from gough.core.documents import parse_toml
 from gough.core.errors import InvalidInput, InvalidMechanism, nearest
 from gough.core.names import INERTIAL, PAYLOAD, Parameter
 from gough.core.units import conversion
-from gough.mechanism import elements
+from gough.mechanism import elements, schema
 from gough.mechanism.elements import Axis, Kind, Scope
 from gough.mechanism.fixed import Welds
 from gough.mechanism.toml_table import SOURCE_KEYS, TomlTable, unit_factors
@@ -19,11 +19,6 @@ from gough.mechanism.types import BASE, Body, Closure, Frame, Joint, Limits, Mec
 
 FORMAT = 1
 LARGEST = 1_000_000  # bytes; the largest bundled robot has 6 kB
-TOP_KEYS = ("format", "name", "title", "reference", "gravity", "redundant", "units", "platform", "body", "joint",
-            "leg", "closure", "transmission", "force", "payload", "tie",
-            "noise")
-LEG_PARTS = ("body", "joint", "closure", "transmission", "force")
-TASK = {"x": "prismatic", "y": "prismatic", "z": "prismatic", "rx": "revolute", "ry": "revolute", "rz": "revolute"}
 
 
 def parse_robot(text: str, source: str) -> Mechanism:
@@ -53,7 +48,7 @@ def _read_mechanism(root: TomlTable) -> Mechanism:
     version = root.number("format")
     if version != FORMAT:
         raise root.error(f"format {version:g} is not supported; this version of Gough reads format {FORMAT}", "format")
-    root.check_keys(TOP_KEYS)
+    root.check_keys(schema.TOP)
     name = root.name()
     gravity = root.numbers("gravity", ("acceleration",) * 3) if "gravity" in root else (0.0, 0.0, -9.80665)  # SI always
     root = replace(root, factors=_read_units(root))
@@ -85,14 +80,13 @@ def _read_mechanism(root: TomlTable) -> Mechanism:
 
 def _read_units(root: TomlTable) -> dict[str, float]:
     units = root.section("units")
-    dimensions = ("length", "angle", "mass")
-    units.check_keys(dimensions)
-    for dimension in dimensions:
+    units.check_keys(schema.UNITS)
+    for dimension in schema.UNITS:
         if dimension not in units:
             raise units.error("is required but missing; write for example length = \"m\", angle = \"deg\", "
                               "mass = \"kg\"", dimension)
     factors = {}
-    for dimension in dimensions:
+    for dimension in schema.UNITS:
         try:
             factors[dimension] = conversion(units.text(dimension), dimension)
         except InvalidInput as error:
@@ -127,7 +121,7 @@ class _Parts:
                 self._read_tree(scope, tables["body"], tables["joint"])
                 scopes.append((scope, tables))
         everything = replace(top, inner=frozenset(body.name for body in self.bodies))
-        scopes.append((everything, {key: root.sections(key, key) for key in LEG_PARTS}))
+        scopes.append((everything, {key: root.sections(key, key) for key in schema.PARTS}))
         for scope, tables in scopes:
             for table in tables["transmission"]:
                 transmission, motors, couplings = elements.read_transmission(table, scope, self._known)
@@ -193,12 +187,12 @@ class _Parts:
 
     def _read_platform(self, table: TomlTable) -> str:
         """Read `[platform]` into a chain of virtual joints, one for each task coordinate; return its name."""
-        table.check_keys(("name", "coordinates", "start", "limits", *elements.INERTIA_KEYS))
+        table.check_keys(schema.PLATFORM)
         name = table.name("name", "platform")
-        coordinates = table.words("coordinates", TASK)
+        coordinates = table.words("coordinates", schema.TASK)
         if not coordinates:
             raise table.error("a platform needs at least one task coordinate", "coordinates")
-        kinds = [TASK[c] for c in coordinates]
+        kinds = [schema.TASK[c] for c in coordinates]
         if kinds != sorted(kinds):
             raise table.error("list translations before angles, so that they are measured in the base frame",
                               "coordinates")
@@ -212,7 +206,7 @@ class _Parts:
             self.twist_limits[parts[kind]] = elements.read_limits(own, kind, effort=False)
         parent = BASE
         for coordinate in coordinates:
-            kind = cast(Kind, TASK[coordinate])
+            kind = cast(Kind, schema.TASK[coordinate])
             bounds = elements.read_limits(limits.table(coordinate), kind, effort=False)
             value = start.number(coordinate, elements.POSITION[kind], 0.0)
             elements.check_start(start, value, bounds, coordinate)
@@ -235,7 +229,7 @@ def _massless(joints: Sequence[Joint]) -> list[Body]:
 
 def _place_leg(leg: TomlTable, top: Scope) -> list[tuple[Scope, dict[str, list[TomlTable]]]]:
     """Return scope and tables of every instance of a leg, with `$key` replaced by the instance's value."""
-    leg.check_keys(("name", "instances", *LEG_PARTS))
+    leg.check_keys(schema.LEG)
     template = leg.name()
     instances = leg.sections("instances", "leg.instances", f" of leg '{template}'")
     if not instances:
@@ -245,12 +239,12 @@ def _place_leg(leg: TomlTable, top: Scope) -> list[tuple[Scope, dict[str, list[T
         name = instance.name()
         instance.sources()
         base = instance.table("base")
-        base.check_keys(("body", *elements.PLACEMENT_KEYS))
+        base.check_keys(schema.FRAME)
         frame = Frame(body=BASE, placement=elements.read_placement(base))
         if "body" in base:
             frame = top.frame(base, "body", frame.placement)
         used: set[str] = set()
-        filled = _substitute({key: leg.data.get(key, []) for key in LEG_PARTS}, instance, used)
+        filled = _substitute({key: leg.data.get(key, []) for key in schema.PARTS}, instance, used)
         unused = [key for key in instance.data if key not in ("name", "base", *SOURCE_KEYS, *used)]
         if unused:
             raise instance.error(f"unknown key: nothing in the leg says '${unused[0]}'"
