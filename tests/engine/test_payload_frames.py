@@ -122,6 +122,6 @@ def test_ten_parameters_are_a_load_of_the_first_body(model: Model) -> None:
 def test_too_few_motors_name_what_still_moves_and_what_would_be_needed() -> None:
     text = ARM.partition("[[payload]]")[0]
     at = text.rindex("actuated = true")
-    with pytest.raises(InvalidMechanism, match=r"2 degrees of freedom but 1 actuated joints: with the motors locked "
-                                               r"'fore_joint' can still move.*spring \(term k\)"):
+    with pytest.raises(InvalidMechanism, match=r"2 degrees of freedom but 1 actuated joints; with these held, "
+                                               r"fore_joint still move.*spring \(term k\)"):
         Model(parse_robot(text[:at], "arm.toml"))

@@ -103,7 +103,7 @@ def test_motor_efforts_are_those_of_the_joints_through_the_matrix_plus_the_rotor
 def test_the_motors_start_where_the_joints_do(model: Model) -> None:
     np.testing.assert_allclose(model.home, [np.radians(20), 0, *np.linalg.solve(B, [np.radians(20), 0])], atol=1e-12)
     assert model.mechanism.joint("second").gain == 0.1
-    assert model.mechanism.tool == "slide"
+    assert model.mechanism.flange == "slide"
 
 
 def log(joints: tuple[str, ...], position: np.ndarray, effort: np.ndarray, units: tuple[str, ...]) -> Recording:

@@ -18,11 +18,12 @@ from gough.core.errors import InvalidInput
 from gough.core.files import write_text
 from gough.core.options import Settings, option, settle, takes
 from gough.core.parameters import BaseParameters
+from gough.core.showing import ShortRepr
 from gough.core.trajectory import Fourier
 from gough.engine.base import TIE_LEGS, base_parameters
 from gough.engine.limits import SINGULARITY, Limit, collect_limits
 from gough.engine.loops import By
-from gough.engine.model import Model, column_names
+from gough.engine.model import Model, Robot, as_model, column_names
 from gough.excitation.criteria import Criterion, criterion_value
 from gough.excitation.problem import Part, Problem
 from gough.excitation.search import find_centre, informative_frequency, random_starts, solve_and_verify
@@ -74,7 +75,7 @@ class Run(Settings):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Design:
+class Design(ShortRepr):
     """Trajectories that keep all limits, and how good they are.
 
     Args:
@@ -165,7 +166,7 @@ def first_frequency(model: Model, harmonics: int = 5, limits: Mapping[str, Limit
 
 @takes(DesignSettings)
 @one_blas_thread
-def design(model: Model, settings: DesignSettings | None = None, *, runs: Sequence[Run] | None = None,
+def design(model: Robot, settings: DesignSettings | None = None, *, runs: Sequence[Run] | None = None,
            limits: Mapping[str, Limits] | None = None, base: BaseParameters | None = None,
            parameters: ArrayLike | None = None, covariance: ArrayLike | None = None, scale: ArrayLike | None = None,
            progress: Progress | None = None, **options: Any) -> Design:
@@ -196,7 +197,7 @@ def design(model: Model, settings: DesignSettings | None = None, *, runs: Sequen
         InvalidInput: Arguments that do not fit the robot.
     """
     began = time.perf_counter()
-    chosen = settle(DesignSettings, settings, options)
+    chosen, model = settle(DesignSettings, settings, options), as_model(model)
     by: By = chosen.coordinates or ("task" if "task" in model.loops.partitions else "actuated")
     if by not in model.loops.partitions:
         raise InvalidInput(f"'{model.mechanism.name}' has no independent {by} coordinates; use "
@@ -272,7 +273,7 @@ def information_factor(model: Model, trajectories: Sequence[Fourier], base: Base
     noise = np.eye(len(model.actuated)) if covariance is None else covariance
     factor = np.zeros((0, len(names)))
     for run, trajectory in zip(runs or [Run()] * len(trajectories), trajectories):
-        by: By = "task" if trajectory.coordinates == model.mechanism.task else "actuated"
+        by = model.loops.led_by(trajectory.coordinates)
         times = np.arange(round(trajectory.period * model.mechanism.noise.rate)) / model.mechanism.noise.rate
         motion = model.kinematics.motion(times, *trajectory.at(times), by)
         mask = np.array([n.payload in (None, run.payload) for n in names]) * np.sqrt(run.periods)

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from gough.core.arrays import FloatArray
 from gough.core.blas import one_blas_thread
-from gough.core.errors import LoopNotClosed, SingularConfiguration
+from gough.core.errors import InvalidInput, LoopNotClosed, SingularConfiguration
 from gough.core.names import Parameter
 from gough.core.options import Settings, nested, option, settle, takes
 from gough.core.parameters import BaseParameters
-from gough.core.regression import Regression, concatenate
-from gough.engine import Model, base_parameters
+from gough.core.regression import Condensed, Regression, concatenate
+from gough.engine import Model, Robot, as_model, base_parameters
 from gough.engine.base import TIE_LEGS
 from gough.estimators.estimate import Estimate
 from gough.estimators.gains.gain_problem import GainProblem
@@ -21,6 +21,7 @@ from gough.estimators.linear.least_squares import GaussMarkov
 from gough.estimators.physical.feasible import FeasibleEstimate
 from gough.estimators.problem import Estimator
 from gough.estimators.selection.selection import Elimination, essential_parameters
+from gough.identification.constants import FittedConstants, check_free, fit_constants, with_constants
 from gough.identification.currents import (
     CurrentsProblem,
     check_currents,
@@ -50,6 +51,7 @@ from gough.identification.structures import ModelChoice, model_choice
 from gough.identification.validation import known_effort, validate, without_known
 from gough.logs.checks import inspected
 from gough.logs.finding import notes as finding_notes
+from gough.logs.readers import Log, as_recordings
 from gough.logs.recording import Recording
 from gough.processing import Processed, Processing
 
@@ -91,7 +93,9 @@ class _Case:
         currents: The problem with unknown drive gains, where they are wanted.
         experiment: The logs in efforts; None as long as the gains are not known.
         unseen: The logs to validate on, likewise, if there are any.
+        constants: Of joint terms, found from the logs; the robot has them.
         kept: Names of the parameters to estimate.
+        whole: Factors of all logs, where the others are but a sample of them.
     """
 
     model: Model
@@ -105,12 +109,14 @@ class _Case:
     currents: CurrentsProblem | None = None
     experiment: Experiment | None = None
     unseen: Experiment | None = None
+    constants: Mapping[str, float] = field(default_factory=dict)
     kept: tuple[Parameter, ...] | None = None
+    whole: Condensed | None = None
 
     @property
-    def problem(self) -> Regression | GainProblem:
+    def problem(self) -> Regression | Condensed | GainProblem:
         """What the main estimators are given."""
-        whole = self.efforts.problem if self.currents is None else self.currents.problem
+        whole = self.whole or (self.efforts.problem if self.currents is None else self.currents.problem)
         return whole if self.kept is None else whole.select(self.kept)
 
     @property
@@ -120,7 +126,17 @@ class _Case:
         return self.experiment
 
     def with_efforts(self, experiment: Experiment) -> _Case:
-        """Return the case with the logs in efforts, those to validate on likewise."""
+        """Return the case with the logs in efforts, those to validate on likewise, and constants of terms found."""
+        found = {} if self.currents else fit_constants(self.model, experiment)
+        if found:
+            model = Model(self.model.mechanism.with_constants(found))
+            again = prepare(model, [*self.recordings, *self.loaded], self.base, processing=experiment.processing,
+                            gains=experiment.gains or None)
+            known = replace(self, model=model, constants=found)
+            return known._with_unseen(replace(again, choice=experiment.choice))
+        return self._with_unseen(experiment)
+
+    def _with_unseen(self, experiment: Experiment) -> _Case:
         unseen = None
         if self.held_out:
             unseen = prepare(self.model, self.held_out, self.base, processing=experiment.processing,
@@ -134,8 +150,8 @@ class _Case:
 
 @takes(IdentifySettings)
 @one_blas_thread
-def identify(model: Model, recordings: Sequence[Recording], settings: IdentifySettings | None = None, *,
-             loaded: Sequence[Recording] = (), held_out: Sequence[Recording] = (),
+def identify(model: Robot, recordings: Log | Sequence[Log], settings: IdentifySettings | None = None, *,
+             loaded: Log | Sequence[Log] = (), held_out: Log | Sequence[Log] = (), whole: Condensed | None = None,
              progress: Callable[[float], None] | None = None, **options: Any) -> Identification:
     """Identify a robot from its logs.
 
@@ -143,19 +159,25 @@ def identify(model: Model, recordings: Sequence[Recording], settings: IdentifySe
     all else is one way.
 
     Args:
-        model: The robot.
-        recordings: Logs without payload (or, without `loaded`, all logs, each with the payload it names).
+        model: The robot, also by name or path.
+        recordings: Logs without payload (or, without `loaded`, all logs, each with the payload it names); one or
+            several, read or as paths or DataFrames.
         settings: How; single options may be given by name instead.
         loaded: Logs with a known payload; if they hold currents, drive gains can be identified.
         held_out: Logs to validate on.
+        whole: Factors of all logs, condensed with the rows side by side, where `recordings` are but a sample of them:
+            the estimate is that of all, verdict and pictures are of the sample. See `identify_logs`.
         progress: Called with the fraction done.
         options: See `IdentifySettings`.
     """
     chosen = settle(IdentifySettings, settings, options)
     tell = progress or (lambda fraction: None)
-    recordings, loaded, held_out = ([inspected(log) for log in logs] for logs in (recordings, loaded, held_out))
+    model = as_model(model)
+    recordings, loaded, held_out = (
+        [inspected(log) for log in as_recordings(logs, name)] for logs, name in (
+            (recordings, "recordings"), (loaded, "loaded"), (held_out, "held_out")))
     try:
-        case = _pose(model, recordings, loaded, held_out, chosen)
+        case = replace(_pose(model, recordings, loaded, held_out, chosen), whole=whole)
     except (LoopNotClosed, SingularConfiguration) as error:
         raise type(error)(f"the recorded positions do not fit the robot: {error}; `gough diagnose` tries other signs, "
                           "channels and units of them", **error.numbers) from None
@@ -168,6 +190,12 @@ def identify(model: Model, recordings: Sequence[Recording], settings: IdentifySe
         kept = elimination.steps[elimination.stop].estimate.parameters
         case = replace(case, kept=tuple(name for name in kept if not name.is_gain))
     outcome = run_all(case.estimators, {"regression": lambda: case.problem, "gains": lambda: case.problem}, Outcome())
+    fitted = FittedConstants()
+    if case.constants:
+        plain = {name: found for name, found in outcome.found.items() if wants(case.estimators[name]) == "regression"}
+        made, fitted = with_constants(case.model, case.efforts, case.efforts.problem.select(case.problem.parameters),
+                                      case.estimators, plain, case.constants)
+        outcome = replace(outcome, found={**outcome.found, **made})
     if case.currents is not None:
         gains = gains_of(outcome.found[outcome.name(chosen.estimator)], model, chosen.gains)
         case = case.with_efforts(assemble(model, case.currents.processed, case.base, case.currents.choice,
@@ -178,7 +206,7 @@ def identify(model: Model, recordings: Sequence[Recording], settings: IdentifySe
     tell(0.8)
     choice = _choice(case, main) if chosen.structures else None
     tell(0.9)
-    return _result(case, outcome, elimination, choice)
+    return _result(case, outcome, elimination, choice, fitted)
 
 
 def _pose(model: Model, recordings: Sequence[Recording], loaded: Sequence[Recording], held_out: Sequence[Recording],
@@ -195,6 +223,7 @@ def _pose(model: Model, recordings: Sequence[Recording], loaded: Sequence[Record
                  held_out=held_out, known={})
     if any(wants(estimator) == "gains" for estimator in estimators.values()):
         check_currents(recordings, loaded)
+        check_free(model, currents=True)
         currents = currents_problem(model, recordings, loaded, name or "", measured, base, processing=asked)
         if currents.problem.effort_map is None:  # all that follows is a matter of milliseconds on triangular factors
             currents = currents._replace(problem=currents.problem.in_factors())
@@ -204,6 +233,9 @@ def _pose(model: Model, recordings: Sequence[Recording], loaded: Sequence[Record
 
 def _period(case: _Case) -> PeriodProblem:
     """Return the averaged period of the one log; `all` does not wait for what takes long."""
+    if case.whole is not None:
+        raise InvalidInput("maximum likelihood needs the samples of one periodic log in memory, which factors of many "
+                           "no longer have; identify that log by itself")
     base = case.base.select(case.problem.parameters)
     return PeriodProblem(period=averaged_period(case.model, case.efforts.processed, base),
                          brief=case.settings.estimator == ALL)
@@ -212,7 +244,7 @@ def _period(case: _Case) -> PeriodProblem:
 def _bodies(case: _Case, outcome: Outcome) -> BodyProblem:
     """Return the regression of the bodies; with drive gains, that of the unloaded robot with the gains found."""
     base, problem = case.base, case.problem
-    if not isinstance(problem, Regression):
+    if isinstance(problem, GainProblem):
         base = base_parameters(case.model, tie_legs=case.settings.tie_legs)
         problem = concatenate(case.free_parts()[:len(case.recordings)]).select(base.names)
     return BodyProblem(model=case.model, base=base, regression=problem, start=outcome.start(problem))
@@ -247,8 +279,8 @@ def _moved(full: Estimate, reduced: Estimate) -> tuple[str, ...]:
             "standard deviations hold only if what was removed is zero: identify without `essential` to see them",)
 
 
-def _result(case: _Case, outcome: Outcome, elimination: Elimination | None,
-            choice: ModelChoice | None) -> Identification:
+def _result(case: _Case, outcome: Outcome, elimination: Elimination | None, choice: ModelChoice | None,
+            fitted: FittedConstants) -> Identification:
     """Judge the estimate and put everything together."""
     name = outcome.name(case.settings.estimator)
     estimates = {key: found.estimate if isinstance(found, FeasibleEstimate) else found
@@ -258,6 +290,7 @@ def _result(case: _Case, outcome: Outcome, elimination: Elimination | None,
     notes = [] if elimination is None else [*_moved(elimination.steps[0].estimate,
                                                     elimination.steps[elimination.stop].estimate)]
     notes += [f"{key} was not possible: {error}" for key, error in outcome.failed.items()]
+    notes += fitted.notes
     fits, processed = [], []
     for source in filter(None, (case.efforts, case.unseen)):
         for log, part in zip(source.processed, source.parts):
@@ -277,7 +310,8 @@ def _result(case: _Case, outcome: Outcome, elimination: Elimination | None,
         robot=case.model.mechanism.name, estimator=name, estimate=estimate, base=case.base,
         tied=case.settings.tie_legs, estimates=estimates,
         validation=validation, verdict=verdict, diagnosis=diagnosis,
-        nominal_gains=case.efforts.gains, known=case.known, bodies=bodies, joint_terms=terms, fits=tuple(fits),
+        nominal_gains=case.efforts.gains, known=case.known, constants=fitted, bodies=bodies, joint_terms=terms,
+        fits=tuple(fits),
         quality=_quality(case.model, processed, case.efforts.processing.window or 0.0),
         history=() if elimination is None else _story(elimination),
         notes=tuple(notes), settings=case.settings.to_dict(), structures=choice, choice=case.efforts.choice,

@@ -19,13 +19,16 @@ from gough.core.errors import InvalidInput
 from gough.core.files import write_together, written_together
 from gough.core.names import Parameter
 from gough.core.parameters import BaseParameters
+from gough.core.showing import Columns, Shown, panels
 from gough.core.storage import plain, restored
 from gough.engine import Model, standard_from_base
 from gough.estimators.estimate import Enclosure, Estimate
+from gough.identification.constants import FittedConstants
 from gough.identification.diagnosis.mistakes import Diagnosis
 from gough.identification.structures import ModelChoice
 from gough.identification.validation import Validation
 from gough.identification.verdict import Verdict
+from gough.mechanism.terms import TERMS, JointState
 from gough.processing import Processing, ProcessingChoice
 
 FORMAT = 2
@@ -66,7 +69,7 @@ class Fit:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class Identification:
+class Identification(Shown):
     """Parameters of a robot with uncertainty, validation and what led to them.
 
     Args:
@@ -85,6 +88,7 @@ class Identification:
         bodies: Ten inertial parameters by body of the physically consistent estimate; empty if it was not made.
             [kg, kg m, kg m2]
         joint_terms: Coefficients of the joint terms that go with them, by name (`leg1.slider.fv`).
+        constants: Constants of joint terms that were found with the coefficients.
         fits: Measured and predicted efforts.
         quality: Figures of the data by recording: closure residual, sensors, reversal window, cut-off.
         history: Steps of the choice of essential parameters, in words.
@@ -110,6 +114,7 @@ class Identification:
     known: Mapping[str, float] = field(default_factory=dict)
     bodies: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     joint_terms: Mapping[str, float] = field(default_factory=dict)
+    constants: FittedConstants = field(default_factory=FittedConstants)
     fits: tuple[Fit, ...] = ()
     quality: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     history: tuple[str, ...] = ()
@@ -122,6 +127,44 @@ class Identification:
 
     def __repr__(self) -> str:
         return f"<Identification of {self.robot}: {len(self.estimate)} parameters by {self.estimator}; {self.verdict}>"
+
+    def table(self) -> Columns:
+        """Return the table of the estimate that is the result."""
+        return self.estimate.table()
+
+    def plot(self) -> Any:
+        """Draw measured and predicted efforts, a panel for each log and row; returns the axes."""
+        shown = [(fit, j) for fit in self.fits for j in range(len(self.estimate.rows))]
+        axes = panels([f"{fit.label}: {self.estimate.rows[j]} [{self.estimate.row_units[j]}]" for fit, j in shown], 1.5,
+                      share=False)
+        for each, (fit, j) in zip(axes, shown):
+            each.plot(fit.time, fit.measured[:, j], color="0.6", label="measured")
+            each.plot(fit.time, fit.predicted[:, j], linewidth=1, label="predicted")
+            each.plot(fit.time, fit.measured[:, j] - fit.predicted[:, j], linewidth=0.7, label="residual")
+        for each in axes[:1]:
+            each.legend(loc="upper right", fontsize="small")
+        return axes
+
+    def plot_friction(self, speed: float = 1.0) -> Any:
+        """Draw the friction of each joint over its velocity, with two standard deviations; returns the axes.
+
+        Args:
+            speed: Largest velocity. [m/s or rad/s]
+        """
+        qd = np.linspace(-speed, speed, 401)
+        state = JointState(q=0 * qd, qd=qd, qdd=0 * qd, sign=np.sign(qd), math=np)
+        joints: dict[str, list[int]] = {}
+        for k, name in enumerate(self.estimate.parameters):
+            if not name.is_gain and name.kind in TERMS and TERMS[name.kind].dissipative:
+                joints.setdefault(name.owner, []).append(k)
+        axes = panels([f"{joint}: friction" for joint in joints], 1.6, along="velocity [m/s or rad/s]")
+        for each, columns in zip(axes, joints.values()):
+            W = np.column_stack([TERMS[self.estimate.parameters[k].kind].value(state) for k in columns])
+            effort = W @ self.estimate.values[columns]
+            std = np.sqrt(np.einsum("ti,ij,tj->t", W, self.estimate.covariance[np.ix_(columns, columns)], W))
+            each.plot(qd, effort)
+            each.fill_between(qd, effort - 2 * std, effort + 2 * std, alpha=0.3)
+        return axes
 
     @property
     def drive_gains(self) -> dict[str, dict[str, float]]:
@@ -157,6 +200,13 @@ class Identification:
             own = replace(usual, method=own.method, cutoff=own.cutoff)
         return replace(own, **given)
 
+    def fitted(self, model: Model) -> Model:
+        """Return the robot with the constants of joint terms that were found."""
+        known = model.mechanism.constants
+        if all(known[name].value == value for name, value in self.constants.values.items()):
+            return model
+        return Model(model.mechanism.with_constants(self.constants.values))
+
     def standard(self, model: Model) -> FloatArray:
         """Return standard parameters (p,) with the same efforts as the estimate: base values on their own columns.
 
@@ -186,6 +236,9 @@ class Identification:
             "processing": self.processing.to_dict(),
             "choice": None if self.choice is None else self.choice.to_dict(),
             "logs": {use: list(names) for use, names in self.logs.items()},
+            **({} if not self.constants.values else {"constants": {
+                name: {"value": value, "std": plain(self.constants.std[name]), "unit": self.constants.units[name]}
+                for name, value in self.constants.values.items()}}),
             **({} if self.structures is None else {"structures": self.structures.to_dict()}),
         }
 
@@ -195,6 +248,8 @@ class Identification:
         if self.diagnosis is not None:
             parts += ["", self.diagnosis.summary()]
         parts += ["", self.estimate.summary()]
+        if self.constants.values:
+            parts += ["", self.constants.summary()]
         chosen = () if self.choice is None else self.choice.summary().splitlines()
         if self.notes or chosen:
             parts += ["", "Data and processing", *(f"  {note}" for note in (*chosen, *self.notes))]

@@ -67,6 +67,12 @@ class Placement:
         return cls((("Tx", x), ("Ty", y), ("Tz", z), ("Rz", yaw), ("Ry", pitch), ("Rx", roll)))
 
     @classmethod
+    def of(cls, matrix: FloatArray) -> Placement:
+        """Return a homogeneous transform as position and roll, pitch, yaw."""
+        x, y, z = (float(v) for v in matrix[:3, 3])
+        return cls.xyz_rpy((x, y, z), roll_pitch_yaw(matrix[:3, :3]))
+
+    @classmethod
     def mdh(cls, *, gamma: float = 0.0, b: float = 0.0, alpha: float = 0.0, d: float = 0.0, theta: float = 0.0,
             r: float = 0.0) -> Placement:
         """Place by modified Denavit-Hartenberg parameters, tree form: Rz Tz Rx Tx Rz Tz. [m, rad]"""
@@ -85,8 +91,9 @@ class Placement:
             return cls(tuple((cast(Any, step + axis), float(d) * amount) for axis, d in zip("xyz", direction) if d))
         x, y, z = direction
         cross = np.array([[0, -z, y], [z, 0, -x], [-y, x, 0]])
-        turn = np.eye(3) + math.sin(amount) * cross + (1 - math.cos(amount)) * cross @ cross
-        return cls.xyz_rpy((0.0, 0.0, 0.0), roll_pitch_yaw(turn))
+        turn = np.eye(4)
+        turn[:3, :3] += math.sin(amount) * cross + (1 - math.cos(amount)) * cross @ cross
+        return cls.of(turn)
 
 
 def roll_pitch_yaw(rotation: FloatArray) -> tuple[float, float, float]:

@@ -14,6 +14,7 @@ from gough.core.units import conversion
 from gough.mechanism import elements, schema
 from gough.mechanism.elements import Axis, Kind, Scope
 from gough.mechanism.fixed import Welds
+from gough.mechanism.terms import BUNDLES, JointTerm
 from gough.mechanism.toml_table import SOURCE_KEYS, TomlTable, unit_factors
 from gough.mechanism.types import BASE, Body, Closure, Frame, Joint, Limits, Mechanism, Transmission
 
@@ -59,13 +60,14 @@ def _read_mechanism(root: TomlTable) -> Mechanism:
             name=name, title=root.text("title", ""), reference=root.text("reference", ""), source=root.file,
             bodies=tuple(parts.bodies), joints=tuple(parts.joints), closures=tuple(parts.closures),
             transmissions=tuple(parts.transmissions), platform=parts.platform, twist_limits=parts.twist_limits,
-            redundant=root.flag("redundant"), gravity=cast(tuple[float, float, float], gravity))
+            redundant=root.flag("redundant"), gravity=cast(tuple[float, float, float], gravity),
+            own_terms=parts.own_terms)
         inner = parts.welds.bodies.union(body.name for body in tree.bodies)
         everything = Scope(inner=inner, outer=frozenset())
         tables = root.sections("payload", "payload")
         for table in tables:
             parts.claim("payload", table.name(), table)
-        payloads = (elements.read_payload(table, everything, tree.tool) for table in tables)
+        payloads = (elements.read_payload(table, everything, tree.flange) for table in tables)
         return replace(
             tree, payloads=tuple(parts.welds.payload(payload) for payload in payloads),
             ties=_read_ties(root.section("tie"), tree),
@@ -111,7 +113,14 @@ class _Parts:
         if "platform" in root:
             self.platform = self._read_platform(root.section("platform"))
             inner.add(self.platform)
-        top = Scope(inner=frozenset(inner), outer=frozenset())
+        own: dict[str, tuple[JointTerm, ...]] = {}
+        for table in root.sections("term", "term"):
+            self.claim("term", table.name(), table)
+            own[table.name()] = read = elements.read_term(table)
+            self.tables |= {("term", term.name): table for term in read}
+        self.own_terms = {term.name: term for read in own.values() for term in read}
+        words = elements.term_words(self.own_terms, {name: read for name, read in own.items() if name not in BUNDLES})
+        top = Scope(inner=frozenset(inner), outer=frozenset(), terms=words)
         self._read_tree(top, bodies, joints)
         scopes: list[tuple[Scope, dict[str, list[TomlTable]]]] = []
         for leg in root.sections("leg", "leg"):
@@ -256,7 +265,8 @@ def _place_leg(leg: TomlTable, top: Scope) -> list[tuple[Scope, dict[str, list[T
             if table.name() in top.inner:
                 raise table.error(f"the robot already has a body '{table.name()}' outside the leg; choose another name",
                                   "name")
-        placed.append((Scope(leg=name, template=template, base=frame, inner=inner, outer=top.inner), parts))
+        placed.append((Scope(leg=name, template=template, base=frame, inner=inner, outer=top.inner, terms=top.terms),
+                       parts))
     return placed
 
 

@@ -12,7 +12,7 @@ from typing import Any
 from gough.core.names import INERTIAL
 from gough.core.units import UNITS as KNOWN_UNITS
 from gough.mechanism.closures import CLOSURES
-from gough.mechanism.terms import TERMS
+from gough.mechanism.terms import BUNDLES, TERMS
 
 Key = Mapping[str, Any]
 Keys = Mapping[str, Key]
@@ -94,7 +94,7 @@ LIMITS: Keys = {**BOUNDS, "effort": number("Largest effort: N or N m.")}
 DRIVE: Keys = {
     "limits": table("Bounds, each may be left out.", LIMITS),
     "terms": {"description": "Terms of its effort, each coefficient times term.", "type": "array", "uniqueItems": True,
-              "items": {"anyOf": [{"enum": list(TERMS)}, {"type": "string"}]}},
+              "items": {"anyOf": [{"enum": [*TERMS, *BUNDLES]}, {"type": "string"}]}},
     "values": table("Coefficients of these terms known beforehand.", None),
     "gain": number("Drive gain of a motor: effort per recorded unit of current or voltage.")}
 FIXED: Keys = {
@@ -135,6 +135,17 @@ PARTS: Keys = {
         "name", "kind"),
     "transmission": tables("Motors that drive joints together.", TRANSMISSION, "name", "joints", "matrix", "motor"),
     "force": tables("A force along the line between two points.", FORCE, "name", "a", "b")}
+CONSTANT: Keys = {"start": number("Where the search starts."), "fit": flag("Find it; true if absent."),
+                  "low": number("It is at least this."), "high": number("It is at most this.")}
+TERM: Keys = {
+    **NAMED, "label": text("In words."), "unit": text("Unit of the coefficient."),
+    "expression": {"description": "Of q, qd, qdd and constants; a list makes several terms.", "anyOf": [
+        {"type": "string"}, {"type": "array", "items": {"type": "string"}, "minItems": 1, "uniqueItems": True}]},
+    "constants": {"description": "Named constants of the expression.", "type": "object", "additionalProperties": {
+        "anyOf": [_NUMBER, table("One that is found from data.", CONSTANT, "start")]}},
+    "channels": table("Recorded channels with their usual values.", None),
+    "nonnegative": flag("Its coefficient cannot be negative."), "friction": flag("It opposes motion."),
+    "coulomb": number("Half its jump where the velocity changes sign.")}
 TASK = {"x": "prismatic", "y": "prismatic", "z": "prismatic", "rx": "revolute", "ry": "revolute", "rz": "revolute"}
 WHOLE = ("translation", "rotation")
 PLATFORM: Keys = {
@@ -165,6 +176,7 @@ TOP: Keys = {
     "units": table("Units of plain numbers.", UNITS, *UNITS),
     "platform": table("Body with task coordinates.", {**PLATFORM, **SOURCE}, "coordinates"), **PARTS,
     "leg": tables("Parts that repeat.", LEG, "name", "instances"),
+    "term": tables("A term of the effort of joints.", TERM, "name"),
     "payload": tables("A body that a log may carry.", PAYLOAD, "name"),
     "tie": table("Parameters that equal legs share.", {
         "parameters": words("Patterns of names inside a leg."), **SOURCE}),

@@ -17,7 +17,8 @@ from gough import __version__
 from gough.core.errors import InvalidInput
 from gough.core.files import write_text
 from gough.core.names import words
-from gough.engine import Model
+from gough.core.showing import expect
+from gough.engine import Model, Robot, as_model
 from gough.estimators.estimate import Enclosure, Estimate
 from gough.identification import Identification
 from gough.report import figures, tables
@@ -30,7 +31,7 @@ CHOSEN = {"cutoff": "cut-off [Hz]", "window": "window about reversals [ms]"}  # 
 LONG = 32  # characters of a name that does not wrap
 
 
-def write_report(model: Model, identification: Identification, path: str | os.PathLike[str]) -> None:
+def write_report(model: Robot, identification: Identification, path: str | os.PathLike[str]) -> None:
     """Write a self-contained HTML report: no network, vectors in print; the same input gives the same bytes.
 
     Args:
@@ -42,11 +43,12 @@ def write_report(model: Model, identification: Identification, path: str | os.Pa
         InvalidInput: The result is not of this robot.
         OutputError: The file cannot be written.
     """
-    write_text(path, render(model, identification))
+    write_text(path, render(as_model(model), identification))
 
 
 def render(model: Model, identification: Identification) -> str:
     """Return the report as HTML; see `write_report`."""
+    expect(identification, Identification, "identification", "what gough.identify or load_identification returned")
     known = {*model.mechanism.standard.names, *model.mechanism.ties}
     strange = [name for name in identification.base.standard if name not in known and name.payload is None]
     if strange or any(fit.q.shape[1] != len(model.mechanism.coordinates) for fit in identification.fits):

@@ -122,8 +122,14 @@ class MujocoTree:
         table = dict(zip(mechanism.standard.names, values.tolist()))
         names, self._count = driven(mechanism), len(model.actuated)
         actuators = [mechanism.coordinates.index(name) for name in names]
-        self._terms, self._leg_terms = (JointEfforts(mechanism, table, coordinates, settings.dead_band)
-                                        for coordinates in (self.coordinates, actuators))
+        self.terms, self._leg_terms = (JointEfforts(mechanism, table, coordinates, settings.dead_band)
+                                       for coordinates in (self.coordinates, actuators))
+        for joint in (mechanism.joints[i] for i in actuators if i not in self.coordinates):
+            for name in joint.terms:
+                if mechanism.terms[name].lags:
+                    raise InvalidInput(f"the term '{name}' of joint '{joint.name}' remembers, and the mujoco plant has "
+                                       "no place for that on a massless leg or a force; use the gough plant",
+                                       joint=joint.name, term=name)
         self._on_leg = np.array([i not in self.coordinates for i in actuators], dtype=float)
         self._rest = np.array([-mechanism.forces[n].constant if n in mechanism.forces else 0.0 for n in names])
         self._effort = np.zeros(len(names))
@@ -144,7 +150,7 @@ class MujocoTree:
         data = self._data
         position, velocity = self._actuators(q, v)
         self._effort[:self._count] = effort
-        data.qfrc_applied[:] = -self._terms(q, v)
+        data.qfrc_applied[:] = -self.terms(q, v)
         data.ctrl[:] = self._effort - self._on_leg * self._leg_terms(position, velocity)
         mujoco.mj_fwdActuation(self._model, data)
         mujoco.mj_fwdAcceleration(self._model, data)
