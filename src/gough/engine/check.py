@@ -10,6 +10,7 @@ import numpy as np
 
 from gough.core.options import Settings, option, settle, takes
 from gough.core.parameters import BaseParameters
+from gough.core.showing import Columns, Shown
 from gough.engine.base import TIE_LEGS, base_parameters
 from gough.engine.model import Robot, as_model
 
@@ -22,7 +23,7 @@ class CheckSettings(Settings):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Check:
+class Check(Shown):
     """Facts about a robot, computed from its file alone.
 
     Args:
@@ -58,6 +59,10 @@ class Check:
     tied: bool
     assembly: str = ""
     held: tuple[str, ...] = ()
+
+    def table(self) -> Columns:
+        """Return the base parameters."""
+        return self.base.table()
 
     def to_dict(self) -> dict[str, Any]:
         """Return the documented JSON form."""

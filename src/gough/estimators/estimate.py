@@ -250,7 +250,7 @@ class Estimate(Shown, Value, Stored):
         header = ["parameter", "value", "std", "std/|value|", "unit", *(f"{source.kind} std" for source in others),
                   *known]
         lines = [[name, *rounded(value, std), relative(value, std), unit,
-                  *(f"{source.std[k]:.2g}" for source in others),
+                  *(f"{source.std[k]:.3g}" for source in others),
                   *([] if self.information is None else [f"{self.information[k]:.2g}"])]
                  for k, (name, value, std, unit) in
                  enumerate(zip(self.parameters, self.values, self.std, self.units))]

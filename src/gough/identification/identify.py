@@ -48,6 +48,7 @@ from gough.identification.methods import (
 from gough.identification.physical import physical_parameters
 from gough.identification.result import Fit, Identification
 from gough.identification.structures import ModelChoice, model_choice
+from gough.identification.term_choice import choose_terms
 from gough.identification.validation import known_effort, validate, without_known
 from gough.logs.checks import inspected
 from gough.logs.finding import notes as finding_notes
@@ -74,7 +75,8 @@ class IdentifySettings(Settings):
     ratio: float = option(10.0, "Ratio of relative standard deviations at which that ends.", above=1)
     tie_legs: bool = option(False, TIE_LEGS)
     structures: bool = option(
-        False, "Also compare friction structures, test whether legs are alike and name what the data hardly see.")
+        False, "Also compare friction structures, try other joint terms on stretches left out, test whether legs are "
+        "alike and name what the data hardly see.")
     gains: Mapping[str, float] | None = option(
         None, "Drive gains, motor=value; the robot file's by default.", unit="N or N m per recorded unit", above=0)
     processing: Processing = nested(Processing)
@@ -254,8 +256,9 @@ def _choice(case: _Case, main: Estimator) -> ModelChoice:
     """Compare structures on all logs in efforts."""
     problem = case.efforts.problem if not case.known else concatenate(case.free_parts())
     problem = problem.select([name for name in problem.parameters if name not in case.known])
-    return model_choice(case.model, case.base, problem, GaussMarkov() if case.currents else main,
-                        held_out=None if case.unseen is None else case.unseen.problem)
+    choice = model_choice(case.model, case.base, problem, GaussMarkov() if case.currents else main,
+                          held_out=None if case.unseen is None else case.unseen.problem)
+    return choice if case.currents else replace(choice, terms=choose_terms(case.model, case.efforts, case.unseen))
 
 
 def _story(elimination: Elimination) -> tuple[str, ...]:
@@ -304,6 +307,8 @@ def _result(case: _Case, outcome: Outcome, elimination: Elimination | None, choi
     verdict, diagnosis = judged(Trial(
         model=case.model, base=case.base, estimate=estimate, validation=validation, experiment=case.efforts,
         unseen=case.unseen, recordings=(*case.recordings, *case.loaded), held_out=case.held_out, known=case.known))
+    logs = [*case.recordings, *case.loaded, *case.held_out]
+    quality = _quality(case.model, processed, logs, case.efforts.processing.window or 0.0)
     possible = next((found for found in outcome.found.values() if isinstance(found, FeasibleEstimate)), None)
     bodies, terms = ({}, {}) if possible is None else physical_parameters(case.model, possible)
     return Identification(
@@ -312,7 +317,7 @@ def _result(case: _Case, outcome: Outcome, elimination: Elimination | None, choi
         validation=validation, verdict=verdict, diagnosis=diagnosis,
         nominal_gains=case.efforts.gains, known=case.known, constants=fitted, bodies=bodies, joint_terms=terms,
         fits=tuple(fits),
-        quality=_quality(case.model, processed, case.efforts.processing.window or 0.0),
+        quality=quality, digests=dict(zip(quality, (log.fingerprint for log in logs))),
         history=() if elimination is None else _story(elimination),
         notes=tuple(notes), settings=case.settings.to_dict(), structures=choice, choice=case.efforts.choice,
         logs={"identification": tuple(log.source for log in case.recordings),
@@ -320,14 +325,16 @@ def _result(case: _Case, outcome: Outcome, elimination: Elimination | None, choi
               "validation": tuple(log.source for log in case.held_out)})
 
 
-def _quality(model: Model, processed: Sequence[Processed], window: float) -> dict[str, dict[str, float]]:
-    """Return figures of the logs by name; logs of one name keep their own."""
+def _quality(model: Model, processed: Sequence[Processed], logs: Sequence[Recording],
+             window: float) -> dict[str, dict[str, float]]:
+    """Return figures of the logs, as processed and as recorded, by name; logs of one name keep their own."""
     quality: dict[str, dict[str, float]] = {}
     for k, log in enumerate(processed):
         again = sum(other.source == log.source for other in processed[:k])
         quality[f"{log.source} ({again + 1})" if again else log.source] = {
-            **log.quality, "cut-off [Hz]": log.cutoff or 0.0, "decimation": float(log.decimation),
-            "periods": float(log.periods), "window about reversals [s]": window, "samples": float(len(log)),
+            "rate [Hz]": logs[k].rate, **log.quality, "cut-off [Hz]": log.cutoff or 0.0,
+            "decimation": float(log.decimation), "periods": float(log.periods),
+            "window about reversals [s]": window, "samples": float(len(log)),
             **{f"share of {row} that counts": float(share) for row, share in zip(model.rows, log.mask.mean(axis=0))}}
     return quality
 

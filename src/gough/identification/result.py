@@ -7,6 +7,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
+from textwrap import shorten
 from typing import Any, get_type_hints
 from zipfile import BadZipFile
 
@@ -19,7 +20,7 @@ from gough.core.errors import InvalidInput
 from gough.core.files import write_together, written_together
 from gough.core.names import Parameter
 from gough.core.parameters import BaseParameters
-from gough.core.showing import Columns, Shown, panels
+from gough.core.showing import Columns, ShortRepr, Shown, panels
 from gough.core.storage import plain, restored
 from gough.engine import Model, standard_from_base
 from gough.estimators.estimate import Enclosure, Estimate
@@ -37,7 +38,7 @@ FIT_ARRAYS = ("time", "measured", "predicted", "q", "used")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Fit:
+class Fit(ShortRepr):
     """Measured and predicted efforts of one recording, for pictures.
 
     Args:
@@ -96,6 +97,7 @@ class Identification(Shown):
         settings: What was asked for, every option: the same logs and settings give the same result.
         choice: How the logs were processed, and what that was chosen from; other logs are to be processed likewise.
         logs: Names of the logs by use: `identification`, `loaded`, `validation`.
+        digests: SHA-256 of each log, by the names in `quality`: of its file, or of its samples if it had none.
         structures: Friction structures, leg symmetry and weak directions, if asked for.
         beside: Names of the files that were saved with it: the robot file, a study.
     """
@@ -122,6 +124,7 @@ class Identification(Shown):
     settings: Mapping[str, Any] = field(default_factory=dict)
     choice: ProcessingChoice | None = None
     logs: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    digests: Mapping[str, str] = field(default_factory=dict)
     structures: ModelChoice | None = None
     beside: tuple[str, ...] = ()
 
@@ -235,7 +238,7 @@ class Identification(Shown):
             "regrouping": self.base.regrouping(), "settings": dict(self.settings),
             "processing": self.processing.to_dict(),
             "choice": None if self.choice is None else self.choice.to_dict(),
-            "logs": {use: list(names) for use, names in self.logs.items()},
+            "logs": {use: list(names) for use, names in self.logs.items()}, "digests": dict(self.digests),
             **({} if not self.constants.values else {"constants": {
                 name: {"value": value, "std": plain(self.constants.std[name]), "unit": self.constants.units[name]}
                 for name, value in self.constants.values.items()}}),
@@ -256,6 +259,11 @@ class Identification(Shown):
         if self.validation.predicts != "not tested":
             further = tuple(doubt for doubt in self.validation.doubts if doubt not in self.estimate.doubts)
             parts += ["", "Held-out data", replace(self.validation, doubts=further).summary()]
+        combined = {name: formula for name, formula in self.base.regrouping().items()
+                    if name in self.estimate.parameters and " " in formula}
+        if combined:
+            parts += ["", "Combinations, not parameters of one body or joint alone:",
+                      *(f"  {name} = {shorten(formula, 100)}" for name, formula in combined.items())]
         if self.history:
             parts += ["", "Choice of essential parameters:", *(f"  {line}" for line in self.history)]
         if self.structures is not None:

@@ -27,13 +27,15 @@ class TermColumns:
         mechanism: The same robot, perhaps with more terms.
         processed: The log.
         members: Standard parameters of each column, tied ones summed.
+        maps: The closure map of the log's samples, (t, n, m), if it is known already.
     """
 
     def __init__(self, model: Model, mechanism: Mechanism, processed: Processed,
-                 members: Sequence[Sequence[Parameter]]) -> None:
+                 members: Sequence[Sequence[Parameter]], maps: FloatArray | None = None) -> None:
         self._model, self._mechanism, self._log, self._members = model, mechanism, processed, members
         joints = [mechanism.coordinates.index(name.owner) for group in members for name in group]
-        self._maps = {j: np.array(model.kinematics.closure_map(processed.motion.q)[:, j]) for j in set(joints)}
+        whole = model.kinematics.closure_map(processed.motion.q) if maps is None else maps
+        self._maps = {j: np.ascontiguousarray(whole[:, j]) for j in set(joints)}
         kept, known = len(model.mechanism.memories), processed.motion.remembered
         self._channels = {} if known is None else dict(zip(model.mechanism.channels, known[:, kept:].T))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import isfinite
@@ -59,7 +60,11 @@ def read_recording(path: str | Path, description: Described | None = None,
         tables = _folder(path, described)
     else:
         tables = {"": joined(table_blocks(path, 65536, described))}
-    return recorded(tables, described, path.name, joints)
+    found = recorded(tables, described, path.name, joints)
+    if not path.is_file():
+        return found
+    with path.open("rb") as handle:
+        return replace(found, digest=hashlib.file_digest(handle, "sha256").hexdigest())
 
 
 def recorded(tables: Mapping[str, Table], described: Description | None, source: str,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -87,6 +88,7 @@ class Recording(Shown, Value):
         source: Where the samples come from; used in messages.
         quality: What reading and inspecting the samples found.
         inspected: `checks.inspect` has looked at the samples.
+        digest: SHA-256 of the file the samples come from, or an empty text.
 
     Raises:
         InvalidRecording: A value that is not finite or a time that does not increase; carries column and sample.
@@ -110,6 +112,7 @@ class Recording(Shown, Value):
     source: str = "recording"
     quality: tuple[Finding, ...] = ()
     inspected: bool = False
+    digest: str = ""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -193,6 +196,16 @@ class Recording(Shown, Value):
         if len(self) < 2:
             raise InvalidRecording(f"{self.source}: {len(self)} samples have no sampling rate", samples=len(self))
         return float((len(self) - 1) / (self.time[-1] - self.time[0]))
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 of the file, or of all samples where there was none."""
+        if self.digest:
+            return self.digest
+        found = hashlib.sha256(self.time.tobytes())
+        for kind, channels in self.groups():
+            found.update(f"{kind} {channels.names} {channels.units}".encode() + channels.values.tobytes())
+        return found.hexdigest()
 
     @property
     def period_count(self) -> int:

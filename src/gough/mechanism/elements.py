@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import Any, Literal, cast
+from typing import Any, Literal, TypeVar, cast
 
 import numpy as np
 
@@ -20,6 +21,7 @@ from gough.mechanism.terms import BUNDLES, JOINT_DIMENSIONS, TERMS, Constant, Jo
 from gough.mechanism.toml_table import TomlTable
 from gough.mechanism.types import BASE, Body, Closure, Frame, Joint, Limits, Noise, Payload, Transmission
 
+T = TypeVar("T")
 Kind = Literal["revolute", "prismatic"]
 Axis = Literal["x", "y", "z"]
 Vector = tuple[float, float, float]
@@ -214,16 +216,16 @@ def read_term(table: TomlTable) -> tuple[JointTerm, ...]:
         return tuple(replace(term, constants={**term.constants, **constants}) for term in bundled)
     texts = table.data["expression"]
     texts = [table.text("expression")] if not isinstance(texts, list) else table.words("expression")
-    channels = table.table("channels")
-    unit = table.text("unit", "")
-    terms = []
+    given = table.table("channels")
+    constants, channels = _read_constants(table, {}), {key: given.number(key) for key in given.data}
+    unit, words, terms = table.text("unit", ""), " ".join(texts), []
     for k, text in enumerate(texts):
         own = name if len(texts) == 1 else f"{name}_{k + 1}"
         try:
             check_term_name(own, (*TERMS, *BUNDLES))
             terms.append(JointTerm(
                 name=own, label=table.text("label", name), units=(unit, unit), expression=text, family=name,
-                constants=_read_constants(table, {}), channels={key: channels.number(key) for key in channels.data},
+                constants=_mentioned(constants, text, words), channels=_mentioned(channels, text, words),
                 nonnegative=table.flag("nonnegative"), dissipative=table.flag("friction"), suspected=False,
                 coulomb=table.number("coulomb") if "coulomb" in table else None))
         except InvalidInput as error:
@@ -232,6 +234,12 @@ def read_term(table: TomlTable) -> tuple[JointTerm, ...]:
     if not terms:
         raise table.error("expected an expression, found none", "expression")
     return tuple(terms)
+
+
+def _mentioned(given: dict[str, T], text: str, all_texts: str) -> dict[str, T]:
+    """Return what one of several expressions names, and what none does, which is an error of each."""
+    return {name: value for name, value in given.items()
+            if re.search(rf"\b{re.escape(name)}\b", text) or not re.search(rf"\b{re.escape(name)}\b", all_texts)}
 
 
 def _read_constants(table: TomlTable, usual: Mapping[str, Constant]) -> dict[str, Constant]:

@@ -17,6 +17,7 @@ from gough.core.errors import InvalidInput, InvalidRecording
 from gough.core.motion import Motion
 from gough.core.parameters import BaseParameters
 from gough.core.regression import LABELS, Regression
+from gough.core.showing import ShortRepr
 from gough.engine import Model
 from gough.engine.loops import By
 from gough.engine.memory import channels_of
@@ -36,7 +37,7 @@ BLOCK = 4096  # samples of regressor held at once
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Processed:
+class Processed(ShortRepr):
     """A recording, or consecutive samples of it, made ready for regression.
 
     Args:
