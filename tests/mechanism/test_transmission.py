@@ -13,6 +13,7 @@ from gough.core.motion import Motion
 from gough.engine import Model
 from gough.logs.recording import Recording
 from gough.processing import matched
+from gough.virtual.plant import PlantSettings
 
 WRIST = """
 [[body]]
@@ -190,3 +191,16 @@ def test_a_wrong_transmission_names_table_and_key(old: str, new: str, message: s
     assert WRIST.count(old) == 1
     with pytest.raises(InvalidMechanism, match=message):
         read(HEAD + WRIST.replace(old, new))
+
+
+def test_mujoco_simulates_rotors_by_the_inertia_of_their_joints(model: Model) -> None:
+    pytest.importorskip("mujoco")
+    from gough.virtual.mujoco_plant import mujoco_plant
+
+    q = model.home[None]
+    zero, tau = np.zeros((1, 4)), np.array([[0.3, -0.2]])
+    plant = mujoco_plant(PlantSettings(model=model, values=model.standard_values()[None], load=np.zeros((1, 10)),
+                                       dead_band=np.full(4, 1e-3), period=1e-3, substeps=2))
+    sample, _ = plant.step(plant.start(q, zero), np.broadcast_to(tau, (5, 1, 2)))
+    own = model.forward_dynamics(q, np.zeros((1, 2)), tau, dead_band=1e-3)
+    np.testing.assert_allclose(sample.acceleration, own, rtol=2e-3)  # its couplings are soft

@@ -24,6 +24,8 @@ from gough.virtual.mjcf import Scene, links_of, text
 from gough.virtual.plant import PlantSettings
 from gough.virtual.tree_plant import JointEfforts, TreePlant, runge_kutta
 
+TINY = 1e-12  # of a rotor whose inertia is its joint's; MuJoCo wants more than 1e-15 [kg and kg m2]
+
 
 def build_mujoco(model: Model, values: FloatArray, load: FloatArray, timestep: float) -> Any:
     """Return a robot as MjModel; actuator k drives motor k with gear 1, joints have the coordinates' names.
@@ -49,8 +51,11 @@ def build_mujoco(model: Model, values: FloatArray, load: FloatArray, timestep: f
     legs = _massless_legs(model, inertia, rotor)
     massive = {name for name, parameters in inertia.items() if parameters.any()}
     links = links_of(model, massive, {joint.child for leg in legs.values() for joint in leg})
+    held = {*(link.parent for link in links), *(frame.body for c in mechanism.closures for frame in c.frames)}
     for link in links:
-        if link.body not in massive:
+        if link.body not in massive and rotor[link.joints[-1].name] > 0 and link.body not in held:
+            inertia[link.body] = TINY * np.array([1.0, 0, 0, 0, 1, 0, 1, 0, 0, 1])  # the joint has the inertia
+        elif link.body not in massive:
             raise InvalidInput(f"body '{link.body}' has no mass; MuJoCo needs some in every body: use the pinocchio or "
                                "gough plant", body=link.body)
     scene = Scene(model, links, timestep=timestep, tolerance=1e-14)
