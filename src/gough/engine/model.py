@@ -180,8 +180,9 @@ class Model:
         band = self._band(dead_band)
         if not self.remembers:
             return band
-        extra = (motion if motion.remembered is not None else self.with_memory(motion, band)[0]).remembered
-        return np.hstack([np.broadcast_to(band, (len(motion), len(band))), extra])
+        known = motion if motion.remembered is not None else self.with_memory(motion, band)[0]
+        assert known.remembered is not None
+        return np.hstack([np.broadcast_to(band, (len(motion), len(band))), known.remembered])
 
     def with_memory(self, motion: Motion, dead_band: ArrayLike | None, *, carry: Carry | None = None,
                     channels: Mapping[str, FloatArray] | None = None, around: bool = False

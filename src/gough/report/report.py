@@ -21,6 +21,7 @@ from gough.engine import Model
 from gough.estimators.estimate import Enclosure, Estimate
 from gough.identification import Identification
 from gough.report import figures, tables
+from gough.report.friction import friction_charts
 from gough.report.numbers import number, percent, unit
 from gough.report.scene import path_scene, robot_scene
 
@@ -52,7 +53,7 @@ def render(model: Model, identification: Identification) -> str:
     if strange or any(fit.q.shape[1] != len(model.mechanism.coordinates) for fit in identification.fits):
         raise InvalidInput(f"the result is of '{identification.robot}', the model of '{model.mechanism.name}'; give "
                            "the robot file the result was made with")
-    return page("report.html", **_content(model, identification))
+    return page("report.html", **_content(identification.fitted(model), identification))
 
 
 def page(template: str, **content: Any) -> str:
@@ -111,7 +112,7 @@ def _content(model: Model, result: Identification) -> dict[str, Any]:
         "candidates": [figures.candidate_chart(tried, taken, CHOSEN[name], log=name == "cutoff")
                        for name, (tried, taken) in tables.candidates(result).items() if len(tried) > 1],
         "settings": tables.setting_rows({**result.logs, **result.settings, **result.processing.to_dict()}),
-        "scenes": scenes,
+        "scenes": scenes, "friction": friction_charts(model, result),
         # for the pointer: correlations in thousandths, lower triangle row by row
         "data": {"scenes": scenes, "correlation": {"names": list(estimate.parameters), "rows": [
             np.rint(1000 * row[:i + 1]).astype(int).tolist() for i, row in enumerate(estimate.correlation)]}},
