@@ -172,7 +172,8 @@ def _lacks(what: str, *terms: str) -> str:
 def _of_the_model() -> Iterator[Direction]:
     """What a robot file may lack, in shapes that need no constants."""
     uneven, curved = "viscous friction that differs by direction", "friction that grows with the square of the speed"
-    yield Direction(name=uneven, unit="{effort} s/{position}", places=_joints, advice=_lacks(uneven, "fv_plus", "fv_minus"),
+    yield Direction(name=uneven, unit="{effort} s/{position}", places=_joints,
+                    advice=_lacks(uneven, "fv_plus", "fv_minus"),
                     says="{place}: viscous friction differs by direction, by {size} either way",
                     column=column.of_state(lambda joint: np.abs(joint.qd)))
     for part in STRIBECK:
@@ -180,7 +181,8 @@ def _of_the_model() -> Iterator[Direction]:
                         unit="{effort}", places=_joints, column=column.stribeck(part), positive=True,
                         advice=_lacks("Stribeck friction", "stribeck"))
     yield Direction(name="friction curved over speed", unit="{effort} s2/{position}2", places=_joints,
-                    says="{place}: friction grows with the square of the speed by {size}", advice=_lacks(curved, "fv_cubic"),
+                    says="{place}: friction grows with the square of the speed by {size}",
+                    advice=_lacks(curved, "fv_cubic"),
                     column=column.of_state(lambda joint: joint.qd * np.abs(joint.qd)))
     yield Direction(name="friction that grows with load", says="{place}: friction grows with the load by {size} of it",
                     unit="1", places=_motors, column=column.loaded_friction, positive=True,
@@ -191,8 +193,8 @@ def _of_the_model() -> Iterator[Direction]:
                         advice=_lacks("friction that builds up after a reversal", "fs_time"))
     yield Direction(name="ripple", says="{place}: there is a ripple of {size}", unit="{effort}", places=_motors,
                     column=column.ripple, tried=lambda view, place: column.wave_of(view, place)[1],
-                    advice='{place} has a ripple each {pitch:.4g} of its position (cogging, a gear\'s teeth); add "ripple" '
-                           "with that pitch to its terms in the robot file, or take sigmas as low")
+                    advice="{place} has a ripple each {pitch:.4g} of its position (cogging, a gear's teeth); add "
+                           '"ripple" with that pitch to its terms in the robot file, or take sigmas as low')
 
 
 DIRECTIONS: dict[str, tuple[Direction, ...]] = {}
