@@ -228,8 +228,8 @@ def test_robots_of_the_format_are_read(robot: Model, tmp_path: Path) -> None:
     path = tmp_path / "robot.json"
     path.write_text(json.dumps(tomllib.loads(TEXT)))
     assert load_robot(path).standard.as_dict() == robot.mechanism.standard.as_dict()
-    with pytest.raises(InvalidMechanism, match=r"read from \.toml, \.json files, not from \.urdf"):
-        load_robot(_written(tmp_path / "robot.urdf", "<robot/>"))
+    with pytest.raises(InvalidMechanism, match=r"read from \.toml, .*, \.json files, not from \.step"):
+        load_robot(_written(tmp_path / "robot.step", "<robot/>"))
 
 
 def test_the_export_is_written(robot: Model, result: Identification, tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
+from pathlib import Path
 
 import casadi as ca
 import numpy as np
@@ -17,12 +18,14 @@ from gough.core.names import INERTIAL, LOAD, Parameter
 from gough.core.names import parameters as named
 from gough.core.parameters import BaseParameters, ParameterTable
 from gough.core.regression import Regression
+from gough.core.showing import expect
 from gough.engine.elimination import cholesky_solve
 from gough.engine.kinematics import CHECK, ClosedChain
 from gough.engine.loops import Closure, close_loops, closure_expressions
 from gough.engine.memory import Carry, remember
 from gough.engine.symbolic import TreeEfforts, body_transforms
 from gough.kernels.kernel import Kernel
+from gough.mechanism.files import load_robot
 from gough.mechanism.types import Mechanism
 
 BLOCK = 2048  # samples per block: a 6 x 50 regressor of these stays in the second-level cache
@@ -42,9 +45,13 @@ class Model:
     """
 
     def __init__(self, mechanism: Mechanism) -> None:
-        self.mechanism = mechanism
         self.loops = close_loops(mechanism)
+        self.mechanism = self.loops.mechanism  # with what holds joints that need no motor
         self.kinematics = ClosedChain(self.loops)
+
+    def __repr__(self) -> str:
+        return (f"<Model of {self.mechanism.name}: {self.degrees_of_freedom} degrees of freedom, "
+                f"{len(self.actuated)} motors, {len(self.mechanism.coordinates)} coordinates>")
 
     @property
     def degrees_of_freedom(self) -> int:
@@ -78,9 +85,8 @@ class Model:
 
     @cached_property
     def load_body(self) -> str:
-        """The body that carries payloads: the one they name, the platform, or the last body of a serial robot."""
-        last = self.mechanism.platform or self.mechanism.joints[-1].child
-        return self.mechanism.payloads[0].body if self.mechanism.payloads else last
+        """The body that carries payloads: the one they name, or the flange."""
+        return self.mechanism.payloads[0].body if self.mechanism.payloads else self.mechanism.flange
 
     def load(self, payload: str | None = None) -> FloatArray:
         """Return the ten inertial parameters of a payload about its body's frame; zeros for none."""
@@ -180,9 +186,9 @@ class Model:
         band = self._band(dead_band)
         if not self.remembers:
             return band
-        known = motion if motion.remembered is not None else self.with_memory(motion, band)[0]
-        assert known.remembered is not None
-        return np.hstack([np.broadcast_to(band, (len(motion), len(band))), known.remembered])
+        extra = motion.remembered if motion.remembered is not None else self.with_memory(motion, band)[0].remembered
+        assert extra is not None
+        return np.hstack([np.broadcast_to(band, (len(motion), len(band))), extra])
 
     def with_memory(self, motion: Motion, dead_band: ArrayLike | None, *, carry: Carry | None = None,
                     channels: Mapping[str, FloatArray] | None = None, around: bool = False
@@ -200,7 +206,8 @@ class Model:
                                 around=around)
         return replace(motion, remembered=extra), after
 
-    def _inverse(self, extra: int = 0) -> tuple[ca.SX, ca.SX, ca.SX, ca.SX, ca.SX, ca.SX, ca.SX, Closure]:
+    def inverse_expressions(self, extra: int = 0) -> tuple[list[ca.SX], ca.SX, Closure]:
+        """Return symbols q, v, a, band (and `extra` numbers remembered), chi, load, the rows' efforts and the chain."""
         q, v, a, band = self._symbols()
         band = ca.vertcat(band, ca.SX.sym("remembered", extra))
         chi, load = ca.SX.sym("chi", len(self.mechanism.standard)), ca.SX.sym("load", 10)
@@ -208,7 +215,7 @@ class Model:
         qd, qdd = closure.rates(v, a)
         tree = TreeEfforts(self.mechanism, q, qd, qdd, band)
         tau = self.generalised_efforts(tree, closure.closure_map, chi, load)
-        return q, v, a, band, chi, load, tau, closure
+        return [q, v, a, band, chi, load], tau, closure
 
     def regressor_kernel(self, names: tuple[str, ...]) -> Kernel:
         """Return the kernel (q, v, a, context) -> regressor (m, p), check; v and a are those of the rows."""
@@ -231,15 +238,15 @@ class Model:
         extra = 0 if settled else self.remembers
 
         def build() -> ca.Function:
-            q, v, a, band, chi, load, tau, closure = self._inverse(extra)
-            return ca.Function("efforts", [q, v, a, band, chi, load], [tau, closure.check])
+            symbols, tau, closure = self.inverse_expressions(extra)
+            return ca.Function("efforts", symbols, [tau, closure.check])
 
         return self.kinematics.kernel(("efforts", extra), build)
 
     def dynamics_kernel(self) -> Kernel:
         """Return the kernel (q, v, tau, band, chi, load) -> mass matrix, bias, acceleration of the rows, check."""
         def build() -> ca.Function:
-            q, v, a, band, chi, load, tau, closure = self._inverse()
+            (q, v, a, band, chi, load), tau, closure = self.inverse_expressions()
             mass = ca.densify(ca.jacobian(tau, a))
             bias = ca.substitute(tau, a, ca.SX.zeros(a.shape[0]))
             applied = ca.SX.sym("tau", a.shape[0])
@@ -252,7 +259,7 @@ class Model:
         """Return the kernel q -> platform Jacobian (6, n) of the tree: linear then angular velocity, base frame."""
         def build() -> ca.Function:
             q, _, _, _ = self._symbols()
-            pose = body_transforms(self.mechanism, q)[self.mechanism.platform or self.mechanism.joints[-1].child]
+            pose = body_transforms(self.mechanism, q)[self.mechanism.flange]
             spin = ca.jacobian(ca.vec(pose.rotation), q)
             angular = []
             for k in range(q.shape[0]):
@@ -489,3 +496,15 @@ def column_names(parameters: Sequence[str] | BaseParameters) -> tuple[Parameter,
     if isinstance(parameters, BaseParameters):
         return tuple(parameters.standard[i] for i in parameters.independent)
     return named(parameters)
+
+
+Robot = Model | Mechanism | str | Path
+"""A robot: compiled, as read, or the name or path of its file."""
+
+
+def as_model(robot: Robot) -> Model:
+    """Return a robot compiled, whatever it was given as."""
+    if isinstance(robot, Model):
+        return robot
+    expect(robot, (Mechanism, str, Path), "the robot", "a Model, a Mechanism, a bundled name or the path of its file")
+    return Model(robot if isinstance(robot, Mechanism) else load_robot(robot))

@@ -33,23 +33,47 @@ def runge_kutta_kernel(model: Model) -> Kernel:
     the start, the state at the end with q not yet closed, and the largest check value (see `closure_expressions`).
     """
     def build() -> ca.Function:
-        stage = _stage(model)
         n, m, a = len(model.mechanism.joints), model.degrees_of_freedom, len(model.actuated)
         state, tau = ca.SX.sym("state", n + m + len(model.mechanism.memories)), ca.SX.sym("tau", a, 3)
         constants = ca.SX.sym("constants", 1 + n + len(model.mechanism.standard) + 10)
-        q, v = state[:n], state[n:]  # v: velocities, then lags
-        h, rest = constants[0], (constants[1:1 + n], constants[1 + n:-10], constants[-10:])
-        start, qd1, a1, c1 = stage(q, v, tau[:, 0], *rest)
-        _, qd2, a2, c2 = stage(start + h / 2 * qd1, v + h / 2 * a1, tau[:, 1], *rest)
-        _, qd3, a3, c3 = stage(start + h / 2 * qd2, v + h / 2 * a2, tau[:, 1], *rest)
-        _, qd4, a4, c4 = stage(start + h * qd3, v + h * a3, tau[:, 2], *rest)
-        q_end = start + h / 6 * (qd1 + 2 * qd2 + 2 * qd3 + qd4)
-        v_end = v + h / 6 * (a1 + 2 * a2 + 2 * a3 + a4)
-        check = ca.fmax(ca.fmax(c1, c2), ca.fmax(c3, c4))
+        start, a1, q_end, v_end, check = _runge_kutta(model, state, tau, constants)
         return ca.Function("runge_kutta", [state, tau, constants],
                            [ca.densify(ca.vertcat(start, a1[:m], q_end, v_end, check))])
 
     return model.kinematics.kernel(("runge_kutta",), build)
+
+
+def held_step_kernel(model: Model) -> Kernel:
+    """Return the same step with efforts that are held, as part of the state: what a compiled control loop calls.
+
+    Inputs: state [q, v, w, tau] (n + m + x + a); constants [h, band, chi, load]. Outputs: the state at the end, tau
+    handed on; and [q, a, check] (n + m + 1) at the start.
+    """
+    def build() -> ca.Function:
+        n, m, a = len(model.mechanism.joints), model.degrees_of_freedom, len(model.actuated)
+        state = ca.SX.sym("state", n + m + len(model.mechanism.memories) + a)
+        constants = ca.SX.sym("constants", 1 + n + len(model.mechanism.standard) + 10)
+        tau = state[-a:]
+        start, a1, q_end, v_end, check = _runge_kutta(model, state[:-a], ca.horzcat(tau, tau, tau), constants)
+        return ca.Function("held_step", [state, constants], [
+            ca.densify(ca.vertcat(q_end, v_end, tau)), ca.densify(ca.vertcat(start, a1[:m], check))])
+
+    return model.kinematics.kernel(("held_step",), build)
+
+
+def _runge_kutta(model: Model, state: ca.SX, tau: ca.SX, constants: ca.SX) -> tuple[ca.SX, ...]:
+    """Return q and rates of v and lags at the start of a step, both at its end, and the largest check value."""
+    stage = _stage(model)
+    n = len(model.mechanism.joints)
+    q, v = state[:n], state[n:]  # v: velocities, then lags
+    h, rest = constants[0], (constants[1:1 + n], constants[1 + n:-10], constants[-10:])
+    start, qd1, a1, c1 = stage(q, v, tau[:, 0], *rest)
+    _, qd2, a2, c2 = stage(start + h / 2 * qd1, v + h / 2 * a1, tau[:, 1], *rest)
+    _, qd3, a3, c3 = stage(start + h / 2 * qd2, v + h / 2 * a2, tau[:, 1], *rest)
+    _, qd4, a4, c4 = stage(start + h * qd3, v + h * a3, tau[:, 2], *rest)
+    q_end = start + h / 6 * (qd1 + 2 * qd2 + 2 * qd3 + qd4)
+    v_end = v + h / 6 * (a1 + 2 * a2 + 2 * a3 + a4)
+    return start, a1, q_end, v_end, ca.fmax(ca.fmax(c1, c2), ca.fmax(c3, c4))
 
 
 def closing_kernel(model: Model) -> Kernel:

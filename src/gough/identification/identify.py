@@ -8,12 +8,12 @@ from typing import Any
 
 from gough.core.arrays import FloatArray
 from gough.core.blas import one_blas_thread
-from gough.core.errors import LoopNotClosed, SingularConfiguration
+from gough.core.errors import InvalidInput, LoopNotClosed, SingularConfiguration
 from gough.core.names import Parameter
 from gough.core.options import Settings, nested, option, settle, takes
 from gough.core.parameters import BaseParameters
-from gough.core.regression import Regression, concatenate
-from gough.engine import Model, base_parameters
+from gough.core.regression import Condensed, Regression, concatenate
+from gough.engine import Model, Robot, as_model, base_parameters
 from gough.engine.base import TIE_LEGS
 from gough.estimators.estimate import Estimate
 from gough.estimators.gains.gain_problem import GainProblem
@@ -52,6 +52,7 @@ from gough.identification.term_choice import choose_terms
 from gough.identification.validation import known_effort, validate, without_known
 from gough.logs.checks import inspected
 from gough.logs.finding import notes as finding_notes
+from gough.logs.readers import Log, as_recordings
 from gough.logs.recording import Recording
 from gough.processing import Processed, Processing
 
@@ -96,6 +97,7 @@ class _Case:
         unseen: The logs to validate on, likewise, if there are any.
         constants: Of joint terms, found from the logs; the robot has them.
         kept: Names of the parameters to estimate.
+        whole: Factors of all logs, where the others are but a sample of them.
     """
 
     model: Model
@@ -111,11 +113,12 @@ class _Case:
     unseen: Experiment | None = None
     constants: Mapping[str, float] = field(default_factory=dict)
     kept: tuple[Parameter, ...] | None = None
+    whole: Condensed | None = None
 
     @property
-    def problem(self) -> Regression | GainProblem:
+    def problem(self) -> Regression | Condensed | GainProblem:
         """What the main estimators are given."""
-        whole = self.efforts.problem if self.currents is None else self.currents.problem
+        whole = self.whole or (self.efforts.problem if self.currents is None else self.currents.problem)
         return whole if self.kept is None else whole.select(self.kept)
 
     @property
@@ -149,8 +152,8 @@ class _Case:
 
 @takes(IdentifySettings)
 @one_blas_thread
-def identify(model: Model, recordings: Sequence[Recording], settings: IdentifySettings | None = None, *,
-             loaded: Sequence[Recording] = (), held_out: Sequence[Recording] = (),
+def identify(model: Robot, recordings: Log | Sequence[Log], settings: IdentifySettings | None = None, *,
+             loaded: Log | Sequence[Log] = (), held_out: Log | Sequence[Log] = (), whole: Condensed | None = None,
              progress: Callable[[float], None] | None = None, **options: Any) -> Identification:
     """Identify a robot from its logs.
 
@@ -158,19 +161,25 @@ def identify(model: Model, recordings: Sequence[Recording], settings: IdentifySe
     all else is one way.
 
     Args:
-        model: The robot.
-        recordings: Logs without payload (or, without `loaded`, all logs, each with the payload it names).
+        model: The robot, also by name or path.
+        recordings: Logs without payload (or, without `loaded`, all logs, each with the payload it names); one or
+            several, read or as paths or DataFrames.
         settings: How; single options may be given by name instead.
         loaded: Logs with a known payload; if they hold currents, drive gains can be identified.
         held_out: Logs to validate on.
+        whole: Factors of all logs, condensed with the rows side by side, where `recordings` are but a sample of them:
+            the estimate is that of all, verdict and pictures are of the sample. See `identify_logs`.
         progress: Called with the fraction done.
         options: See `IdentifySettings`.
     """
     chosen = settle(IdentifySettings, settings, options)
     tell = progress or (lambda fraction: None)
-    recordings, loaded, held_out = ([inspected(log) for log in logs] for logs in (recordings, loaded, held_out))
+    model = as_model(model)
+    recordings, loaded, held_out = (
+        [inspected(log) for log in as_recordings(logs, name)] for logs, name in (
+            (recordings, "recordings"), (loaded, "loaded"), (held_out, "held_out")))
     try:
-        case = _pose(model, recordings, loaded, held_out, chosen)
+        case = replace(_pose(model, recordings, loaded, held_out, chosen), whole=whole)
     except (LoopNotClosed, SingularConfiguration) as error:
         raise type(error)(f"the recorded positions do not fit the robot: {error}; `gough diagnose` tries other signs, "
                           "channels and units of them", **error.numbers) from None
@@ -226,6 +235,9 @@ def _pose(model: Model, recordings: Sequence[Recording], loaded: Sequence[Record
 
 def _period(case: _Case) -> PeriodProblem:
     """Return the averaged period of the one log; `all` does not wait for what takes long."""
+    if case.whole is not None:
+        raise InvalidInput("maximum likelihood needs the samples of one periodic log in memory, which factors of many "
+                           "no longer have; identify that log by itself")
     base = case.base.select(case.problem.parameters)
     return PeriodProblem(period=averaged_period(case.model, case.efforts.processed, base),
                          brief=case.settings.estimator == ALL)
@@ -234,7 +246,7 @@ def _period(case: _Case) -> PeriodProblem:
 def _bodies(case: _Case, outcome: Outcome) -> BodyProblem:
     """Return the regression of the bodies; with drive gains, that of the unloaded robot with the gains found."""
     base, problem = case.base, case.problem
-    if not isinstance(problem, Regression):
+    if isinstance(problem, GainProblem):
         base = base_parameters(case.model, tie_legs=case.settings.tie_legs)
         problem = concatenate(case.free_parts()[:len(case.recordings)]).select(base.names)
     return BodyProblem(model=case.model, base=base, regression=problem, start=outcome.start(problem))
@@ -295,6 +307,8 @@ def _result(case: _Case, outcome: Outcome, elimination: Elimination | None, choi
     verdict, diagnosis = judged(Trial(
         model=case.model, base=case.base, estimate=estimate, validation=validation, experiment=case.efforts,
         unseen=case.unseen, recordings=(*case.recordings, *case.loaded), held_out=case.held_out, known=case.known))
+    logs = [*case.recordings, *case.loaded, *case.held_out]
+    quality = _quality(case.model, processed, logs, case.efforts.processing.window or 0.0)
     possible = next((found for found in outcome.found.values() if isinstance(found, FeasibleEstimate)), None)
     bodies, terms = ({}, {}) if possible is None else physical_parameters(case.model, possible)
     return Identification(
@@ -303,7 +317,7 @@ def _result(case: _Case, outcome: Outcome, elimination: Elimination | None, choi
         validation=validation, verdict=verdict, diagnosis=diagnosis,
         nominal_gains=case.efforts.gains, known=case.known, constants=fitted, bodies=bodies, joint_terms=terms,
         fits=tuple(fits),
-        quality=_quality(case.model, processed, case.efforts.processing.window or 0.0),
+        quality=quality, digests=dict(zip(quality, (log.fingerprint for log in logs))),
         history=() if elimination is None else _story(elimination),
         notes=tuple(notes), settings=case.settings.to_dict(), structures=choice, choice=case.efforts.choice,
         logs={"identification": tuple(log.source for log in case.recordings),
@@ -311,14 +325,16 @@ def _result(case: _Case, outcome: Outcome, elimination: Elimination | None, choi
               "validation": tuple(log.source for log in case.held_out)})
 
 
-def _quality(model: Model, processed: Sequence[Processed], window: float) -> dict[str, dict[str, float]]:
-    """Return figures of the logs by name; logs of one name keep their own."""
+def _quality(model: Model, processed: Sequence[Processed], logs: Sequence[Recording],
+             window: float) -> dict[str, dict[str, float]]:
+    """Return figures of the logs, as processed and as recorded, by name; logs of one name keep their own."""
     quality: dict[str, dict[str, float]] = {}
     for k, log in enumerate(processed):
         again = sum(other.source == log.source for other in processed[:k])
         quality[f"{log.source} ({again + 1})" if again else log.source] = {
-            **log.quality, "cut-off [Hz]": log.cutoff or 0.0, "decimation": float(log.decimation),
-            "periods": float(log.periods), "window about reversals [s]": window, "samples": float(len(log)),
+            "rate [Hz]": logs[k].rate, **log.quality, "cut-off [Hz]": log.cutoff or 0.0,
+            "decimation": float(log.decimation), "periods": float(log.periods),
+            "window about reversals [s]": window, "samples": float(len(log)),
             **{f"share of {row} that counts": float(share) for row, share in zip(model.rows, log.mask.mean(axis=0))}}
     return quality
 

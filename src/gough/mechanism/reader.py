@@ -63,12 +63,11 @@ def _read_mechanism(root: TomlTable) -> Mechanism:
             platform=parts.platform, twist_limits=parts.twist_limits, redundant=root.flag("redundant"),
             gravity=cast(tuple[float, float, float], gravity), own_terms=parts.own_terms)
         everything = Scope(inner=frozenset(body.name for body in tree.bodies), outer=frozenset())
-        usual = tree.platform or tree.bodies[-1].name
         tables = root.sections("payload", "payload")
         for table in tables:
             parts.claim("payload", table.name(), table)
         return replace(
-            tree, payloads=tuple(elements.read_payload(table, everything, usual) for table in tables),
+            tree, payloads=tuple(elements.read_payload(table, everything, tree.flange) for table in tables),
             ties=_read_ties(root.section("tie"), tree),
             noise=elements.read_noise(root.section("noise"), {joint.kind for joint in tree.joints if joint.actuated}))
     except InvalidMechanism as error:

@@ -234,7 +234,7 @@ class Mechanism(Value):
         bodies: All moving bodies; put into the order of the joints that carry them.
         joints: One per body, task coordinates (virtual) included; put into tree order, parents before children.
         closures: What closes the loops.
-        platform: Body that carries tool and payloads, or None (serial: the last body).
+        platform: Body that carries tool and payloads, or None (serial: the end of the longest chain).
         twist_limits: Bounds of the platform's speed and acceleration whatever the direction, by `translation` (of its
             origin) and `rotation` (angular velocity, not rates of angles).
         payloads: Bodies that may be attached.
@@ -384,6 +384,17 @@ class Mechanism(Value):
     def task(self) -> tuple[str, ...]:
         """Names of the task coordinates of the platform (empty for serial robots)."""
         return tuple(joint.name for joint in self.joints if joint.virtual)
+
+    @cached_property
+    def flange(self) -> str:
+        """The body that carries tool and payloads: the platform, or the end of the longest chain of joints.
+
+        Not simply the last body: a rotor on the base may come after it. Of equally long chains, the last.
+        """
+        depth = {BASE: 0}
+        for joint in self.joints:
+            depth[joint.child] = depth[joint.parent] + 1
+        return self.platform or max(reversed(depth), key=lambda body: depth[body])
 
     @cached_property
     def terms(self) -> Mapping[str, JointTerm]:

@@ -17,6 +17,7 @@ from gough.core.errors import InvalidInput, InvalidRecording
 from gough.core.motion import Motion
 from gough.core.parameters import BaseParameters
 from gough.core.regression import LABELS, Regression
+from gough.core.showing import ShortRepr
 from gough.engine import Model
 from gough.engine.loops import By
 from gough.engine.memory import channels_of
@@ -36,7 +37,7 @@ BLOCK = 4096  # samples of regressor held at once
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Processed:
+class Processed(ShortRepr):
     """A recording, or consecutive samples of it, made ready for regression.
 
     Args:
@@ -146,11 +147,11 @@ def regression(model: Model, processed: Processed, parameters: BaseParameters | 
     return _together(parts)
 
 
-def in_file_efforts(model: Model, processed: Processed) -> Processed:
-    """Turn currents into efforts with the robot file's drive gains, where all are known."""
-    gains = [model.mechanism.joint(name).gain for name in model.mechanism.actuated]
-    known = [gain for gain in gains if gain is not None]
-    return processed if len(known) < len(gains) else processed.with_gains(np.array(known))
+def in_file_efforts(model: Model, processed: Processed, gains: Mapping[str, float] | None = None) -> Processed:
+    """Turn currents into efforts with given drive gains, else the robot file's, where all are known."""
+    every = [(gains or {}).get(name, model.mechanism.joint(name).gain) for name in model.mechanism.actuated]
+    known = [gain for gain in every if gain is not None]
+    return processed if len(known) < len(every) else processed.with_gains(np.array(known))
 
 
 def blocks_of(model: Model, processed: Processed, parameters: BaseParameters | Sequence[str],
@@ -307,7 +308,7 @@ def joined(first: Recording, second: Recording) -> Recording:
     """Return two consecutive pieces as one; only what the regression needs is kept."""
     both: dict[str, Any] = {name: np.concatenate([getattr(first, name), getattr(second, name)])
                             for name in ("time", "position", "effort", "current") if getattr(first, name) is not None}
-    if first.extra is not None and second.extra is not None:
+    if first.extra.names:
         both["extra"] = replace(second.extra, values=np.concatenate([first.extra.values, second.extra.values]))
     return replace(second, **both, velocity=None, reference=None, pose=None, passive=None, mocap=None)
 
