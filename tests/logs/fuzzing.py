@@ -14,8 +14,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-
-sys.path[:0] = [str(Path(__file__).parent)]
 import test_doors
 from bags import write_bag
 
