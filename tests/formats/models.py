@@ -53,7 +53,8 @@ BARS = """<robot name="four_bar">
   <joint name="crank" type="revolute"><parent link="ground"/><child link="a"/><axis xyz="0 1 0"/></joint>
   <joint name="rocker" type="revolute"><origin xyz="0.5 0 0"/><parent link="ground"/><child link="c"/>
     <axis xyz="0 1 0"/></joint>
-  <joint name="knee" type="revolute"><origin xyz="0.2 0 0"/><parent link="a"/><child link="b"/><axis xyz="0 1 0"/></joint>
+  <joint name="knee" type="revolute"><origin xyz="0.2 0 0"/><parent link="a"/><child link="b"/>
+    <axis xyz="0 1 0"/></joint>
   <link name="end_b"/><link name="end_c"/>
   <joint name="end_b_frame" type="fixed"><origin xyz="0.6 0 0"/><parent link="b"/><child link="end_b"/></joint>
   <joint name="end_c_frame" type="fixed"><origin xyz="0.4 0 0"/><parent link="c"/><child link="end_c"/></joint>

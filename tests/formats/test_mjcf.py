@@ -38,7 +38,8 @@ ARM = """<mujoco model="arm">
               <joint name="roll" axis="-1 0 0" stiffness="0"/>
               <geom type="cylinder" size="0.05 0.1" euler="0 30 0"/>
               <geom type="box" size="0.02 0.03" fromto="0 0 0 0.1 0.2 0.1" density="2000"/>
-              <body name="tool" pos="0 0.1 0"><inertial pos="0 0 0" mass="0.2" fullinertia="0.02 0.03 0.04 0.001 0.002 0.003"/></body>
+              <body name="tool" pos="0 0.1 0"><inertial pos="0 0 0" mass="0.2"
+                fullinertia="0.02 0.03 0.04 0.001 0.002 0.003"/></body>
             </body>
           </body>
         </frame>
@@ -155,7 +156,8 @@ def test_a_free_body_held_by_loops_is_the_platform() -> None:
     """A plate on three struts with ball joints; the free joint becomes its task coordinates."""
     struts = "".join(f"""
       <body name="foot{k}" pos="{np.cos(a)} {np.sin(a)} 0">
-        <joint name="tilt{k}" axis="{-np.sin(a)} {np.cos(a)} 0"/><joint name="swing{k}" axis="{np.cos(a)} {np.sin(a)} 0"/>
+        <joint name="tilt{k}" axis="{-np.sin(a)} {np.cos(a)} 0"/>
+        <joint name="swing{k}" axis="{np.cos(a)} {np.sin(a)} 0"/>
         <geom type="sphere" size="0.05"/>
         <body name="rod{k}" pos="0 0 0.5"><joint name="slide{k}" type="slide"/><geom type="sphere" size="0.05"/>
           <site name="top{k}" pos="0 0 0.5"/></body></body>""" for k, a in enumerate(np.radians([0, 120, 240])))

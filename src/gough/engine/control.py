@@ -3,7 +3,7 @@ redundant, whose motors are the rows of the dynamics.
 
 A kernel of this kind maps
 
-    state [q, v, tau] (n + 2a), memory (s + a), reference (r), constants [ratio, limit, ...] (2a + c)
+    state [q, v, lags, tau] (n + x + 2a), memory (s + a), reference (r), constants [ratio, limit, ...] (2a + c)
 
 to the state with tau = min(max(ratio * law, -limit), limit), and the memory. The last a entries of the memory say which
 motors were free, that is not at their limit: integrators of the others stand still.
@@ -70,13 +70,14 @@ def _in_loop(model: Model, name: str, law: Law, sizes: tuple[int, int, int]) -> 
     """Return the kernel of a law with memory, reference and constants of some sizes."""
     def build() -> ca.Function:
         n, a = len(model.mechanism.joints), len(model.actuated)
-        state, memory = ca.SX.sym("state", n + 2 * a), ca.SX.sym("memory", sizes[0] + a)
+        state = ca.SX.sym("state", n + len(model.mechanism.memories) + 2 * a)
+        memory = ca.SX.sym("memory", sizes[0] + a)
         reference, constants = ca.SX.sym("reference", sizes[1]), ca.SX.sym("constants", 2 * a + sizes[2])
         q, v, ratio, limit = state[:n], state[n:n + a], constants[:a], constants[a:2 * a]
         efforts, kept = law(q[list(model.actuated)], v, memory[-a:], memory[:-a], reference, constants[2 * a:])
         wanted = ratio * efforts
         command = ca.fmin(ca.fmax(wanted, -limit), limit)
         return ca.Function(name, [state, memory, reference, constants], [
-            ca.densify(ca.vertcat(q, v, command)), ca.densify(ca.vertcat(kept, command == wanted))])
+            ca.densify(ca.vertcat(state[:-a], command)), ca.densify(ca.vertcat(kept, command == wanted))])
 
     return model.kinematics.kernel(("control", name), build)

@@ -117,20 +117,27 @@ class Loops:
         return self.mechanism.coordinates[part.dependent[int(np.argmax(np.abs(direction)))]]
 
     def twists(self, body: str, at: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the pose of a frame at home, (4, 4), and its velocities in all motions the loops allow, (6, m)."""
+        """Return the pose of a frame at home, (4, 4), and its velocities there and nearby in all free motions, (6, k).
+
+        Nearby, since at home, where an arm may be stretched, some directions may be missing.
+        """
         q = ca.SX.sym("q", len(self.home))
         carrier, pose = body_transforms(self.mechanism, q)[body], np.eye(4)
         origin, turn = carrier.translation + carrier.rotation @ ca.DM(at[:3, 3]), carrier.rotation @ ca.DM(at[:3, :3])
         here = ca.Function("frame", [q], [ca.densify(x) for x in (
             turn, origin, ca.jacobian(origin, q), ca.jacobian(ca.vec(turn), q))])
-        R, p, Jp, JR = (np.array(x) for x in here(self.home))
-        pose[:3, :3], pose[:3, 3] = R, p.ravel()
-        jacobian = self.scaled(np.array(self.equations(self.home)[1]))
-        free = np.linalg.svd(jacobian)[2][len(self.home) - self.degrees_of_freedom:] if len(jacobian) else np.eye(
-            len(self.home))
-        rates = (free * self.units).T
-        spins = [np.reshape(column, (3, 3)).T @ R.T for column in (JR @ rates).T]  # dR R^T is antisymmetric
-        return pose, np.vstack([Jp @ rates, np.array([[W[2, 1], W[0, 2], W[1, 0]] for W in spins]).T])
+        pose[:3, :3], pose[:3, 3] = np.array(here(self.home)[0]), np.array(here(self.home)[1]).ravel()
+        near = self.home + 0.1 * self.units * np.random.default_rng(0).uniform(-1, 1, (3, len(self.home)))
+        found = []
+        for point in self.neighbours[:4] if self.mechanism.closures else (self.home, *near):
+            jacobian = self.scaled(np.array(self.equations(point)[1]))
+            free = np.linalg.svd(jacobian)[2][len(self.home) - self.degrees_of_freedom:] if len(jacobian) else np.eye(
+                len(self.home))
+            R, _, Jp, JR = (np.array(x) for x in here(point))
+            rates = (free * self.units).T
+            spins = [np.reshape(column, (3, 3)).T @ R.T for column in (JR @ rates).T]  # dR R^T is antisymmetric
+            found.append(np.vstack([Jp @ rates, np.array([[W[2, 1], W[0, 2], W[1, 0]] for W in spins]).T]))
+        return pose, np.hstack(found)
 
     def loop_name(self, equation: int) -> str:
         """Return the closure an equation belongs to."""

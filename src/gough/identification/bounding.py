@@ -76,6 +76,7 @@ def bounds(model: Robot, recordings: Log | Sequence[Log], settings: BoundsSettin
     if not recordings:
         raise InvalidInput("there is no recording to bound parameters with")
     if result is not None:
+        model = result.fitted(model)
         chosen = replace(chosen, processing=result.processing_with(chosen.processing))
         gains = gains or result.gains
     base = base_parameters(model, tie_legs=chosen.tie_legs,
@@ -182,7 +183,7 @@ def _slow(model: Model, processed: Processed, threshold: float | None) -> FloatA
     """Return the speed of each coordinate below which its friction may have any sign, (n,). [m/s or rad/s]"""
     slow = np.maximum(processed.dead_band, 0.01 * np.abs(processed.motion.qd).max(axis=0))
     if threshold is not None:
-        slow[[i for i in model.actuated if model.mechanism.joints[i].rubs]] = threshold
+        slow[[i for i in model.actuated if model.mechanism.rubs(model.mechanism.joints[i])]] = threshold
     return np.asarray(slow)
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from gough.core.arrays import FloatArray
 from gough.core.blas import one_blas_thread
 from gough.core.errors import GoughError, InvalidInput, NotIdentifiable
-from gough.core.executors import InProcess
+from gough.core.executors import Executor, InProcess
 from gough.core.factors import Factor, load_factor, merge_all
 from gough.core.names import Parameter
 from gough.core.options import Settings, nested, option, settle, takes
@@ -82,7 +82,8 @@ class RobotHistory:
         temperature: Mean of the logs of each period, (t,).
         values, std, noise_std: Of the parameters in each period, sigma by scatter and by noise alone, (t, p).
         residual: Root mean square of what its own line or mean leaves, (t, r). [row unit]
-        gain, gain_std: By how much the effort of each row alone seems too large, (r,). [1]
+        gain, gain_std: By how much the effort of each row is larger than the other rows allow, (r,). [1]
+        pull: Change of the estimate with the gain of each row, (r, p).
         trend: Lines over time, or None where there are too few periods; periods that stand out are not in them.
         logs: Paths of each period.
         notes: Periods that say too little.
@@ -98,6 +99,7 @@ class RobotHistory:
     residual: FloatArray
     gain: FloatArray
     gain_std: FloatArray
+    pull: FloatArray
     trend: Trend | None
     logs: tuple[tuple[str, ...], ...]
     notes: tuple[str, ...] = ()
@@ -260,7 +262,7 @@ def fleet(robot: str, logs: Sequence[FleetLog], settings: FleetSettings | None =
     drift = drifts(list(trends.values()), chosen.level) if trends else None
     tell(0.9)
     alerts = [*_drifting(histories, drift, tuple(trends), chosen.level),
-                *_strange(histories, job, chosen, work.executor)]
+                *_strange(histories, common, job, chosen, work.executor)]
     names = histories[0].estimate.parameters
     return Fleet(kind=model.mechanism.name, parameters=names, units=histories[0].estimate.units, histories=histories,
                  common=common, drift=drift, trending=tuple(trends), alerts=tuple(alerts), level=chosen.level,
@@ -323,20 +325,21 @@ def history_of(task: _Task) -> RobotHistory:
         if not far.any() or not usual.all() or 2 * far.sum() >= len(far):
             break
         usual = ~far
-    gain, gain_std = _gains(every, whole)
+    gain, gain_std, pull = _gains(every, whole)
     return RobotHistory(robot=task.robot, estimate=whole, starts=starts, temperature=warm, values=values, std=std,
-                        noise_std=noise, residual=residual, gain=gain, gain_std=gain_std, trend=line,
-                        logs=tuple(task.logs[k] for k in kept), notes=tuple(notes))
+                        noise_std=noise, residual=residual, gain=gain, gain_std=gain_std, pull=pull,
+                        trend=line,                         logs=tuple(task.logs[k] for k in kept), notes=tuple(notes))
 
 
 def _itself(factor: Factor) -> Factor:
     return factor
 
 
-def _gains(factor: Factor, estimate: Estimate) -> tuple[FloatArray, FloatArray]:
-    """Return by how much the effort of each row alone is larger than the other rows allow, and sigma, (r,) each.
+def _gains(factor: Factor, estimate: Estimate) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return gain, sigma and pull of each row; see `RobotHistory`.
 
-    One more column: the row's own predicted effort W_j chi, zero in the other rows; all rows over their residual.
+    One more column: the row's own predicted effort W_j chi, zero in the other rows; all rows over their residual. The
+    estimate moves with a gain by (W^T W)^-1 W_j^T W_j chi; of all rows together that is chi.
     """
     A = factor.condensed.factors / np.maximum(estimate.residual_rms, np.finfo(float).tiny)[:, None, None]
     r, k, c = A.shape
@@ -347,7 +350,9 @@ def _gains(factor: Factor, estimate: Estimate) -> tuple[FloatArray, FloatArray]:
         wide = np.concatenate([A[:, :, :-1], more, A[:, :, -1:]], axis=2).reshape(r * k, c + 1)
         R = np.asarray(np.linalg.qr(wide, mode="r"))
         found[:, j] = R[c - 1, c] / R[c - 1, c - 1], 1 / abs(R[c - 1, c - 1])
-    return found[0], found[1]
+    share = np.einsum("rki,rkj,j->ri", A[:, :, :-1], A[:, :, :-1], estimate.values, optimize=True)
+    total = np.einsum("rki,rkj->ij", A[:, :, :-1], A[:, :, :-1], optimize=True)
+    return found[0], found[1], np.linalg.solve(total, share.T).T
 
 
 def _told(common: Hierarchy, drift: Drifts | None, count: int) -> tuple[str, ...]:
@@ -383,7 +388,8 @@ def _drifting(histories: Sequence[RobotHistory], drift: Drifts | None, trending:
     return [warning for _, warning in sorted(found, key=lambda item: item[0])]
 
 
-def _strange(histories: Sequence[RobotHistory], job: Job, settings: FleetSettings, executor: Any) -> list[Alert]:
+def _strange(histories: Sequence[RobotHistory], common: Hierarchy, job: Job, settings: FleetSettings,
+             executor: Executor) -> list[Alert]:
     """Return robots and periods whose residual stands out, with what their diagnosis says."""
     logs = [np.log(np.maximum(h.residual, np.finfo(float).tiny)) for h in histories]
     middle = np.array([np.median(own, axis=0) for own in logs])  # (n, r)
@@ -393,9 +399,8 @@ def _strange(histories: Sequence[RobotHistory], job: Job, settings: FleetSetting
     tests = sum(own.size for own in logs) + 2 * middle.size
     limit = normal_quantile(1 - settings.level / tests)
     found: list[tuple[float, int, int | None]] = []
-    gain, std = (np.array([getattr(h, name) for h in histories]) for name in ("gain", "gain_std"))
-    beside = gain - np.median(gain, axis=0)
-    gain_z = np.abs(beside) / np.hypot(std, MAD * np.median(np.abs(beside), axis=0))
+    beside, std = _gains_beside(histories, common)
+    gain_z = np.abs(beside) / std
     alerts = []
     for i, (z, own) in enumerate(zip(robot_z, period_z)):
         j = int(gain_z[i].argmax())
@@ -426,6 +431,23 @@ def _strange(histories: Sequence[RobotHistory], job: Job, settings: FleetSetting
                 "not diagnosed"
             alerts.append(Alert(robot=h.robot, kind="strange", text=f"{text}: {why}"))
     return alerts
+
+
+def _gains_beside(histories: Sequence[RobotHistory], common: Hierarchy) -> tuple[FloatArray, FloatArray]:
+    """Return by how much the effort of each row of each robot is too large, and sigma, (n, r) each.
+
+    What the rows of a robot say of each other, and how far its estimate is from the kind along the pull of a gain,
+    x - mu = M g with covariance D + S: independent of each other, so their information adds up.
+    """
+    size, sigma = [], []
+    for h in histories:
+        weight = np.linalg.inv(h.estimate.covariance + np.diag(common.between**2))
+        known = np.einsum("rp,pq,rq->r", h.pull, weight, h.pull) + h.gain_std**-2
+        sums = h.pull @ weight @ (h.estimate.values - common.common) + h.gain / h.gain_std**2
+        size.append(sums / known)
+        sigma.append(known**-0.5)
+    gap, std = np.array(size) - np.median(size, axis=0), np.array(sigma)
+    return gap, std * np.maximum(MAD * np.median(np.abs(gap / std), axis=0), 1.0)
 
 
 def _robust(values: FloatArray) -> FloatArray:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from gough.core.arrays import FloatArray
@@ -21,6 +21,7 @@ from gough.estimators.linear.least_squares import GaussMarkov
 from gough.estimators.physical.feasible import FeasibleEstimate
 from gough.estimators.problem import Estimator
 from gough.estimators.selection.selection import Elimination, essential_parameters
+from gough.identification.constants import FittedConstants, check_free, fit_constants, with_constants
 from gough.identification.currents import (
     CurrentsProblem,
     check_currents,
@@ -47,6 +48,7 @@ from gough.identification.methods import (
 from gough.identification.physical import physical_parameters
 from gough.identification.result import Fit, Identification
 from gough.identification.structures import ModelChoice, model_choice
+from gough.identification.term_choice import choose_terms
 from gough.identification.validation import known_effort, validate, without_known
 from gough.logs.checks import inspected
 from gough.logs.finding import notes as finding_notes
@@ -73,7 +75,8 @@ class IdentifySettings(Settings):
     ratio: float = option(10.0, "Ratio of relative standard deviations at which that ends.", above=1)
     tie_legs: bool = option(False, TIE_LEGS)
     structures: bool = option(
-        False, "Also compare friction structures, test whether legs are alike and name what the data hardly see.")
+        False, "Also compare friction structures, try other joint terms on stretches left out, test whether legs are "
+        "alike and name what the data hardly see.")
     gains: Mapping[str, float] | None = option(
         None, "Drive gains, motor=value; the robot file's by default.", unit="N or N m per recorded unit", above=0)
     processing: Processing = nested(Processing)
@@ -92,6 +95,7 @@ class _Case:
         currents: The problem with unknown drive gains, where they are wanted.
         experiment: The logs in efforts; None as long as the gains are not known.
         unseen: The logs to validate on, likewise, if there are any.
+        constants: Of joint terms, found from the logs; the robot has them.
         kept: Names of the parameters to estimate.
         whole: Factors of all logs, where the others are but a sample of them.
     """
@@ -107,6 +111,7 @@ class _Case:
     currents: CurrentsProblem | None = None
     experiment: Experiment | None = None
     unseen: Experiment | None = None
+    constants: Mapping[str, float] = field(default_factory=dict)
     kept: tuple[Parameter, ...] | None = None
     whole: Condensed | None = None
 
@@ -123,7 +128,17 @@ class _Case:
         return self.experiment
 
     def with_efforts(self, experiment: Experiment) -> _Case:
-        """Return the case with the logs in efforts, those to validate on likewise."""
+        """Return the case with the logs in efforts, those to validate on likewise, and constants of terms found."""
+        found = {} if self.currents else fit_constants(self.model, experiment)
+        if found:
+            model = Model(self.model.mechanism.with_constants(found))
+            again = prepare(model, [*self.recordings, *self.loaded], self.base, processing=experiment.processing,
+                            gains=experiment.gains or None)
+            known = replace(self, model=model, constants=found)
+            return known._with_unseen(replace(again, choice=experiment.choice))
+        return self._with_unseen(experiment)
+
+    def _with_unseen(self, experiment: Experiment) -> _Case:
         unseen = None
         if self.held_out:
             unseen = prepare(self.model, self.held_out, self.base, processing=experiment.processing,
@@ -177,6 +192,12 @@ def identify(model: Robot, recordings: Log | Sequence[Log], settings: IdentifySe
         kept = elimination.steps[elimination.stop].estimate.parameters
         case = replace(case, kept=tuple(name for name in kept if not name.is_gain))
     outcome = run_all(case.estimators, {"regression": lambda: case.problem, "gains": lambda: case.problem}, Outcome())
+    fitted = FittedConstants()
+    if case.constants:
+        plain = {name: found for name, found in outcome.found.items() if wants(case.estimators[name]) == "regression"}
+        made, fitted = with_constants(case.model, case.efforts, case.efforts.problem.select(case.problem.parameters),
+                                      case.estimators, plain, case.constants)
+        outcome = replace(outcome, found={**outcome.found, **made})
     if case.currents is not None:
         gains = gains_of(outcome.found[outcome.name(chosen.estimator)], model, chosen.gains)
         case = case.with_efforts(assemble(model, case.currents.processed, case.base, case.currents.choice,
@@ -187,7 +208,7 @@ def identify(model: Robot, recordings: Log | Sequence[Log], settings: IdentifySe
     tell(0.8)
     choice = _choice(case, main) if chosen.structures else None
     tell(0.9)
-    return _result(case, outcome, elimination, choice)
+    return _result(case, outcome, elimination, choice, fitted)
 
 
 def _pose(model: Model, recordings: Sequence[Recording], loaded: Sequence[Recording], held_out: Sequence[Recording],
@@ -204,6 +225,7 @@ def _pose(model: Model, recordings: Sequence[Recording], loaded: Sequence[Record
                  held_out=held_out, known={})
     if any(wants(estimator) == "gains" for estimator in estimators.values()):
         check_currents(recordings, loaded)
+        check_free(model, currents=True)
         currents = currents_problem(model, recordings, loaded, name or "", measured, base, processing=asked)
         if currents.problem.effort_map is None:  # all that follows is a matter of milliseconds on triangular factors
             currents = currents._replace(problem=currents.problem.in_factors())
@@ -234,8 +256,9 @@ def _choice(case: _Case, main: Estimator) -> ModelChoice:
     """Compare structures on all logs in efforts."""
     problem = case.efforts.problem if not case.known else concatenate(case.free_parts())
     problem = problem.select([name for name in problem.parameters if name not in case.known])
-    return model_choice(case.model, case.base, problem, GaussMarkov() if case.currents else main,
-                        held_out=None if case.unseen is None else case.unseen.problem)
+    choice = model_choice(case.model, case.base, problem, GaussMarkov() if case.currents else main,
+                          held_out=None if case.unseen is None else case.unseen.problem)
+    return choice if case.currents else replace(choice, terms=choose_terms(case.model, case.efforts, case.unseen))
 
 
 def _story(elimination: Elimination) -> tuple[str, ...]:
@@ -259,8 +282,8 @@ def _moved(full: Estimate, reduced: Estimate) -> tuple[str, ...]:
             "standard deviations hold only if what was removed is zero: identify without `essential` to see them",)
 
 
-def _result(case: _Case, outcome: Outcome, elimination: Elimination | None,
-            choice: ModelChoice | None) -> Identification:
+def _result(case: _Case, outcome: Outcome, elimination: Elimination | None, choice: ModelChoice | None,
+            fitted: FittedConstants) -> Identification:
     """Judge the estimate and put everything together."""
     name = outcome.name(case.settings.estimator)
     estimates = {key: found.estimate if isinstance(found, FeasibleEstimate) else found
@@ -270,6 +293,7 @@ def _result(case: _Case, outcome: Outcome, elimination: Elimination | None,
     notes = [] if elimination is None else [*_moved(elimination.steps[0].estimate,
                                                     elimination.steps[elimination.stop].estimate)]
     notes += [f"{key} was not possible: {error}" for key, error in outcome.failed.items()]
+    notes += fitted.notes
     fits, processed = [], []
     for source in filter(None, (case.efforts, case.unseen)):
         for log, part in zip(source.processed, source.parts):
@@ -291,7 +315,8 @@ def _result(case: _Case, outcome: Outcome, elimination: Elimination | None,
         robot=case.model.mechanism.name, estimator=name, estimate=estimate, base=case.base,
         tied=case.settings.tie_legs, estimates=estimates,
         validation=validation, verdict=verdict, diagnosis=diagnosis,
-        nominal_gains=case.efforts.gains, known=case.known, bodies=bodies, joint_terms=terms, fits=tuple(fits),
+        nominal_gains=case.efforts.gains, known=case.known, constants=fitted, bodies=bodies, joint_terms=terms,
+        fits=tuple(fits),
         quality=quality, digests=dict(zip(quality, (log.fingerprint for log in logs))),
         history=() if elimination is None else _story(elimination),
         notes=tuple(notes), settings=case.settings.to_dict(), structures=choice, choice=case.efforts.choice,

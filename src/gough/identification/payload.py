@@ -215,6 +215,7 @@ def payload(model: Robot, recordings: Log | Sequence[Log], settings: PayloadSett
     if result is not None:
         if result.robot != model.mechanism.name:
             raise InvalidInput(f"the result is a model of '{result.robot}', not of '{model.mechanism.name}'")
+        model = result.fitted(model)
         used = result.processing_with(used)
         gains = gains or result.gains
     if not used.complete:

@@ -24,6 +24,7 @@ from gough.core.showing import Columns, ShortRepr, Shown, panels
 from gough.core.storage import plain, restored
 from gough.engine import Model, standard_from_base
 from gough.estimators.estimate import Enclosure, Estimate
+from gough.identification.constants import FittedConstants
 from gough.identification.diagnosis.mistakes import Diagnosis
 from gough.identification.structures import ModelChoice
 from gough.identification.validation import Validation
@@ -88,6 +89,7 @@ class Identification(Shown):
         bodies: Ten inertial parameters by body of the physically consistent estimate; empty if it was not made.
             [kg, kg m, kg m2]
         joint_terms: Coefficients of the joint terms that go with them, by name (`leg1.slider.fv`).
+        constants: Constants of joint terms that were found with the coefficients.
         fits: Measured and predicted efforts.
         quality: Figures of the data by recording: closure residual, sensors, reversal window, cut-off.
         history: Steps of the choice of essential parameters, in words.
@@ -114,6 +116,7 @@ class Identification(Shown):
     known: Mapping[str, float] = field(default_factory=dict)
     bodies: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     joint_terms: Mapping[str, float] = field(default_factory=dict)
+    constants: FittedConstants = field(default_factory=FittedConstants)
     fits: tuple[Fit, ...] = ()
     quality: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     history: tuple[str, ...] = ()
@@ -159,7 +162,7 @@ class Identification(Shown):
                 joints.setdefault(name.owner, []).append(k)
         axes = panels([f"{joint}: friction" for joint in joints], 1.6, along="velocity [m/s or rad/s]")
         for each, columns in zip(axes, joints.values()):
-            W = np.column_stack([TERMS[self.estimate.parameters[k].kind].expression(state) for k in columns])
+            W = np.column_stack([TERMS[self.estimate.parameters[k].kind].value(state) for k in columns])
             effort = W @ self.estimate.values[columns]
             std = np.sqrt(np.einsum("ti,ij,tj->t", W, self.estimate.covariance[np.ix_(columns, columns)], W))
             each.plot(qd, effort)
@@ -200,6 +203,13 @@ class Identification(Shown):
             own = replace(usual, method=own.method, cutoff=own.cutoff)
         return replace(own, **given)
 
+    def fitted(self, model: Model) -> Model:
+        """Return the robot with the constants of joint terms that were found."""
+        known = model.mechanism.constants
+        if all(known[name].value == value for name, value in self.constants.values.items()):
+            return model
+        return Model(model.mechanism.with_constants(self.constants.values))
+
     def standard(self, model: Model) -> FloatArray:
         """Return standard parameters (p,) with the same efforts as the estimate: base values on their own columns.
 
@@ -229,6 +239,9 @@ class Identification(Shown):
             "processing": self.processing.to_dict(),
             "choice": None if self.choice is None else self.choice.to_dict(),
             "logs": {use: list(names) for use, names in self.logs.items()}, "digests": dict(self.digests),
+            **({} if not self.constants.values else {"constants": {
+                name: {"value": value, "std": plain(self.constants.std[name]), "unit": self.constants.units[name]}
+                for name, value in self.constants.values.items()}}),
             **({} if self.structures is None else {"structures": self.structures.to_dict()}),
         }
 
@@ -238,6 +251,8 @@ class Identification(Shown):
         if self.diagnosis is not None:
             parts += ["", self.diagnosis.summary()]
         parts += ["", self.estimate.summary()]
+        if self.constants.values:
+            parts += ["", self.constants.summary()]
         chosen = () if self.choice is None else self.choice.summary().splitlines()
         if self.notes or chosen:
             parts += ["", "Data and processing", *(f"  {note}" for note in (*chosen, *self.notes))]

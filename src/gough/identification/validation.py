@@ -159,7 +159,8 @@ def validate_result(model: Model, result: Identification, recordings: Sequence[R
         result: The identification.
         recordings: Other logs.
     """
-    experiment = prepare(model, recordings, result.base, processing=result.processing, gains=result.gains)
+    experiment = prepare(result.fitted(model), recordings, result.base, processing=result.processing,
+                         gains=result.gains)
     parts = [without_known(part, result.known) for part in experiment.parts]
     return validate(result.estimate, parts, source=", ".join(log.source for log in recordings))
 

@@ -60,7 +60,7 @@ _DIMENSIONS: dict[str, dict[str, str]] = {
     "position": _POSITIONS, "reference": _POSITIONS, "pose": _POSITIONS, "passive": _POSITIONS, "mocap": _POSITIONS,
     "velocity": {"velocity": "m/s", "angular velocity": "rad/s"},
     "effort": {"force": "N", "torque": "N m"},
-    "current": {"current": "A", "voltage": "V", "none": "1"},
+    "current": {"current": "A", "voltage": "V", "none": "1"}, "extra": {"none": "1"},
 }
 
 

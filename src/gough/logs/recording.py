@@ -223,6 +223,11 @@ class Recording(Shown, Value):
                 yield kind, (values if isinstance(values, Channels)
                              else Channels(names=self.joints, units=units[kind], values=values))
 
+    @property
+    def channels(self) -> dict[str, FloatArray]:
+        """The extra channels by name, (t,) each."""
+        return dict(zip(self.extra.names, self.extra.values.T))
+
     def take(self, rows: slice | NDArray[Any]) -> Recording:
         """Return some samples.
 

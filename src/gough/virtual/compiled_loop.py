@@ -50,7 +50,7 @@ def compiled_blocks(settings: PlantSettings, law: CompiledLaw, start: FloatArray
     Args:
         settings: The robot.
         law: The controller.
-        start: State [q, v] of every trial, (k, n + m).
+        start: State [q, v, lags] of every trial, (k, n + m + x).
         drives: Ratio of given to wanted effort and limits of the motors, (2a,).
         holding: Efforts before the first sample, (k, a).
     """
@@ -61,7 +61,7 @@ def compiled_blocks(settings: PlantSettings, law: CompiledLaw, start: FloatArray
     total = len(law.reference)
     count = min(total, max(1, STEPS // (substeps * lanes)))
     steps = count * substeps
-    state, seen = np.empty((steps + 1, lanes, n + m + a)), np.empty((steps, lanes, n + m + 1))
+    state, seen = np.empty((steps + 1, lanes, start.shape[1] + a)), np.empty((steps, lanes, n + m + 1))
     memory = np.empty((steps + substeps, lanes, law.memory.shape[1] + a))
     reference = np.empty((steps, lanes, law.reference.shape[1]))
     head = np.concatenate([[settings.period / substeps], settings.dead_band])
@@ -86,7 +86,7 @@ def compiled_blocks(settings: PlantSettings, law: CompiledLaw, start: FloatArray
             move(at, at + substeps * lanes)
         end = len(ahead) * substeps
         here, there = state[:end:substeps, :trials], seen[:end:substeps, :trials]
-        effort = here[:, :, n + m:].copy()
+        effort = here[:, :, -a:].copy()
         yield Block(
             position=here[:, :, list(model.actuated)], command=effort, effort=effort,
             before=np.concatenate([before[None], effort[:-1]]), q=there[:, :, :n], velocity=here[:, :, n:n + m],
