@@ -9,7 +9,7 @@ import pytest
 
 from gough.core.errors import InvalidRecording
 from gough.engine import Model, base_parameters
-from gough.identification import prepare
+from gough.identification import identify, prepare
 from gough.identification.likelihood import averaged_period, cutoff_likelihood
 from gough.logs.recording import Recording
 from gough.mechanism.types import Noise
@@ -66,7 +66,40 @@ def test_the_cut_off_keeps_the_harmonics_of_the_motion(five_bar: Model, five_bar
     np.testing.assert_array_equal(result.printed, result.position_term + result.effort_term)
 
 
-def test_positions_without_scatter_are_refused_with_what_to_do(five_bar: Model, five_bar_run: Simulation) -> None:
-    period = period_of(five_bar, record(five_bar_run, noise=Noise(effort=0.01)))
-    with pytest.raises(InvalidRecording, match=r"do not scatter.*use `gm`"):
-        cutoff_likelihood(period)
+def test_without_position_errors_the_cut_off_likelihood_is_gauss_markov(
+        five_bar: Model, five_bar_run: Simulation) -> None:
+    """AH09 section 5. Second opinion: the normal equations of what counts, sample by sample."""
+    log = record(five_bar_run, noise=Noise(effort=0.05))
+    result = identify(five_bar, [log], estimator="ml")
+    problem = prepare(five_bar, [log], base_parameters(five_bar), processing=result.processing).problem
+    periods = log.periods("effort")
+    scatter = (periods - periods.mean(axis=0)).reshape(-1, 2)
+    gram, right = 0.0, 0.0
+    for W, y, counts in zip(problem.regressor, problem.effort, np.asarray(problem.mask)):
+        weight = np.linalg.inv((scatter.T @ scatter)[np.ix_(counts, counts)])
+        gram, right = gram + W[counts].T @ weight @ W[counts], right + W[counts].T @ weight @ y[counts]
+    expected = np.linalg.solve(gram, right)
+    np.testing.assert_allclose(result.estimate.values, expected, rtol=1e-6)
+    for name in ("ml", "full_ml"):
+        assert any("is Gauss-Markov" in note for note in result.estimates[name].notes)
+        np.testing.assert_array_equal(result.estimates[name].values, result.estimate.values)
+
+
+def test_ever_smaller_position_errors_lead_to_gauss_markov(five_bar: Model, five_bar_run: Simulation) -> None:
+    log = record(five_bar_run, noise=Noise(effort=0.01))
+    limit = cutoff_likelihood(period_of(five_bar, log))
+    assert (limit.position_term == 0).all()
+    error, away = np.random.default_rng(0).standard_normal(np.shape(log.position)), []
+    for size in (1e-3, 1e-7):
+        noisy = period_of(five_bar, replace(log, position=log.position + size * error))
+        away.append(np.abs((cutoff_likelihood(noisy).estimate.values - limit.estimate.values) / limit.estimate.std))
+    assert away[1].max() < 0.3 < away[0].max()
+
+
+def test_positions_of_which_only_some_scatter_are_refused_with_what_to_do(
+        five_bar: Model, five_bar_run: Simulation) -> None:
+    log = record(five_bar_run, noise=Noise(effort=0.01))
+    position = np.array(log.position)
+    position[:, 0] += 1e-4 * np.random.default_rng(0).standard_normal(len(position))
+    with pytest.raises(InvalidRecording, match=r"only some positions scatter.*use `gm`"):
+        cutoff_likelihood(period_of(five_bar, replace(log, position=position)))

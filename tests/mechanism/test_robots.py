@@ -12,6 +12,7 @@ from tree_kinematics import close, derivative, fixed, poses, residual, start
 
 from gough.core.arrays import FloatArray
 from gough.core.parameters import INERTIAL
+from gough.engine import Model
 from gough.mechanism import Mechanism, bundled_robots, load_robot
 
 ROBOTS = [name for name, _ in bundled_robots()]
@@ -391,3 +392,24 @@ def test_serial_arm_reaches_by_the_cosine_rule_and_has_a_spherical_wrist() -> No
         assert reach == pytest.approx(np.sqrt(2 * 0.42**2 * (1 + np.sin(q[2]))), abs=1e-12)
         np.testing.assert_allclose(now["flange"][:3, 3], now["forearm"][:3, 3], atol=1e-15)
         assert now["upper_arm"][2, 3] == pytest.approx(0.35)
+
+
+@pytest.mark.parametrize("name", ["serial6", "tx40"])
+def test_payloads_of_arms_hang_on_the_flange(name: str) -> None:
+    """At rest the motors carry the slope of the payload's potential energy; bodies on the way are the same twice."""
+    robot = load_robot(name)
+    model = Model(robot)
+    load = robot.payload("weight").values
+    assert robot.payload("weight").body == model.load_body == {"serial6": "flange", "tx40": "link_6"}[name]
+    home = model.home[list(model.actuated)]
+
+    def energy(motors: FloatArray) -> float:
+        pose = poses(robot, model.kinematics.assemble(motors[None])[0])[model.load_body]
+        moment = load["m"] * pose[:3, 3] + pose[:3, :3] @ [load["mx"], load["my"], load["mz"]]
+        return float(-moment @ np.array(robot.gravity))
+
+    slope = [(energy(home + step) - energy(home - step)) / 2e-6 for step in 1e-6 * np.eye(6)]
+    still = model.kinematics.motion(np.zeros(1), home[None], np.zeros((1, 6)), np.zeros((1, 6)))
+    held = model.inverse_dynamics(still, load=model.load("weight")) - model.inverse_dynamics(still)
+    np.testing.assert_allclose(held[0], slope, atol=1e-6)
+    assert np.abs(slope).max() > 5

@@ -18,9 +18,9 @@ from pin_tree import constrained_acceleration, placed, term_value, tree
 
 FOLDER = Path(__file__).parent / "robots"
 ROBOTS = sorted(path.stem for path in FOLDER.glob("*.toml"))
-FREEDOM = {"agile_eye": 3, "all_closures": 2, "delta_bars": 3, "delta_bars_full": 3, "geared_five_bar": 2,
+FREEDOM = {"agile_eye": 3, "all_closures": 2, "delta_bars": 3, "delta_bars_full": 3, "exechon": 3, "geared_five_bar": 2,
            "hexaglide": 6, "hybrid_arm": 4, "planar_3prr": 3, "planar_3rrr": 3, "slider_crank": 1, "spatial_3prs": 3,
-           "welded_arm": 6}
+           "spatial_3rps": 3, "welded_arm": 6}
 
 
 @pytest.fixture(params=ROBOTS, scope="module")

@@ -9,7 +9,6 @@ import numpy as np
 from gough.core.errors import InfeasibleDesign
 from gough.core.trajectory import Fourier, Sampled, ease
 from gough.engine.limits import collect_limits, measure
-from gough.engine.loops import By
 from gough.engine.model import Model
 
 SETTLING = 1  # periods at full pace before those worth recording
@@ -27,7 +26,7 @@ def runnable(model: Model, trajectory: Fourier, periods: int) -> Sampled:
         InfeasibleDesign: Some limit is exceeded however slowly the pace rises; names it.
     """
     rate = model.mechanism.noise.rate
-    by: By = "task" if trajectory.coordinates == model.mechanism.task else "actuated"
+    by = model.loops.led_by(trajectory.coordinates)
     limits = collect_limits(model, singularity=None)
     length = 0.5  # [periods]
     while length <= LONGEST:

@@ -13,16 +13,20 @@ from gough.core.blas import one_blas_thread
 from gough.core.errors import InvalidInput, nearest
 from gough.core.options import REQUIRED, Settings, nested, option, settle, takes
 from gough.core.parameters import BaseParameters
-from gough.engine import Model, base_parameters
+from gough.engine import Model, Robot, as_model, base_parameters
 from gough.engine.base import TIE_LEGS
+from gough.engine.model import column_names
 from gough.estimators.bounds.solve import BoundedProblem, Solver, enclose
 from gough.estimators.estimate import Enclosure
+from gough.identification.enclosing import enclosed_regressor
 from gough.identification.experiment import in_efforts
 from gough.identification.result import Identification
+from gough.logs.readers import Log, as_recordings
 from gough.logs.recording import Recording
 from gough.processing import Processed, Processing, choose_processing, process, regression
 
 MOST_EQUATIONS = 20000  # equations used: every k-th sample beyond that
+MOST_UNCERTAIN = 1500  # of those with an uncertain regressor: enclosing that of a hexapod takes 10 ms an equation
 SMEAR = 0.3  # half width of a jump after the low-pass, times its cut-off
 
 
@@ -43,13 +47,17 @@ class BoundsSettings(Settings):
     threshold: float | None = option(
         None, "Speed below which friction of the motors may have any sign; 1 % of each joint's top speed, at least "
         "its dead band, by default.", unit="m/s or rad/s", least=0)
+    position_error: float | None = option(
+        None, "Largest error of any recorded position, e.g. half a step of the encoder. The motion is enclosed too, if "
+        "the log is periodic and its pose has no harmonics above the cut-off; by default it counts as exact.",
+        unit="m or rad", above=0)
     tie_legs: bool = option(False, TIE_LEGS)
     processing: Processing = nested(Processing)
 
 
 @takes(BoundsSettings)
 @one_blas_thread
-def bounds(model: Model, recordings: Sequence[Recording], settings: BoundsSettings | None = None, *,
+def bounds(model: Robot, recordings: Log | Sequence[Log], settings: BoundsSettings | None = None, *,
            result: Identification | None = None, gains: Mapping[str, float] | None = None,
            **options: Any) -> Enclosure:
     """Return a box that contains every parameter vector the data allow.
@@ -64,15 +72,22 @@ def bounds(model: Model, recordings: Sequence[Recording], settings: BoundsSettin
             low-pass smears them, is `SMEAR` over its cut-off by default.
     """
     chosen = settle(BoundsSettings, settings, options)
+    model, recordings = as_model(model), as_recordings(recordings)
     if not recordings:
         raise InvalidInput("there is no recording to bound parameters with")
     if result is not None:
+        model = result.fitted(model)
         chosen = replace(chosen, processing=result.processing_with(chosen.processing))
         gains = gains or result.gains
     base = base_parameters(model, tie_legs=chosen.tie_legs,
                            payloads=tuple(dict.fromkeys(r.payload for r in recordings if r.payload is not None)))
+    chosen = replace(chosen, processing=_chosen(model, recordings, base, chosen.processing, gains))
     problem = bounded_problem(model, recordings, base, chosen, gains=gains)
-    return replace(enclose(problem, chosen.solver, chosen.outliers), settings=chosen.to_dict())
+    box = enclose(problem, chosen.solver, chosen.outliers)
+    promise = () if chosen.position_error is None else (
+        f"positions may be off by {chosen.position_error:g} m or rad, and the motion was enclosed with them: the box "
+        f"holds if the pose has no harmonics above {chosen.processing.cutoff:.4g} Hz",)
+    return replace(box, settings=chosen.to_dict(), notes=(*promise, *box.notes))
 
 
 def bounded_problem(model: Model, recordings: Sequence[Recording], base: BaseParameters,
@@ -82,22 +97,32 @@ def bounded_problem(model: Model, recordings: Sequence[Recording], base: BasePar
 
     Efforts of a periodic log are averaged over its periods, as the motion is: errors within the bound stay within it.
     Those of other logs count sample by sample. Neither are filtered or decimated, which could carry the error of one
-    sample into others. Where more motors than degrees of freedom share a row, row m can be off by
+    sample into others. With a `position_error` the regressor is an interval: `enclosed_regressor`.
+    Where more motors than degrees of freedom share a row, row m can be off by
     error_bound sum_a |E_am|, E the closure map of the motors.
     """
     chosen = settle(BoundsSettings, settings, options)
-    used = _chosen(model, recordings, base, chosen.processing, gains)
+    used, error = _chosen(model, recordings, base, chosen.processing, gains), chosen.position_error
+    most = MOST_EQUATIONS if error is None else MOST_UNCERTAIN
     done, _ = in_efforts(model, [process(model, recording, used) for recording in recordings], gains)
     lower, upper, effort, reach, counted = [], [], [], [], []
     for processed in done:
         part = regression(model, processed, base, decimate=False)
-        sure = processed.mask if processed.mask.any() else np.ones_like(processed.mask)
+        sure = np.array(processed.mask) if processed.mask.any() else np.ones_like(processed.mask)
         keep = np.flatnonzero(sure.any(axis=1))
-        keep = keep[::max(1, int(np.ceil(int(sure.sum()) * len(recordings) / MOST_EQUATIONS)))]
-        low, high = _interval_regressor(model, processed, base, part.regressor, chosen.threshold)
+        keep = keep[::max(1, int(np.ceil(int(sure.sum()) * len(recordings) / most)))]
+        slow = _slow(model, processed, chosen.threshold)
+        if error is None:
+            low, high = (x[keep] for x in _interval_regressor(model, processed, base, part.regressor, slow))
+        else:
+            W = enclosed_regressor(model, processed, column_names(base), error, slow, keep)
+            carried = np.any(part.regressor != 0, axis=(0, 1))  # columns of payloads that were not carried are zero
+            proven = np.asarray(np.all(np.isfinite(W.upper - W.lower), axis=(1, 2)))
+            low, high = (np.where(proven[:, None, None], x, 0.0) * carried for x in (W.lower, W.upper))
+            sure[keep] &= proven[:, None]
         counted.append(sure[keep])
-        lower.append(low[keep])
-        upper.append(high[keep])
+        lower.append(low)
+        upper.append(high)
         effort.append(part.effort[keep])
         reach.append(chosen.error_bound * _levers(model, processed.motion.q[keep]))
     given = default_prior(model, base) if chosen.prior is None else _named(chosen.prior, base)
@@ -154,15 +179,20 @@ def default_prior(model: Model, base: BaseParameters) -> dict[str, tuple[float, 
     return bounds
 
 
+def _slow(model: Model, processed: Processed, threshold: float | None) -> FloatArray:
+    """Return the speed of each coordinate below which its friction may have any sign, (n,). [m/s or rad/s]"""
+    slow = np.maximum(processed.dead_band, 0.01 * np.abs(processed.motion.qd).max(axis=0))
+    if threshold is not None:
+        slow[[i for i in model.actuated if model.mechanism.rubs(model.mechanism.joints[i])]] = threshold
+    return np.asarray(slow)
+
+
 def _interval_regressor(model: Model, processed: Processed, base: BaseParameters, regressor: FloatArray,
-                        threshold: float | None) -> tuple[FloatArray, FloatArray]:
+                        slow: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return lower and upper regressor: Coulomb columns of slow joints with any sign in [-1, 1]."""
     motion = processed.motion
     lower, upper = regressor.copy(), regressor.copy()
     speed = np.abs(motion.qd)
-    slow = np.maximum(processed.dead_band, 0.01 * speed.max(axis=0))
-    if threshold is not None:
-        slow[[i for i in model.actuated if model.mechanism.joints[i].rubs]] = threshold
     for k, i in enumerate(base.independent):
         column = base.standard[i]
         term = model.mechanism.terms.get(column.kind)

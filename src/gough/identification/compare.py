@@ -11,6 +11,7 @@ import numpy as np
 from gough.core.errors import InvalidInput
 from gough.core.names import Parameter
 from gough.core.options import Settings, option, settle, takes
+from gough.core.showing import Columns, Shown
 from gough.core.statistics import f_tail, holm, student_tail
 from gough.core.text import text_table
 from gough.engine import Model
@@ -80,7 +81,7 @@ class Difference:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Comparison:
+class Comparison(Shown):
     """Results beside each other.
 
     Args:
@@ -101,6 +102,11 @@ class Comparison:
     failures: tuple[str, ...]
     notes: tuple[str, ...]
     level: float
+
+    def table(self) -> Columns:
+        """Return the differences by parameter."""
+        names = ("name", "result", "first", "first_std", "value", "std", "p_corrected", "differs", "unit")
+        return {name: [getattr(d, name) for d in self.differences] for name in names}
 
     @property
     def passed(self) -> bool:

@@ -83,6 +83,8 @@ class FullMaximum:
         Raises:
             InvalidInput: It would take long, and the problem asks to be brief.
         """
+        if not problem.period.scatters.any():
+            return problem.cutoff.estimate
         coefficients = 2 * problem.harmonics * problem.period.pose.shape[1]
         if problem.brief and coefficients > MOST_COEFFICIENTS:
             raise InvalidInput(f"{problem.harmonics} harmonics of the executed trajectory take long; ask for it with "

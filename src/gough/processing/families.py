@@ -12,7 +12,7 @@ from itertools import product
 
 import numpy as np
 
-from gough.core.arrays import FloatArray, IntArray
+from gough.core.arrays import BoolArray, FloatArray, IntArray
 from gough.core.errors import InvalidRecording
 from gough.core.motion import Motion
 from gough.core.parameters import BaseParameters
@@ -59,19 +59,24 @@ class AveragedPeriod:
         return np.asarray(self.average.position_covariance / self.average.count)
 
     @property
+    def scatters(self) -> BoolArray:
+        """Which positions differ between periods by more than rounding, (a,)."""
+        rounding = 1e-10 * np.ptp(self.average.position, axis=0)
+        return np.asarray(np.sqrt(np.diag(self.position_covariance)) > rounding)
+
+    @property
     def position_weight(self) -> FloatArray:
         """Inverse of the covariance of the averaged positions' errors, (a, a). [1/m2 or 1/rad2]
 
         Raises:
-            InvalidRecording: The periods do not scatter, or some positions always scatter together.
+            InvalidRecording: Only some positions scatter between periods, or some always together.
         """
         covariance = self.position_covariance
         size = np.sqrt(np.diag(covariance))
-        rounding = 1e-10 * np.ptp(self.average.position, axis=0)
-        if (size <= rounding).any() or np.linalg.cond(covariance / np.outer(size, size)) > 1e12:
+        if not self.scatters.all() or np.linalg.cond(covariance / np.outer(size, size)) > 1e12:
             raise InvalidRecording(
-                f"{self.processed.source}: positions of {self.average.count} periods do not scatter, or only together; "
-                "without position errors maximum likelihood is Gauss-Markov: use `gm`, or record more periods")
+                f"{self.processed.source}: of {self.average.count} periods only some positions scatter, or some only "
+                "together, so that their errors have no weight; use `gm`, or record more periods")
         return np.asarray(np.linalg.inv(covariance))
 
     @cached_property
@@ -102,8 +107,10 @@ class AveragedPeriod:
 
     def motion(self, position: FloatArray, velocity: FloatArray, acceleration: FloatArray) -> Motion:
         """Return the motion of all coordinates."""
-        return self.model.kinematics.motion(self.average.time, position, velocity, acceleration, self.by,
-                                            start=self.processed.motion.q)
+        motion = self.model.kinematics.motion(self.average.time, position, velocity, acceleration, self.by,
+                                              start=self.processed.motion.q)
+        known = replace(motion, remembered=self.processed.motion.remembered)
+        return self.model.with_memory(known, self.processed.dead_band, around=True)[0]
 
 
 def _remembered(last: dict[bytes, Motion], z: FloatArray, make: Callable[[], Motion]) -> Motion:

@@ -12,7 +12,7 @@ from gough.core.blas import one_blas_thread
 from gough.core.errors import InvalidRecording
 from gough.core.parameters import BaseParameters
 from gough.core.regression import Condensed, Regression, condense
-from gough.engine import Model
+from gough.engine import Model, Robot, as_model
 from gough.logs.readers import RecordingSource
 from gough.logs.recording import Recording
 from gough.processing.choice import choose_processing
@@ -24,7 +24,7 @@ from gough.processing.settings import Processing
 WINDOW = 32768  # samples filtered at once
 
 
-def process(model: Model, recording: Recording, settings: Processing | None = None) -> Processed:
+def process(model: Robot, recording: Recording, settings: Processing | None = None) -> Processed:
     """Turn a recording into the motion of all coordinates, with efforts, noise and the equations that count.
 
     Args:
@@ -36,6 +36,7 @@ def process(model: Model, recording: Recording, settings: Processing | None = No
         InvalidRecording: Not this robot's log, no effort, or not processable as asked.
         LoopNotClosed, SingularConfiguration: The recorded positions leave the robot's branch.
     """
+    model = as_model(model)
     chosen = complete(model, [recording], settings)
     recording = ready(model, recording, chosen)
     if chosen.method_for(recording) in ("explicit", "implicit"):

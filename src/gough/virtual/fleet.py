@@ -24,7 +24,7 @@ MOTIONS = 6  # different motions of a fleet; logs take turns
 REACH = 0.6  # of the way from home to the limits of the task coordinates
 MOVE = 0.5  # from one place to the next [s]
 UNLIKE_BODY, UNLIKE_FRICTION = 0.01, 0.1  # scatter between robots, relative
-WARMTH = {0.0: -0.01, 1.0: -0.003}  # relative change of friction with temperature, viscous and dry [1/K]
+WARMTH = {False: -0.01, True: -0.003}  # relative change of friction with temperature, viscous and dry [1/K]
 MILD, WEEK, WARM = 20.0, 7.0, 5.0  # mean temperature, period and amplitude of its cycle [degC, d, K]
 
 
@@ -98,7 +98,7 @@ class VirtualFleet:
             term = TERMS.get(name.kind)
             if term is not None and term.dissipative:
                 values[k] *= 1 + UNLIKE_FRICTION * rng.standard_normal()
-                values[k] *= 1 + WARMTH[term.coulomb] * (self.temperature(robot, day) - MILD)
+                values[k] *= 1 + WARMTH[bool(term.coulomb)] * (self.temperature(robot, day) - MILD)
                 if term.coulomb and name == Parameter.of(joint or "none", term.name):
                     values[k] *= 1 + change * day / max(self.days - 1, 1)
         return values

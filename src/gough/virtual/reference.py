@@ -89,12 +89,13 @@ def driven_by(model: Model, trajectory: Trajectory) -> By:
         raise InvalidTrajectory(f"the trajectory was made for the robot '{trajectory.robot}', not for "
                                 f"'{mechanism.name}'", robot=trajectory.robot)
     by: By = "task" if trajectory.coordinates[0] in mechanism.task else "actuated"
-    valid = mechanism.task if by == "task" else mechanism.actuated
+    valid = model.loops.names("task") or mechanism.task if by == "task" else mechanism.actuated
     for name, unit in zip(trajectory.coordinates, trajectory.units):
         if name not in valid:
             raise InvalidTrajectory(
-                f"the trajectory moves '{name}', but '{mechanism.name}' follows its task coordinates or its actuated "
-                f"joints, all of one kind{nearest(name, (*mechanism.task, *mechanism.actuated))}", joint=name)
+                f"the trajectory moves '{name}', but '{mechanism.name}' follows its task coordinates"
+                f"{_of_them(model)} or its actuated joints, all of one kind"
+                f"{nearest(name, (*valid, *mechanism.actuated))}", joint=name)
         if unit != mechanism.joint(name).unit:
             raise InvalidTrajectory(f"the trajectory moves '{name}' in {unit}, but the robot in "
                                     f"{mechanism.joint(name).unit}", joint=name)
@@ -103,6 +104,12 @@ def driven_by(model: Model, trajectory: Trajectory) -> By:
             f"'{mechanism.name}' cannot be led by its {by} coordinates: {len(valid)} of them for "
             f"{model.degrees_of_freedom} degrees of freedom; use the other kind")
     return by
+
+
+def _of_them(model: Model) -> str:
+    """Say which task coordinates are independent, where the platform has more than degrees of freedom."""
+    own = model.loops.names("task")
+    return f" ({', '.join(own)}: the others follow)" if 0 < len(own) < len(model.mechanism.task) else ""
 
 
 def _motion(model: Model, trajectory: Trajectory, time: FloatArray, by: By,
@@ -151,14 +158,14 @@ def _check_singularities(model: Model, motion: Motion) -> None:
     every = max(1, len(motion) // 1000)
     q, time = motion.q[::every], motion.time[::every]
     scaled = np.stack([model.loops.scaled(k) for k in model.kinematics.jacobian(q)])[:, :, list(part.dependent)]
-    _, values, directions = np.linalg.svd(scaled)
+    values = np.linalg.svd(scaled, compute_uv=False)
     ratio = values[:, -1] / values[:, 0]
     sign = np.linalg.slogdet(scaled[:, list(part.rows)])[0]
     bad = ratio < NEAR
     bad[1:] |= sign[1:] != sign[0]
     if bad.any():
         k = int(np.argmax(bad))
-        moves = model.mechanism.coordinates[part.dependent[int(np.argmax(np.abs(directions[k, -1])))]]
+        moves = model.loops.loosest(q[k], "actuated")
         raise InvalidTrajectory(
             f"the trajectory meets a singularity at about t = {time[k]:.4g} s: with all motors locked '{moves}' can "
             f"still move (singular value ratio {ratio[k]:.1e}); keep away from this pose",

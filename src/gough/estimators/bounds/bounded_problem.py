@@ -14,8 +14,8 @@ from numpy.typing import ArrayLike
 
 from gough.core.arrays import BoolArray, FloatArray, IntArray, Value, check_finite, check_shapes, frozen
 from gough.core.errors import InvalidInput
+from gough.core.intervals import Interval
 from gough.core.names import Parameter, parameters
-from gough.estimators.bounds.intervals import Interval
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from gough.core.arrays import FloatArray, IntArray
+from gough.core.intervals import Interval
 from gough.estimators.bounds.bounded_problem import BoundedProblem
-from gough.estimators.bounds.intervals import Interval
 from gough.estimators.bounds.polytope import Proof, equations_of
 
 

@@ -10,8 +10,8 @@ import numpy as np
 
 from gough.core.arrays import IntArray
 from gough.core.errors import InconsistentData, InvalidInput, NotConverged
+from gough.core.intervals import Interval
 from gough.estimators.bounds.bounded_problem import BoundedProblem, Equations
-from gough.estimators.bounds.intervals import Interval
 from gough.estimators.bounds.polytope import Programme, irreducible, linearised
 
 _NAMED = 10  # equations spelled out in a message

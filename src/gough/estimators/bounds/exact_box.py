@@ -17,11 +17,11 @@ import numpy as np
 
 from gough.core.arrays import FloatArray, IntArray
 from gough.core.errors import InconsistentData, InvalidInput, NotConverged
+from gough.core.intervals import Interval
 from gough.estimators.bounds.bounded_problem import BoundedProblem, Equations
 from gough.estimators.bounds.certificate import Bound, Case, Round, stored
 from gough.estimators.bounds.conflicts import explain, named, orthants, verge
 from gough.estimators.bounds.gauss_seidel import finite_start
-from gough.estimators.bounds.intervals import Interval
 from gough.estimators.bounds.polytope import Polytope, Programme, Proof, equations_of, irreducible, linearised
 from gough.estimators.estimate import Enclosure
 

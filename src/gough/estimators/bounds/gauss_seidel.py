@@ -24,10 +24,10 @@ from scipy.linalg import qr
 
 from gough.core.arrays import FloatArray, IntArray
 from gough.core.errors import NotIdentifiable
+from gough.core.intervals import Interval, down, product, up
 from gough.estimators.bounds.bounded_problem import BoundedProblem
 from gough.estimators.bounds.certificate import Start
 from gough.estimators.bounds.conflicts import explain, verge
-from gough.estimators.bounds.intervals import Interval, down, product, up
 from gough.estimators.bounds.polytope import Programme, linearised
 from gough.estimators.estimate import Enclosure
 

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from gough.core.arrays import FloatArray, IntArray
 from gough.core.errors import InvalidInput, NotConverged
+from gough.core.intervals import Interval, down, product
 from gough.estimators.bounds.bounded_problem import Equations
-from gough.estimators.bounds.intervals import Interval, down, product
 
 _VIOLATION = 1e-9  # in units of the error bound
 _BATCH = 60  # half-spaces added at a time

@@ -34,7 +34,7 @@ def simulate(robot: Robot, settings: SimulateSettings, *,
     model = Model(load_robot(robot))
     path = load_trajectory(trajectory, robot=model.mechanism.name)
     if isinstance(path, Sampled):  # a table for a controller holds the platform and the motors
-        task = model.mechanism.task
+        task = model.loops.names("task")
         path = path.only(task if task and set(task) <= set(path.coordinates) else model.mechanism.actuated)
     if settings.periods is None and path.period:
         settings = replace(settings, periods=PERIODS)

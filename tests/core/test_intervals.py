@@ -1,5 +1,6 @@
 """Outward rounding, checked in exact rational arithmetic."""
 
+from decimal import Decimal, localcontext
 from fractions import Fraction
 
 import numpy as np
@@ -7,8 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gough.estimators.bounds.intervals import Interval, product
+from gough.core.intervals import Interval, absolute, cosine, product, root, sine, size_of_product, square
 
+PI = Decimal("3.14159265358979323846264338327950288419716939937510582097494")
 numbers = st.floats(allow_nan=False, allow_infinity=False)
 
 
@@ -109,3 +111,43 @@ def test_sums_enclose_the_exact_sum():
     total = Interval.point(values).sum()
     for i in range(2):
         assert inside(total, sum(map(Fraction, values[i]), Fraction(0)), i)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.floats(-1e4, 1e4), st.floats(0, 8), st.floats(0, 1))
+def test_functions_of_an_interval_enclose_those_of_its_members(start, width, share):
+    """Sine and cosine are of numbers with forty digits: Taylor series within one turn."""
+    x = interval((start, start + width))
+    member = min(max(start + share * width, start), start + width)
+    with localcontext() as context:
+        context.prec = 40
+        turned = Decimal(member) % (2 * PI)
+        term, cos, sin = Decimal(1), Decimal(0), Decimal(0)
+        for k in range(80):
+            cos, sin = (cos + (-1) ** (k // 2) * term, sin) if k % 2 == 0 else (cos, sin + (-1) ** (k // 2) * term)
+            term *= turned / (k + 1)
+        assert Decimal(float(cosine(x).lower)) <= cos <= Decimal(float(cosine(x).upper))
+        assert Decimal(float(sine(x).lower)) <= sin <= Decimal(float(sine(x).upper))
+        if member >= 0:
+            assert Decimal(float(root(x).lower)) <= Decimal(member).sqrt() <= Decimal(float(root(x).upper))
+    assert inside(square(x), Fraction(member) ** 2)
+    assert inside(absolute(x), abs(Fraction(member)))
+
+
+def test_functions_of_narrow_intervals_are_narrow_and_tops_are_seen():
+    x = Interval(np.array([0.3, -0.1, 3.0, 1.5]), np.array([0.3 + 1e-9, 0.2, 3.3, 1.7]))
+    assert (cosine(x).upper - cosine(x).lower)[0] < 1e-9
+    np.testing.assert_allclose(cosine(x).upper[1:3], [1.0, np.cos(3.3)])
+    np.testing.assert_allclose(cosine(x).lower[1:3], [np.cos(0.2), -1.0])
+    assert sine(x).upper[3] == 1.0
+    np.testing.assert_allclose(sine(x).lower[3], np.sin(1.7))
+
+
+def test_the_size_of_a_product_bounds_every_member_and_little_more():
+    rng = np.random.default_rng(0)
+    matrix, middle = rng.standard_normal((2, 5, 4, 4))
+    x = Interval.around(middle, 1e-3)
+    bound = size_of_product(matrix, x, np.eye(4))
+    members = matrix @ (middle + 1e-3 * rng.choice([-1, 1], (400, 5, 4, 4))) - np.eye(4)
+    assert (np.abs(members) <= bound).all()
+    assert np.abs(members).max(axis=0).sum() > 0.95 * bound.sum()

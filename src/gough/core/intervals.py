@@ -11,6 +11,7 @@ unknown; they are enclosed by the a-priori bound that holds for every order, wit
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +22,8 @@ from gough.core.arrays import FloatArray
 
 _UNIT = 2.0**-53  # u
 _ETA = float(np.finfo(float).tiny)
+_WAVE = 2.0**-49  # NumPy's sine and cosine are at most four units in the last place off
+_NEAR = 1e-9  # a top or bottom of a wave so near [half turns] counts as inside: arguments up to 1e5 may be rounded
 
 
 def down(value: FloatArray) -> FloatArray:
@@ -117,7 +120,43 @@ class Interval:
         return total
 
 
-def _above_sum(computed: FloatArray, terms: int) -> FloatArray:
+def square(x: Interval) -> Interval:
+    """Enclose x^2."""
+    near = np.where(x.contains(0.0), 0.0, np.minimum(np.abs(x.lower), np.abs(x.upper)))
+    return Interval(np.maximum(down(near * near), 0.0), up(x.magnitude**2))
+
+
+def root(x: Interval) -> Interval:
+    """Enclose the square root of the part of x that has one; empty where there is none."""
+    with np.errstate(invalid="ignore"):
+        return Interval(np.maximum(down(np.sqrt(np.maximum(x.lower, 0.0))), 0.0), up(np.sqrt(x.upper)))
+
+
+def absolute(x: Interval) -> Interval:
+    """Enclose |x|."""
+    return Interval(np.where(x.contains(0.0), 0.0, np.minimum(np.abs(x.lower), np.abs(x.upper))), x.magnitude)
+
+
+def cosine(x: Interval) -> Interval:
+    """Enclose cos x."""
+    return _wave(np.cos, x, 0.0)
+
+
+def sine(x: Interval) -> Interval:
+    """Enclose sin x."""
+    return _wave(np.sin, x, 0.5)
+
+
+def _wave(function: Callable[[FloatArray], FloatArray], x: Interval, first: float) -> Interval:
+    """Enclose a wave whose tops lie at (first + 2 k) pi and whose bottoms lie between."""
+    ends = function(x.lower), function(x.upper)
+    low, high = np.minimum(*ends) - _WAVE, np.maximum(*ends) + _WAVE
+    start, stop = x.lower / np.pi - first - _NEAR, x.upper / np.pi - first + _NEAR
+    top, bottom = (np.floor((stop - k) / 2) >= np.ceil((start - k) / 2) for k in (0.0, 1.0))
+    return Interval(np.maximum(np.where(bottom, -1.0, low), -1.0), np.minimum(np.where(top, 1.0, high), 1.0))
+
+
+def above_sum(computed: FloatArray, terms: int) -> FloatArray:
     """Return an upper bound of an exact sum of non-negative products from its computed value.
 
     computed >= (1 - gamma_n) exact - n eta, and 1 + 4 n u is a number of the machine that exceeds 1 / (1 - gamma_n)
@@ -135,6 +174,15 @@ def product(matrix: FloatArray, interval: Interval) -> Interval:
     terms = matrix.shape[1]
     size = np.abs(matrix)
     center = interval.middle
-    rounding = _above_sum(size @ np.abs(center), terms) * (2.0 * terms * _UNIT)  # 2 n u > gamma_n
-    spread = up(_above_sum(size @ interval.radius, terms) + up(rounding + terms * _ETA))
+    rounding = above_sum(size @ np.abs(center), terms) * (2.0 * terms * _UNIT)  # 2 n u > gamma_n
+    spread = up(above_sum(size @ interval.radius, terms) + up(rounding + terms * _ETA))
     return Interval.around(matrix @ center, spread)
+
+
+def size_of_product(matrix: FloatArray, interval: Interval, minus: FloatArray | float = 0.0) -> FloatArray:
+    """Return an upper bound of |matrix @ x - minus| for every x in the interval: (..., m, n) by (..., n, k)."""
+    terms = matrix.shape[-1]
+    size, center = np.abs(matrix), interval.middle
+    rounding = above_sum(size @ np.abs(center), terms) * (2.0 * (terms + 2) * _UNIT) + np.abs(minus) * 2 * _UNIT
+    spread = above_sum(size @ interval.radius, terms)
+    return up(up(np.abs(matrix @ center - minus) + spread) + up(rounding + terms * _ETA))
