@@ -1,6 +1,6 @@
 """Do 95 % intervals hold the truth 95 % of the time, on virtual robots with defaults everywhere?
 
-    python benchmarks/coverage.py [bundled] [orthoglide] [delta] [closed_loop] [robot ...]
+    python benchmarks/coverage.py [--workers N] [bundled] [orthoglide] [delta] [closed_loop] [robot ...]
 
 `bundled`: every bundled robot with mass, designed trajectory, six periods, Gauss-Markov, ten noises. `orthoglide`: 3 s
 without and 3 s with a payload, currents only, 24 noises: drive gains. `delta`: one effort wrong by up to 15 %: samples
@@ -25,7 +25,7 @@ from gough.excitation.design import Run
 from gough.identification import Identification, identify
 from gough.logs.recording import Recording
 from gough.mechanism import Noise, load_robot
-from gough.study.demo import truth_table
+from gough.study.trials import run_trials
 from gough.virtual import PID, record, simulate
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "examples"))
@@ -34,20 +34,14 @@ from measured_feedback import MeasuredFeedback
 ROBOTS = (("five_bar", False), ("h4", False), ("redundant", False), ("delta", False), ("palida", True),
           ("palida", False), ("upv", False), ("serial6", False))
 NOISES = 10
+WORKERS = 1  # processes; the table is the same with any number of them
 Row = tuple[str, str, str, str]
 
 
 def coverage(name: str, *, tied: bool = False, noises: int = NOISES) -> Row:
     """Return a robot's row: share of the intervals that hold, mean error and scatter of the errors in sigmas."""
-    model = Model(load_robot(name))
-    plan = design(model, starts=1, iterations=40, seed=0, tie_legs=tied)
-    run = simulate(model, plan.trajectory, periods=6)
-    tables = [truth_table(name, identify(model, [record(run, seed=seed)], tie_legs=tied).estimate, tied)
-              for seed in range(noises)]
-    held = np.mean([[within for *_, within in table] for table in tables])
-    errors = np.array([[(value - true) / std for _, true, value, std, _ in table] for table in tables])
-    bias, scatter = np.sqrt(np.mean(errors.mean(axis=0) ** 2)), np.sqrt(np.mean(errors.var(axis=0, ddof=1)))
-    return (f"{name}{', legs tied' if tied else ''}, {errors.shape[1]} parameters", f"{100 * held:.1f} % hold",
+    (*_, count, held, bias, scatter, _), = run_trials([name], seeds=noises, tie_legs=tied, workers=WORKERS).rows
+    return (f"{name}{', legs tied' if tied else ''}, {count} parameters", f"{100 * held:.1f} % hold",
             f"bias {bias:.2f} sigma", f"scatter {scatter:.2f} sigma")
 
 
@@ -148,6 +142,9 @@ def main() -> list[Row]:
 
 
 if __name__ == "__main__":
-    for word in sys.argv[1:] or CASES:
+    words = sys.argv[1:]
+    if words[:1] == ["--workers"]:
+        WORKERS, words = int(words[1]), words[2:]
+    for word in words or CASES:
         for row in CASES[word]() if word in CASES else [coverage(word)]:
             print(" | ".join(row), flush=True)

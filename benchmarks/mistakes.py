@@ -4,6 +4,7 @@
     python benchmarks/mistakes.py five_bar delta      # some robots
     python benchmarks/mistakes.py five_bar -m delay   # mistakes whose name holds a word
     python benchmarks/mistakes.py --clean 100         # false alarms: clean trials over six robots
+    python benchmarks/mistakes.py --workers 4         # shared by four processes: the same table in another order
 
 Identification and held-out log (another motion) are corrupted alike. The efforts come from the Pinocchio plant with the
 noise of the robot file; each robot is simulated once and its recordings are corrupted. `error` is that of the
@@ -16,12 +17,13 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 
 from gough.core.arrays import FloatArray
 from gough.core.errors import GoughError
+from gough.core.executors import Executor, InProcess, WorkSettings
 from gough.engine import Model, base_parameters
 from gough.engine.derivatives import gravity_regressor
 from gough.excitation import design
@@ -517,19 +519,43 @@ def clean_trial(stage: Stage, seed: int, *, colour: bool, periodic: bool) -> Ide
     return identify(stage.model, logs[:1], held_out=logs[1:], tie_legs=stage.tied)
 
 
-def false_alarms(count: int, robots: tuple[str, ...] = (*ROBOTS, "redundant")) -> Iterator[list[str]]:
+def false_alarms(count: int, robots: tuple[str, ...] = (*ROBOTS, "redundant"),
+                 executor: Executor | None = None) -> Iterator[list[str]]:
     """Yield the verdicts of clean trials: white and coloured noise, with and without periods."""
-    stages = {name: Stage(name) for name in robots}
-    for k in range(count):
-        name = robots[k % len(robots)]
-        colour, periodic = bool(k // len(robots) % 2), bool(k // (2 * len(robots)) % 2 == 0)
-        kind = f"{'coloured' if colour else 'white'}, {'periods' if periodic else 'no periods'}"
-        try:
-            verdict = clean_trial(stages[name], 1000 + k, colour=colour, periodic=periodic).verdict
-            spoken = "; ".join(f"{r.rule}: {r.message}" for r in verdict.remarks)[:160]
-            yield [name, kind, verdict.headline, spoken]
-        except GoughError as error:
-            yield [name, kind, "error", str(error)[:160]]
+    tasks = [(robots[k % len(robots)], k, k // len(robots)) for k in range(count)]
+    for _, row in (executor or InProcess()).run(false_alarm, tasks):
+        yield row
+
+
+def false_alarm(task: tuple[str, int, int]) -> list[str]:
+    """Return the verdict of one clean trial: robot, number, and which kinds of noise and motion."""
+    name, k, kinds = task
+    colour, periodic = bool(kinds % 2), bool(kinds // 2 % 2 == 0)
+    kind = f"{'coloured' if colour else 'white'}, {'periods' if periodic else 'no periods'}"
+    try:
+        verdict = clean_trial(stage_of(name), 1000 + k, colour=colour, periodic=periodic).verdict
+        spoken = "; ".join(f"{r.rule}: {r.message}" for r in verdict.remarks)[:160]
+        return [name, kind, verdict.headline, spoken]
+    except GoughError as error:
+        return [name, kind, "error", str(error)[:160]]
+
+
+@lru_cache
+def stage_of(name: str) -> Stage:
+    """Return the stage of a robot, once for each process."""
+    return Stage(name)
+
+
+def one_trial(task: tuple[str, int]) -> Outcome:
+    """Return the outcome of one corruption of a robot, by its number; what spoils a log cannot travel and stays."""
+    stage = stage_of(task[0])
+    outcome = trial(stage, list(corruptions(stage))[task[1]])
+    return replace(outcome, corruption=replace(outcome.corruption, spoil=unspoilt, other=None))
+
+
+def unspoilt(log: Log) -> Log:
+    """Return a log as it is."""
+    return log
 
 
 def summary(outcomes: list[Outcome]) -> list[str]:
@@ -553,25 +579,28 @@ def main() -> None:
     parser.add_argument("robots", nargs="*", default=list(ROBOTS))
     parser.add_argument("-m", "--mistake", default="", help="only mistakes whose name holds this")
     parser.add_argument("--clean", type=int, default=0, help="so many clean trials instead")
+    parser.add_argument("--workers", type=int, default=1, help="processes that share the work")
     asked = parser.parse_args()
+    executor = WorkSettings(workers=asked.workers).executor
     if asked.clean:
         robots = tuple(asked.robots) if asked.robots != list(ROBOTS) else (*ROBOTS, "redundant")
         rows = []
-        for row in false_alarms(asked.clean, robots):
+        for row in false_alarms(asked.clean, robots, executor):
             rows.append(row)
             print(" | ".join(row), flush=True)
         bad = sum(row[2] != "good" for row in rows)
         print(f"{bad} of {len(rows)} clean trials not good ({100 * bad / len(rows):.0f} %)")
         return
-    outcomes = []
+    tasks = [(name, k) for name in asked.robots for k, corruption in enumerate(corruptions(stage_of(name)))
+             if asked.mistake in corruption.name]
+    outcomes: dict[int, Outcome] = {}
     print(" | ".join(HEADER), flush=True)
-    for name in asked.robots:
-        stage = Stage(name)
-        for corruption in corruptions(stage):
-            if asked.mistake in corruption.name:
-                outcomes.append(trial(stage, corruption))
-                print(" | ".join(outcomes[-1].row()), flush=True)
-    print("\n".join(summary(outcomes)))
+    for k, outcome in executor.run(one_trial, tasks):
+        if isinstance(outcome, Exception):
+            raise outcome
+        outcomes[k] = outcome
+        print(" | ".join(outcome.row()), flush=True)
+    print("\n".join(summary([outcomes[k] for k in sorted(outcomes)])))
 
 
 if __name__ == "__main__":

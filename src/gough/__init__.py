@@ -27,8 +27,10 @@ if TYPE_CHECKING:
     from gough.identification.verdict import Verdict
     from gough.logs.readers import open_recording, read_recording
     from gough.logs.recording import Recording
+    from gough.logs.survey import Survey, survey
     from gough.mechanism import Mechanism, bundled_robots, load_robot
     from gough.processing import Processing, condense_log, process
+    from gough.report import write_report
     from gough.study.run import run_study
     from gough.virtual import SimulateSettings, Simulation, record, simulate
 
@@ -38,10 +40,10 @@ __all__ = [
     "BoundsSettings", "Check", "CheckSettings", "CompareSettings", "Comparison", "Design", "DesignSettings",
     "DiagnoseSettings", "Diagnosis", "Enclosure", "Estimate", "Foresight", "GoughError", "Identification",
     "IdentifySettings", "Mechanism", "Model", "PayloadResult", "PayloadSettings", "Processing", "Recording",
-    "SimulateSettings", "Simulation", "Validation", "Verdict", "base_parameters", "bounds", "bundled_robots", "check",
-    "compare", "condense_log", "controller_code", "design", "diagnose", "foresee", "identify", "load_identification",
-    "load_robot", "load_trajectory", "open_recording", "payload", "process", "read_recording", "record", "run_study",
-    "simulate", "validate",
+    "SimulateSettings", "Simulation", "Survey", "Validation", "Verdict", "base_parameters", "bounds", "bundled_robots",
+    "check", "compare", "condense_log", "controller_code", "design", "diagnose", "foresee", "identify",
+    "load_identification", "load_robot", "load_trajectory", "open_recording", "payload", "process", "read_recording",
+    "record", "run_study", "simulate", "survey", "validate", "write_report",
 ]
 
 _HOMES = {
@@ -63,8 +65,10 @@ _HOMES = {
     "gough.identification.verdict": ("Verdict",),
     "gough.logs.readers": ("open_recording", "read_recording"),
     "gough.logs.recording": ("Recording",),
+    "gough.logs.survey": ("Survey", "survey"),
     "gough.mechanism": ("Mechanism", "bundled_robots", "load_robot"),
     "gough.processing": ("Processing", "condense_log", "process"),
+    "gough.report": ("write_report",),
     "gough.study.run": ("run_study",),
     "gough.virtual": ("SimulateSettings", "Simulation", "record", "simulate"),
 }

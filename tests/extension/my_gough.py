@@ -77,7 +77,7 @@ def read_json(text: str, source: str) -> Mechanism:
 def register() -> None:
     register_term(JointTerm(
         name="fc", label="smooth Coulomb friction", units=("N", "N m"), nonnegative=True, dissipative=True, coulomb=1.0,
-        expression=lambda joint: joint.math.tanh(joint.qd / SLOW)))
+        expression=f"tanh(qd / {SLOW})"))
     register_closure(ClosureKind(name="flat", label="origins coincide in x and y", units=("m", "m"), residual=flat))
     register_closure(ClosureKind(
         name="hinge", label="origins coincide and z axes are parallel", units=("m",) * 3 + ("rad",) * 2, residual=hinge,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 import tomllib
@@ -34,6 +35,7 @@ from gough.mechanism import (
     register_term,
     robot_text,
 )
+from gough.mechanism.terms import Constant
 from gough.virtual import record, simulate
 from gough.virtual.tree_plant import JointEfforts
 from tests_support import fourier, registries_restored
@@ -93,7 +95,7 @@ def test_every_plant_simulates_the_term(robot: Model, plant: str) -> None:
 def test_a_term_that_weighs_acceleration_by_position_is_refused_by_the_other_plants(
         robot: Model, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("pinocchio")
-    monkeypatch.setitem(TERMS, "fc", replace(TERMS["fc"], expression=lambda joint: joint.q * joint.qdd))
+    monkeypatch.setitem(TERMS, "fc", replace(TERMS["fc"], expression="q * qdd", units=("kg", "kg m2")))
     model = Model(parse_robot(TEXT, "five_bar.toml"))
     with pytest.raises(InvalidInput, match=r"term 'fc' of joint 'left\.motor' weighs the acceleration"):
         simulate(model, fourier(model, 0.1, 1.0), plant="pinocchio")
@@ -110,7 +112,8 @@ def test_its_coefficients_are_identified(result: Identification) -> None:
 
 def test_its_properties_are_asked_for(robot: Model) -> None:
     """Coulomb-like for reversals, not negative for bounds, friction for structures, last in the order of a joint."""
-    assert [joint.name for joint in robot.mechanism.joints if joint.rubs] == ["left.motor", "right.motor"]
+    mechanism = robot.mechanism
+    assert [joint.name for joint in mechanism.joints if mechanism.rubs(joint)] == ["left.motor", "right.motor"]
     base = base_parameters(robot)
     assert default_prior(robot, base)["left.motor.fc"][0] == 0.0
     assert list(friction_structures(robot, base))[:4] == ["none", "viscous", "smooth Coulomb", "both"]
@@ -130,27 +133,30 @@ def test_c_code_has_the_term_and_robot_formats_refuse_it_by_name(robot: Model, r
 
 
 FUNCTIONS = {
-    "sin": lambda m, x: m.sin(x), "cos": lambda m, x: m.cos(x), "tan": lambda m, x: m.tan(x),
-    "exp": lambda m, x: m.exp(x), "log": lambda m, x: m.log(3 + x), "sqrt": lambda m, x: m.sqrt(3 + x),
-    "tanh": lambda m, x: m.tanh(x), "fabs": lambda m, x: m.fabs(x), "fmin": lambda m, x: m.fmin(x, 0.2),
-    "fmax": lambda m, x: m.fmax(x, 0.2), "floor": lambda m, x: m.floor(x), "power": lambda m, x: x**3 - 2 * x**2}
+    "sin(x)": np.sin, "cos(x)": np.cos, "tan(x)": np.tan, "exp(x)": np.exp, "tanh(x)": np.tanh, "abs(x)": np.abs,
+    "log(3 + x)": lambda x: np.log(3 + x), "sqrt(3 + x)": lambda x: np.sqrt(3 + x), "floor(x)": np.floor,
+    "min(x, 0.2)": lambda x: np.minimum(x, 0.2), "max(x, 0.2)": lambda x: np.maximum(x, 0.2),
+    "x^3 - 2 * x**2": lambda x: x**3 - 2 * x**2, "-x^2": lambda x: -x**2, "2^-x": lambda x: 2**-x,
+    "1 - x / 2 / (4 + x) * 3": lambda x: 1 - x / 2 / (4 + x) * 3, "sign(x)": np.sign}
+WORDS = {"abs(x)": "fabs(", "min(x, 0.2)": "fmin(", "max(x, 0.2)": "fmax(", "sign(x)": "fmax("}
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_every_promised_function_is_the_same_in_kernels_numbers_and_c(name: str) -> None:
     function = FUNCTIONS[name]
     with registries_restored():
-        register_term(JointTerm(name="ft", label="any", units=("N", "N m"),
-                                expression=lambda joint: function(joint.math, joint.q - 0.5 * joint.qd)))
+        register_term(JointTerm(name="ft", label="any", units=("N per any",) * 2,
+                                expression=re.sub(r"\bx\b", "(q - half * qd)", name),
+                                constants={"half": Constant(value=0.5)}))
         hinge = Joint(name="hinge", kind="revolute", parent="base", child="bob", actuated=True, terms=("ft",),
                       values={"ft": 2.0})
         model = Model(Mechanism(name="arm", bodies=(Body(name="bob", values={"m": 1.0}),), joints=(hinge,)))
         motion = random_motion(model, 6)
-        expected = function(np, motion.q[:, 0] - 0.5 * motion.qd[:, 0])
+        expected = function(motion.q[:, 0] - 0.5 * motion.qd[:, 0])
         np.testing.assert_allclose(model.regressor(motion, ["hinge.ft"])[:, 0, 0], expected, rtol=1e-12, atol=1e-14)
         efforts = JointEfforts(model.mechanism, {"hinge.ft": 2.0}, [0], np.ones(1))
         np.testing.assert_array_equal([efforts(*x)[0] for x in zip(motion.q, motion.qd)], 2 * expected)
-        word = {"power": "hinge", "fabs": "fabs(", "floor": "floor("}.get(name, f"{name}(")
+        word = WORDS.get(name, name.partition("(")[0] + "(" if name[0].isalpha() and "(" in name else "hinge")
         assert word in controller_code(model)[0] + controller_code(model)[1]
 
 
@@ -222,8 +228,8 @@ def test_robots_of_the_format_are_read(robot: Model, tmp_path: Path) -> None:
     path = tmp_path / "robot.json"
     path.write_text(json.dumps(tomllib.loads(TEXT)))
     assert load_robot(path).standard.as_dict() == robot.mechanism.standard.as_dict()
-    with pytest.raises(InvalidMechanism, match=r"read from \.toml, \.json files, not from \.urdf"):
-        load_robot(_written(tmp_path / "robot.urdf", "<robot/>"))
+    with pytest.raises(InvalidMechanism, match=r"read from \.toml, .*, \.json files, not from \.step"):
+        load_robot(_written(tmp_path / "robot.step", "<robot/>"))
 
 
 def test_the_export_is_written(robot: Model, result: Identification, tmp_path: Path) -> None:

@@ -13,9 +13,10 @@ from statsmodels.stats.multitest import multipletests
 from command_line import run
 from gough.core.errors import InvalidInput
 from gough.core.names import Parameter
+from gough.core.statistics import holm
 from gough.engine import Model
 from gough.identification import Identification, identify
-from gough.identification.compare import compare, holm
+from gough.identification.compare import compare
 from gough.logs.recording import Recording
 from gough.mechanism import robot_text
 from gough.virtual import record, simulate

@@ -15,6 +15,7 @@ from gough.core.errors import GoughError, InvalidInput
 from gough.core.storage import plain, restored
 from gough.engine import Model
 from gough.identification import identify
+from gough.identification.diagnosis import search as search_module
 from gough.identification.diagnosis.corrections import corrected_description, corrected_robot, description_text
 from gough.identification.diagnosis.diagnose import (
     DiagnoseSettings,
@@ -472,3 +473,21 @@ def test_parameters_a_motion_does_not_show_have_no_sigma(five_bar: Model) -> Non
     assert len(ahead.poor) > 10
     with pytest.raises(InvalidInput, match="periods"):
         foresee(five_bar, still, periods=0)
+
+
+@pytest.mark.parametrize(("times", "names"), [(1.1, 2), (1.3, 1)])
+def test_a_further_mistake_whose_correction_predicts_worse_is_not_named(five_bar, logs, monkeypatch, times, names):
+    """The second step is made to predict held-out data a little worse, then much worse, than before it."""
+    spoil = efforts(lambda x: x + 0.8, 0)
+    spoilt = [positions(lambda x: x + 0.01, 1)(spoil(log)) for log in logs]
+    evidence = evidence_from(five_bar, spoilt[:1], spoilt[1:], DiagnoseSettings())
+    usual = search_module._next
+    told: list[object] = []
+
+    def other(*given: object) -> object:
+        step = usual(*given)
+        told.append(step)
+        return step if step is None or len(told) != 2 else replace(step, after=times * step.before)
+
+    monkeypatch.setattr(search_module, "_next", other)
+    assert len(search_module.search(evidence, most=2, hypotheses=False)[1]) == names

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gough.core.errors import InvalidInput, InvalidRecording, NotConverged
+from gough.core.errors import InvalidInput, InvalidRecording, LoopNotClosed, NotConverged, SingularConfiguration
 from gough.core.options import options_of
 from gough.core.regression import Regression
 from gough.engine import Model
@@ -261,3 +261,10 @@ def test_the_result_names_every_option_and_how_logs_were_processed(everything: I
     assert everything.to_dict()["processing"] == everything.processing.to_dict()
     assert {use: len(names) for use, names in everything.logs.items()} == {
         "identification": 1, "loaded": 0, "validation": 1}
+
+
+def test_positions_that_do_not_fit_the_robot_lead_to_the_diagnosis(five_bar: Model) -> None:
+    log = record(simulate(five_bar, fourier(five_bar, 0.4, 0.5, harmonics=3), periods=2), seed=4)
+    degrees = replace(log, position=np.rad2deg(log.position), reference=None)
+    with pytest.raises((LoopNotClosed, SingularConfiguration), match="gough diagnose"):
+        identify(five_bar, [degrees])

@@ -529,3 +529,28 @@ def test_the_cache_directory_follows_the_environment_and_the_platform(tmp_path, 
         assert cache.cache_directory() == tmp_path / ".cache" / "gough"
     monkeypatch.setattr(cache, "user_cache_path", lambda name, appauthor: tmp_path / "own" / name)
     assert cache.cache_directory() == tmp_path / "own" / "gough"
+
+
+def test_a_bound_kernel_steps_through_time_in_its_own_memory() -> None:
+    """x_(t+1) = 1.1 x_t + u_t in lanes of their own, against a loop in NumPy."""
+    x, u = ca.SX.sym("x", 2), ca.SX.sym("u")
+    kernel = Kernel(ca.Function("walk", [x, u], [1.1 * x + u]))
+    lanes, steps = kernel.lanes, 50
+    state, push = np.zeros((steps + 1, lanes, 2)), np.random.default_rng(0).standard_normal((steps, lanes, 1))
+    state[0] = np.arange(2 * lanes).reshape(lanes, 2)
+    run = kernel.bind([state[:-1].reshape(-1, 2), push.reshape(-1, 1)], [state[1:].reshape(-1, 2)])
+    run(0, 20 * lanes)
+    run(20 * lanes, steps * lanes)
+    expected = state[0].copy()
+    for t in range(steps):
+        expected = 1.1 * expected + push[t]
+    np.testing.assert_allclose(state[-1], expected, rtol=1e-13)
+
+
+def test_a_kernel_is_bound_to_contiguous_arrays_of_its_shapes_only() -> None:
+    x = ca.SX.sym("x", 2)
+    kernel = Kernel(ca.Function("twice", [x], [2 * x]))
+    with pytest.raises(InvalidInput, match="contiguous"):
+        kernel.bind([np.zeros((8, 4))[:, ::2]], [np.zeros((8, 2))])
+    with pytest.raises(InvalidInput, match="shape"):
+        kernel.bind([np.zeros((8, 2))], [np.zeros((8, 3))])

@@ -189,7 +189,7 @@ def test_names_that_look_like_code_stay_text(tmp_path) -> None:
     (HEADER + ROWS + "0.3,1\n0.4,1,2\n", "line 5 has 2 columns, expected 3"),
     (HEADER + ROWS + "0.3,1,2,3\n0.4,1,2\n", "line 5 has 4 columns, expected 3"),
     (HEADER + "0.0,0.5,1\n0.1,x,2\n", r"line 3, column 'leg1\.slider\.position \[m\]' is 'x'"),
-    (HEADER + "0.0,0.5,1\n0.1,,2\n", "is ''"),
+    (HEADER + "0.0,0.5,1\n0.1,,2\n", r"'leg1\.slider\.position \[m\]' is blank at sample 1"),
     (HEADER + "0.0,0.5,1\n0.1,nan,2\n", r"column 'leg1\.slider\.position \[m\]' is nan at sample 1"),
     (HEADER + "0.0,0.5,inf\n0.1,1,2\n", "is inf at sample 0"),
     (HEADER + "0.0,0.5,1\n0.2,1,2\n0.1,1,2\n", r"column 'time \[s\]' is 0.1 s, 0.1 s earlier than.*at sample 2"),

@@ -42,7 +42,8 @@ def test_a_motor_spoils_its_own_row_and_a_passive_joint_those_it_moves_with() ->
         for k, name in enumerate(model.rows):
             own = rows[model.mechanism.coordinates.index(name)]
             assert np.flatnonzero(own).tolist() == [k]
-    passive = [i for i, joint in enumerate(palida.mechanism.joints) if joint.rubs and i not in palida.actuated]
+    robot = palida.mechanism
+    passive = [i for i, joint in enumerate(robot.joints) if robot.rubs(joint) and not joint.actuated]
     assert len(passive) == 12
     assert rubbed_rows(palida)[passive].all()
 

@@ -188,3 +188,76 @@ def drag(browser: Browser, selector: str, start: float, end: float) -> None:
     move(browser, selector, (start + end) / 2, button="left", buttons=1)
     move(browser, selector, end, button="left", buttons=1)
     move(browser, selector, end, "mouseReleased", button="left", clickCount=1)
+
+
+# Every text and what is behind it, as contrast by WCAG 2: (L1 + 0.05) / (L2 + 0.05) of relative luminances.
+CONTRASTS = """(() => {
+  const pen = new OffscreenCanvas(1, 1).getContext('2d', {willReadFrequently: true});
+  const rgb = (text) => { pen.clearRect(0, 0, 1, 1); pen.fillStyle = text; pen.fillRect(0, 0, 1, 1);
+                          return [...pen.getImageData(0, 0, 1, 1).data]; };
+  const light = ([r, g, b]) => [r, g, b].map((v) => v / 255).map((v) => v <= 0.04045 ? v / 12.92
+      : ((v + 0.055) / 1.055) ** 2.4).reduce((s, v, i) => s + v * [0.2126, 0.7152, 0.0722][i], 0);
+  const behind = (e) => { for (; e; e = e.parentElement) { const c = rgb(getComputedStyle(e).backgroundColor);
+                                                          if (c[3] > 250) return c; } return [255, 255, 255, 255]; };
+  const found = {};
+  document.querySelectorAll('details').forEach((d) => { d.open = true; });
+  for (const e of document.querySelectorAll('body *')) {
+    if (![...e.childNodes].some((n) => n.nodeType === 3 && n.textContent.trim())) continue;
+    if (!e.getClientRects().length) continue;
+    if (['TITLE', 'SCRIPT', 'STYLE', 'title'].includes(e.tagName)) continue;
+    const style = getComputedStyle(e), svg = e.namespaceURI.includes('svg');
+    const a = light(rgb(svg ? style.fill : style.color)), b = light(behind(e));
+    const ratio = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+    if (ratio < 4.5) found[e.tagName + '.' + (e.getAttribute('class') || e.parentElement.className) + ' '
+                           + e.textContent.trim().slice(0, 20)] = ratio;
+  }
+  return found;
+})()"""
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("name", ["palida", "five_bar", "hostile"])
+def test_every_text_stands_out_from_what_is_behind_it(browser: Browser, reports: Path, name: str, scheme: str) -> None:
+    browser.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
+    try:
+        browser.open(reports / f"{name}.html")
+        paper = browser.run("getComputedStyle(document.body).backgroundColor")
+        assert (paper == "rgb(255, 255, 255)") == (scheme == "light")
+        assert browser.run(CONTRASTS) == {}
+        assert browser.complaints == []
+    finally:
+        browser.call("Emulation.setEmulatedMedia", features=[])
+
+
+def press(browser: Browser, key: str) -> None:
+    for kind in ("keyDown", "keyUp"):
+        browser.call("Input.dispatchKeyEvent", type=kind, key=key, code=key)
+
+
+def test_everything_can_be_reached_and_read_with_keys(browser: Browser, reports: Path) -> None:
+    browser.open(reports / "five_bar.html")
+    browser.run("document.querySelector('.play').click()")
+    before = browser.run(PICTURE)
+    browser.run("document.querySelector('[data-scene=robot] canvas').focus()")
+    press(browser, "ArrowLeft")
+    assert browser.run(PICTURE) != before
+    note = "document.querySelector('svg.effort .note').textContent"
+    usual = browser.run(note)
+    browser.run("document.querySelector('svg.effort').focus()")
+    press(browser, "ArrowRight")
+    first = browser.run(note)
+    press(browser, "ArrowRight")
+    assert len({usual, first, browser.run(note)}) == 3
+    whole = browser.run("document.querySelector('svg.effort .window').getAttribute('viewBox')")
+    browser.run("document.querySelector('svg.effort').dispatchEvent(new KeyboardEvent('keydown', {key: '+'}))")
+    assert browser.run("document.querySelector('svg.effort .window').getAttribute('viewBox')") != whole
+    press(browser, "Escape")
+    assert browser.run("document.querySelector('svg.effort .window').getAttribute('viewBox')") == whole
+    browser.run("document.querySelector('.correlation').focus()")
+    press(browser, "ArrowDown")
+    names = result("five_bar").estimate.parameters
+    assert browser.run("document.querySelector('.readout').textContent").startswith(f"{names[1]} and {names[0]}: ")
+    unreached = browser.run("[...document.querySelectorAll('*')].filter((e) => e.scrollWidth > e.clientWidth + 1 && "
+                            "['auto', 'scroll'].includes(getComputedStyle(e).overflowX) && e.tabIndex < 0 && "
+                            "!e.querySelector('a, button')).length")
+    assert unreached == 0

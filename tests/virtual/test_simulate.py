@@ -321,3 +321,24 @@ def test_periods_must_be_whole_samples(five_bar: Model) -> None:
         simulate(five_bar, excitation(five_bar, period=1 / 3, reach=0.1))
     with pytest.raises(InvalidInput, match="periods is 0"):
         simulate(five_bar, excitation(five_bar), periods=0)
+
+
+@pytest.mark.parametrize("options", [
+    {"controller": "ctc"}, {"controller": "pid+"}, {"controller": "feedforward"},
+    {"payload": (None, "second", "second")}], ids=str)
+def test_the_compiled_loop_gives_the_trajectory_of_the_loop_in_python(options, monkeypatch):
+    """With drives at their limits too, and three trials in lanes for eight."""
+    orthoglide = model_of("orthoglide")
+    weak = replace(orthoglide.mechanism, joints=tuple(
+        replace(joint, limits=replace(joint.limits, effort=60.0)) if joint.actuated else joint
+        for joint in orthoglide.mechanism.joints))
+    robot = Model(weak)
+    options = {"periods": 1, "rate": 500, **options}
+    compiled = simulate(robot, excitation(robot), **options)
+    for law in (PID, ComputedTorque):
+        monkeypatch.setattr(law, "compiled", lambda self, setup: None)
+    plain = simulate(robot, excitation(robot), **options)
+    assert compiled.saturated.sum() > 0
+    for name in ("q", "velocity", "acceleration", "effort", "mean_effort", "saturated"):
+        one, other = getattr(compiled, name), getattr(plain, name)
+        assert np.abs(one - other).max() <= 1e-9 * max(np.abs(other).max(), 1e-3), name

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable
 from importlib import import_module
@@ -11,6 +12,7 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
+from gough import __version__
 from gough.cli.common import err, stop_on_terminate
 from gough.core.errors import GoughError
 from gough.study.verbs import VERBS, about
@@ -32,7 +34,7 @@ def load(name: str) -> Callable[..., None]:
 def build(wanted: str | None) -> typer.Typer:
     """Return the application; of commands that are not wanted only the help is there."""
     app = typer.Typer(
-        name="gough", no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False,
+        name="gough", no_args_is_help=True, pretty_exceptions_enable=False,
         rich_markup_mode="markdown",  # Rich's own markup would swallow units such as [s]
         help="Find the dynamic model of a parallel robot from actuated positions and motor currents.")
     app.callback()(_root)
@@ -44,9 +46,7 @@ def build(wanted: str | None) -> typer.Typer:
 
 def _tell_version(wanted: bool) -> None:
     if wanted:
-        from importlib.metadata import version
-
-        typer.echo(f"gough {version('gough')}")
+        typer.echo(f"gough {__version__}")
         raise typer.Exit
 
 
@@ -59,7 +59,9 @@ def main() -> None:
     """Run the command line: exit 0 when done, 1 with one clear error on stderr, 2 on wrong usage."""
     stop_on_terminate()
     try:
-        build(next((word for word in sys.argv[1:] if not word.startswith("-")), None))()
+        # a shell that asks for completion hands over the line so far in its environment
+        line = os.environ.get("_TYPER_COMPLETE_ARGS") or os.environ.get("COMP_WORDS") or ""
+        build(next((word for word in line.split()[1:] or sys.argv[1:] if not word.startswith("-")), None))()
     except GoughError as error:
         _fail(str(error))
     except OSError as error:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Annotated, Any, Literal, get_args, get_origin
 
 import typer
@@ -12,6 +13,7 @@ import typer
 from gough.cli.common import Json, end, print_json, progress, say
 from gough.core.errors import GoughError, InvalidInput
 from gough.core.options import REQUIRED, Option, options_of
+from gough.mechanism import bundled_robots
 from gough.study.run import run_step, step_settings
 from gough.study.verbs import verb
 
@@ -68,14 +70,21 @@ def command(name: str) -> Callable[..., None]:
     return call
 
 
+def known_robots(incomplete: str) -> list[str]:
+    """Return the bundled robots and the robot files that begin like this, for the shell to complete."""
+    files = [path.as_posix() for path in Path(incomplete or ".").parent.glob("*.toml")]
+    return [name for name in (*(name for name, _ in bundled_robots()), *files) if name[:len(incomplete)] == incomplete]
+
+
 def parameter(option: Option, argument: bool) -> inspect.Parameter:
     """Return an option of a verb as a parameter for Typer."""
     hint, default = spoken_type(option), option.default
     absent = default is None or default == ()
     flag = option.name.replace("_", "-")
     names = [f"--{flag}/--no-{flag}" if default is True else f"--{flag}", *filter(None, [option.about.short])]
-    info: Any = typer.Argument(help=option.help) if argument else typer.Option(
-        *names, help=option.help, show_default=not absent and hint is not bool,
+    complete = known_robots if option.name == "robot" else None
+    info: Any = typer.Argument(help=option.help, autocompletion=complete) if argument else typer.Option(
+        *names, help=option.help, autocompletion=complete, show_default=not absent and hint is not bool,
         metavar="NAME=VALUE" if _is_table(option) and hint == list[str] else None)
     if default is REQUIRED:
         default = inspect.Parameter.empty

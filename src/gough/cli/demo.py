@@ -5,6 +5,7 @@ Example:  gough demo five_bar -o demo
 
 from __future__ import annotations
 
+import csv
 from importlib.util import find_spec
 from pathlib import Path
 from time import monotonic
@@ -14,6 +15,7 @@ import typer
 
 from gough.cli.common import Force, Json, print_json, progress, say, table
 from gough.identification import Identification
+from gough.identification.fleet import Fleet
 from gough.identification.payload import PayloadResult
 from gough.study.demo import demo_study, run_demo, truth_table
 
@@ -21,7 +23,7 @@ MOST_ROWS = 30  # of the table a demo prints; the report has all
 
 
 def demo(
-    robot: Annotated[str, typer.Argument(help="palida, orthoglide, h4, stewart or five_bar.")] = "palida",
+    robot: Annotated[str, typer.Argument(help="palida, orthoglide, h4, stewart, five_bar or fleet.")] = "palida",
     output: Annotated[str, typer.Option("-o", "--output", help="Folder for everything it makes.")] = "gough-demo",
     force: Force = False,
     as_json: Json = False,
@@ -31,12 +33,13 @@ def demo(
     started = monotonic()
     identification: Identification | None = None
     load: PayloadResult | None = None
+    found: Fleet | None = None
     tied = False
     if not as_json:
         say(f"{robot}: {study.splitlines()[0].lstrip('# ')}")
-        say("recordings come from " + ("the independent plant (Pinocchio)" if '"pinocchio"' in study else
-                                       "Gough's own plant"))
-        if find_spec("pinocchio") is None:
+        source = "the independent plant (Pinocchio)" if '"pinocchio"' in study else "Gough's own plant"
+        say(f"recordings come from {source if 'simulate]' in study else 'the inverse model along the motion'}")
+        if find_spec("pinocchio") is None and '"plant"' in study:
             say("install gough[plant] for an independent plant")
     with progress("working", quiet=as_json) as update:
         for verb, options, result in run_demo(robot, output, force=force,
@@ -45,6 +48,8 @@ def demo(
                 identification, tied = result, bool(options.get("tie_legs"))
             if isinstance(result, PayloadResult):
                 load = result
+            if isinstance(result, Fleet):
+                found = result
             if not as_json:
                 say(f"  {monotonic() - started:5.1f} s  {verb}: {result.summary().splitlines()[0]}")
     seconds = monotonic() - started
@@ -53,7 +58,8 @@ def demo(
         print_json({"robot": robot, "seconds": seconds, "folder": output,
                     "parameters": [{"name": n, "true": t, "value": v, "std": s, "within": w} for n, t, v, s, w in rows],
                     "verdict": None if identification is None else identification.verdict.to_dict(),
-                    "payload": None if load is None else load.to_dict()})
+                    "payload": None if load is None else load.to_dict(),
+                    "fleet": None if found is None else found.to_dict()})
         return
     if identification is not None:
         best = sorted(rows, key=lambda row: row[3] / max(abs(row[2]), 1e-300))[:MOST_ROWS]
@@ -68,5 +74,14 @@ def demo(
         table("\nload about the platform frame", ["parameter", "value", "sigma", "unit", "seen?"],
               [[p["name"], f"{p['value']:.5g}", f"{p['std']:.2g}", p["unit"], "yes" if p["observed"] else "no"]
                for p in load.to_dict()["parameters"]])
+    if found is not None:
+        with open(Path(output) / "truth.csv", encoding="utf-8", newline="") as stream:
+            truth = list(csv.DictReader(stream))
+        table("\nwhat is wrong, and what was found", ["robot", "truth", "found"], [
+            [row["robot"], row["text"], "; ".join(a.text for a in found.alerts if a.robot == row["robot"])]
+            for row in truth])
+        false = [a for a in found.alerts if a.robot not in {row["robot"] for row in truth}]
+        say("false alarms: " + ("; ".join(f"{a.robot}: {a.text}" for a in false) or "none"))
     say(f"{seconds:.0f} s; everything is in {output}/" +
-        (f": open {output}/report.html" if (Path(output) / "report.html").exists() else ""))
+        next((f": open {output}/{page}" for page in ("report.html", "result/fleet.html")
+              if (Path(output) / page).exists()), ""))

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from gough.core.errors import InvalidInput
+from gough.core.showing import ShortRepr
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -28,7 +29,7 @@ def frozen(values: ArrayLike, dtype: Any = np.float64) -> NDArray[Any]:
     return array
 
 
-class Value:
+class Value(ShortRepr):
     """Base of frozen dataclasses: by the types of their fields arrays, tuples and mappings are copied and read-only."""
 
     __dataclass_fields__: ClassVar[dict[str, Field[Any]]]

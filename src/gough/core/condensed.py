@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -379,12 +379,48 @@ class _Pieces:
 
     def _coarsen(self) -> None:
         self.level += 1
+        self._move(lambda place: (place[0], place[1] >> 1))
+
+    def _move(self, to: Callable[[Place], Place]) -> None:
+        """Give all pieces other places; those that share one are joined."""
         rows, lengths, joint = self.rows, self.lengths, self.joint
         self.rows, self.lengths, self.joint = {}, {}, None if joint is None else {}
-        for (recording, piece), data in rows.items():
-            self._put((recording, piece >> 1), data, lengths[recording, piece])
-        for ((recording, piece), _), part in (joint or {}).items():
-            self._put_joint((recording, piece >> 1), part)
+        for place, data in rows.items():
+            self._put(to(place), data, lengths[place])
+        for (place, _), part in (joint or {}).items():
+            self._put_joint(to(place), part)
+
+    def join(self, other: Condensed) -> None:
+        """Take in a condensed problem, as recordings of its own; neighbours are joined beyond `PIECES`.
+
+        Where single recordings are more than that already, neighbouring ones become one.
+        """
+        assert other.pieces is not None
+        start = max((place[0] for place in self.rows), default=-1) + 1
+        places = [(start + int(label), k) for k, label in enumerate(other.recording)]
+        for place, data, samples in zip(places, other.pieces, other.lengths.tolist()):
+            self._put(place, data, samples)
+        for part in other.joint or ():
+            self._put_joint(places[part.piece], part)
+        while len(self.rows) > PIECES:
+            order = sorted(self.rows)
+            first = {place[0]: k for k, place in reversed([*enumerate(order)])}
+            whole = len(first) == len(order)
+            to = {place: (k >> 1, 0) if whole else (place[0], (k - first[place[0]]) >> 1)
+                  for k, place in enumerate(order)}
+            self._move(to.__getitem__)
+
+    def value(self, like: Regression | Condensed, **facts: Any) -> Condensed:
+        """Return what was taken in, with the names of a problem."""
+        places = sorted(self.rows)
+        pieces = _padded([self.rows[place] for place in places])
+        number = {place: k for k, place in enumerate(places)}
+        return Condensed(
+            factors=_total(pieces), pieces=pieces, recording=np.array([p[0] for p in places]),
+            lengths=np.array([self.lengths[place] for place in places]),
+            rows=like.rows, row_units=like.row_units, parameters=like.parameters, units=like.units,
+            joint=None if self.joint is None else tuple(replace(part, piece=number[key[0]])
+                                                        for key, part in sorted(self.joint.items())), **facts)
 
 
 @one_blas_thread
@@ -412,18 +448,33 @@ def condense(blocks: Iterable[Regression], *, joint: bool = False) -> Condensed:
             kept.add(block)
     if first is None or not samples:
         raise InvalidInput("there is no block to condense; the recording is empty")
-    places = sorted(kept.rows)
-    pieces = _padded([kept.rows[place] for place in places])
-    number = {place: k for k, place in enumerate(places)}
-    return Condensed(
-        factors=_total(pieces), samples=samples, counts=counts, sums=sums, pieces=pieces, repeats=repeats,
-        lengths=np.array([kept.lengths[place] for place in places]), recording=np.array([p[0] for p in places]),
-        rows=first.rows, row_units=first.row_units, parameters=first.parameters, units=first.units,
-        joint=None if kept.joint is None else tuple(replace(part, piece=number[key[0]])
-                                                    for key, part in sorted(kept.joint.items())))
+    return kept.value(first, samples=samples, counts=counts, sums=sums, repeats=repeats)
 
 
-def check_alike(first: Regression, other: Regression) -> None:
+@one_blas_thread
+def merge(first: Condensed, second: Condensed) -> Condensed:
+    """Return two condensed problems as one: the recordings of the first, then those of the second.
+
+    The bits of the result depend on both and on their order, on nothing else.
+
+    Raises:
+        InvalidInput: Other rows or parameters, or one without pieces or sums, or the rows side by side in one only.
+    """
+    check_alike(first, second)
+    for part in (first, second):
+        if part.pieces is None or part.sums is None or (part.joint is None) != (first.joint is None):
+            raise InvalidInput("only problems as `condense` returns them can be merged, both with the rows side by "
+                               "side or none; condense the logs again")
+    kept = _Pieces(first.joint is not None)
+    kept.join(first)
+    kept.join(second)
+    assert first.sums is not None
+    assert second.sums is not None
+    return kept.value(first, samples=first.samples + second.samples, counts=first.counts + second.counts,
+                      sums=first.sums + second.sums, repeats=first.repeats or second.repeats)
+
+
+def check_alike(first: Regression | Condensed, other: Regression | Condensed) -> None:
     """Raise `InvalidInput` unless rows, parameters and the units of both are the same."""
     for name, what in (("rows", "rows"), ("parameters", "parameters"), ("row_units", "units of the rows"),
                        ("units", "units of the parameters")):

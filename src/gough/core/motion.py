@@ -21,6 +21,8 @@ class Motion(Value):
         qd: Velocities, (t, n). [m/s or rad/s]
         qdd: Accelerations, (t, n). [m/s2 or rad/s2]
         closure_residual: Largest closure error of each sample, (t,). [m or rad]
+        remembered: Lags of joint terms and recorded channels that they depend on, (t, x), in the robot's order; None
+            where they were not looked at.
     """
 
     coordinates: tuple[str, ...]
@@ -29,11 +31,12 @@ class Motion(Value):
     qd: FloatArray
     qdd: FloatArray
     closure_residual: FloatArray
+    remembered: FloatArray | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
         t, n = len(self.time), len(self.coordinates)
-        check_shapes(self, q=(t, n), qd=(t, n), qdd=(t, n), closure_residual=(t,))
+        check_shapes(self, q=(t, n), qd=(t, n), qdd=(t, n), closure_residual=(t,), remembered=(t, None))
 
     def __len__(self) -> int:
         return len(self.time)
@@ -45,4 +48,5 @@ class Motion(Value):
     def take(self, rows: slice | NDArray[Any]) -> Motion:
         """Return the motion of some samples."""
         return replace(self, time=self.time[rows], q=self.q[rows], qd=self.qd[rows], qdd=self.qdd[rows],
-                       closure_residual=self.closure_residual[rows])
+                       closure_residual=self.closure_residual[rows],
+                       remembered=None if self.remembered is None else self.remembered[rows])

@@ -13,6 +13,7 @@ from gough.core.arrays import FloatArray, Value, check_finite, check_shapes
 from gough.core.errors import InvalidInput
 from gough.core.names import INERTIAL as INERTIAL
 from gough.core.names import Parameter, index_of, parameters
+from gough.core.showing import Columns, Shown
 
 # The order in which base parameters of a body are sought (BG13 (23)), first ones kept; the joint's terms follow.
 BASE_ORDER = ("Ixx", "Ixy", "Ixz", "Iyy", "Iyz", "Izz", "mx", "my", "mz", "m")
@@ -58,7 +59,7 @@ class ParameterTable(Value):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class BaseParameters(Value):
+class BaseParameters(Shown, Value):
     """The combinations of standard parameters that motion and effort can determine.
 
     base = matrix @ standard; the regressor of the base parameters is the `independent` columns of the standard one.
@@ -92,6 +93,10 @@ class BaseParameters(Value):
 
     def __len__(self) -> int:
         return len(self.names)
+
+    def table(self) -> Columns:
+        """Return what each base parameter stands for."""
+        return {"parameter": self.names, "unit": self.units, "stands for": self.regrouping().values()}
 
     @property
     def gap(self) -> float:

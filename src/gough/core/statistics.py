@@ -41,6 +41,15 @@ def f_tail(value: float, freedom: float, below: float) -> float:
     return float(special.fdtrc(freedom, below, value))
 
 
+def holm(p: FloatArray) -> FloatArray:
+    """Return Holm's corrected p-values: the k-th smallest of n times n - k + 1, never falling, at most 1, (n,)."""
+    order = np.argsort(p, kind="stable")
+    steps = np.minimum(np.maximum.accumulate((len(p) - np.arange(len(p))) * p[order]), 1.0)
+    corrected = np.empty(len(p))
+    corrected[order] = steps
+    return corrected
+
+
 def ljung_box(residual: FloatArray, mask: BoolArray | None = None, *, lags: int | None = None) -> FloatArray:
     """Return the probability of autocorrelations this large in white noise, column by column, (t, r) -> (r,).
 

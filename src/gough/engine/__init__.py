@@ -3,8 +3,9 @@
 from gough.engine.base import base_parameters, random_motion, standard_from_base
 from gough.engine.check import Check, check
 from gough.engine.kinematics import ClosedChain, Margins
-from gough.engine.model import Model
+from gough.engine.model import Model, Robot, as_model
 
 __all__ = [
-    "Check", "ClosedChain", "Margins", "Model", "base_parameters", "check", "random_motion", "standard_from_base",
+    "Check", "ClosedChain", "Margins", "Model", "Robot", "as_model", "base_parameters", "check", "random_motion",
+    "standard_from_base",
 ]

@@ -10,8 +10,9 @@ import numpy as np
 
 from gough.core.options import Settings, option, settle, takes
 from gough.core.parameters import BaseParameters
+from gough.core.showing import Columns, Shown
 from gough.engine.base import TIE_LEGS, base_parameters
-from gough.engine.model import Model
+from gough.engine.model import Robot, as_model
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,7 +23,7 @@ class CheckSettings(Settings):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Check:
+class Check(Shown):
     """Facts about a robot, computed from its file alone.
 
     Args:
@@ -34,6 +35,8 @@ class Check:
         task: Names of the task coordinates.
         home: All coordinates by name at the start pose, loops closed. [m or rad]
         closure_residual: Largest closure error there. [m or rad]
+        assembly: How that pose was found.
+        held: Joints without a motor that are held: all they do is turn bodies about their own centres of mass.
         type1_margin: Distance to the nearest Type-1 singularity at home (0 singular, 1 best), or None without platform.
         type2_margin: The same for Type 2.
         standard_parameters: How many the file declares (tied ones counted once if tied).
@@ -54,13 +57,20 @@ class Check:
     standard_parameters: int
     base: BaseParameters
     tied: bool
+    assembly: str = ""
+    held: tuple[str, ...] = ()
+
+    def table(self) -> Columns:
+        """Return the base parameters."""
+        return self.base.table()
 
     def to_dict(self) -> dict[str, Any]:
         """Return the documented JSON form."""
         return {
             "robot": self.robot, "title": self.title, "degrees_of_freedom": self.degrees_of_freedom,
             "actuated": list(self.actuated), "coordinates": list(self.coordinates), "task": list(self.task),
-            "home": dict(self.home), "closure_residual": self.closure_residual,
+            "home": dict(self.home), "closure_residual": self.closure_residual, "assembly": self.assembly,
+            "held": list(self.held),
             "singularity_margin": {"type1": self.type1_margin, "type2": self.type2_margin},
             "standard_parameters": self.standard_parameters, "tied": self.tied,
             "base_parameters": {
@@ -80,6 +90,8 @@ class Check:
             f"  coordinates           {len(self.coordinates)}{task}",
             f"  at home [m or rad]    {home}",
             f"  closure residual      {self.closure_residual:.1e} m or rad at home",
+            f"  assembled             {self.assembly}",
+            *([f"  held, as all they do is turn bodies about themselves: {', '.join(self.held)}"] if self.held else []),
             f"  singularity margins   type 1 {type1}, type 2 {self.type2_margin:.3f} (0 singular, 1 best)",
             f"  standard parameters   {self.standard_parameters}" + (" (legs tied)" if self.tied else ""),
             f"  base parameters       {len(self.base)} (singular value gap {self.base.gap:.0e})",
@@ -88,9 +100,9 @@ class Check:
 
 
 @takes(CheckSettings)
-def check(model: Model, settings: CheckSettings | None = None, **options: Any) -> Check:
+def check(model: Robot, settings: CheckSettings | None = None, **options: Any) -> Check:
     """Assemble a robot at home and count what can be identified."""
-    tie_legs = settle(CheckSettings, settings, options).tie_legs
+    tie_legs, model = settle(CheckSettings, settings, options).tie_legs, as_model(model)
     margins = model.kinematics.margins(model.home[None])
     base = base_parameters(model, tie_legs=tie_legs)
     type1 = float(margins.type1[0])
@@ -100,4 +112,5 @@ def check(model: Model, settings: CheckSettings | None = None, **options: Any) -
         home=dict(zip(model.mechanism.coordinates, model.home.tolist())),
         closure_residual=float(model.kinematics.residual(model.home[None])[0]),
         type1_margin=None if np.isnan(type1) else type1, type2_margin=float(margins.type2[0]),
-        standard_parameters=len(base.standard), base=base, tied=tie_legs)
+        standard_parameters=len(base.standard), base=base, tied=tie_legs, assembly=model.loops.assembly,
+        held=model.loops.held)

@@ -13,14 +13,16 @@ from numpy.typing import NDArray
 
 from gough.core.arrays import FloatArray
 from gough.core.errors import InvalidMechanism, LoopNotClosed, SingularConfiguration
+from gough.engine.assembly import CLOSED as CLOSED
+from gough.engine.assembly import assemble_start, gauss_newton, idle_directions, number
 from gough.engine.elimination import Pivots, choose_pivots, solve
-from gough.engine.symbolic import Transform, body_transforms, closure_equations, fixed_transform
+from gough.engine.symbolic import body_transforms, closure_equations, fixed_transform
 from gough.mechanism.closures import CLOSURES
 from gough.mechanism.types import BASE, Mechanism
+from gough.mechanism.types import Closure as LoopClosure
 
 By = Literal["actuated", "task"]
 GROWTH = 1e-17  # a dependent coordinate 1e8 times as fast as the independent ones is looked at again
-CLOSED = 1e-10  # a loop is closed below this residual [rad, or lengths of the robot]
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,6 +56,8 @@ class Loops:
         length: Characteristic length that makes angles and lengths comparable. [m]
         equations: q -> closure residual (c,) and its Jacobian K (c, n).
         bending: Coordinates in closures that are not linear: what moves on them is bounded by the loops.
+        assembly: How home was found, in words.
+        held: Joints without a motor that are held: all they do is turn bodies about their own centres of mass.
     """
 
     mechanism: Mechanism
@@ -65,6 +69,8 @@ class Loops:
     length: float
     equations: ca.Function
     bending: tuple[int, ...] = ()
+    assembly: str = ""
+    held: tuple[str, ...] = ()
 
     @cached_property
     def units(self) -> FloatArray:
@@ -110,6 +116,29 @@ class Loops:
         direction = np.linalg.svd(jacobian)[2][-1]
         return self.mechanism.coordinates[part.dependent[int(np.argmax(np.abs(direction)))]]
 
+    def twists(self, body: str, at: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the pose of a frame at home, (4, 4), and its velocities there and nearby in all free motions, (6, k).
+
+        Nearby, since at home, where an arm may be stretched, some directions may be missing.
+        """
+        q = ca.SX.sym("q", len(self.home))
+        carrier, pose = body_transforms(self.mechanism, q)[body], np.eye(4)
+        origin, turn = carrier.translation + carrier.rotation @ ca.DM(at[:3, 3]), carrier.rotation @ ca.DM(at[:3, :3])
+        here = ca.Function("frame", [q], [ca.densify(x) for x in (
+            turn, origin, ca.jacobian(origin, q), ca.jacobian(ca.vec(turn), q))])
+        pose[:3, :3], pose[:3, 3] = np.array(here(self.home)[0]), np.array(here(self.home)[1]).ravel()
+        near = self.home + 0.1 * self.units * np.random.default_rng(0).uniform(-1, 1, (3, len(self.home)))
+        found = []
+        for point in self.neighbours[:4] if self.mechanism.closures else (self.home, *near):
+            jacobian = self.scaled(np.array(self.equations(point)[1]))
+            free = np.linalg.svd(jacobian)[2][len(self.home) - self.degrees_of_freedom:] if len(jacobian) else np.eye(
+                len(self.home))
+            R, _, Jp, JR = (np.array(x) for x in here(point))
+            rates = (free * self.units).T
+            spins = [np.reshape(column, (3, 3)).T @ R.T for column in (JR @ rates).T]  # dR R^T is antisymmetric
+            found.append(np.vstack([Jp @ rates, np.array([[W[2, 1], W[0, 2], W[1, 0]] for W in spins]).T]))
+        return pose, np.hstack(found)
+
     def loop_name(self, equation: int) -> str:
         """Return the closure an equation belongs to."""
         for closure in self.mechanism.closures:
@@ -147,6 +176,17 @@ def close_loops(mechanism: Mechanism) -> Loops:
         raise type(error)(f"{mechanism.source}: {error}", **{"file": mechanism.source, **error.numbers}) from None
 
 
+def assemble(mechanism: Mechanism) -> Loops:
+    """Close the loops of a mechanism whatever its motors: all there is before mobility is looked at.
+
+    Raises:
+        LoopNotClosed, InvalidMechanism: See `assemble_start`.
+    """
+    loops = open_loops(mechanism)
+    home, assembly = assemble_start(loops)
+    return replace(loops, home=home, neighbours=home[None], assembly=assembly)
+
+
 def open_loops(mechanism: Mechanism) -> Loops:
     """Return the loops of a mechanism at its start values, closed or not; it has no independent coordinates yet."""
     q = ca.SX.sym("q", len(mechanism.joints))
@@ -160,22 +200,15 @@ def open_loops(mechanism: Mechanism) -> Loops:
                  bending=tuple(sorted(set(pattern.get_triplet()[1]))))
 
 
-def _close_loops(mechanism: Mechanism) -> Loops:
-    loops = open_loops(mechanism)
-    home, error = _assemble_start(loops)
-    if error.size and not np.abs(error).max() < CLOSED:
-        worst = int(np.argmax(np.where(np.isfinite(error), np.abs(error), np.inf)))
-        residual, name = float(np.abs(error / loops.weights)[worst]), loops.loop_name(worst)
-        raise LoopNotClosed(
-            f"[[closure]] '{name}': this loop of '{mechanism.name}' stays open by {residual:.2e} m (or rad) when "
-            "assembled from the start values; check the keys 'start' of the joints or the link lengths",
-            loop=name, residual=residual)
-    _check_branches(mechanism, home)
-    _check_limits(mechanism, home)
-    loops = replace(loops, home=home, neighbours=home[None])
+def _close_loops(mechanism: Mechanism, assembled: Loops | None = None) -> Loops:
+    loops = assemble(mechanism) if assembled is None else replace(
+        open_loops(mechanism), home=assembled.home, neighbours=assembled.home[None], assembly=assembled.assembly)
     neighbours, mobility = _explore(loops)
     loops = replace(loops, degrees_of_freedom=mobility, neighbours=neighbours)
-    _check_motors(loops)
+    held = _check_motors(loops)
+    if held:
+        closed = _close_loops(replace(mechanism, closures=(*mechanism.closures, *held)), loops)
+        return replace(closed, held=tuple(name for closure in held for name in closure.coefficients))
     index = {name: i for i, name in enumerate(mechanism.coordinates)}
     partitions: dict[By, Partition] = {}
     partitions["actuated"] = _partition(loops, [index[a] for a in mechanism.actuated], "actuated")
@@ -189,89 +222,15 @@ def _close_loops(mechanism: Mechanism) -> Loops:
 def _characteristic_length(mechanism: Mechanism, q: FloatArray) -> float:
     """Return the rms distance of body origins and closure points from their mean. [m]"""
     poses = body_transforms(mechanism, ca.SX(ca.DM(q)))
-    points = [_number(pose.translation).ravel() for pose in poses.values()]
+    points = [number(pose.translation).ravel() for pose in poses.values()]
     for closure in mechanism.closures:
         for frame in closure.frames:
             if frame.body != BASE:
                 end = poses[frame.body] @ fixed_transform(frame.placement)
-                points.append(_number(end.translation).ravel())
+                points.append(number(end.translation).ravel())
     spread = np.array(points) - np.mean(points, axis=0)
     size = float(np.sqrt((spread**2).sum(axis=1).mean()))
     return size if size > 1e-9 else 1e-3  # all in one point, as in a spherical wrist: any length will do
-
-
-def _check_branches(mechanism: Mechanism, home: FloatArray) -> None:
-    """Raise if a closure's equations hold in another way than meant."""
-    poses = body_transforms(mechanism, ca.SX(ca.DM(home)))
-    for closure in mechanism.closures:
-        mistaken = CLOSURES[closure.kind].mistaken
-        if mistaken is None:
-            continue
-        placed = (poses[frame.body] @ fixed_transform(frame.placement) for frame in closure.frames)
-        ends = [Transform(*(_number(part) for part in (end.rotation, end.translation))) for end in placed]
-        if wrong := mistaken(*ends):
-            raise LoopNotClosed(f"[[closure]] '{closure.name}': this loop of '{mechanism.name}' assembles with {wrong};"
-                                " change the keys 'start' of its joints", loop=closure.name, residual=np.pi)
-
-
-def _number(expression: ca.SX) -> Any:
-    """Return the value of a constant expression."""
-    return np.array(ca.DM(ca.densify(expression)))
-
-
-def _check_limits(mechanism: Mechanism, home: FloatArray) -> None:
-    """Raise if the loops close only outside the position limits, as they do with a wrong length or start."""
-    for joint, value in zip(mechanism.joints, home):
-        low, high = joint.limits.position or (-np.inf, np.inf)
-        if not low - 1e-3 * (high - low) <= value <= high + 1e-3 * (high - low):
-            raise InvalidMechanism(
-                f"'{mechanism.name}' assembles with '{joint.name}' at {value:.4g} {joint.unit}, outside its position "
-                f"limits {low:g} to {high:g}; check the keys 'start' of the joints, the link lengths or the limits",
-                joint=joint.name, position=float(value))
-
-
-def _assemble_start(loops: Loops) -> tuple[FloatArray, FloatArray]:
-    """Close the loops from the start values: platform held if that works, else motors held, else all moving."""
-    virtual = np.array([joint.virtual for joint in loops.mechanism.joints])
-    actuated = np.array([joint.actuated for joint in loops.mechanism.joints])
-    for held in (virtual, actuated, np.zeros(len(loops.home), dtype=bool)):
-        home, error = _gauss_newton(loops, loops.home, ~held)
-        if not error.size or np.abs(error).max() < CLOSED:
-            break
-    return home, error
-
-
-def _gauss_newton(loops: Loops, start: FloatArray, free: NDArray[np.bool_] | None = None,
-                  iterations: int = 200) -> tuple[FloatArray, FloatArray]:
-    """Close the loops near a start by damped least-norm Newton steps; all coordinates move unless `free` says.
-
-    Returns:
-        The configuration (n,) and the closure residuals as fractions of the robot (c,).
-    """
-    q = np.array(start, dtype=float)
-    move = np.ones(len(q), dtype=bool) if free is None else free
-
-    def error_at(q: FloatArray) -> FloatArray:
-        return np.array(loops.equations(q)[0]).ravel() * loops.weights
-
-    error = error_at(q)
-    for _ in range(iterations):
-        if error.size == 0 or np.abs(error).max() < 1e-14:
-            break
-        jacobian = loops.scaled(np.array(loops.equations(q)[1]))[:, move]
-        step = np.linalg.lstsq(jacobian, -error, rcond=1e-9)[0]
-        scale = min(1.0, 0.5 / max(float(np.abs(step).max()), 1e-300))
-        while True:
-            trial = q.copy()
-            trial[move] += scale * step * loops.units[move]
-            new = error_at(trial)
-            if np.linalg.norm(new) < np.linalg.norm(error) or scale < 1e-4:
-                break
-            scale /= 2
-        if np.linalg.norm(new) >= np.linalg.norm(error):
-            break
-        q, error = trial, new
-    return q, error
 
 
 def _rank(values: NDArray[Any]) -> int:
@@ -295,7 +254,7 @@ def _explore(loops: Loops) -> tuple[FloatArray, int]:
     found, ranks = [], []
     for _ in range(24):
         step = rng.standard_normal(len(free)) @ free
-        q, error = _gauss_newton(loops, loops.home + 0.05 * loops.units * step / max(np.abs(step).max(), 1e-12))
+        q, error = gauss_newton(loops, loops.home + 0.05 * loops.units * step / max(np.abs(step).max(), 1e-12))
         if np.abs(error).max() < CLOSED and np.abs((q - loops.home) / loops.units).max() < 0.5:
             found.append(q)
             ranks.append(_rank(np.linalg.svd(loops.scaled(np.array(loops.equations(q)[1])), compute_uv=False)))
@@ -311,19 +270,36 @@ def _explore(loops: Loops) -> tuple[FloatArray, int]:
     return np.array([loops.home, *found]), n - generic
 
 
-def _check_motors(loops: Loops) -> None:
+def _check_motors(loops: Loops) -> list[LoopClosure]:
+    """Return what holds joints that turn bodies about their own centres of mass and have no motor.
+
+    Raises:
+        InvalidMechanism: More degrees of freedom than motors beyond these, or more motors than said.
+    """
     mechanism, mobility = loops.mechanism, loops.degrees_of_freedom
     motors = len(mechanism.actuated)
-    if motors < mobility:
-        raise InvalidMechanism(
-            f"'{mechanism.name}' has {mobility} degrees of freedom but {motors} actuated joints; mark more "
-            "[[joint]] tables with 'actuated = true' or add closures",
-            degrees_of_freedom=mobility, actuated=motors)
     if motors > mobility and not mechanism.redundant:
         raise InvalidMechanism(
             f"'{mechanism.name}' has {mobility} degrees of freedom but {motors} actuated joints; write "
             "'redundant = true' if it really has more motors than it needs",
             degrees_of_freedom=mobility, actuated=motors)
+    passive = [i for i, joint in enumerate(mechanism.joints) if not joint.actuated]
+    if motors >= mobility or not passive:
+        return []
+    jacobian = loops.scaled(np.array(loops.equations(loops.home)[1]))[:, passive]
+    _, values, vt = np.linalg.svd(jacobian)
+    null = vt[_rank(values):]
+    idle = idle_directions(loops, null, passive)
+    if motors + len(idle) >= mobility:
+        chosen = [passive[i] for i in _best_columns(idle, mobility - motors)]
+        return [LoopClosure(name=f"{mechanism.coordinates[i]}_held", kind="coupling", constant=-float(loops.home[i]),
+                            coefficients={mechanism.coordinates[i]: 1.0}) for i in sorted(chosen)]
+    away = null - null @ np.linalg.pinv(idle) @ idle if len(idle) else null
+    loose = [mechanism.coordinates[passive[i]] for i in _best_columns(away, mobility - motors - len(idle))]
+    raise InvalidMechanism(
+        f"'{mechanism.name}' has {mobility} degrees of freedom but {motors} actuated joints; with these held, "
+        f"{', '.join(loose)} still move; mark more [[joint]] tables with 'actuated = true' or add closures",
+        degrees_of_freedom=mobility, actuated=motors, loose=tuple(loose))
 
 
 def _partition(loops: Loops, candidates: list[int], by: By) -> Partition:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
+from pathlib import Path
 
 import casadi as ca
 import numpy as np
@@ -16,11 +18,14 @@ from gough.core.names import INERTIAL, LOAD, Parameter
 from gough.core.names import parameters as named
 from gough.core.parameters import BaseParameters, ParameterTable
 from gough.core.regression import Regression
+from gough.core.showing import expect
 from gough.engine.elimination import cholesky_solve
 from gough.engine.kinematics import CHECK, ClosedChain
 from gough.engine.loops import Closure, close_loops, closure_expressions
+from gough.engine.memory import Carry, remember
 from gough.engine.symbolic import TreeEfforts, body_transforms
 from gough.kernels.kernel import Kernel
+from gough.mechanism.files import load_robot
 from gough.mechanism.types import Mechanism
 
 BLOCK = 2048  # samples per block: a 6 x 50 regressor of these stays in the second-level cache
@@ -31,7 +36,7 @@ class Model:
 
     The equation of motion, Jourdain's principle on the closed chain (BG13 (15)):
 
-        sum_b G_b^T Y_b chi_b + sum_j E_j^T (ia qdd + fv qd + fs sign(qd) + off + k q)_j = E_act^T tau + G_p^T w_ext
+        sum_b G_b^T Y_b chi_b + sum_j E_j^T (ia qdd + fv qd + fs sign(qd) + ...)_j = E_act^T tau + G_p^T w_ext
 
     Its rows are the actuated coordinates, or the independent ones of a robot with more motors than degrees of freedom.
 
@@ -40,9 +45,13 @@ class Model:
     """
 
     def __init__(self, mechanism: Mechanism) -> None:
-        self.mechanism = mechanism
         self.loops = close_loops(mechanism)
+        self.mechanism = self.loops.mechanism  # with what holds joints that need no motor
         self.kinematics = ClosedChain(self.loops)
+
+    def __repr__(self) -> str:
+        return (f"<Model of {self.mechanism.name}: {self.degrees_of_freedom} degrees of freedom, "
+                f"{len(self.actuated)} motors, {len(self.mechanism.coordinates)} coordinates>")
 
     @property
     def degrees_of_freedom(self) -> int:
@@ -164,19 +173,55 @@ class Model:
 
         return closure_map.T @ tree.total(value)
 
-    def _inverse(self) -> tuple[ca.SX, ca.SX, ca.SX, ca.SX, ca.SX, ca.SX, ca.SX, Closure]:
+    @property
+    def remembers(self) -> int:
+        """How many numbers besides the motion its terms depend on: lags and recorded channels."""
+        return len(self.mechanism.memories) + len(self.mechanism.channels)
+
+    def context(self, motion: Motion, dead_band: ArrayLike | None) -> FloatArray:
+        """Return what terms depend on besides the motion: dead bands, (n,), or these, lags and channels, (t, n + x).
+
+        A motion that does not say what is remembered is taken for a log of its own, with channels as usual.
+        """
+        band = self._band(dead_band)
+        if not self.remembers:
+            return band
+        extra = motion.remembered if motion.remembered is not None else self.with_memory(motion, band)[0].remembered
+        assert extra is not None
+        return np.hstack([np.broadcast_to(band, (len(motion), len(band))), extra])
+
+    def with_memory(self, motion: Motion, dead_band: ArrayLike | None, *, carry: Carry | None = None,
+                    channels: Mapping[str, FloatArray] | None = None, around: bool = False
+                    ) -> tuple[Motion, Carry | None]:
+        """Return a motion that knows its lags and channels, and what its continuation starts from; see `remember`.
+
+        Channels that the motion knows already are kept.
+        """
+        if not self.remembers:
+            return motion, None
+        kept = len(self.mechanism.memories)
+        if channels is None and motion.remembered is not None:
+            channels = dict(zip(self.mechanism.channels, motion.remembered[:, kept:].T))
+        extra, after = remember(self.mechanism, motion, self._band(dead_band), channels=channels, carry=carry,
+                                around=around)
+        return replace(motion, remembered=extra), after
+
+    def inverse_expressions(self, extra: int = 0) -> tuple[list[ca.SX], ca.SX, Closure]:
+        """Return symbols q, v, a, band (and `extra` numbers remembered), chi, load, the rows' efforts and the chain."""
         q, v, a, band = self._symbols()
+        band = ca.vertcat(band, ca.SX.sym("remembered", extra))
         chi, load = ca.SX.sym("chi", len(self.mechanism.standard)), ca.SX.sym("load", 10)
         closure = closure_expressions(self.loops, self.loops.dynamic, q)
         qd, qdd = closure.rates(v, a)
         tree = TreeEfforts(self.mechanism, q, qd, qdd, band)
         tau = self.generalised_efforts(tree, closure.closure_map, chi, load)
-        return q, v, a, band, chi, load, tau, closure
+        return [q, v, a, band, chi, load], tau, closure
 
     def regressor_kernel(self, names: tuple[str, ...]) -> Kernel:
-        """Return the kernel (q, v, a, band) -> regressor (m, p), check, for the rows' velocities and accelerations."""
+        """Return the kernel (q, v, a, context) -> regressor (m, p), check; v and a are those of the rows."""
         def build() -> ca.Function:
             q, v, a, band = self._symbols()
+            band = ca.vertcat(band, ca.SX.sym("remembered", self.remembers))
             closure = closure_expressions(self.loops, self.loops.dynamic, q)
             qd, qdd = closure.rates(v, a)
             tree = TreeEfforts(self.mechanism, q, qd, qdd, band)
@@ -185,18 +230,23 @@ class Model:
 
         return self.kinematics.kernel(("regressor", names), build)
 
-    def effort_kernel(self) -> Kernel:
-        """Return the kernel (q, v, a, band, chi, load) -> efforts of the rows (m,), check."""
-        def build() -> ca.Function:
-            q, v, a, band, chi, load, tau, closure = self._inverse()
-            return ca.Function("efforts", [q, v, a, band, chi, load], [tau, closure.check])
+    def effort_kernel(self, *, settled: bool = True) -> Kernel:
+        """Return the kernel (q, v, a, band, chi, load) -> efforts of the rows (m,), check.
 
-        return self.kinematics.kernel(("efforts",), build)
+        With settled lags; otherwise the kernel takes a `context` for the band.
+        """
+        extra = 0 if settled else self.remembers
+
+        def build() -> ca.Function:
+            symbols, tau, closure = self.inverse_expressions(extra)
+            return ca.Function("efforts", symbols, [tau, closure.check])
+
+        return self.kinematics.kernel(("efforts", extra), build)
 
     def dynamics_kernel(self) -> Kernel:
         """Return the kernel (q, v, tau, band, chi, load) -> mass matrix, bias, acceleration of the rows, check."""
         def build() -> ca.Function:
-            q, v, a, band, chi, load, tau, closure = self._inverse()
+            (q, v, a, band, chi, load), tau, closure = self.inverse_expressions()
             mass = ca.densify(ca.jacobian(tau, a))
             bias = ca.substitute(tau, a, ca.SX.zeros(a.shape[0]))
             applied = ca.SX.sym("tau", a.shape[0])
@@ -253,23 +303,37 @@ class Model:
         if not names:
             raise InvalidInput("there are no parameters to take the regressor of; the list is empty")
         v, a = (np.ascontiguousarray(x[:, list(self.independent)]) for x in (motion.qd, motion.qdd))
-        band = self._band(dead_band)
-        result, check = self.regressor_kernel(names)(motion.q, v, a, band)
+        context = self.context(motion, dead_band)
+        result, check = self.regressor_kernel(names)(motion.q, v, a, context)
         result = result.reshape(len(motion), self.degrees_of_freedom, len(names))
         bad = np.flatnonzero(~(check.reshape(-1) < CHECK))
         if bad.size:
-            result[bad] = self._careful_regressor(motion.q[bad], v[bad], a[bad], names, band, bad)
+            result[bad] = self._careful_regressor(motion.q[bad], v[bad], a[bad], names, _at(context, bad), bad)
+        self._check_terms(motion, names, result)
         return result
+
+    def _check_terms(self, motion: Motion, names: Sequence[Parameter], regressor: FloatArray) -> None:
+        """Raise where a term has no value on the motion: a division by zero, the root of what is negative."""
+        for k, name in enumerate(names):
+            term = self.mechanism.terms.get(name.kind)
+            if term is None or not term.risky or np.isfinite(regressor[:, :, k]).all():
+                continue
+            sample = int(np.argmin(np.isfinite(regressor[:, :, k]).all(axis=1)))
+            raise InvalidInput(f"the term '{term.expression}' of {name} has no value at sample {sample} "
+                               f"(t = {motion.time[sample]:.6g} s); does it divide by zero there?", sample=sample,
+                               term=term.name, joint=name.owner)
 
     def _careful_regressor(self, q_at: FloatArray, velocity: FloatArray, acceleration: FloatArray,
                            names: tuple[str, ...], band: FloatArray, samples: np.ndarray) -> FloatArray:
         """Return the regressor of samples where the fixed elimination order failed, from a pivoted closure map."""
         n, m = len(self.mechanism.joints), self.degrees_of_freedom
         q, qd, qdd, E = (ca.SX.sym("q", n), ca.SX.sym("qd", n), ca.SX.sym("qdd", n), ca.SX.sym("E", n, m))
-        tree = TreeEfforts(self.mechanism, q, qd, qdd, ca.SX(ca.DM(band)))
-        function = ca.Function("careful", [q, qd, qdd, E], [self.projected_columns(tree, E, names)])
+        context = ca.SX.sym("context", band.shape[-1])
+        tree = TreeEfforts(self.mechanism, q, qd, qdd, context)
+        function = ca.Function("careful", [q, qd, qdd, E, context], [self.projected_columns(tree, E, names)])
         maps, qd_all, qdd_all = self.kinematics.pivoted_rates(q_at, velocity, acceleration, self.loops.dynamic, samples)
-        return np.stack([np.array(function(*x)) for x in zip(q_at, qd_all, qdd_all, maps)])
+        each = np.broadcast_to(band, (len(q_at), band.shape[-1]))
+        return np.stack([np.array(function(*x)) for x in zip(q_at, qd_all, qdd_all, maps, each)])
 
     def _careful_efforts(self, q: FloatArray, velocity: FloatArray, acceleration: FloatArray, band: FloatArray,
                          chi: FloatArray, load: FloatArray, samples: np.ndarray) -> FloatArray:
@@ -283,6 +347,7 @@ class Model:
     def blocks(self, motion: Motion, effort: FloatArray, parameters: Sequence[str] | BaseParameters, *,
                covariance: FloatArray | None = None) -> Iterator[Regression]:
         """Yield the regression in blocks that stay in cache; see `regression`."""
+        motion = self.with_memory(motion, None)[0]
         for start in range(0, len(motion), BLOCK):
             part = slice(start, start + BLOCK)
             yield self.regression(motion.take(part), effort[part], parameters, covariance=covariance)
@@ -340,10 +405,11 @@ class Model:
         self._check_motion(motion)
         chi, extra = self._chi(values), self._extra(load)
         v, a = (np.ascontiguousarray(x[:, list(self.independent)]) for x in (motion.qd, motion.qdd))
-        rows, check = self.effort_kernel()(motion.q, v, a, self._band(dead_band), chi, extra)
+        context = self.context(motion, dead_band)
+        rows, check = self.effort_kernel(settled=False)(motion.q, v, a, context, chi, extra)
         bad = np.flatnonzero(~(check.reshape(-1) < CHECK))
         if bad.size:
-            rows[bad] = self._careful_efforts(motion.q[bad], v[bad], a[bad], self._band(dead_band),
+            rows[bad] = self._careful_efforts(motion.q[bad], v[bad], a[bad], _at(context, bad),
                                               chi if chi.ndim == 1 else chi[bad], extra, bad)
         if wrench is not None:
             rows = rows - self.wrench_efforts(motion.q, wrench)
@@ -421,8 +487,24 @@ class Model:
         return np.zeros(10) if load is None else np.asarray(load, dtype=float)
 
 
+def _at(context: FloatArray, samples: np.ndarray) -> FloatArray:
+    return context if context.ndim == 1 else context[samples]
+
+
 def column_names(parameters: Sequence[str] | BaseParameters) -> tuple[Parameter, ...]:
     """Return the columns to evaluate: the names themselves, or the independent columns of base parameters."""
     if isinstance(parameters, BaseParameters):
         return tuple(parameters.standard[i] for i in parameters.independent)
     return named(parameters)
+
+
+Robot = Model | Mechanism | str | Path
+"""A robot: compiled, as read, or the name or path of its file."""
+
+
+def as_model(robot: Robot) -> Model:
+    """Return a robot compiled, whatever it was given as."""
+    if isinstance(robot, Model):
+        return robot
+    expect(robot, (Mechanism, str, Path), "the robot", "a Model, a Mechanism, a bundled name or the path of its file")
+    return Model(robot if isinstance(robot, Mechanism) else load_robot(robot))

@@ -8,6 +8,7 @@ step on the dependent coordinates at every evaluation: predicted over a step h t
 from __future__ import annotations
 
 import casadi as ca
+import numpy as np
 
 from gough.core.arrays import FloatArray
 from gough.engine.elimination import cholesky_solve
@@ -15,36 +16,64 @@ from gough.engine.loops import Closure, Loops, closure_expressions
 from gough.engine.model import Model
 from gough.engine.symbolic import TreeEfforts
 from gough.kernels.kernel import Kernel
+from gough.mechanism.expression import Node
+from gough.mechanism.terms import JointState, JointTerm
+from gough.mechanism.types import Mechanism
 
 
 def runge_kutta_kernel(model: Model) -> Kernel:
     """Return the kernel of one classical Runge-Kutta step of the closed chain under given motor efforts.
 
-        qd = E(q) v,   M(q) vd = E_act^T tau - b(q, v),   phi(q) = 0 after each prediction by one Newton step
+        qd = E(q) v,   M(q) vd = E_act^T tau - b(q, v, w),   phi(q) = 0 after each prediction by one Newton step
+        wd = rate (x - w)  for the lags w of joint terms, if there are any; recorded channels are as usual
 
-    Few arrays, because a call costs as much for each of them as for a hundred operations. Inputs: state [q, v] (n + m);
-    tau (a, 3) at the start, middle and end of the step; constants [h, band, chi, load] (1 + n + p + 10). Output:
-    [q, a, q_end, v_end, check] (2n + 2m + 1): q with the loops closed and the rows' acceleration at the start, the
-    state at the end with q not yet closed, and the largest check value (see `closure_expressions`).
+    Few arrays, because a call costs as much for each of them as for a hundred operations. Inputs: state [q, v, w]
+    (n + m + x); tau (a, 3) at the start, middle and end of the step; constants [h, band, chi, load] (1 + n + p + 10).
+    Output: [q, a, q_end, v_end, w_end, check] (2n + 2m + x + 1): q with the loops closed and the rows' acceleration at
+    the start, the state at the end with q not yet closed, and the largest check value (see `closure_expressions`).
     """
     def build() -> ca.Function:
-        stage = _stage(model)
         n, m, a = len(model.mechanism.joints), model.degrees_of_freedom, len(model.actuated)
-        state, tau = ca.SX.sym("state", n + m), ca.SX.sym("tau", a, 3)
+        state, tau = ca.SX.sym("state", n + m + len(model.mechanism.memories)), ca.SX.sym("tau", a, 3)
         constants = ca.SX.sym("constants", 1 + n + len(model.mechanism.standard) + 10)
-        q, v = state[:n], state[n:]
-        h, rest = constants[0], (constants[1:1 + n], constants[1 + n:-10], constants[-10:])
-        start, qd1, a1, c1 = stage(q, v, tau[:, 0], *rest)
-        _, qd2, a2, c2 = stage(start + h / 2 * qd1, v + h / 2 * a1, tau[:, 1], *rest)
-        _, qd3, a3, c3 = stage(start + h / 2 * qd2, v + h / 2 * a2, tau[:, 1], *rest)
-        _, qd4, a4, c4 = stage(start + h * qd3, v + h * a3, tau[:, 2], *rest)
-        q_end = start + h / 6 * (qd1 + 2 * qd2 + 2 * qd3 + qd4)
-        v_end = v + h / 6 * (a1 + 2 * a2 + 2 * a3 + a4)
-        check = ca.fmax(ca.fmax(c1, c2), ca.fmax(c3, c4))
+        start, a1, q_end, v_end, check = _runge_kutta(model, state, tau, constants)
         return ca.Function("runge_kutta", [state, tau, constants],
-                           [ca.densify(ca.vertcat(start, a1, q_end, v_end, check))])
+                           [ca.densify(ca.vertcat(start, a1[:m], q_end, v_end, check))])
 
     return model.kinematics.kernel(("runge_kutta",), build)
+
+
+def held_step_kernel(model: Model) -> Kernel:
+    """Return the same step with efforts that are held, as part of the state: what a compiled control loop calls.
+
+    Inputs: state [q, v, w, tau] (n + m + x + a); constants [h, band, chi, load]. Outputs: the state at the end, tau
+    handed on; and [q, a, check] (n + m + 1) at the start.
+    """
+    def build() -> ca.Function:
+        n, m, a = len(model.mechanism.joints), model.degrees_of_freedom, len(model.actuated)
+        state = ca.SX.sym("state", n + m + len(model.mechanism.memories) + a)
+        constants = ca.SX.sym("constants", 1 + n + len(model.mechanism.standard) + 10)
+        tau = state[-a:]
+        start, a1, q_end, v_end, check = _runge_kutta(model, state[:-a], ca.horzcat(tau, tau, tau), constants)
+        return ca.Function("held_step", [state, constants], [
+            ca.densify(ca.vertcat(q_end, v_end, tau)), ca.densify(ca.vertcat(start, a1[:m], check))])
+
+    return model.kinematics.kernel(("held_step",), build)
+
+
+def _runge_kutta(model: Model, state: ca.SX, tau: ca.SX, constants: ca.SX) -> tuple[ca.SX, ...]:
+    """Return q and rates of v and lags at the start of a step, both at its end, and the largest check value."""
+    stage = _stage(model)
+    n = len(model.mechanism.joints)
+    q, v = state[:n], state[n:]  # v: velocities, then lags
+    h, rest = constants[0], (constants[1:1 + n], constants[1 + n:-10], constants[-10:])
+    start, qd1, a1, c1 = stage(q, v, tau[:, 0], *rest)
+    _, qd2, a2, c2 = stage(start + h / 2 * qd1, v + h / 2 * a1, tau[:, 1], *rest)
+    _, qd3, a3, c3 = stage(start + h / 2 * qd2, v + h / 2 * a2, tau[:, 1], *rest)
+    _, qd4, a4, c4 = stage(start + h * qd3, v + h * a3, tau[:, 2], *rest)
+    q_end = start + h / 6 * (qd1 + 2 * qd2 + 2 * qd3 + qd4)
+    v_end = v + h / 6 * (a1 + 2 * a2 + 2 * a3 + a4)
+    return start, a1, q_end, v_end, ca.fmax(ca.fmax(c1, c2), ca.fmax(c3, c4))
 
 
 def closing_kernel(model: Model) -> Kernel:
@@ -64,27 +93,33 @@ def closing_kernel(model: Model) -> Kernel:
 
 
 def _stage(model: Model) -> ca.Function:
-    """Return (q, v, tau, band, chi, load) -> closed q, qd, acceleration of the rows, check."""
+    """Return (q, [v, w], tau, band, chi, load) -> closed q, qd, [acceleration of the rows, rate of the lags], check."""
     n, m = len(model.mechanism.joints), model.degrees_of_freedom
     q, v, a = ca.SX.sym("q", n), ca.SX.sym("v", m), ca.SX.sym("a", m)
+    w = ca.SX.sym("w", len(model.mechanism.memories))
     band, chi, load = ca.SX.sym("band", n), ca.SX.sym("chi", len(model.mechanism.standard)), ca.SX.sym("load", 10)
     tau = ca.SX.sym("tau", len(model.actuated))
     closure = closure_expressions(model.loops, model.loops.dynamic, q)
     qd, qdd = closure.rates(v, a)
-    tree = TreeEfforts(model.mechanism, q, qd, qdd, band)
+    usual = ca.SX(ca.DM(list(model.mechanism.channels.values())))
+    tree = TreeEfforts(model.mechanism, q, qd, qdd, ca.vertcat(band, w, usual))
     rows = model.generalised_efforts(tree, closure.closure_map, chi, load)
+    followed, rates = tree.memory()
     mass = ca.densify(ca.jacobian(rows, a))
     applied = closure.closure_map[list(model.actuated), :].T @ tau
     acceleration = cholesky_solve(mass, applied - ca.substitute(rows, a, ca.SX.zeros(m)))
-    inputs = [q, v, tau, band, chi, load]
-    at = ca.Function("at", inputs, [qd, acceleration, closure.check])
+    inputs = [q, ca.vertcat(v, w), tau, band, chi, load]
+    at = ca.Function("at", inputs, [qd, ca.vertcat(acceleration, rates * (followed - w)), closure.check])
     closed = q + closure.newton_step()
     return ca.Function("stage", inputs, [closed, *at(closed, *inputs[1:])])
 
 
 def controller_graphs(model: Model, values: FloatArray, load: FloatArray,
                       dead_band: FloatArray) -> tuple[ca.Function, ca.Function]:
-    """Return `newton` (q -> step, sizes) and `efforts` (q, qd_act, qdd_act -> motor efforts).
+    """Return `newton` (q -> step, sizes) and `efforts` (q, qd_act, qdd_act, past -> motor efforts, past).
+
+    Past are lags, what they follow and the positions of their joints at the last call, (3 x,); then come the time since
+    (negative: there was no such call, lags have settled) and recorded channels. It is empty for terms without memory.
 
     The sizes are those of the closure residual and of the step, see `_sizes`. Parameters are constants of the graph;
     those that are zero cost nothing. Redundant robots get the smallest efforts.
@@ -103,14 +138,37 @@ def controller_graphs(model: Model, values: FloatArray, load: FloatArray,
     speed, acceleration = ca.SX.sym("v", a), ca.SX.sym("a", a)
     own = [model.actuated.index(i) for i in part.independent]
     qd, qdd = closure.rates(speed[own], acceleration[own])
-    tree = TreeEfforts(model.mechanism, q, qd, qdd, ca.SX(ca.DM(dead_band)))
+    mechanism, band = model.mechanism, ca.SX(ca.DM(dead_band))
+    x, none = len(mechanism.memories), not model.remembers
+    past = ca.SX.sym("past", 0 if none else 3 * x + 1 + len(mechanism.channels))
+    lag, followed, position = past[:x], past[x:2 * x], past[2 * x:3 * x]
+    now, _ = TreeEfforts(mechanism, q, qd, qdd, band).memory()
+    here = q[[memory.joint for memory in mechanism.memories]]
+    if x:
+        since, new = past[3 * x], past[3 * x] < 0
+        way = ca.vertcat(*[
+            ca.fabs(here[k] - position[k]) / length if term.lag_distance(node) else since / length
+            for k, (term, node, length) in enumerate(_lags(mechanism))])
+        keep = ca.exp(-ca.fmax(way, 0.0))
+        lag = new * now + (1 - new) * (keep * lag + (1 - keep) * (followed + now) / 2)
+    tree = TreeEfforts(mechanism, q, qd, qdd, band if none else ca.vertcat(band, lag, past[3 * x + 1:]))
     rows = model.generalised_efforts(tree, closure.closure_map, ca.SX(ca.DM(values)), ca.SX(ca.DM(load)))
     if model.loops.redundant:
         act = closure.closure_map[list(model.actuated), :]
         efforts = act @ cholesky_solve(act.T @ act, rows)
     else:
         efforts = rows[[part.independent.index(i) for i in model.actuated]]
-    return newton, ca.Function("efforts", [q, speed, acceleration], [ca.densify(efforts)])
+    if none:
+        return newton, ca.Function("efforts", [q, speed, acceleration], [ca.densify(efforts)])
+    after = ca.densify(ca.vertcat(lag, now, here))
+    return newton, ca.Function("efforts", [q, speed, acceleration, past], [ca.densify(efforts), after])
+
+
+def _lags(mechanism: Mechanism) -> list[tuple[JointTerm, Node, float]]:
+    """Return term, place in its expression and length of every lag."""
+    still = JointState(q=0.0, qd=0.0, qdd=0.0, sign=0.0, math=np)
+    found = [(mechanism.terms[m.term], mechanism.terms[m.term].lags[m.lag]) for m in mechanism.memories]
+    return [(term, node, float(term.value(still, node.parts[1]))) for term, node in found]
 
 
 def _sizes(loops: Loops, closure: Closure, step: ca.SX) -> ca.SX:

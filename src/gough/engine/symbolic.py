@@ -145,7 +145,8 @@ class TreeEfforts:
 
     Args:
         q, qd, qdd: All coordinates and their derivatives, symbols or expressions, (n,).
-        dead_band: Velocity below which Coulomb terms are interpolated, (n,). [m/s or rad/s]
+        dead_band: Velocity below which Coulomb terms are interpolated, (n,), then, where they are known, what the robot
+            remembers and recorded channels, (n + x,), see `Model.context`; else lags have settled. [m/s or rad/s]
         smooth: Use tanh for the sign (optimisation).
     """
 
@@ -153,7 +154,11 @@ class TreeEfforts:
                  smooth: bool = False) -> None:
         self.mechanism = mechanism
         self.q, self.qd, self.qdd = q, qd, qdd
-        self.sign = velocity_sign(qd, dead_band, smooth)
+        n, kept = len(mechanism.joints), len(mechanism.memories)
+        self.sign = velocity_sign(qd, dead_band[:n], smooth)
+        known = dead_band.shape[0] > n
+        self._lags = dead_band[n:n + kept] if known else None
+        self._channels = {name: dead_band[n + kept + k] for k, name in enumerate(mechanism.channels)} if known else {}
         self.kinematics = forward_kinematics(mechanism, q, qd, qdd)
         self._carrier = {joint.child: i for i, joint in enumerate(mechanism.joints)}
         self._index = {joint.name: i for i, joint in enumerate(mechanism.joints)}
@@ -174,8 +179,27 @@ class TreeEfforts:
 
     def _term(self, i: int, name: str) -> Any:
         """Return a joint term for a unit coefficient."""
-        state = JointState(self.q[i], self.qd[i], self.qdd[i], self.sign[i], ca)
-        return self.mechanism.terms[name].expression(state)
+        return self.mechanism.terms[name].value(self._state(i, name))
+
+    def _state(self, i: int, name: str = "") -> JointState:
+        """Return what a term of a joint may depend on."""
+        mechanism = self.mechanism
+        own = None if self._lags is None else [
+            self._lags[k] for k, memory in enumerate(mechanism.memories) if memory[:2] == (i, name)]
+        return JointState(
+            q=self.q[i], qd=self.qd[i], qdd=self.qdd[i], sign=self.sign[i], math=ca, lags=own, channels=self._channels,
+            other=lambda other: self._state(self._index[mechanism.joint_near(mechanism.joints[i], other).name]))
+
+    def memory(self) -> tuple[ca.SX, ca.SX]:
+        """Return what each lag follows, and how fast, both (x,): d lag/dt = rate (followed - lag). [1/s]"""
+        followed, rates = [], []
+        for i, name, k in self.mechanism.memories:
+            term, state = self.mechanism.terms[name], self._state(i, name)
+            lag = term.lags[k]
+            followed.append(term.value(state, lag.parts[0]))
+            length = term.value(state, lag.parts[1])
+            rates.append((ca.fabs(self.qd[i]) if term.lag_distance(lag) else 1.0) / length)
+        return ca.SX(ca.vertcat(*followed)), ca.SX(ca.vertcat(*rates))
 
     def columns(self, names: Sequence[str]) -> ca.SX:
         """Return the tree efforts for a unit of each named standard parameter, (n, p)."""

@@ -20,9 +20,10 @@ from gough.core.errors import InvalidInput
 from gough.core.names import Parameter, index_of
 from gough.core.names import parameters as named
 from gough.core.regression import Regression
+from gough.core.showing import Columns, Shown, panels
 from gough.core.statistics import student_quantile
 from gough.core.storage import Stored, plain
-from gough.core.text import text_table
+from gough.core.text import NEAR_ZERO, UNSURE, relative, rounded, text_table
 from gough.estimators.noise_information import not_observed
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ class Spread:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Estimate(Value, Stored):
+class Estimate(Shown, Value, Stored):
     """Parameter values with their covariance and the residual they leave.
 
     Args:
@@ -197,7 +198,12 @@ class Estimate(Value, Stored):
     def doubts(self) -> tuple[str, ...]:
         """What deserves doubt: not observed, relative standard deviation over 30 %, correlation over 0.95."""
         found = [] if self.information is None else [*not_observed(self.parameters, self.information)]
-        poor = [(name, f"{100 * std:.0f} %") for name, std in zip(self.parameters, self.relative_std) if std > 0.3]
+        near = np.abs(self.values) < NEAR_ZERO * self.std
+        poor = [(name, f"{100 * std:.0f} %") for name, std, zero in zip(self.parameters, self.relative_std, near)
+                if std > UNSURE and not zero]
+        if near.any():
+            found.append("not told from zero, within two standard deviations of it: "
+                         + ", ".join(name for name, zero in zip(self.parameters, near) if zero))
         if len(poor) == 1:
             found.append(f"{poor[0][0]} is poorly known: relative standard deviation {poor[0][1]}")
         elif poor:
@@ -243,11 +249,11 @@ class Estimate(Value, Stored):
         known = () if self.information is None else ("over noise",)
         header = ["parameter", "value", "std", "std/|value|", "unit", *(f"{source.kind} std" for source in others),
                   *known]
-        lines = [[name, f"{value:.6g}", f"{std:.3g}", f"{100 * ratio:.3g} %", unit,
+        lines = [[name, *rounded(value, std), relative(value, std), unit,
                   *(f"{source.std[k]:.3g}" for source in others),
                   *([] if self.information is None else [f"{self.information[k]:.2g}"])]
-                 for k, (name, value, std, ratio, unit) in
-                 enumerate(zip(self.parameters, self.values, self.std, self.relative_std, self.units))]
+                 for k, (name, value, std, unit) in
+                 enumerate(zip(self.parameters, self.values, self.std, self.units))]
         residual = [[row, f"{rms:.4g}", f"{100 * ratio:.3g} %", f"{mean:.3g}", unit, f"{count}",
                      f"{100 * count / max(self.samples, 1):.0f} %"]
                     for row, rms, ratio, mean, unit, count in
@@ -262,12 +268,21 @@ class Estimate(Value, Stored):
         ]
         return "\n".join([*text, *_notes((*self.notes, *self.doubts))])
 
-    def to_dataframe(self) -> Any:
-        """Return value, std, relative std and unit as a pandas DataFrame indexed by parameter (needs pandas)."""
-        import pandas as pd
+    def table(self) -> Columns:
+        """Return value, std, relative std and unit by parameter."""
+        return {"parameter": self.parameters, "value": self.values, "std": self.std,
+                "relative_std": self.relative_std, "unit": self.units}
 
-        return pd.DataFrame({"value": self.values, "std": self.std, "relative_std": self.relative_std,
-                             "unit": list(self.units)}, index=list(self.parameters))
+    def plot(self) -> Any:
+        """Draw each value over its standard deviation, with two of them to both sides; returns the axes."""
+        axes = panels(["parameters over their standard deviation"], 0.25 * len(self) + 0.6, along="value / sigma")[0]
+        size = self.values / np.where(self.std > 0, self.std, 1.0)
+        axes.errorbar(size, range(len(self)), xerr=NEAR_ZERO, fmt="o")
+        axes.axvline(0.0, color="k", linewidth=0.8)
+        axes.set_xscale("symlog", linthresh=10.0)
+        axes.set_yticks(range(len(self)), self.parameters)
+        axes.invert_yaxis()
+        return axes
 
 
 def assemble(problem: Problem, values: FloatArray, spread: Spread, *, method: str, condition_number: float,
@@ -283,7 +298,7 @@ def assemble(problem: Problem, values: FloatArray, spread: Spread, *, method: st
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Enclosure(Value, Stored):
+class Enclosure(Shown, Value, Stored):
     """A box that contains every parameter vector consistent with the stated error bounds.
 
     Args:
@@ -341,6 +356,10 @@ class Enclosure(Value, Stored):
         point = np.asarray(values, dtype=float)
         check_shape(point, (len(self),), "parameter values")
         return np.asarray((self.lower <= point) & (point <= self.upper))
+
+    def table(self) -> Columns:
+        """Return lower and upper bound and unit by parameter."""
+        return {"parameter": self.parameters, "lower": self.lower, "upper": self.upper, "unit": self.units}
 
     def summary(self) -> str:
         """Return the box as plain text with its certificate and notes."""

@@ -18,14 +18,15 @@ from gough.core.errors import InvalidInput
 from gough.core.files import write_text
 from gough.core.options import Settings, option, settle, takes
 from gough.core.parameters import BaseParameters
+from gough.core.showing import ShortRepr
 from gough.core.trajectory import Fourier
 from gough.engine.base import TIE_LEGS, base_parameters
 from gough.engine.limits import SINGULARITY, Limit, collect_limits
 from gough.engine.loops import By
-from gough.engine.model import Model, column_names
+from gough.engine.model import Model, Robot, as_model, column_names
 from gough.excitation.criteria import Criterion, criterion_value
 from gough.excitation.problem import Part, Problem
-from gough.excitation.search import find_centre, informative_frequency, random_starts, solve_and_verify
+from gough.excitation.search import find_centre, informative_frequency, random_starts, solve_and_verify, start_from
 from gough.excitation.solver import InteriorPoint, Progress
 from gough.mechanism import Limits
 
@@ -71,10 +72,11 @@ class Run(Settings):
     harmonics: int | None = option(None, "Harmonics; those of the design by default.", least=1)
     payload: str | None = option(None, "Name of the payload carried.")
     periods: int = option(1, "How often it will be run.", least=1)
+    start: Fourier | None = option(None, "An earlier trajectory to go on from; its frequency is kept.")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Design:
+class Design(ShortRepr):
     """Trajectories that keep all limits, and how good they are.
 
     Args:
@@ -92,6 +94,7 @@ class Design:
         seconds: Time taken, compilation included.
         settings: How it was designed.
         history: Objective after each step of the best start (the criterion on the coarse grid; its logarithm unless d).
+        stopped: Somebody stopped the search; this is the best so far.
     """
 
     trajectories: tuple[Fourier, ...]
@@ -108,6 +111,7 @@ class Design:
     seconds: float
     settings: DesignSettings
     history: tuple[float, ...]
+    stopped: bool = False
 
     @property
     def trajectory(self) -> Fourier:
@@ -118,7 +122,7 @@ class Design:
         """Return what a machine wants to know of the result."""
         return {"criterion": self.criterion, "value": self.value, "condition_number": self.condition_number,
                 "parameters": len(self.base), "violations": self.violations, "active": list(self.active),
-                "evaluations": self.evaluations, "seconds": self.seconds}
+                "evaluations": self.evaluations, "seconds": self.seconds, "stopped": self.stopped}
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the first trajectory as JSON, with the settings it was designed by; whole or not at all."""
@@ -133,6 +137,7 @@ class Design:
         for run, trajectory in zip(self.runs, self.trajectories):
             lines.append(f"{trajectory.harmonics} harmonics of {trajectory.frequency:.5g} Hz, period "
                          f"{trajectory.period:.5g} s" + (f", with '{run.payload}'" if run.payload else ""))
+        lines += ["stopped before its end: the best so far, which keeps all limits"] if self.stopped else []
         lines += ["active limits:", *(f"  {name}" for name in self.active)] if self.active else ["no active limits"]
         return "\n".join(lines)
 
@@ -165,7 +170,7 @@ def first_frequency(model: Model, harmonics: int = 5, limits: Mapping[str, Limit
 
 @takes(DesignSettings)
 @one_blas_thread
-def design(model: Model, settings: DesignSettings | None = None, *, runs: Sequence[Run] | None = None,
+def design(model: Robot, settings: DesignSettings | None = None, *, runs: Sequence[Run] | None = None,
            limits: Mapping[str, Limits] | None = None, base: BaseParameters | None = None,
            parameters: ArrayLike | None = None, covariance: ArrayLike | None = None, scale: ArrayLike | None = None,
            progress: Progress | None = None, **options: Any) -> Design:
@@ -175,7 +180,8 @@ def design(model: Model, settings: DesignSettings | None = None, *, runs: Sequen
     per time is compared, not per period. Constraints are AH09 (20), efforts from a-priori parameters, limits of pose,
     task velocity and acceleration, of the platform's twist, and the distance to singularities. Coulomb friction is
     smoothed while optimising. The result is verified on a grid ten times finer with the exact sign; limits that are
-    exceeded there are tightened and the problem is solved again.
+    exceeded there are tightened and the problem is solved again. An interrupt (Ctrl-C) ends the search and keeps the
+    best so far.
 
     Args:
         model: The robot.
@@ -196,7 +202,7 @@ def design(model: Model, settings: DesignSettings | None = None, *, runs: Sequen
         InvalidInput: Arguments that do not fit the robot.
     """
     began = time.perf_counter()
-    chosen = settle(DesignSettings, settings, options)
+    chosen, model = settle(DesignSettings, settings, options), as_model(model)
     by: By = chosen.coordinates or ("task" if "task" in model.loops.partitions else "actuated")
     if by not in model.loops.partitions:
         raise InvalidInput(f"'{model.mechanism.name}' has no independent {by} coordinates; use "
@@ -233,13 +239,16 @@ def design(model: Model, settings: DesignSettings | None = None, *, runs: Sequen
         return Problem(model, parts, by=by, criterion=criterion, base=base, limits=bounds, values=values,
                        covariance=noise, scale=units, reach=_reach(model, bounds, by), centre=centre)
 
-    frequency = chosen.frequency
+    earlier = [run.start for run in wanted if run.start is not None]
+    frequency = chosen.frequency or (earlier[0].frequency if earlier else None)
     if frequency is None:
         frequency = informative_frequency(problem_at, first_frequency(model, chosen.harmonics, limits), chosen.seed)
     problem = problem_at(frequency, chosen.criterion, chosen.optimise_frequency)
     search = InteriorPoint(iterations=chosen.iterations, tolerance=chosen.tolerance)
-    trajectories, seen, history = solve_and_verify(
-        problem, random_starts(problem, chosen.starts, chosen.seed), search, rate, progress)
+    starts = random_starts(problem, chosen.starts, chosen.seed)
+    if earlier:
+        starts = [start_from(problem, earlier), *starts[:-1]]
+    (trajectories, seen, history), stopped = solve_and_verify(problem, starts, search, rate, progress)
     usage = np.abs(seen).max(axis=1)
     factors = {white: information_factor(model, trajectories, base, runs=wanted,
                                          covariance=noise if white else None) for white in (True, False)}
@@ -249,7 +258,7 @@ def design(model: Model, settings: DesignSettings | None = None, *, runs: Sequen
         condition_number=criterion_value("cond", factors[False]), violations=int((usage > 1).sum()),
         active=tuple(str(limit) for limit, used in zip(problem.limits, usage) if used >= ACTIVE),
         limits=problem.limits, usage=usage, base=base, evaluations=problem.evaluations,
-        seconds=time.perf_counter() - began, settings=chosen, history=history)
+        seconds=time.perf_counter() - began, settings=chosen, history=history, stopped=stopped)
 
 
 def effort_covariance(model: Model) -> FloatArray:

@@ -10,6 +10,7 @@ import numpy as np
 from scipy.linalg import block_diag
 
 from gough.core.arrays import FloatArray
+from gough.core.errors import InvalidInput
 from gough.core.parameters import BaseParameters
 from gough.core.trajectory import Fourier, fourier_basis, rest_basis
 from gough.engine.derivatives import regressor_adjoint, response, smooth_regressor
@@ -182,6 +183,31 @@ class Problem:
                 frequency=w / (2 * np.pi), offset=self.origin + amplitudes[0], mu=w * amplitudes[1:1 + h],
                 nu=w * amplitudes[1 + h:]))
         return tuple(found)
+
+    def variables_of(self, trajectories: Sequence[Fourier]) -> FloatArray:
+        """Return the variables that stand for trajectories, (x,): the inverse of `trajectories`.
+
+        Raises:
+            InvalidInput: Other coordinates, more harmonics than these parts have, or another number of trajectories.
+        """
+        names = [self.model.mechanism.coordinates[i] for i in self.model.loops.partitions[self.by].independent]
+        found = []
+        for part, trajectory in zip(self.parts, trajectories):
+            if set(trajectory.coordinates) != set(names) or trajectory.harmonics > part.harmonics:
+                raise InvalidInput(f"the trajectory moves {', '.join(trajectory.coordinates)} with "
+                                   f"{trajectory.harmonics} harmonics, expected {', '.join(names)} with at most "
+                                   f"{part.harmonics}")
+            order = trajectory.columns(names)
+            free = ((0, part.harmonics - trajectory.harmonics), (0, 0))
+            w = 2 * np.pi * trajectory.frequency
+            amplitudes = np.vstack([trajectory.offset[order] - self.origin, *(
+                np.pad(c[:, order], free) / w for c in (trajectory.mu, trajectory.nu))])
+            found.append(np.linalg.lstsq(part.shape, amplitudes / self.reach, rcond=None)[0].ravel())
+            if part.free_frequency:
+                found.append(np.log([trajectory.frequency / part.frequency]))
+        if len(trajectories) != len(self.parts):
+            raise InvalidInput(f"{len(trajectories)} trajectories to start from, expected {len(self.parts)}")
+        return np.concatenate(found)
 
     def motion(self, k: int, own: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return position, velocity and acceleration of a part on its grid, each (t, m)."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -14,7 +15,7 @@ from gough.engine.limits import Limit, measure
 from gough.engine.loops import CLOSED, By
 from gough.engine.model import Model
 from gough.excitation.problem import Point, Problem
-from gough.excitation.solver import InteriorPoint, Progress, interior_point
+from gough.excitation.solver import InteriorPoint, Progress, Stopped, interior_point
 
 FINER = 10  # verification samples per grid sample, or all samples of the controller if these are more
 MARGIN = 1e-4  # kept from each limit for what happens between verification samples
@@ -130,6 +131,17 @@ def random_starts(problem: Problem, count: int, seed: int) -> list[Point]:
     return sorted(found, key=lambda point: point.objective)[:count]
 
 
+def start_from(problem: Problem, trajectories: Sequence[Fourier]) -> Point:
+    """Return the start that follows earlier trajectories as far as the limits allow.
+
+    Raises:
+        InvalidInput: They do not move the coordinates, or have more harmonics than are designed.
+    """
+    rest = problem.evaluate(np.zeros(problem.size))
+    assert rest is not None  # as `random_starts` found before
+    return _grow(problem, problem.variables_of(trajectories), rest)
+
+
 def _grow(problem: Problem, direction: FloatArray, rest: Point) -> Point:
     """Follow a direction until a limit is nearly reached; small steps keep the loops on their branch."""
     point, size, factor = rest, 1e-6, 4.0
@@ -203,8 +215,11 @@ def informative_frequency(problem_at: Callable[[float], Problem], first: float, 
 
 
 def solve_and_verify(problem: Problem, starts: Sequence[Point], settings: InteriorPoint, rate: float,
-                     progress: Progress | None) -> Verified:
-    """Solve from every start; the best that can be verified is the answer."""
+                     progress: Progress | None) -> tuple[Verified, bool]:
+    """Solve from every start; the best that can be verified is the answer. Also tells whether somebody stopped it.
+
+    An interrupt ends the search, not the verification: the best so far is then drawn inside the limits.
+    """
     count = 0
 
     def report(_: int, value: float, violation: float) -> None:
@@ -215,12 +230,17 @@ def solve_and_verify(problem: Problem, starts: Sequence[Point], settings: Interi
 
     everything = np.tile([-1.0, 1.0], (len(problem.limits), 1))
     solved: list[tuple[Point, tuple[float, ...]]] = []
-    for start in starts:
-        solved.append(interior_point(problem, start, *_spread(problem, everything), settings, report))
+    stopped = False
+    try:
+        for start in starts:
+            solved.append(interior_point(problem, start, *_spread(problem, everything), settings, report))
+    except Stopped as stop:
+        solved.append((stop.point, stop.history))
+        settings, stopped = replace(settings, iterations=0), True
     failure: InfeasibleDesign | None = None
     for point, history in sorted(solved, key=lambda item: item[0].objective):
         try:
-            return _tighten(problem, point, history, settings, rate, report)
+            return _tighten(problem, point, history, settings, rate, report), stopped
         except InfeasibleDesign as error:
             failure = failure or error
     assert failure is not None

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
@@ -22,6 +22,14 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 from gough.core.arrays import FloatArray
 
 Progress = Callable[[int, float, float], None]
+
+
+class Stopped(KeyboardInterrupt):
+    """Somebody stopped the search: carries the best point so far, strictly inside all constraints, and the history."""
+
+    def __init__(self, point: Any, history: tuple[float, ...]) -> None:
+        super().__init__()
+        self.point, self.history = point, history
 
 
 class _Evaluated(Protocol):
@@ -90,6 +98,9 @@ def interior_point(problem: Minimisation[P], start: P, lower: FloatArray, upper:
 
     Returns:
         The best point, strictly inside all constraints, and the objective after each step.
+
+    Raises:
+        Stopped: By an interrupt.
     """
     point, n = start, len(start.variables)
     gradient, J = problem.gradient(point), problem.linearise(point)
@@ -102,41 +113,44 @@ def interior_point(problem: Minimisation[P], start: P, lower: FloatArray, upper:
     z_low, z_high = mu / low, mu / high
     B, fresh = _identity(gradient), True  # B carries no curvature yet
     best, history = point, [point.objective]
-    for iteration in range(1, settings.iterations + 1):
-        residual = gradient - J.transposed(mu / low - mu / high)
-        step = _newton(B + J.normal(z_low / low + z_high / high), residual)
-        slope = float(residual @ step)
-        if -slope < 0.2 * n * mu:  # the decrement: twice what this barrier problem can still give
-            if mu <= last:
-                break
-            mu = max(settings.decrease * mu, last)
-            continue
-        moved = J.times(step)
-        worst = max(float((-moved / low).max()), float((moved / high).max()))
-        longest = min(1.0, 0.99 / worst) if worst > 0 else 1.0  # leaves a hundredth of each slack, to first order
-        trial = _search(problem, point, step, slope, longest, mu, lower, upper)
-        if trial is None:
-            if fresh:  # not even along the gradient: rounding, or a kink of the criterion
-                break
-            B, fresh = _identity(gradient), True
-            continue
-        z_low = _dual(z_low, mu / low - z_low - z_low / low * moved)
-        z_high = _dual(z_high, mu / high - z_high + z_high / high * moved)
-        old = gradient - J.transposed(z_low - z_high)
-        taken = trial.variables - point.variables
-        point = trial
-        gradient, J = problem.gradient(point), problem.linearise(point)
-        low, high = point.constraints - lower, upper - point.constraints
-        z_low = np.clip(z_low, mu / (1e8 * low), 1e8 * mu / low)
-        z_high = np.clip(z_high, mu / (1e8 * high), 1e8 * mu / high)
-        change = gradient - J.transposed(z_low - z_high) - old
-        B = _bfgs(B, taken, change, fresh)
-        fresh = False
-        history.append(point.objective)
-        if point.objective < best.objective:
-            best = point
-        if progress is not None:
-            progress(iteration, point.objective, 0.0)
+    try:
+        for iteration in range(1, settings.iterations + 1):
+            residual = gradient - J.transposed(mu / low - mu / high)
+            step = _newton(B + J.normal(z_low / low + z_high / high), residual)
+            slope = float(residual @ step)
+            if -slope < 0.2 * n * mu:  # the decrement: twice what this barrier problem can still give
+                if mu <= last:
+                    break
+                mu = max(settings.decrease * mu, last)
+                continue
+            moved = J.times(step)
+            worst = max(float((-moved / low).max()), float((moved / high).max()))
+            longest = min(1.0, 0.99 / worst) if worst > 0 else 1.0  # leaves a hundredth of each slack, to first order
+            trial = _search(problem, point, step, slope, longest, mu, lower, upper)
+            if trial is None:
+                if fresh:  # not even along the gradient: rounding, or a kink of the criterion
+                    break
+                B, fresh = _identity(gradient), True
+                continue
+            z_low = _dual(z_low, mu / low - z_low - z_low / low * moved)
+            z_high = _dual(z_high, mu / high - z_high + z_high / high * moved)
+            old = gradient - J.transposed(z_low - z_high)
+            taken = trial.variables - point.variables
+            point = trial
+            gradient, J = problem.gradient(point), problem.linearise(point)
+            low, high = point.constraints - lower, upper - point.constraints
+            z_low = np.clip(z_low, mu / (1e8 * low), 1e8 * mu / low)
+            z_high = np.clip(z_high, mu / (1e8 * high), 1e8 * mu / high)
+            change = gradient - J.transposed(z_low - z_high) - old
+            B = _bfgs(B, taken, change, fresh)
+            fresh = False
+            history.append(point.objective)
+            if point.objective < best.objective:
+                best = point
+            if progress is not None:
+                progress(iteration, point.objective, 0.0)
+    except KeyboardInterrupt:
+        raise Stopped(best, tuple(history)) from None
     return best, tuple(history)
 
 

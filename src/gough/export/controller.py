@@ -77,7 +77,9 @@ def controller_code(model: Model, values: ArrayLike | None = None, *, load: Arra
         "easy": _list(easy),
         "jump": "their velocity limits allow" if limited else "the branch can be followed",
         "newton": c_function(newton, "newton") if part.dependent else "",
-        "gains": "" if gains is None else _list(factors),
+        "gains": "" if gains is None else _list(factors), "remembers": model.remembers,
+        "past": 3 * len(mechanism.memories) + 1 + len(mechanism.channels), "lags": 3 * len(mechanism.memories),
+        "channels": list(mechanism.channels.items()),
     }
     files = Environment(loader=PackageLoader("gough", "export"), trim_blocks=True, lstrip_blocks=True,
                         keep_trailing_newline=True, undefined=StrictUndefined)

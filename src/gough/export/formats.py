@@ -76,7 +76,7 @@ def export(model: Model, identification: Identification, folder: str | Path, to:
         raise InvalidInput(f"'{name}' is no name for a file; give the folder and the name apart", name=name)
     stem = name if name is not None and not entry.identifier else identifier(
         name or entry.usual or model.mechanism.name)
-    texts = entry.write(model, identification, stem)
+    texts = entry.write(identification.fitted(model), identification, stem)
     target = Path(folder)
     files = [target / f"{stem}.{ending}" for ending in texts]
     try:

@@ -69,6 +69,11 @@ def to_mjcf(model: Model, bodies: Mapping[str, ArrayLike], terms: Mapping[str, f
         scene.root.insert(0, Comment(comment(f" Added to bodies too light for MuJoCo: {light[0]:g} kg to {names} ")))
     scene.add_links({name: parameters + (light if name in helped else 0.0) for name, parameters in own.items()},
                     given)
+    custom = SubElement(scene.root, "custom")  # what a reader must know to undo it
+    SubElement(custom, "text", name="gough", data="Joint terms are complete; numbers are inertias added to bodies.")
+    added = dict.fromkeys([*helped, *sliders], light) | {name: own[name] for name in rotors}
+    for name, parameters in added.items():
+        SubElement(custom, "numeric", name=f"added {text(name)}", data=numbers(parameters))
     for name in helped:
         scene.bodies[name].set("gravcomp", repr(float(light[0] / (own[name] + light)[0])))
     for closure in mechanism.closures:

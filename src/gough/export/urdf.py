@@ -28,6 +28,7 @@ from gough.export.formats import Export, identifier, register_export
 from gough.export.rigid import check_bodies, check_terms, comment, drive_gains, physical_result
 from gough.identification import Identification
 from gough.mechanism.closures import CLOSURES
+from gough.mechanism.placement import roll_pitch_yaw
 from gough.mechanism.terms import TERMS
 from gough.mechanism.types import BASE, Closure, Joint
 from gough.virtual.mjcf import numbers
@@ -180,19 +181,6 @@ def _add_inertial(link: Element, parameters: FloatArray) -> None:
     SubElement(inertial, "mass", value=repr(mass))
     entries = {f"i{'xyz'[i]}{'xyz'[j]}": repr(float(inertia[i, j])) for i in range(3) for j in range(i, 3)}
     SubElement(inertial, "inertia", entries)
-
-
-def roll_pitch_yaw(rotation: FloatArray) -> tuple[float, float, float]:
-    """Return the angles of R = Rz(yaw) Ry(pitch) Rx(roll). [rad]
-
-    Roll follows from Rz^T R with the yaw found, so that R is met to round-off also where the pitch is a right angle and
-    yaw and roll are not unique.
-    """
-    R = rotation
-    pitch = math.atan2(-R[2, 0], math.hypot(R[0, 0], R[1, 0]))
-    yaw = math.atan2(R[1, 0], R[0, 0])
-    c, s = math.cos(yaw), math.sin(yaw)
-    return math.atan2(s * R[0, 2] - c * R[1, 2], c * R[1, 1] - s * R[0, 1]), pitch, yaw
 
 
 def _yaml(value: object) -> str:

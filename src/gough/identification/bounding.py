@@ -13,7 +13,7 @@ from gough.core.blas import one_blas_thread
 from gough.core.errors import InvalidInput, nearest
 from gough.core.options import REQUIRED, Settings, nested, option, settle, takes
 from gough.core.parameters import BaseParameters
-from gough.engine import Model, base_parameters
+from gough.engine import Model, Robot, as_model, base_parameters
 from gough.engine.base import TIE_LEGS
 from gough.engine.model import column_names
 from gough.estimators.bounds.solve import BoundedProblem, Solver, enclose
@@ -21,6 +21,7 @@ from gough.estimators.estimate import Enclosure
 from gough.identification.enclosing import enclosed_regressor
 from gough.identification.experiment import in_efforts
 from gough.identification.result import Identification
+from gough.logs.readers import Log, as_recordings
 from gough.logs.recording import Recording
 from gough.processing import Processed, Processing, choose_processing, process, regression
 
@@ -56,7 +57,7 @@ class BoundsSettings(Settings):
 
 @takes(BoundsSettings)
 @one_blas_thread
-def bounds(model: Model, recordings: Sequence[Recording], settings: BoundsSettings | None = None, *,
+def bounds(model: Robot, recordings: Log | Sequence[Log], settings: BoundsSettings | None = None, *,
            result: Identification | None = None, gains: Mapping[str, float] | None = None,
            **options: Any) -> Enclosure:
     """Return a box that contains every parameter vector the data allow.
@@ -71,9 +72,11 @@ def bounds(model: Model, recordings: Sequence[Recording], settings: BoundsSettin
             low-pass smears them, is `SMEAR` over its cut-off by default.
     """
     chosen = settle(BoundsSettings, settings, options)
+    model, recordings = as_model(model), as_recordings(recordings)
     if not recordings:
         raise InvalidInput("there is no recording to bound parameters with")
     if result is not None:
+        model = result.fitted(model)
         chosen = replace(chosen, processing=result.processing_with(chosen.processing))
         gains = gains or result.gains
     base = base_parameters(model, tie_legs=chosen.tie_legs,
@@ -180,7 +183,7 @@ def _slow(model: Model, processed: Processed, threshold: float | None) -> FloatA
     """Return the speed of each coordinate below which its friction may have any sign, (n,). [m/s or rad/s]"""
     slow = np.maximum(processed.dead_band, 0.01 * np.abs(processed.motion.qd).max(axis=0))
     if threshold is not None:
-        slow[[i for i in model.actuated if model.mechanism.joints[i].rubs]] = threshold
+        slow[[i for i in model.actuated if model.mechanism.rubs(model.mechanism.joints[i])]] = threshold
     return np.asarray(slow)
 
 

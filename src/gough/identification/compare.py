@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from gough.core.arrays import FloatArray
 from gough.core.errors import InvalidInput
 from gough.core.names import Parameter
 from gough.core.options import Settings, option, settle, takes
-from gough.core.statistics import f_tail, student_tail
+from gough.core.showing import Columns, Shown
+from gough.core.statistics import f_tail, holm, student_tail
 from gough.core.text import text_table
 from gough.engine import Model
 from gough.identification.result import Identification
@@ -81,7 +81,7 @@ class Difference:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Comparison:
+class Comparison(Shown):
     """Results beside each other.
 
     Args:
@@ -102,6 +102,11 @@ class Comparison:
     failures: tuple[str, ...]
     notes: tuple[str, ...]
     level: float
+
+    def table(self) -> Columns:
+        """Return the differences by parameter."""
+        names = ("name", "result", "first", "first_std", "value", "std", "p_corrected", "differs", "unit")
+        return {name: [getattr(d, name) for d in self.differences] for name in names}
 
     @property
     def passed(self) -> bool:
@@ -200,15 +205,6 @@ def compare(results: Sequence[tuple[Model, Identification]], recordings: Sequenc
     return Comparison(labels=words, differences=tuple(sorted(differences, key=lambda d: (d.p, -abs(d.sigmas)))),
                       together=together, errors=errors, failures=_failures(differences, errors, settings),
                       notes=tuple(notes), level=settings.level)
-
-
-def holm(p: FloatArray) -> FloatArray:
-    """Return Holm's corrected p-values: the k-th smallest of n times n - k + 1, never falling, at most 1, (n,)."""
-    order = np.argsort(p, kind="stable")
-    steps = np.minimum(np.maximum.accumulate((len(p) - np.arange(len(p))) * p[order]), 1.0)
-    corrected = np.empty(len(p))
-    corrected[order] = steps
-    return corrected
 
 
 def _common(first: Identification, other: Identification) -> tuple[list[Parameter], list[Parameter]]:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from gough.core.arrays import FloatArray
 from gough.core.blas import one_blas_thread
+from gough.core.errors import InvalidInput, LoopNotClosed, SingularConfiguration
 from gough.core.names import Parameter
 from gough.core.options import Settings, nested, option, settle, takes
 from gough.core.parameters import BaseParameters
-from gough.core.regression import Regression, concatenate
-from gough.engine import Model, base_parameters
+from gough.core.regression import Condensed, Regression, concatenate
+from gough.engine import Model, Robot, as_model, base_parameters
 from gough.engine.base import TIE_LEGS
 from gough.estimators.estimate import Estimate
 from gough.estimators.gains.gain_problem import GainProblem
@@ -20,6 +21,7 @@ from gough.estimators.linear.least_squares import GaussMarkov
 from gough.estimators.physical.feasible import FeasibleEstimate
 from gough.estimators.problem import Estimator
 from gough.estimators.selection.selection import Elimination, essential_parameters
+from gough.identification.constants import FittedConstants, check_free, fit_constants, with_constants
 from gough.identification.currents import (
     CurrentsProblem,
     check_currents,
@@ -46,9 +48,11 @@ from gough.identification.methods import (
 from gough.identification.physical import physical_parameters
 from gough.identification.result import Fit, Identification
 from gough.identification.structures import ModelChoice, model_choice
+from gough.identification.term_choice import choose_terms
 from gough.identification.validation import known_effort, validate, without_known
 from gough.logs.checks import inspected
 from gough.logs.finding import notes as finding_notes
+from gough.logs.readers import Log, as_recordings
 from gough.logs.recording import Recording
 from gough.processing import Processed, Processing
 
@@ -71,7 +75,8 @@ class IdentifySettings(Settings):
     ratio: float = option(10.0, "Ratio of relative standard deviations at which that ends.", above=1)
     tie_legs: bool = option(False, TIE_LEGS)
     structures: bool = option(
-        False, "Also compare friction structures, test whether legs are alike and name what the data hardly see.")
+        False, "Also compare friction structures, try other joint terms on stretches left out, test whether legs are "
+        "alike and name what the data hardly see.")
     gains: Mapping[str, float] | None = option(
         None, "Drive gains, motor=value; the robot file's by default.", unit="N or N m per recorded unit", above=0)
     processing: Processing = nested(Processing)
@@ -90,7 +95,9 @@ class _Case:
         currents: The problem with unknown drive gains, where they are wanted.
         experiment: The logs in efforts; None as long as the gains are not known.
         unseen: The logs to validate on, likewise, if there are any.
+        constants: Of joint terms, found from the logs; the robot has them.
         kept: Names of the parameters to estimate.
+        whole: Factors of all logs, where the others are but a sample of them.
     """
 
     model: Model
@@ -104,12 +111,14 @@ class _Case:
     currents: CurrentsProblem | None = None
     experiment: Experiment | None = None
     unseen: Experiment | None = None
+    constants: Mapping[str, float] = field(default_factory=dict)
     kept: tuple[Parameter, ...] | None = None
+    whole: Condensed | None = None
 
     @property
-    def problem(self) -> Regression | GainProblem:
+    def problem(self) -> Regression | Condensed | GainProblem:
         """What the main estimators are given."""
-        whole = self.efforts.problem if self.currents is None else self.currents.problem
+        whole = self.whole or (self.efforts.problem if self.currents is None else self.currents.problem)
         return whole if self.kept is None else whole.select(self.kept)
 
     @property
@@ -119,7 +128,17 @@ class _Case:
         return self.experiment
 
     def with_efforts(self, experiment: Experiment) -> _Case:
-        """Return the case with the logs in efforts, those to validate on likewise."""
+        """Return the case with the logs in efforts, those to validate on likewise, and constants of terms found."""
+        found = {} if self.currents else fit_constants(self.model, experiment)
+        if found:
+            model = Model(self.model.mechanism.with_constants(found))
+            again = prepare(model, [*self.recordings, *self.loaded], self.base, processing=experiment.processing,
+                            gains=experiment.gains or None)
+            known = replace(self, model=model, constants=found)
+            return known._with_unseen(replace(again, choice=experiment.choice))
+        return self._with_unseen(experiment)
+
+    def _with_unseen(self, experiment: Experiment) -> _Case:
         unseen = None
         if self.held_out:
             unseen = prepare(self.model, self.held_out, self.base, processing=experiment.processing,
@@ -133,8 +152,8 @@ class _Case:
 
 @takes(IdentifySettings)
 @one_blas_thread
-def identify(model: Model, recordings: Sequence[Recording], settings: IdentifySettings | None = None, *,
-             loaded: Sequence[Recording] = (), held_out: Sequence[Recording] = (),
+def identify(model: Robot, recordings: Log | Sequence[Log], settings: IdentifySettings | None = None, *,
+             loaded: Log | Sequence[Log] = (), held_out: Log | Sequence[Log] = (), whole: Condensed | None = None,
              progress: Callable[[float], None] | None = None, **options: Any) -> Identification:
     """Identify a robot from its logs.
 
@@ -142,18 +161,28 @@ def identify(model: Model, recordings: Sequence[Recording], settings: IdentifySe
     all else is one way.
 
     Args:
-        model: The robot.
-        recordings: Logs without payload (or, without `loaded`, all logs, each with the payload it names).
+        model: The robot, also by name or path.
+        recordings: Logs without payload (or, without `loaded`, all logs, each with the payload it names); one or
+            several, read or as paths or DataFrames.
         settings: How; single options may be given by name instead.
         loaded: Logs with a known payload; if they hold currents, drive gains can be identified.
         held_out: Logs to validate on.
+        whole: Factors of all logs, condensed with the rows side by side, where `recordings` are but a sample of them:
+            the estimate is that of all, verdict and pictures are of the sample. See `identify_logs`.
         progress: Called with the fraction done.
         options: See `IdentifySettings`.
     """
     chosen = settle(IdentifySettings, settings, options)
     tell = progress or (lambda fraction: None)
-    recordings, loaded, held_out = ([inspected(log) for log in logs] for logs in (recordings, loaded, held_out))
-    case = _pose(model, recordings, loaded, held_out, chosen)
+    model = as_model(model)
+    recordings, loaded, held_out = (
+        [inspected(log) for log in as_recordings(logs, name)] for logs, name in (
+            (recordings, "recordings"), (loaded, "loaded"), (held_out, "held_out")))
+    try:
+        case = replace(_pose(model, recordings, loaded, held_out, chosen), whole=whole)
+    except (LoopNotClosed, SingularConfiguration) as error:
+        raise type(error)(f"the recorded positions do not fit the robot: {error}; `gough diagnose` tries other signs, "
+                          "channels and units of them", **error.numbers) from None
     tell(0.4)
     unseen = None if case.unseen is None else case.unseen.problem
     main = main_of(chosen.estimator, case.estimators)
@@ -163,6 +192,12 @@ def identify(model: Model, recordings: Sequence[Recording], settings: IdentifySe
         kept = elimination.steps[elimination.stop].estimate.parameters
         case = replace(case, kept=tuple(name for name in kept if not name.is_gain))
     outcome = run_all(case.estimators, {"regression": lambda: case.problem, "gains": lambda: case.problem}, Outcome())
+    fitted = FittedConstants()
+    if case.constants:
+        plain = {name: found for name, found in outcome.found.items() if wants(case.estimators[name]) == "regression"}
+        made, fitted = with_constants(case.model, case.efforts, case.efforts.problem.select(case.problem.parameters),
+                                      case.estimators, plain, case.constants)
+        outcome = replace(outcome, found={**outcome.found, **made})
     if case.currents is not None:
         gains = gains_of(outcome.found[outcome.name(chosen.estimator)], model, chosen.gains)
         case = case.with_efforts(assemble(model, case.currents.processed, case.base, case.currents.choice,
@@ -173,7 +208,7 @@ def identify(model: Model, recordings: Sequence[Recording], settings: IdentifySe
     tell(0.8)
     choice = _choice(case, main) if chosen.structures else None
     tell(0.9)
-    return _result(case, outcome, elimination, choice)
+    return _result(case, outcome, elimination, choice, fitted)
 
 
 def _pose(model: Model, recordings: Sequence[Recording], loaded: Sequence[Recording], held_out: Sequence[Recording],
@@ -190,6 +225,7 @@ def _pose(model: Model, recordings: Sequence[Recording], loaded: Sequence[Record
                  held_out=held_out, known={})
     if any(wants(estimator) == "gains" for estimator in estimators.values()):
         check_currents(recordings, loaded)
+        check_free(model, currents=True)
         currents = currents_problem(model, recordings, loaded, name or "", measured, base, processing=asked)
         if currents.problem.effort_map is None:  # all that follows is a matter of milliseconds on triangular factors
             currents = currents._replace(problem=currents.problem.in_factors())
@@ -199,6 +235,9 @@ def _pose(model: Model, recordings: Sequence[Recording], loaded: Sequence[Record
 
 def _period(case: _Case) -> PeriodProblem:
     """Return the averaged period of the one log; `all` does not wait for what takes long."""
+    if case.whole is not None:
+        raise InvalidInput("maximum likelihood needs the samples of one periodic log in memory, which factors of many "
+                           "no longer have; identify that log by itself")
     base = case.base.select(case.problem.parameters)
     return PeriodProblem(period=averaged_period(case.model, case.efforts.processed, base),
                          brief=case.settings.estimator == ALL)
@@ -207,7 +246,7 @@ def _period(case: _Case) -> PeriodProblem:
 def _bodies(case: _Case, outcome: Outcome) -> BodyProblem:
     """Return the regression of the bodies; with drive gains, that of the unloaded robot with the gains found."""
     base, problem = case.base, case.problem
-    if not isinstance(problem, Regression):
+    if isinstance(problem, GainProblem):
         base = base_parameters(case.model, tie_legs=case.settings.tie_legs)
         problem = concatenate(case.free_parts()[:len(case.recordings)]).select(base.names)
     return BodyProblem(model=case.model, base=base, regression=problem, start=outcome.start(problem))
@@ -217,8 +256,9 @@ def _choice(case: _Case, main: Estimator) -> ModelChoice:
     """Compare structures on all logs in efforts."""
     problem = case.efforts.problem if not case.known else concatenate(case.free_parts())
     problem = problem.select([name for name in problem.parameters if name not in case.known])
-    return model_choice(case.model, case.base, problem, GaussMarkov() if case.currents else main,
-                        held_out=None if case.unseen is None else case.unseen.problem)
+    choice = model_choice(case.model, case.base, problem, GaussMarkov() if case.currents else main,
+                          held_out=None if case.unseen is None else case.unseen.problem)
+    return choice if case.currents else replace(choice, terms=choose_terms(case.model, case.efforts, case.unseen))
 
 
 def _story(elimination: Elimination) -> tuple[str, ...]:
@@ -242,8 +282,8 @@ def _moved(full: Estimate, reduced: Estimate) -> tuple[str, ...]:
             "standard deviations hold only if what was removed is zero: identify without `essential` to see them",)
 
 
-def _result(case: _Case, outcome: Outcome, elimination: Elimination | None,
-            choice: ModelChoice | None) -> Identification:
+def _result(case: _Case, outcome: Outcome, elimination: Elimination | None, choice: ModelChoice | None,
+            fitted: FittedConstants) -> Identification:
     """Judge the estimate and put everything together."""
     name = outcome.name(case.settings.estimator)
     estimates = {key: found.estimate if isinstance(found, FeasibleEstimate) else found
@@ -253,6 +293,7 @@ def _result(case: _Case, outcome: Outcome, elimination: Elimination | None,
     notes = [] if elimination is None else [*_moved(elimination.steps[0].estimate,
                                                     elimination.steps[elimination.stop].estimate)]
     notes += [f"{key} was not possible: {error}" for key, error in outcome.failed.items()]
+    notes += fitted.notes
     fits, processed = [], []
     for source in filter(None, (case.efforts, case.unseen)):
         for log, part in zip(source.processed, source.parts):
@@ -266,14 +307,17 @@ def _result(case: _Case, outcome: Outcome, elimination: Elimination | None,
     verdict, diagnosis = judged(Trial(
         model=case.model, base=case.base, estimate=estimate, validation=validation, experiment=case.efforts,
         unseen=case.unseen, recordings=(*case.recordings, *case.loaded), held_out=case.held_out, known=case.known))
+    logs = [*case.recordings, *case.loaded, *case.held_out]
+    quality = _quality(case.model, processed, logs, case.efforts.processing.window or 0.0)
     possible = next((found for found in outcome.found.values() if isinstance(found, FeasibleEstimate)), None)
     bodies, terms = ({}, {}) if possible is None else physical_parameters(case.model, possible)
     return Identification(
         robot=case.model.mechanism.name, estimator=name, estimate=estimate, base=case.base,
         tied=case.settings.tie_legs, estimates=estimates,
         validation=validation, verdict=verdict, diagnosis=diagnosis,
-        nominal_gains=case.efforts.gains, known=case.known, bodies=bodies, joint_terms=terms, fits=tuple(fits),
-        quality=_quality(case.model, processed, case.efforts.processing.window or 0.0),
+        nominal_gains=case.efforts.gains, known=case.known, constants=fitted, bodies=bodies, joint_terms=terms,
+        fits=tuple(fits),
+        quality=quality, digests=dict(zip(quality, (log.fingerprint for log in logs))),
         history=() if elimination is None else _story(elimination),
         notes=tuple(notes), settings=case.settings.to_dict(), structures=choice, choice=case.efforts.choice,
         logs={"identification": tuple(log.source for log in case.recordings),
@@ -281,14 +325,16 @@ def _result(case: _Case, outcome: Outcome, elimination: Elimination | None,
               "validation": tuple(log.source for log in case.held_out)})
 
 
-def _quality(model: Model, processed: Sequence[Processed], window: float) -> dict[str, dict[str, float]]:
-    """Return figures of the logs by name; logs of one name keep their own."""
+def _quality(model: Model, processed: Sequence[Processed], logs: Sequence[Recording],
+             window: float) -> dict[str, dict[str, float]]:
+    """Return figures of the logs, as processed and as recorded, by name; logs of one name keep their own."""
     quality: dict[str, dict[str, float]] = {}
     for k, log in enumerate(processed):
         again = sum(other.source == log.source for other in processed[:k])
         quality[f"{log.source} ({again + 1})" if again else log.source] = {
-            **log.quality, "cut-off [Hz]": log.cutoff or 0.0, "decimation": float(log.decimation),
-            "periods": float(log.periods), "window about reversals [s]": window, "samples": float(len(log)),
+            "rate [Hz]": logs[k].rate, **log.quality, "cut-off [Hz]": log.cutoff or 0.0,
+            "decimation": float(log.decimation), "periods": float(log.periods),
+            "window about reversals [s]": window, "samples": float(len(log)),
             **{f"share of {row} that counts": float(share) for row, share in zip(model.rows, log.mask.mean(axis=0))}}
     return quality
 

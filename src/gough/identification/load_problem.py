@@ -18,7 +18,6 @@ from gough.estimators.load.fit import LoadProblem
 from gough.identification.experiment import AGAIN, drawn_again, in_efforts
 from gough.identification.result import Identification
 from gough.logs.recording import Recording
-from gough.mechanism import TERMS
 from gough.processing import Processed, Processing, process, regression
 from gough.processing.frequency import lowpass_periodic
 from gough.processing.pieces import averaged_pose
@@ -150,8 +149,11 @@ def _standing(model: Model, done: Processed, every: Regression, unloaded: Unload
     own = model.kinematics.closure_map(done.motion.q.mean(axis=0, keepdims=True))[0]
     columns = []
     for j, joint in enumerate(model.mechanism.joints):
-        for term in (name for name in joint.terms if TERMS[name].coulomb):
-            size = TERMS[term].coulomb * abs(unloaded.standard.get(f"{joint.name}.{term}", 0.0)) / np.sqrt(3.0)
+        for name in joint.terms:
+            jump = model.mechanism.terms[name].coulomb
+            if not jump:
+                continue
+            size = jump * abs(unloaded.standard.get(f"{joint.name}.{name}", 0.0)) / np.sqrt(3.0)
             columns.append(np.where(never, own[j] * size, 0.0))
     doubt = np.broadcast_to(np.array(columns).T, (len(every), len(never), len(columns))) if columns else none
     return replace(every, mask=every.mask | never), doubt
@@ -170,6 +172,7 @@ def _in_time(model: Model, done: Processed, unloaded: Unloaded) -> Regression:
         smooth = lowpass_periodic(moved, average.rate, len(pose), cutoff)
         motion = model.kinematics.motion(average.recording.time[k * len(pose):(k + 1) * len(pose)], *smooth, by,
                                          start=done.motion.q)
+        motion = replace(motion, remembered=done.motion.remembered)
         part = regression(model, replace(done, motion=motion, effort=effort, replicates=None), names)
         parts.append(replace(part, group=np.full(len(part), k), recording=None))
     return replace(concatenate(parts), recording=None)

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, cast
 
 from gough.core.errors import GoughError, InvalidInput, NotConverged, NotIdentifiable
 from gough.core.parameters import BaseParameters, ParameterTable
-from gough.core.regression import Regression
+from gough.core.regression import Condensed, Regression
 from gough.engine import Model
 from gough.estimators.estimate import Estimate
 from gough.estimators.gains.maximum_likelihood import MaximumLikelihoodGains
@@ -56,7 +56,7 @@ class BodyProblem:
 
     model: Model
     base: BaseParameters
-    regression: Regression
+    regression: Regression | Condensed
     start: Estimate
 
 
@@ -104,7 +104,7 @@ class PossibleBodies:
         return feasible(problem.model, problem.base, problem.regression, problem.start, self.settings)
 
 
-def feasible(model: Model, base: BaseParameters, problem: Regression, estimate: Estimate,
+def feasible(model: Model, base: BaseParameters, problem: Regression | Condensed, estimate: Estimate,
              settings: Feasible | None = None) -> FeasibleEstimate:
     """Return the physically possible standard parameters nearest to the robot file's that explain the data."""
     prior = ParameterTable(names=base.standard, values=model.values(base.standard))
@@ -189,7 +189,7 @@ class Outcome:
                 return name
         raise next(self.failed[name] for name in names if name in self.failed)
 
-    def start(self, problem: Regression) -> Estimate:
+    def start(self, problem: Regression | Condensed) -> Estimate:
         """Return an estimate of a regression to start from: that of Gauss-Markov, else weighted least squares."""
         found = self.found.get("gm") or self.found.get("wls")
         if found is not None:

@@ -17,8 +17,9 @@ from gough.core.inertia import PLACES, parallel_axes
 from gough.core.names import INERTIAL, LOAD
 from gough.core.options import Settings, nested, option, settle, takes
 from gough.core.regression import Regression
+from gough.core.showing import Columns, Shown
 from gough.core.text import text_table
-from gough.engine import Model
+from gough.engine import Model, Robot, as_model
 from gough.estimators.estimate import Estimate, Source, assemble
 from gough.estimators.load.fit import LoadFit, LoadProblem, fit
 from gough.estimators.load.over_time import History, Pieces, changes, history
@@ -27,6 +28,7 @@ from gough.estimators.noise_information import OBSERVED
 from gough.estimators.physical.pseudo_inertia import pseudo_inertia
 from gough.identification.load_problem import Unloaded, load_problem
 from gough.identification.result import Identification
+from gough.logs.readers import Log, as_recordings
 from gough.logs.recording import Recording
 from gough.processing import Processing, choose_processing
 
@@ -85,7 +87,7 @@ class Change:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class PayloadResult:
+class PayloadResult(Shown):
     """What a robot carries, in the end if that has changed.
 
     Args:
@@ -115,6 +117,11 @@ class PayloadResult:
     def unobserved(self) -> tuple[str, ...]:
         """Parameters the motion does not show."""
         return tuple(name for name, seen in zip(self.estimate.parameters, self.load.observed) if not seen)
+
+    def table(self) -> Columns:
+        """Return the load by parameter."""
+        rows = self.load.to_list()
+        return {name: [row[name] for row in rows] for name in ("name", "value", "std", "unit", "observed")}
 
     def to_dict(self) -> dict[str, Any]:
         """Return the documented JSON form."""
@@ -181,7 +188,7 @@ class PayloadSettings(Settings):
 
 @takes(PayloadSettings)
 @one_blas_thread
-def payload(model: Model, recordings: Sequence[Recording], settings: PayloadSettings | None = None, *,
+def payload(model: Robot, recordings: Log | Sequence[Log], settings: PayloadSettings | None = None, *,
             result: Identification | None = None, values: ArrayLike | None = None,
             gains: Mapping[str, float] | None = None, **options: Any) -> PayloadResult:
     """Find the load of a robot whose own model is known, on any trajectory.
@@ -200,6 +207,7 @@ def payload(model: Model, recordings: Sequence[Recording], settings: PayloadSett
         InvalidInput: No recording, a result of another robot, or a mass or reach that is not positive.
     """
     chosen = settle(PayloadSettings, settings, options)
+    model, recordings = as_model(model), as_recordings(recordings)
     _ = chosen.place  # refused before logs are processed, if it is no place
     if not recordings:
         raise InvalidInput("there is no recording to find a load in")
@@ -207,6 +215,7 @@ def payload(model: Model, recordings: Sequence[Recording], settings: PayloadSett
     if result is not None:
         if result.robot != model.mechanism.name:
             raise InvalidInput(f"the result is a model of '{result.robot}', not of '{model.mechanism.name}'")
+        model = result.fitted(model)
         used = result.processing_with(used)
         gains = gains or result.gains
     if not used.complete:

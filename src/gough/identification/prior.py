@@ -14,7 +14,6 @@ from gough.core.parameters import BaseParameters
 from gough.engine import Model
 from gough.estimators.estimate import Estimate
 from gough.identification.verdict import CHANCE, Remark, listed
-from gough.mechanism.terms import TERMS
 
 DOUBT = float(stats.norm.sf(3.0))  # three sigmas
 FAR = 3.0  # times the robot file's value: CAD masses and catalogue friction are hardly ever worse
@@ -32,11 +31,12 @@ UNITS: dict[str, float] = {
 }
 
 
-def cannot_be_negative(standard: Parameter) -> bool:
+def cannot_be_negative(model: Model, standard: Parameter) -> bool:
     """Tell whether a standard parameter of a physical robot cannot be negative: masses, inertias, friction."""
     if standard.inertial:
         return standard.kind in ("m", "Ixx", "Iyy", "Izz")
-    return standard.kind in TERMS and TERMS[standard.kind].nonnegative
+    term = model.mechanism.terms.get(standard.kind)
+    return term is not None and term.nonnegative
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -77,7 +77,7 @@ def prior_of(model: Model, base: BaseParameters) -> Prior:
     """
     standard = model.values(base.standard)
     known = np.array([given_by_file(model, name) for name in base.standard])
-    positive = np.array([cannot_be_negative(name) for name in base.standard])
+    positive = np.array([cannot_be_negative(model, name) for name in base.standard])
     parts = base.matrix * standard
     there = base.matrix != 0
     floor = np.where((base.matrix > 0) & positive, 0.0, np.where(known, np.minimum(2 * parts, 0.0), -np.inf))

@@ -7,6 +7,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
+from textwrap import shorten
 from typing import Any, get_type_hints
 from zipfile import BadZipFile
 
@@ -19,13 +20,16 @@ from gough.core.errors import InvalidInput
 from gough.core.files import write_together, written_together
 from gough.core.names import Parameter
 from gough.core.parameters import BaseParameters
+from gough.core.showing import Columns, ShortRepr, Shown, panels
 from gough.core.storage import plain, restored
 from gough.engine import Model, standard_from_base
 from gough.estimators.estimate import Enclosure, Estimate
+from gough.identification.constants import FittedConstants
 from gough.identification.diagnosis.mistakes import Diagnosis
 from gough.identification.structures import ModelChoice
 from gough.identification.validation import Validation
 from gough.identification.verdict import Verdict
+from gough.mechanism.terms import TERMS, JointState
 from gough.processing import Processing, ProcessingChoice
 
 FORMAT = 2
@@ -34,7 +38,7 @@ FIT_ARRAYS = ("time", "measured", "predicted", "q", "used")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Fit:
+class Fit(ShortRepr):
     """Measured and predicted efforts of one recording, for pictures.
 
     Args:
@@ -66,7 +70,7 @@ class Fit:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class Identification:
+class Identification(Shown):
     """Parameters of a robot with uncertainty, validation and what led to them.
 
     Args:
@@ -85,6 +89,7 @@ class Identification:
         bodies: Ten inertial parameters by body of the physically consistent estimate; empty if it was not made.
             [kg, kg m, kg m2]
         joint_terms: Coefficients of the joint terms that go with them, by name (`leg1.slider.fv`).
+        constants: Constants of joint terms that were found with the coefficients.
         fits: Measured and predicted efforts.
         quality: Figures of the data by recording: closure residual, sensors, reversal window, cut-off.
         history: Steps of the choice of essential parameters, in words.
@@ -92,6 +97,7 @@ class Identification:
         settings: What was asked for, every option: the same logs and settings give the same result.
         choice: How the logs were processed, and what that was chosen from; other logs are to be processed likewise.
         logs: Names of the logs by use: `identification`, `loaded`, `validation`.
+        digests: SHA-256 of each log, by the names in `quality`: of its file, or of its samples if it had none.
         structures: Friction structures, leg symmetry and weak directions, if asked for.
         beside: Names of the files that were saved with it: the robot file, a study.
     """
@@ -110,6 +116,7 @@ class Identification:
     known: Mapping[str, float] = field(default_factory=dict)
     bodies: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     joint_terms: Mapping[str, float] = field(default_factory=dict)
+    constants: FittedConstants = field(default_factory=FittedConstants)
     fits: tuple[Fit, ...] = ()
     quality: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     history: tuple[str, ...] = ()
@@ -117,11 +124,50 @@ class Identification:
     settings: Mapping[str, Any] = field(default_factory=dict)
     choice: ProcessingChoice | None = None
     logs: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    digests: Mapping[str, str] = field(default_factory=dict)
     structures: ModelChoice | None = None
     beside: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         return f"<Identification of {self.robot}: {len(self.estimate)} parameters by {self.estimator}; {self.verdict}>"
+
+    def table(self) -> Columns:
+        """Return the table of the estimate that is the result."""
+        return self.estimate.table()
+
+    def plot(self) -> Any:
+        """Draw measured and predicted efforts, a panel for each log and row; returns the axes."""
+        shown = [(fit, j) for fit in self.fits for j in range(len(self.estimate.rows))]
+        axes = panels([f"{fit.label}: {self.estimate.rows[j]} [{self.estimate.row_units[j]}]" for fit, j in shown], 1.5,
+                      share=False)
+        for each, (fit, j) in zip(axes, shown):
+            each.plot(fit.time, fit.measured[:, j], color="0.6", label="measured")
+            each.plot(fit.time, fit.predicted[:, j], linewidth=1, label="predicted")
+            each.plot(fit.time, fit.measured[:, j] - fit.predicted[:, j], linewidth=0.7, label="residual")
+        for each in axes[:1]:
+            each.legend(loc="upper right", fontsize="small")
+        return axes
+
+    def plot_friction(self, speed: float = 1.0) -> Any:
+        """Draw the friction of each joint over its velocity, with two standard deviations; returns the axes.
+
+        Args:
+            speed: Largest velocity. [m/s or rad/s]
+        """
+        qd = np.linspace(-speed, speed, 401)
+        state = JointState(q=0 * qd, qd=qd, qdd=0 * qd, sign=np.sign(qd), math=np)
+        joints: dict[str, list[int]] = {}
+        for k, name in enumerate(self.estimate.parameters):
+            if not name.is_gain and name.kind in TERMS and TERMS[name.kind].dissipative:
+                joints.setdefault(name.owner, []).append(k)
+        axes = panels([f"{joint}: friction" for joint in joints], 1.6, along="velocity [m/s or rad/s]")
+        for each, columns in zip(axes, joints.values()):
+            W = np.column_stack([TERMS[self.estimate.parameters[k].kind].value(state) for k in columns])
+            effort = W @ self.estimate.values[columns]
+            std = np.sqrt(np.einsum("ti,ij,tj->t", W, self.estimate.covariance[np.ix_(columns, columns)], W))
+            each.plot(qd, effort)
+            each.fill_between(qd, effort - 2 * std, effort + 2 * std, alpha=0.3)
+        return axes
 
     @property
     def drive_gains(self) -> dict[str, dict[str, float]]:
@@ -157,6 +203,13 @@ class Identification:
             own = replace(usual, method=own.method, cutoff=own.cutoff)
         return replace(own, **given)
 
+    def fitted(self, model: Model) -> Model:
+        """Return the robot with the constants of joint terms that were found."""
+        known = model.mechanism.constants
+        if all(known[name].value == value for name, value in self.constants.values.items()):
+            return model
+        return Model(model.mechanism.with_constants(self.constants.values))
+
     def standard(self, model: Model) -> FloatArray:
         """Return standard parameters (p,) with the same efforts as the estimate: base values on their own columns.
 
@@ -185,7 +238,10 @@ class Identification:
             "regrouping": self.base.regrouping(), "settings": dict(self.settings),
             "processing": self.processing.to_dict(),
             "choice": None if self.choice is None else self.choice.to_dict(),
-            "logs": {use: list(names) for use, names in self.logs.items()},
+            "logs": {use: list(names) for use, names in self.logs.items()}, "digests": dict(self.digests),
+            **({} if not self.constants.values else {"constants": {
+                name: {"value": value, "std": plain(self.constants.std[name]), "unit": self.constants.units[name]}
+                for name, value in self.constants.values.items()}}),
             **({} if self.structures is None else {"structures": self.structures.to_dict()}),
         }
 
@@ -195,12 +251,19 @@ class Identification:
         if self.diagnosis is not None:
             parts += ["", self.diagnosis.summary()]
         parts += ["", self.estimate.summary()]
+        if self.constants.values:
+            parts += ["", self.constants.summary()]
         chosen = () if self.choice is None else self.choice.summary().splitlines()
         if self.notes or chosen:
             parts += ["", "Data and processing", *(f"  {note}" for note in (*chosen, *self.notes))]
         if self.validation.predicts != "not tested":
             further = tuple(doubt for doubt in self.validation.doubts if doubt not in self.estimate.doubts)
             parts += ["", "Held-out data", replace(self.validation, doubts=further).summary()]
+        combined = {name: formula for name, formula in self.base.regrouping().items()
+                    if name in self.estimate.parameters and " " in formula}
+        if combined:
+            parts += ["", "Combinations, not parameters of one body or joint alone:",
+                      *(f"  {name} = {shorten(formula, 100)}" for name, formula in combined.items())]
         if self.history:
             parts += ["", "Choice of essential parameters:", *(f"  {line}" for line in self.history)]
         if self.structures is not None:

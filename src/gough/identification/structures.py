@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from gough.core.errors import GoughError
 from gough.core.names import tied_name
 from gough.core.parameters import BaseParameters
 from gough.core.regression import Regression
+from gough.core.storage import restored
 from gough.core.text import text_table
 from gough.engine import Model
 from gough.estimators.problem import Estimator
@@ -21,6 +22,7 @@ from gough.estimators.selection.selection import (
     tie_test,
     weak_directions,
 )
+from gough.identification.term_choice import TermChoice
 
 NEAR = 1.01  # of the best held-out error: as good
 LEVEL = 0.05  # of the F-test
@@ -75,12 +77,13 @@ class WeakDirection:
 
 @dataclass(frozen=True, kw_only=True)
 class ModelChoice:
-    """Friction structures, leg symmetry and weak directions of one experiment."""
+    """Friction structures, leg symmetry, weak directions and terms that one experiment asks for."""
 
     friction: tuple[FrictionStructure, ...]
     symmetry: tuple[Symmetry, ...]
     weak: tuple[WeakDirection, ...]
     notes: tuple[str, ...] = ()
+    terms: TermChoice = field(default_factory=TermChoice)
 
     @property
     def advised(self) -> str | None:
@@ -95,14 +98,16 @@ class ModelChoice:
     def to_dict(self) -> dict[str, Any]:
         """Return the documented JSON form."""
         return {"friction": [asdict(s) for s in self.friction], "symmetry": [asdict(s) for s in self.symmetry],
-                "weak": [asdict(s) for s in self.weak], "advised": self.advised, "notes": list(self.notes)}
+                "weak": [asdict(s) for s in self.weak], "advised": self.advised, "notes": list(self.notes),
+                "terms": asdict(self.terms)}
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> ModelChoice:
         """Return what `to_dict` wrote."""
         return cls(friction=tuple(FrictionStructure(**s) for s in content["friction"]),
                    symmetry=tuple(Symmetry(**s) for s in content["symmetry"]),
-                   weak=tuple(WeakDirection(**s) for s in content["weak"]), notes=tuple(content["notes"]))
+                   weak=tuple(WeakDirection(**s) for s in content["weak"]), notes=tuple(content["notes"]),
+                   terms=restored(TermChoice, content["terms"]))
 
     def summary(self) -> str:
         """Return the tables as plain text."""
@@ -116,6 +121,8 @@ class ModelChoice:
                      "differ" if s.differ else "may be equal"] for s in self.symmetry]
             parts += ["", "Are legs alike? F-test of equal parameters",
                       text_table(["parameter", "F", "degrees of freedom", "p", f"at level {LEVEL:g}"], rows)]
+        if self.terms.alone:
+            parts += ["", self.terms.summary()]
         parts += ["", "Combinations the data see least: share of the best seen, parameters scaled to equal effort",
                   *(f"{w.relative:8.2g}  {w.direction}" for w in self.weak), *self.notes]
         return "\n".join(parts)

@@ -11,6 +11,7 @@ import numpy as np
 from gough.core.arrays import FloatArray, frozen
 from gough.core.errors import InvalidInput
 from gough.core.regression import Regression
+from gough.core.showing import Columns, Shown
 from gough.core.statistics import ljung_box
 from gough.core.text import text_table
 from gough.engine import Model
@@ -26,7 +27,7 @@ WEAK_CONDITION = 1e4  # condition number beyond which digits are in doubt
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Validation:
+class Validation(Shown):
     """Prediction of recordings not used for identification.
 
     Args:
@@ -73,6 +74,11 @@ class Validation:
         return (f"{numerics}; {self.predicts} prediction of held-out data: error {100 * self.relative.max():.1f} % "
                 f"of the effort on the worst row ({self.rows[worst]}), "
                 f"{100 * float(np.sqrt(np.mean(self.relative**2))):.1f} % overall")
+
+    def table(self) -> Columns:
+        """Return the prediction error by row."""
+        return {"row": self.rows, "rms": self.rms, "relative": self.relative, "relative_all": self.relative_all,
+                "share": self.share, "whiteness": self.whiteness, "unit": self.row_units}
 
     def to_dict(self) -> dict[str, Any]:
         """Return the documented JSON form."""
@@ -153,7 +159,8 @@ def validate_result(model: Model, result: Identification, recordings: Sequence[R
         result: The identification.
         recordings: Other logs.
     """
-    experiment = prepare(model, recordings, result.base, processing=result.processing, gains=result.gains)
+    experiment = prepare(result.fitted(model), recordings, result.base, processing=result.processing,
+                         gains=result.gains)
     parts = [without_known(part, result.known) for part in experiment.parts]
     return validate(result.estimate, parts, source=", ".join(log.source for log in recordings))
 

@@ -31,6 +31,7 @@ from scipy import stats
 
 from gough.core.arrays import FloatArray, Value
 from gough.core.regression import Regression
+from gough.core.showing import ShortRepr
 from gough.estimators.estimate import Estimate
 from gough.identification.validation import FAIR, GOOD, WEAK_CONDITION, Validation
 from gough.logs.checks import inspected
@@ -69,7 +70,7 @@ class Remark:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Verdict:
+class Verdict(ShortRepr):
     """All remarks and one headline.
 
     Args:

@@ -12,12 +12,15 @@ import contextlib
 import hashlib
 import os
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
+from time import monotonic, sleep, time
 
 from platformdirs import user_cache_path
 
 MAGIC = b"gough object 2\n"
 LIMIT = 500_000_000  # [bytes]
+PATIENCE = 30.0  # to wait for another process that compiles the same: the largest kernel takes 4 s [s]
 
 
 def cache_directory() -> Path | None:
@@ -74,6 +77,31 @@ def write(key: str, code: bytes) -> None:
         if temporary is not None:
             with contextlib.suppress(OSError):
                 os.unlink(temporary)
+
+
+@contextlib.contextmanager
+def reserved(key: str) -> Iterator[None]:
+    """Hold a key while its code is made; others wait, though not for ever: whoever holds it may have died."""
+    directory, mine = cache_directory(), False
+    path = None if directory is None else directory / f"{key}.lock"
+    end = monotonic() + PATIENCE
+    while path is not None and not mine and monotonic() < end:
+        try:
+            os.close(os.open(path, os.O_CREAT | os.O_EXCL))
+            mine = True
+        except FileExistsError:
+            with contextlib.suppress(OSError):
+                if time() - path.stat().st_mtime > PATIENCE:
+                    path.unlink()
+            sleep(0.05)
+        except OSError:
+            break
+    try:
+        yield
+    finally:
+        if mine and path is not None:
+            with contextlib.suppress(OSError):
+                path.unlink()
 
 
 def _evict(directory: Path) -> None:

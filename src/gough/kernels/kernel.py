@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from ctypes import addressof, c_char
 from functools import cache
@@ -58,11 +58,15 @@ class Kernel:
         self._width = compiler().width
         key = hashlib.sha256(f"{tape.digest} {self._width} {compiler().key}".encode()).hexdigest()
         code = object_cache.read(key)
-        self.compiled = code is None
+        self.compiled = False
         if code is None:
-            text, rows = generate(tape, self._width)
-            code = rows.to_bytes(8, "little") + compiler().compile(text)
-            object_cache.write(key, code)
+            with object_cache.reserved(key):  # of many processes that start together one compiles
+                code = object_cache.read(key)
+                if code is None:
+                    self.compiled = True
+                    text, rows = generate(tape, self._width)
+                    code = rows.to_bytes(8, "little") + compiler().compile(text)
+                    object_cache.write(key, code)
         self._rows = int.from_bytes(code[:8], "little")
         self._library, self._run = compiler().load(code[8:])
         self._scratch: list[tuple[int, FloatArray]] = []  # blocks not in use; pop and append are atomic
@@ -102,13 +106,48 @@ class Kernel:
             _in_threads(limit, lambda start: self._span(call, start, min(start + share, t)), range(0, t, share))
         return results
 
+    @property
+    def lanes(self) -> int:
+        """Samples that are computed together."""
+        return self._width
+
+    def bind(self, inputs: Sequence[FloatArray], outputs: Sequence[FloatArray]) -> Callable[[int, int], None]:
+        """Tie the kernel to arrays: the function returned evaluates samples from a first to a last, and no more.
+
+        Samples run in order on one thread, `lanes` of them together. So an output may be the memory of an input, and a
+        group of lanes finds there what the groups before it wrote: a loop over time without a loop in Python.
+
+        Args:
+            inputs: As for a call, each contiguous; the function must not outlive them.
+            outputs: Where results go, each (t, rows, cols) or (t, rows), contiguous.
+        """
+        arrays, strides, _ = self._checked_inputs(tuple(inputs))
+        for given, used in zip((*inputs, *outputs), (*arrays, *outputs)):
+            if given is not used or not given.flags.c_contiguous or given.dtype != np.float64:
+                raise InvalidInput(f"kernel '{self.name}' can only be bound to contiguous arrays of doubles")
+        for given, shape in zip(outputs, self._outer):
+            if given.shape[1:] != shape:
+                raise InvalidInput(f"kernel '{self.name}' writes samples of shape {shape}, not {given.shape[1:]}")
+        table = np.array([*map(_address, arrays), *strides, *map(_address, outputs)], dtype=np.int64)
+        call, n, (block, memory) = _address(table), 8 * len(self._sizes), self._new_scratch()
+        run, strided, written = self._run, call + n, call + 2 * n
+
+        def evaluate(start: int, stop: int, kept: object = (table, memory, arrays, outputs)) -> None:
+            run(call, strided, written, start, stop, block)
+
+        return evaluate
+
+    def _new_scratch(self) -> tuple[int, FloatArray]:
+        """Return an aligned address and the memory behind it; structural zeros are read from there."""
+        memory = np.zeros(self._rows * self._width + 8)
+        return -(-_address(memory) // 64) * 64, memory
+
     def _span(self, table: int, start: int, stop: int) -> None:
         """Run samples start to stop with a scratch block of our own."""
         try:
             block, memory = self._scratch.pop()
         except IndexError:
-            memory = np.zeros(self._rows * self._width + 8)  # structural zeros are read from here
-            block = -(-_address(memory) // 64) * 64
+            block, memory = self._new_scratch()
         n = 8 * len(self._sizes)
         self._run(table, table + n, table + 2 * n, start, stop, block)
         self._scratch.append((block, memory))
@@ -160,6 +199,9 @@ def _address(array: NDArray[Any]) -> int:
 
 @cache
 def _cores() -> int:
+    given = os.environ.get("GOUGH_THREADS", "")  # set where several processes share a machine
+    if given.isdecimal() and int(given) > 0:
+        return int(given)
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

@@ -1,4 +1,4 @@
-"""NPZ, MATLAB and Parquet files as tables."""
+"""NPZ, MATLAB, HDF5, Parquet and Feather files as tables."""
 
 from __future__ import annotations
 
@@ -20,6 +20,8 @@ from gough.logs.tables import Table, repeated_names
 from gough.logs.writers import FORMAT, MARK
 
 LARGEST = 2 * 2**30  # bytes of compressed arrays once unpacked: they are read whole
+DENSEST = 1000  # values in a byte of the file; a log of constants reaches it, noise stays below 1
+DEEPEST = 16  # levels of structures in structures
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,81 +127,164 @@ def _stored(path: Path, member: zipfile.ZipInfo) -> StoredArray | None:
 
 
 def read_mat(path: Path) -> Table:
-    """Read the numeric variables of a MATLAB file; version 7.3 needs h5py.
+    """Read the numeric variables of a MATLAB file, those inside structures as `log.q`; version 7.3 needs h5py.
+
+    Objects (a `timeseries`, a `Simulink.SimulationData.Dataset`) are stored in a way only MATLAB reads; they are named
+    among what is not read, with what to save instead.
 
     Raises:
         InvalidRecording: Not such a file, or h5py is not installed.
     """
-    from scipy.io import loadmat
+    from scipy.io import loadmat, matlab
 
     source = path.name
     try:
-        data = loadmat(path, squeeze_me=True)
+        data = loadmat(path, simplify_cells=True)
     except NotImplementedError:  # SciPy's word for version 7.3, which is HDF5
-        return _read_mat73(path)
+        return read_hdf5(path)
     except Exception as error:  # SciPy raises whatever the damaged bytes lead to
         raise InvalidRecording(f"{source} cannot be read as a MATLAB file ({error})", source=source) from error
-    return array_table(source, {k: v for k, v in data.items() if not k.startswith("__")})
+    opaque = (matlab.MatlabOpaque, matlab.MatlabFunction)
+    return array_table(source, {k: OBJECT if isinstance(v, opaque) or k == "None" else v
+                                for k, v in data.items() if not k.startswith("__")})
 
 
-def _read_mat73(path: Path) -> Table:
-    """Read the numeric variables at the top of a MATLAB 7.3 file; MATLAB stores matrices transposed."""
+OBJECT = np.array("an object of MATLAB: save its numbers, e.g. t = x.Time; q = squeeze(x.Data)")
+
+
+def read_hdf5(path: Path) -> Table:
+    """Read the numbers of an HDF5 file, also of MATLAB 7.3, which stores matrices transposed; `log/q` by its path.
+
+    Raises:
+        InvalidRecording: Not such a file, too large once unpacked, or h5py is not installed.
+    """
     source = path.name
     try:
         import h5py
     except ImportError as error:
-        raise InvalidRecording(f"{source} is a MATLAB 7.3 file: save it with '-v7', or install h5py with "
-                               "pip install 'gough[mat73]'", source=source) from error
+        raise InvalidRecording(f"{source} is an HDF5 or MATLAB 7.3 file: save it with '-v7', or install h5py with "
+                               "pip install 'gough[hdf5]'", source=source) from error
+    most = min(LARGEST, DENSEST * path.stat().st_size)
+
+    def read(item: Any, depth: int = 0) -> Any:
+        if isinstance(item, h5py.Group) and depth < DEEPEST:
+            return {name: read(item[name], depth + 1) for name in item if not name.startswith("#")}
+        if not isinstance(item, h5py.Dataset):
+            return np.array("no data")
+        if item.dtype.kind == "O" and h5py.check_ref_dtype(item.dtype) and item.size < 1000 and depth < DEEPEST:
+            return [read(item.file[reference], depth + 1) for reference in np.ravel(item[()])]
+        if "MATLAB_object_decode" in item.attrs:
+            return OBJECT
+        if item.attrs.get("MATLAB_class") == b"char" or item.dtype.kind not in "fiubV":
+            return np.array("text")
+        if item.nbytes > most:
+            raise ValueError(f"'{item.name}' has {item.nbytes / 2**20:.0f} MiB when unpacked")
+        values = item[()]
+        if values.dtype.names:
+            return {name: values[name] for name in values.dtype.names}
+        return np.squeeze(values.T) if "MATLAB_class" in item.attrs else values
+
     try:
         with h5py.File(path) as data:
-            arrays = {name: np.array("text") if item.attrs.get("MATLAB_class") == b"char" else np.squeeze(item[()].T)
-                      for name, item in data.items() if isinstance(item, h5py.Dataset)}
-    except OSError as error:
-        raise InvalidRecording(f"{source} cannot be read as a MATLAB file ({error})", source=source) from error
+            arrays = read(data)
+    except (OSError, ValueError, KeyError, TypeError, RuntimeError, MemoryError, RecursionError) as error:
+        raise InvalidRecording(f"{source} cannot be read as HDF5 or MATLAB file ({error})", source=source) from error
     return array_table(source, arrays)
 
 
+def flat(value: Any, name: str = "", depth: int = 0) -> Iterator[tuple[str, Any]]:
+    """Yield the arrays inside structures by name: `log.q`; the third of a list of structures is `signals[3].values`.
+
+    A matrix beside `time` with a column for each sample, as Simulink saves signals of several dimensions, is turned.
+    """
+    if isinstance(value, np.ndarray) and value.dtype == object and value.size < 1000:
+        inside = list(value.flat)
+        value = inside if all(isinstance(item, Mapping | np.ndarray) for item in inside) else value
+    if isinstance(value, Mapping) and depth < DEEPEST:
+        times = next((np.size(v) for k, v in value.items() if str(k).lower() in ("time", "tout", "t")), 0)
+        for key, item in value.items():
+            for label, array in flat(item, f"{name}.{key}" if name else str(key), depth + 1):
+                turned = isinstance(array, np.ndarray) and array.ndim == 2 and array.shape[0] != times == array.shape[1]
+                yield label, array.T if turned else array
+    elif isinstance(value, list) and depth < DEEPEST:
+        for i, item in enumerate(value):
+            yield from flat(item, f"{name}[{i + 1}]", depth + 1)
+    else:
+        yield name, value
+
+
 def array_table(source: str, arrays: Mapping[str, Any]) -> Table:
-    """Return arrays as a table: column j of a matrix `q` is named `q[j]`, counted from 1; text is left out."""
+    """Return arrays as a table: column j of a matrix `q` is named `q[j]`, counted from 1; text is left out.
+
+    Dates become seconds since 1970.
+    """
     columns: dict[str, FloatArray] = {}
     unread: dict[str, str] = {}
-    for name, value in arrays.items():
+    seconds: set[str] = set()
+    for name, value in flat(arrays):
         array = value[:] if isinstance(value, StoredArray) else np.asarray(value)
-        if array.dtype.kind not in "fiu":
-            unread[name] = f"values of type {array.dtype}"
-            continue
-        array = np.atleast_1d(array.astype(float))
-        if array.ndim == 1:
-            columns[name] = array
+        if array.dtype.kind == "M":
+            array, seconds = (array - np.datetime64(0, "s")) / np.timedelta64(1, "s"), {*seconds, name}
+        array = np.squeeze(array) if array.ndim > 2 else array
+        if array.dtype.kind not in "fiub":
+            unread[name] = str(array) if array is OBJECT else f"values of type {array.dtype}"
+        elif array.ndim <= 1:
+            columns[name] = np.atleast_1d(array.astype(float))
         elif array.ndim == 2:
-            columns.update({f"{name}[{j + 1}]": array[:, j] for j in range(array.shape[1])})
+            columns.update({f"{name}[{j + 1}]": array[:, j].astype(float) for j in range(array.shape[1])})
+        else:
+            unread[name] = f"an array of shape {array.shape}"
     if not columns:
-        raise InvalidRecording(f"{source}: there are no numbers in this file", source=source)
-    return Table(source=source, columns=columns, unread=unread)
+        held = "".join(f"; '{name}' is {what}" for name, what in list(unread.items())[:3])
+        raise InvalidRecording(f"{source}: there are no numbers in this file{held}", source=source)
+    return Table(source=source, columns=columns, unread=unread, seconds=frozenset(seconds))
 
 
-def parquet_blocks(path: Path, size: int = 65536) -> Iterator[Table]:
-    """Read a Parquet file in blocks.
+def arrow_blocks(path: Path, size: int = 65536) -> Iterator[Table]:
+    """Read a Parquet or Feather file in blocks; lists of one length become columns `q[1]`, `q[2]`, ...
 
     Raises:
-        InvalidRecording: pyarrow is not installed, or the file is not Parquet.
+        InvalidRecording: pyarrow is not installed, or the file is of neither kind.
     """
     source = path.name
     try:
         import pyarrow
-        import pyarrow.parquet as parquet
+        from pyarrow import ipc, parquet
     except ImportError as error:
-        raise InvalidRecording(f"{source}: reading Parquet needs pyarrow; install it with "
+        raise InvalidRecording(f"{source}: reading Parquet and Feather needs pyarrow; install it with "
                                "pip install 'gough[parquet]'", source=source) from error
+    start = 0
     try:
-        with parquet.ParquetFile(path) as handle:
-            start = 0
-            for batch in handle.iter_batches(batch_size=size):  # missing integers arrive as floats with NaN
-                names = batch.schema.names
-                columns = {name: column.to_numpy(zero_copy_only=False) for name, column in zip(names, batch.columns)}
-                yield replace(array_table(source, columns), repeated=repeated_names(names), first=start)
-                start += batch.num_rows
-    except (pyarrow.ArrowException, OSError) as error:
-        raise InvalidRecording(f"{source} cannot be read as Parquet ({error})", source=source) from error
+        with open(path, "rb") as handle:
+            if handle.read(5) == b"ARROW":
+                reader = ipc.open_file(handle)
+                batches = (reader.get_batch(i) for i in range(reader.num_record_batches))
+            else:
+                handle.seek(0)
+                batches = parquet.ParquetFile(handle).iter_batches(batch_size=size)
+            for whole in batches:
+                whole.validate(full=True)
+                for i in range(0, whole.num_rows, size):
+                    batch = whole.slice(i, size)
+                    names = batch.schema.names
+                    columns = {name: _arrow_values(column) for name, column in zip(names, batch.columns)}
+                    yield replace(array_table(source, columns), repeated=repeated_names(names), first=start)
+                    start += batch.num_rows
+    except (pyarrow.ArrowException, OSError, ValueError, OverflowError) as error:
+        raise InvalidRecording(f"{source} cannot be read as Parquet or Feather ({error})", source=source) from error
     if not start:
         raise InvalidRecording(f"{source}: there are no samples", source=source)
+
+
+def _arrow_values(column: Any) -> Any:
+    """Return a column as an array, (t,), lists of one length as a matrix, (t, k); missing integers become NaN."""
+    import pyarrow.types as types
+
+    if types.is_struct(column.type):
+        return {field.name: _arrow_values(column.field(k)) for k, field in enumerate(column.type)}
+    if not (types.is_list(column.type) or types.is_large_list(column.type) or types.is_fixed_size_list(column.type)):
+        return column.to_numpy(zero_copy_only=False)
+    inner = column.flatten()
+    width, rest = divmod(len(inner), max(len(column), 1))
+    even = not rest and width and not column.null_count and set(column.value_lengths().to_pylist()) == {width}
+    return inner.to_numpy(zero_copy_only=False).reshape(-1, width) if even else np.array("lists of different lengths")

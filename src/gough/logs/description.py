@@ -8,15 +8,18 @@ A description file::
     rate = "100 Hz"             # optional: put everything on an even clock; else the clock of the positions is kept
     period = "3.09 s"           # optional, or period_samples = 309
     decimal = ","               # optional: decimal sign of text files
+    skip = 4                    # optional: lines at the top of text files that do not belong to the table
+    start = "2 s"               # optional, also stop: the stretch to keep, counted from the first sample
 
-    [time]                      # for all groups; a group may have its own
+    [time]                      # for all groups; a group may have its own; without it, `rate` is the clock
     columns = ["time_sec", "time_nanosec"]   # added up
     units = ["s", "ns"]
     offset = "0 ms"             # optional, added to these stamps
     scale = 1.0                 # optional: stamps * scale are in the units
+    file = "time.txt"           # optional: where they stand, if not beside the values
 
     [position]                  # also: velocity, reference, effort, current
-    file = "joint_position.txt" # only for runs of several files
+    file = "joint_position.txt" # only for runs of several files; or files = [...], one for each column
     columns = ["joint_position_0", "joint_position_1"]   # in the order of the joints
     unit = "m"                  # or units = [...], one for each column
     scale = 1.0                 # optional number or list: column * scale is in the unit
@@ -25,7 +28,7 @@ A description file::
     unwrap = true               # optional, positions: the column starts again after one turn; or after this number
     interpolation = "linear"    # optional: linear, cubic or previous, if the clock differs
 
-    [pose]                      # also: passive, mocap; these name their coordinates
+    [pose]                      # also: passive, mocap, extra (a temperature, ...); these name their columns
     names = ["platform.x"]
     columns = ["x"]
     unit = "m"
@@ -47,6 +50,7 @@ from gough.logs.recording import JOINT_KINDS, KINDS, OTHER_KINDS
 from gough.logs.resampling import METHODS
 
 FORMAT = 1
+FIRST = ""  # the only column of a file
 _HEADER = re.compile(r"^(?P<name>.+)\.(?P<kind>" + "|".join(KINDS) + r")(?:\s*\[(?P<unit>.*)\])?$")
 _TIME = re.compile(r"^time(?:\s*\[(?P<unit>.*)\])?$")
 
@@ -56,7 +60,7 @@ _DIMENSIONS: dict[str, dict[str, str]] = {
     "position": _POSITIONS, "reference": _POSITIONS, "pose": _POSITIONS, "passive": _POSITIONS, "mocap": _POSITIONS,
     "velocity": {"velocity": "m/s", "angular velocity": "rad/s"},
     "effort": {"force": "N", "torque": "N m"},
-    "current": {"current": "A", "voltage": "V", "none": "1"},
+    "current": {"current": "A", "voltage": "V", "none": "1"}, "extra": {"none": "1"},
 }
 
 
@@ -65,14 +69,16 @@ class TimeBase:
     """Time stamps: the sum of some columns.
 
     Args:
-        columns: Column names.
+        columns: Column names; none if the samples are at an even rate, that of the description.
         factors: Seconds in the unit of each column.
         offset: Added to the stamps. [s]
+        file: Where they stand, or None if beside the values.
     """
 
     columns: tuple[str, ...]
     factors: tuple[float, ...]
     offset: float = 0.0
+    file: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -86,7 +92,7 @@ class Group:
         factors: From the number in the file to SI.
         units: SI unit of each column.
         time: The stamps of this file.
-        file: Name inside the folder of the run, or None if the run is one file.
+        files: Where each column stands inside the folder of the run; empty if the run is one file.
         interpolation: How values are taken to another clock.
         turns: After what each column starts again, zero if it does not. [SI unit of the column]
         offsets: Added to each column, none if empty. [SI unit of the column]
@@ -99,7 +105,7 @@ class Group:
     factors: tuple[float, ...]
     units: tuple[str, ...]
     time: TimeBase
-    file: str | None = None
+    files: tuple[str, ...] = ()
     interpolation: str = "linear"
     turns: tuple[float, ...] = ()
     offsets: tuple[float, ...] = ()
@@ -108,7 +114,7 @@ class Group:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Description:
-    """How the files of a run become a recording; `period` in seconds, `rate` in Hz."""
+    """How the files of a run become a recording; `period`, `start` and `stop` in seconds, `rate` in Hz."""
 
     joints: tuple[str, ...]
     groups: tuple[Group, ...]
@@ -117,6 +123,9 @@ class Description:
     period: float | None = None
     period_samples: int | None = None
     decimal: str = "."
+    skip: int = 0
+    start: float = 0.0
+    stop: float = math.inf
     ignored: tuple[str, ...] = ()
 
     def group(self, kind: str) -> Group | None:
@@ -136,32 +145,41 @@ def load_description(path: str | Path) -> Description:
     except (OSError, UnicodeDecodeError, InvalidInput) as error:
         raise InvalidRecording(f"cannot read the description '{path.name}': {error}", source=path.name) from error
     try:
-        return _description(data)
+        return parse_description(data)
     except GoughError as error:
         raise InvalidRecording(f"{path.name}: {error}", source=path.name, **error.numbers) from error
 
 
-def _description(data: Mapping[str, Any]) -> Description:
-    _known(data, {"format", "joints", "payload", "rate", "period", "period_samples", "decimal", "time", *KINDS}, "")
+def parse_description(data: Mapping[str, Any]) -> Description:
+    """Return the description that the keys of such a file make."""
+    _known(data, {"format", "joints", "payload", "rate", "period", "period_samples", "decimal", "skip", "start", "stop",
+                  "time", *KINDS}, "")
     if data.get("format") != FORMAT:
         raise InvalidRecording(f"format is {data.get('format')}, expected format = {FORMAT}")
     joints = _texts(data, "joints", "")
     if "period" in data and "period_samples" in data:
         raise InvalidRecording("give period or period_samples, not both")
-    samples = data.get("period_samples")
-    if samples is not None and (not isinstance(samples, int) or isinstance(samples, bool) or samples < 2):
-        raise InvalidRecording(f"period_samples is {samples!r}, expected a whole number from 2")
+    for key, least in (("period_samples", 2), ("skip", 0)):
+        number = data.get(key, least)
+        if not isinstance(number, int) or isinstance(number, bool) or number < least:
+            raise InvalidRecording(f"{key} is {number!r}, expected a whole number from {least}")
     decimal = data.get("decimal", ".")
     if decimal not in (".", ","):
         raise InvalidRecording(f"decimal is {decimal!r}, expected '.' or ','")
     payload = data.get("payload")
     if payload is not None and not isinstance(payload, str):
         raise InvalidRecording(f"payload is {payload!r}, expected a name")
-    groups = tuple(_group(kind, data[kind], joints, data.get("time")) for kind in KINDS if kind in data)
+    rate = _quantity(data, "rate", "frequency")
+    start, stop = _quantity(data, "start", "time") or 0.0, _quantity(data, "stop", "time")
+    if start < 0 or (stop is not None and stop <= start):
+        raise InvalidRecording(f"start is {start:g} s and stop {stop if stop is None else f'{stop:g} s'}; expected a "
+                               "stretch after the first sample")
+    stamps = data.get("time", None if rate is None else {})
+    groups = tuple(_group(kind, data[kind], joints, stamps) for kind in KINDS if kind in data)
     description = Description(
         joints=joints, groups=groups, payload=None if payload == "none" else payload,
-        rate=_quantity(data, "rate", "frequency"),
-        period=_quantity(data, "period", "time"), period_samples=samples, decimal=decimal)
+        rate=rate, period=_quantity(data, "period", "time"), period_samples=data.get("period_samples"),
+        decimal=decimal, skip=data.get("skip", 0), start=start, stop=math.inf if stop is None else stop)
     _check(description)
     return description
 
@@ -170,9 +188,10 @@ def _group(kind: str, data: Any, joints: tuple[str, ...], time: Any) -> Group:
     where = f"[{kind}] "
     if not isinstance(data, dict):
         raise InvalidRecording(f"{kind} is {data!r}, expected a table [{kind}]")
-    _known(data, {"file", "columns", "names", "unit", "units", "scale", "interpolation", "time", "unwrap", "offset",
-                  "delay"}, where)
-    columns = _texts(data, "columns", where)
+    _known(data, {"file", "files", "columns", "names", "unit", "units", "scale", "interpolation", "time", "unwrap",
+                  "offset", "delay"}, where)
+    files = _texts(data, "files", where) if "files" in data else ()
+    columns = (FIRST,) * len(files) if files and "columns" not in data else _texts(data, "columns", where)
     if kind in JOINT_KINDS and "names" in data:
         raise InvalidRecording(f"{where}names: the columns of a joint signal follow 'joints'; leave names out")
     names = joints if kind in JOINT_KINDS else _texts(data, "names", where)
@@ -194,18 +213,25 @@ def _group(kind: str, data: Any, joints: tuple[str, ...], time: Any) -> Group:
         raise InvalidRecording(f"{where}interpolation is {method!r}{nearest(str(method), METHODS)}")
     stamps = data.get("time", time)
     if stamps is None:
-        raise InvalidRecording(f"{where}there is no time base; add a table [time] with columns and units")
-    file = data.get("file")
-    if file is not None and (not isinstance(file, str) or PurePosixPath(file).is_absolute()
-                             or ".." in PurePosixPath(file).parts):
-        raise InvalidRecording(f"{where}file is {file!r}, expected a name inside the folder of the run")
+        raise InvalidRecording(f"{where}there is no time base; add a table [time] with columns and units, or a rate")
+    if "file" in data:
+        files = (data["file"],) * len(columns)
+    if files and len(files) != len(columns):
+        raise InvalidRecording(f"{where}{len(files)} files for {len(columns)} columns")
+    for file in files:
+        _check_inside(file, where)
     pairs = [_si(kind, unit, f"{where}column '{column}'") for unit, column in zip(units, columns)]
     return Group(kind=kind, names=names, columns=columns, units=tuple(si for _, si in pairs),
                  factors=tuple(float(f * s) for (f, _), s in zip(pairs, scales)), time=_time(stamps),
-                 file=file, interpolation=method,
+                 files=files, interpolation=method,
                  turns=_turns(kind, data.get("unwrap", False), units, pairs, scales, where),
                  offsets=_offsets(data, [factor for factor, _ in pairs], where),
                  delays=_delays(data, len(columns), where))
+
+
+def _check_inside(file: Any, where: str) -> None:
+    if not isinstance(file, str) or PurePosixPath(file).is_absolute() or ".." in PurePosixPath(file).parts:
+        raise InvalidRecording(f"{where}file is {file!r}, expected a name inside the folder of the run")
 
 
 def _offsets(data: Mapping[str, Any], factors: list[float], where: str) -> tuple[float, ...]:
@@ -255,15 +281,20 @@ def _time(data: Any) -> TimeBase:
     where = "[time] "
     if not isinstance(data, dict):
         raise InvalidRecording(f"time is {data!r}, expected a table with columns and units")
-    _known(data, {"columns", "units", "offset", "scale"}, where)
+    if not data:
+        return TimeBase(columns=(), factors=())
+    _known(data, {"columns", "units", "offset", "scale", "file"}, where)
+    if "file" in data:
+        _check_inside(data["file"], where)
     scale = data.get("scale", 1.0)
     if not isinstance(scale, int | float) or isinstance(scale, bool) or not 0 < scale < math.inf:
         raise InvalidRecording(f"{where}scale is {scale!r}, expected a number above zero")
-    columns, units = _texts(data, "columns", where), _texts(data, "units", where)
+    columns = (FIRST,) if "file" in data and "columns" not in data else _texts(data, "columns", where)
+    units = _texts(data, "units", where)
     if len(columns) != len(units):
         raise InvalidRecording(f"{where}{len(columns)} columns but {len(units)} units")
     return TimeBase(columns=columns, factors=tuple(scale * conversion(u, "time") for u in units),
-                    offset=_quantity(data, "offset", "time") or 0.0)
+                    offset=_quantity(data, "offset", "time") or 0.0, file=data.get("file"))
 
 
 def _check(description: Description) -> None:
@@ -282,7 +313,10 @@ def _check(description: Description) -> None:
                 raise InvalidRecording(
                     f"joint '{name}' moves in {moves} but its {group.kind} is in {unit}, expected "
                     f"{expected[0 if moves == 'm' else 1]}; check the units or convert with scale", joint=name)
-    with_file = [g.kind for g in description.groups if g.file is not None]
+    with_file = [g.kind for g in description.groups if g.files]
+    without = [g.kind for g in description.groups if not g.time.columns]
+    if without and description.rate is None:
+        raise InvalidRecording(f"{', '.join(without)}: [time] is empty; name its columns and units, or give a rate")
     if with_file and len(with_file) != len(kinds):
         raise InvalidRecording(f"{', '.join(with_file)} name a file and the others do not; name all files or none")
 
@@ -305,7 +339,7 @@ def describe_headers(names: Iterable[str], source: str) -> Description:
         kind, name = (match["kind"], match["name"]) if match else ("time", "time")
         unit = (match["unit"] if match else stamp["unit"] if stamp else "") or ""
         if not unit.strip():
-            usual = next(iter(_DIMENSIONS[kind].values())) if match else "s"
+            usual = next(iter(_DIMENSIONS.get(kind, {"": "1"}).values())) if match else "s"
             raise InvalidRecording(f"{source}: column '{header}' has no unit; write it behind the name, for example "
                                    f"'{header} [{usual}]'", source=source, column=header)
         if name in found.setdefault(kind, {}):
@@ -329,13 +363,15 @@ def describe_headers(names: Iterable[str], source: str) -> Description:
         if kind in OTHER_KINDS:
             data[kind]["names"] = list(order)
     try:
-        return replace(_description(data), ignored=tuple(ignored))
+        return replace(parse_description(data), ignored=tuple(ignored))
     except GoughError as error:
         raise InvalidRecording(f"{source}: {error}", source=source, **error.numbers) from error
 
 
 def _si(kind: str, unit: str, where: str) -> tuple[float, str]:
     """Return the factor to SI and the SI unit of a column of this kind."""
+    if kind == "extra":  # whatever it is, its numbers are used as they were recorded
+        return 1.0, unit
     allowed = _DIMENSIONS[kind]
     dimension = dimension_of(unit)
     if dimension not in allowed:

@@ -20,7 +20,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from gough.core.errors import InvalidInput, InvalidRecording
-from gough.logs.containers import array_table, open_npz, parquet_blocks, read_mat, recorded_blocks
+from gough.logs.bags import read_bag
+from gough.logs.containers import array_table, arrow_blocks, open_npz, read_hdf5, read_mat, recorded_blocks
 from gough.logs.description import Description
 from gough.logs.tables import Table, text_blocks
 
@@ -34,10 +35,12 @@ def in_blocks(read: Callable[[Path], Table]) -> LogReader:
     def blocks(path: Path, size: int, description: Description | None) -> Iterator[Table]:
         whole = read(path)
         count = max(len(column) for column in whole.columns.values())
+        if any(len(column) != count for column in whole.columns.values()):
+            yield whole  # columns with clocks of their own, or constants beside the signals, cannot be cut together
+            return
         for i in range(0, count, size):
-            # A column shorter than the others (a constant beside the signals) stays whole and is refused if asked for.
-            yield replace(whole, first=i, columns={
-                name: c[i:i + size] if len(c) == count else c for name, c in whole.columns.items()})
+            yield replace(whole, first=i, columns={name: c[i:i + size] for name, c in whole.columns.items()},
+                          blank={name: rows[i:i + size] for name, rows in whole.blank.items()})
 
     return blocks
 
@@ -49,29 +52,40 @@ def _npz_blocks(path: Path, size: int, description: Description | None) -> Itera
     return in_blocks(lambda path: array_table(path.name, arrays))(path, size, description)
 
 
+def _arrow(path: Path, size: int, description: Description | None) -> Iterator[Table]:
+    return arrow_blocks(path, size)
+
+
 LOG_FORMATS: dict[str, LogReader] = {
-    ".parquet": lambda path, size, description: parquet_blocks(path, size),
-    ".pq": lambda path, size, description: parquet_blocks(path, size),
+    **dict.fromkeys((".parquet", ".pq", ".feather", ".arrow"), _arrow),
+    **dict.fromkeys((".bag", ".mcap", ".db3"), in_blocks(read_bag)),
+    **dict.fromkeys((".h5", ".hdf5"), in_blocks(read_hdf5)),
     ".mat": in_blocks(read_mat),
     ".npz": _npz_blocks,
 }
 
 
 def register_log_format(suffix: str, reader: LogReader) -> LogReader:
-    """Make a suffix known, such as `.mcap`; any that is not known is read as text. Returns the reader."""
+    """Make a suffix known, such as `.cnt`; any that is not known is read as text. Returns the reader."""
     suffix = suffix.lower()
     if suffix in LOG_FORMATS or not suffix.startswith("."):
-        raise InvalidInput(f"'{suffix}' cannot be registered: expected a suffix such as .mcap, other than "
+        raise InvalidInput(f"'{suffix}' cannot be registered: expected a suffix such as .cnt, other than "
                            f"{', '.join(LOG_FORMATS)}", suffix=suffix)
     LOG_FORMATS[suffix] = reader
     return reader
+
+
+def is_folder(path: Path) -> bool:
+    """Tell whether a run is a folder of files; a ROS 2 bag is a folder too, but one log."""
+    return path.is_dir() and not (path / "metadata.yaml").is_file()
 
 
 def table_blocks(path: Path, size: int, description: Description | None) -> Iterator[Table]:
     """Yield the tables of a file of any format."""
     if not path.exists():
         raise InvalidRecording(f"there is no file '{path}'", source=path.name)
-    reader = LOG_FORMATS.get(path.suffix.lower())
+    reader = LOG_FORMATS.get(".bag" if path.is_dir() else path.suffix.lower())
     if reader is not None:
         return reader(path, size, description)
-    return text_blocks(path, size, decimal=description.decimal if description else ".")
+    return text_blocks(path, size, decimal=description.decimal if description else ".",
+                       skip=description.skip if description else 0)

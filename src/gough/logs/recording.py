@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,17 +13,18 @@ from numpy.typing import NDArray
 
 from gough.core.arrays import FloatArray, Value, check_shape, check_shapes
 from gough.core.errors import InvalidInput, InvalidRecording, nearest
+from gough.core.showing import Columns, Shown, needed, panels
 from gough.logs.finding import Finding
 
 # The kinds of columns, in the order they are written. The first five belong to the actuated joints.
 JOINT_KINDS = ("position", "velocity", "reference", "effort", "current")
-OTHER_KINDS = ("pose", "passive", "mocap")
+OTHER_KINDS = ("pose", "passive", "mocap", "extra")
 KINDS = JOINT_KINDS + OTHER_KINDS
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Channels(Value):
-    """Named columns sampled together.
+    """Named columns sampled together; `channels["name"]` is one of them.
 
     Args:
         names: Joint or coordinate of each column, (k,).
@@ -40,13 +42,30 @@ class Channels(Value):
         if len(set(self.names)) != len(self.names):
             raise InvalidInput(f"channel names repeat: {', '.join(self.names)}")
 
+    def __getitem__(self, name: str) -> FloatArray:
+        if name not in self.names:
+            raise InvalidInput(f"there is no channel '{name}'{nearest(name, self.names)}", name=name)
+        return np.asarray(self.values[:, self.names.index(name)])
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.names
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.names)
+
+    def __len__(self) -> int:
+        return len(self.names)
+
     def take(self, rows: slice | NDArray[Any]) -> Channels:
         """Return some samples."""
         return replace(self, values=self.values[rows])
 
 
+NOTHING = Channels(names=(), units=(), values=np.zeros((0, 0)))
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Recording(Value):
+class Recording(Shown, Value):
     """Samples of one run on one clock, in SI units and radians.
 
     Args:
@@ -63,11 +82,13 @@ class Recording(Value):
         pose: Platform pose the controller computed, or None.
         passive: Sensors on passive joints, or None.
         mocap: Platform pose an outside instrument measured, or None.
+        extra: Other channels (a temperature, ...) by name, as recorded; empty if there are none.
         period_samples: Samples in one period of a periodic motion, or None.
         payload: Name of the payload carried, or None.
         source: Where the samples come from; used in messages.
         quality: What reading and inspecting the samples found.
         inspected: `checks.inspect` has looked at the samples.
+        digest: SHA-256 of the file the samples come from, or an empty text.
 
     Raises:
         InvalidRecording: A value that is not finite or a time that does not increase; carries column and sample.
@@ -85,11 +106,13 @@ class Recording(Value):
     pose: Channels | None = None
     passive: Channels | None = None
     mocap: Channels | None = None
+    extra: Channels = field(default_factory=lambda: NOTHING)
     period_samples: int | None = None
     payload: str | None = None
     source: str = "recording"
     quality: tuple[Finding, ...] = ()
     inspected: bool = False
+    digest: str = ""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -115,6 +138,50 @@ class Recording(Value):
         if self.period_samples is not None and self.period_samples < 2:
             raise InvalidInput(f"a period of {self.period_samples} samples; at least 2 are needed")
 
+    @staticmethod
+    def from_dataframe(frame: Any, description: Any = None, *, joints: Sequence[str] | None = None,
+                       source: str = "DataFrame") -> Recording:
+        """Return the recording in a pandas DataFrame, with the checks that files pass.
+
+        Args:
+            frame: Columns with headers such as `leg1.slider.position [m]`, or any with a description; time may be
+                a named index. Dates are seconds.
+            description: As in `read_recording`; its keys may be given as a dictionary.
+            joints: The joints expected, in this order.
+            source: Name for messages.
+
+        Raises:
+            InvalidRecording: As `read_recording`.
+        """
+        from gough.logs.readers import recording_of_frame  # readers make recordings
+
+        return recording_of_frame(frame, description, joints, source)
+
+    @staticmethod
+    def from_arrays(joints: Sequence[str], *, units: Mapping[str, str | Sequence[str]], time: Any = None,
+                    rate: float | None = None, source: str = "arrays", **signals: Any) -> Recording:
+        """Return the recording of arrays, with the checks that files pass.
+
+            Recording.from_arrays(["hinge"], position=q, current=i, rate=1000.0,
+                                  units={"position": "deg", "current": "A"})
+
+        Args:
+            joints: Names of the actuated joints, (a,).
+            units: Of each signal, one for all columns or one for each; `time` is in s unless it has one here.
+            time: Sample times, (t,); or else
+            rate: Samples a second. [Hz]
+            source: Name for messages.
+            signals: `position`, (t, a), and `effort`, `current`, `velocity`, `reference`; `pose`, `passive`, `mocap`,
+                `extra` as columns by name; `period_samples` and `payload`.
+
+        Raises:
+            InvalidInput: A unit is missing, or a shape does not fit.
+            InvalidRecording: As `read_recording`.
+        """
+        from gough.logs.readers import recording_of_arrays
+
+        return recording_of_arrays(joints, units, time, rate, source, signals)
+
     def __len__(self) -> int:
         return len(self.time)
 
@@ -131,6 +198,16 @@ class Recording(Value):
         return float((len(self) - 1) / (self.time[-1] - self.time[0]))
 
     @property
+    def fingerprint(self) -> str:
+        """SHA-256 of the file, or of all samples where there was none."""
+        if self.digest:
+            return self.digest
+        found = hashlib.sha256(self.time.tobytes())
+        for kind, channels in self.groups():
+            found.update(f"{kind} {channels.names} {channels.units}".encode() + channels.values.tobytes())
+        return found.hexdigest()
+
+    @property
     def period_count(self) -> int:
         """Whole periods in the samples; 0 without a period."""
         return len(self) // self.period_samples if self.period_samples else 0
@@ -142,9 +219,14 @@ class Recording(Value):
                  "effort": self.effort_units, "current": self.current_units}
         for kind in KINDS:
             values = getattr(self, kind)
-            if values is not None:
+            if values is not None and values is not NOTHING:
                 yield kind, (values if isinstance(values, Channels)
                              else Channels(names=self.joints, units=units[kind], values=values))
+
+    @property
+    def channels(self) -> dict[str, FloatArray]:
+        """The extra channels by name, (t,) each."""
+        return dict(zip(self.extra.names, self.extra.values.T))
 
     def take(self, rows: slice | NDArray[Any]) -> Recording:
         """Return some samples.
@@ -154,9 +236,9 @@ class Recording(Value):
         step = (rows.step or 1) if isinstance(rows, slice) else 0
         period = self.period_samples
         keep = period is not None and step > 0 and period % step == 0 and period // step > 1
-        values = {kind: getattr(self, kind) for kind in KINDS}
+        values = {kind: getattr(self, kind) for kind, _ in self.groups()}
         taken: dict[str, Any] = {kind: v.take(rows) if isinstance(v, Channels) else v[rows]
-                                 for kind, v in values.items() if v is not None}
+                                 for kind, v in values.items()}
         return replace(self, time=self.time[rows], **taken,
                        period_samples=period // step if keep and period is not None else None)
 
@@ -190,6 +272,38 @@ class Recording(Value):
                 f"{self.source}: {len(self)} samples are {len(self) // n} periods of {n} and {len(self) % n} more; "
                 "expected whole periods: leave out what follows the last one", samples=len(self), period_samples=n)
         return values.reshape(-1, n, values.shape[1])
+
+    def table(self) -> Columns:
+        """Return what a notebook shows: the range of each channel."""
+        rows = [(f"{name}.{kind}", unit, float(column.min()), float(column.max())) for kind, c in self.groups()
+                for name, unit, column in zip(c.names, c.units, c.values.T)]
+        return dict(zip(("channel", "unit", "smallest", "largest"), zip(*rows)))
+
+    def to_dataframe(self) -> Any:
+        """Return the samples as a pandas DataFrame, headers as in files, indexed by time (needs pandas)."""
+        columns = {f"{name}.{kind} [{unit}]": column for kind, c in self.groups()
+                   for name, unit, column in zip(c.names, c.units, c.values.T)}
+        pandas = needed("pandas", "notebook")
+        return pandas.DataFrame(columns, index=pandas.Index(self.time, name="time [s]"))
+
+    def summary(self) -> str:
+        """Return what there is in one line, then what the checks found."""
+        kinds = ", ".join(kind for kind, _ in self.groups())
+        clock = f"{self.time[-1] - self.time[0]:.4g} s at {self.rate:.6g} Hz" if len(self) > 1 else "1 sample"
+        more = f", {self.period_count} periods" if self.period_samples else ""
+        carried = f", with '{self.payload}'" if self.payload else ""
+        return "\n".join([f"{self.source}: {len(self)} samples, {clock}{more}{carried}; {kinds} of "
+                          f"{', '.join(self.joints)}", *(f"  {finding}" for finding in self.quality)])
+
+    def plot(self) -> Any:
+        """Draw all channels, a panel for each kind; returns the axes."""
+        groups = list(self.groups())
+        axes = panels([kind for kind, _ in groups])
+        for each, (_, c) in zip(axes, groups):
+            for name, unit, column in zip(c.names, c.units, c.values.T):
+                each.plot(self.time, column, linewidth=0.8, label=f"{name} [{unit}]")
+            each.legend(loc="upper right", fontsize="small")
+        return axes
 
     def save(self, path: str | Path, *, settings: Mapping[str, object] | None = None) -> Path:
         """Write the recording as CSV (`.csv`, `.csv.gz`) or NPZ (`.npz`) and return the path.

@@ -10,7 +10,7 @@ import numpy as np
 from gough.core.arrays import FloatArray
 from gough.core.errors import InvalidInput, InvalidRecording, nearest
 from gough.logs.checks import check_gaps
-from gough.logs.recording import KINDS, Channels, Recording
+from gough.logs.recording import JOINT_KINDS, Recording
 
 METHODS = ("linear", "cubic", "previous")
 
@@ -73,12 +73,9 @@ def resample(recording: Recording, new_time: FloatArray, method: str = "linear")
         method: See `interpolate`.
     """
     changed: dict[str, Any] = {}
-    for kind in KINDS:
-        old = getattr(recording, kind)
-        if isinstance(old, Channels):
-            changed[kind] = replace(old, values=interpolate(old.values, recording.time, new_time, method))
-        elif old is not None:
-            changed[kind] = interpolate(old, recording.time, new_time, method)
+    for kind, old in recording.groups():
+        values = interpolate(old.values, recording.time, new_time, method)
+        changed[kind] = values if kind in JOINT_KINDS else replace(old, values=values)
     return replace(recording, time=new_time, period_samples=None, **changed)
 
 

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import csv
 import gzip
-import io
 import re
 import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from gough.core.arrays import FloatArray
+from gough.core.arrays import BoolArray, FloatArray
 from gough.core.documents import parse_json
 from gough.core.errors import InvalidInput, InvalidRecording, nearest
 from gough.logs.finding import Finding
@@ -25,6 +25,8 @@ from gough.logs.writers import FORMAT, MARK
 DELIMITERS = ("\t", ";", ",", "|", None)  # None: any white space
 COMMENTS = ("#", "%")
 LONGEST = 2**22  # characters of a line; a table of 100,000 columns fits
+BLOCK = 64  # lines among which a table must begin; oscilloscopes of controllers write some twenty above it
+KEYS = ("name", "symbolname")  # what begins the line of names in such a block
 _WORD = re.compile(r"(?:\[[^\]]*\]|\S)+(?:\s+\[[^\]]*\])?")  # `leg1.slider.effort [N m]` is one
 
 
@@ -39,6 +41,8 @@ class Table:
         findings: What reading found.
         repeated: Names that more than one column has; they cannot be asked for.
         unread: What columns hold that are not numbers, by name; left out unless asked for.
+        blank: Rows of a column without a value, which was sampled at other times, (t,); by name, NaN in the column.
+        seconds: Columns that are times in s by their nature: dates, stamps of a bag.
         first: Index of the first sample in the file.
     """
 
@@ -48,6 +52,8 @@ class Table:
     findings: tuple[Finding, ...] = ()
     repeated: frozenset[str] = frozenset()
     unread: Mapping[str, str] = field(default_factory=dict)
+    blank: Mapping[str, BoolArray] = field(default_factory=dict)
+    seconds: frozenset[str] = frozenset()
     first: int = 0
 
     def column(self, name: str) -> FloatArray:
@@ -66,7 +72,7 @@ class Table:
             raise InvalidRecording(f"{self.source}: there is no column '{name}'{nearest(name, self.columns)}",
                                    source=self.source, column=name)
         values = self.columns[name]
-        good = np.isfinite(values)
+        good = np.isfinite(values) | self.blank.get(name, False)
         if not good.all():
             i = int(np.argmin(good))
             raise InvalidRecording(
@@ -78,27 +84,31 @@ class Table:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _Layout:
-    """How the lines of one text file are cut into columns; those at `text` are not numbers."""
+    """How the lines of one text file are cut into columns; those at `text` are not numbers, those at `dates` stamps."""
 
     names: tuple[str, ...]
     text: Mapping[int, str]
+    dates: frozenset[int]
     delimiter: str | None
     trailing: bool
     decimal: str
     facts: Mapping[str, object]
 
 
-def text_blocks(path: Path, size: int = 65536, *, decimal: str = ".") -> Iterator[Table]:
+def text_blocks(path: Path, size: int = 65536, *, decimal: str = ".", skip: int = 0) -> Iterator[Table]:
     """Read a text table in blocks of at most `size` samples, in memory that does not grow with the file.
 
     The first line that is no comment (`#`, `%`) names the columns. Without one, the last comment line of the same
-    width does (what numpy.savetxt writes), and failing that columns are named "1", "2", ... Columns that begin with
-    text (a state, a date) are not read. A last line that is cut short is dropped and reported.
+    width does (what numpy.savetxt writes), and failing that columns are named "1", "2", ... A block of other lines
+    may stand above (`_headed`). Where each column has its own time before it, that is named `<column> time`. ISO
+    stamps become seconds since 1970; other columns that begin with text are not read. A last line that is cut short is
+    dropped and reported.
 
     Args:
-        path: File, gzipped if it ends in `.gz`.
+        path: File, UTF-8 or UTF-16 with its mark, gzipped if it ends in `.gz`.
         size: Samples in a block.
         decimal: Decimal sign of the numbers.
+        skip: Lines at the top that do not belong to the table.
 
     Raises:
         InvalidRecording: Empty, binary or damaged file, a line of another width, something that is no number.
@@ -107,8 +117,12 @@ def text_blocks(path: Path, size: int = 65536, *, decimal: str = ".") -> Iterato
     findings: list[Finding] = []
     try:
         opened: Any = gzip.open if path.name.lower().endswith(".gz") else open
-        with opened(path, "rt", encoding="utf-8-sig") as handle:
+        with opened(path, "rb") as raw:
+            wide = raw.read(2) in (b"\xff\xfe", b"\xfe\xff")
+        with opened(path, "rt", encoding="utf-16" if wide else "utf-8-sig") as handle:
             lines = _numbered(handle, source, findings)
+            for _ in range(skip):
+                next(lines, None)
             layout, first_lines = _layout(lines, source, decimal)
             data = _checked(chain(first_lines, lines), layout, source, findings)
             repeated = repeated_names(layout.names)
@@ -120,15 +134,17 @@ def text_blocks(path: Path, size: int = 65536, *, decimal: str = ".") -> Iterato
                 raise InvalidRecording(f"{source}: there are column names but no samples", source=source)
             while block:
                 following = list(islice(data, size))
-                values = _parse(block, layout, source)
+                values, blank = _parse(block, layout, source)
                 yield Table(source=source, columns=dict(zip(read, values.T)), facts=layout.facts, unread=unread,
+                            blank={name: rows for name, rows in zip(read, blank.T) if rows.any()},
+                            seconds=frozenset(layout.names[i] for i in layout.dates),
                             findings=() if following else tuple(findings), repeated=repeated, first=start)
                 start += len(block)
                 block = following
-    except UnicodeDecodeError as error:
-        raise InvalidRecording(f"{source} is not UTF-8 text (byte {error.start}); expected a text table, NPZ, MAT or "
-                               "Parquet file with its usual suffix", source=source) from error
-    except (gzip.BadGzipFile, zlib.error) as error:
+    except UnicodeError as error:
+        raise InvalidRecording(f"{source} is not UTF-8 text, nor UTF-16 with its mark ({error}); expected a text "
+                               "table, or another file with its usual suffix", source=source) from error
+    except (gzip.BadGzipFile, zlib.error, EOFError) as error:
         raise InvalidRecording(f"{source} is not a sound gzip file ({error}); copy it again", source=source) from error
     except OSError as error:
         raise InvalidRecording(f"cannot read '{path}': {error.strerror or error}", source=source) from error
@@ -144,11 +160,14 @@ def joined(blocks: Iterable[Table]) -> Table:
     parts = list(blocks)
     first, last = parts[0], parts[-1]
     columns = {name: np.concatenate([b.columns[name] for b in parts]) for name in first.columns}
+    gaps = dict.fromkeys(name for b in parts for name in b.blank)
+    blank = {name: np.concatenate([b.blank.get(name, np.zeros(len(b.columns[name]), dtype=bool)) for b in parts])
+             for name in gaps}
     return Table(source=first.source, columns=columns, facts=first.facts, findings=last.findings,
-                 repeated=first.repeated, unread=first.unread)
+                 repeated=first.repeated, unread=first.unread, blank=blank, seconds=first.seconds)
 
 
-def _numbered(handle: io.TextIOWrapper, source: str, findings: list[Finding]) -> Iterator[tuple[int, str]]:
+def _numbered(handle: Any, source: str, findings: list[Finding]) -> Iterator[tuple[int, str]]:
     """Yield lines with their numbers; a gzip stream that stops early ends there and is reported."""
     number = 0
     try:
@@ -170,33 +189,75 @@ def _layout(lines: Iterator[tuple[int, str]], source: str,
     head: list[tuple[int, str]] = []
     for number, line in lines:
         if "\0" in line:
-            raise InvalidRecording(f"{source} is a binary file; expected a text table, NPZ, MAT or Parquet file with "
-                                   "its usual suffix", source=source)
-        if line.startswith(COMMENTS):
+            raise InvalidRecording(f"{source} is a binary file; expected a text table, or another file with its usual "
+                                   "suffix", source=source)
+        if line.startswith(COMMENTS) and not head:
             comments.append(line)
-        elif line.strip():
+        elif line.strip() and not line.startswith(COMMENTS):
             head.append((number, line))
-            if len(head) == 2:
+            if len(head) == BLOCK:
                 break
     if not head:
         raise InvalidRecording(f"{source} is empty; expected column names and samples", source=source)
     facts = _facts(comments[0] if comments else "", source)
-    delimiter = _delimiter([line for _, line in head], source)
-    names, last = _cells(head[0][1], delimiter), _cells(head[-1][1], delimiter)
-    names = names[:-1] if not names[-1] else names
-    trailing = len(last) == len(names) + 1 and not last[-1]
-    if all(_is_number(cell, decimal) for cell in names):
-        above = _cells(comments[-1].lstrip("#% "), delimiter) if comments else []
-        names = above if len(above) == len(names) else [str(i + 1) for i in range(len(names))]
-        data = head
-    else:
-        data = head[1:]
+    above, data, delimiter = _headed(head)
+    if not above:
+        delimiter = _delimiter([line for _, line in head[:2]], source)
+        above, data = [_cells(head[0][1], delimiter)], head[1:]
+        if all(_is_number(cell, decimal) for cell in above[0] if cell):
+            data = head
+            above = [_cells(comments[-1].lstrip("#% "), delimiter)] if comments else []
+    width = len(_cells(data[0][1] if data else head[0][1], delimiter))
+    names = _column_names(above, width)
+    first = _cells(data[0][1], delimiter)[:len(names)] if data else []
+    trailing = bool(data) and width == len(names) + 1
+    dates = frozenset(i for i, cell in enumerate(first) if _seconds(cell) is not None)
     # columns whose first value is no number with either decimal sign, and where that was seen
-    text = {i: f"'{cell}' in line {number}" for number, line in data[:1]
-            for i, cell in enumerate(_cells(line, delimiter)[:len(names)])
-            if not _is_number(cell) and not _is_number(cell, ",")}
-    return _Layout(names=tuple(names), text=text, delimiter=delimiter, trailing=trailing, decimal=decimal,
+    text = {i: f"'{cell}' in line {data[0][0]}" for i, cell in enumerate(first) if i not in dates and not _fits(cell)}
+    return _Layout(names=tuple(names), text=text, dates=dates, delimiter=delimiter, trailing=trailing, decimal=decimal,
                    facts=facts), data
+
+
+def _headed(head: list[tuple[int, str]]) -> tuple[list[list[str]], list[tuple[int, str]], str | None]:
+    """Find a table below a block of lines that are no table: the lines above as cells, those of data, the delimiter.
+
+    The first two lines of a plain table have the same width and the second holds mostly numbers: no block. Else the
+    data begin with the first line that holds nothing but numbers, blanks and dates, two at least, and goes on like
+    that. Without such a line nothing is returned.
+    """
+    def usable(row: list[str]) -> int:
+        return sum(_fits(cell) or _seconds(cell) is not None for cell in row)
+
+    if len(head) < 4:
+        return [], [], None
+    for delimiter in DELIMITERS:
+        first, second = (_cells(line, delimiter) for _, line in head[:2])
+        if 1 < len(first) == len(second) < 2 * usable(second):
+            return [], [], None
+        rows = [_cells(line, delimiter) for _, line in head]
+        start = next((i for i, row in enumerate(rows) if len(row) > 1 and any(row) and usable(row) == len(row)), 0)
+        alike = rows[start:start + 3]
+        if start > 1 and len(alike) > 1 and all(len(row) == len(alike[0]) == usable(row) for row in alike):
+            return rows[:start], head[start:], delimiter
+    return [], [], None
+
+
+def _column_names(above: list[list[str]], width: int) -> list[str]:
+    """Return the names for columns of this many cells from the lines above them; numbers if none has them.
+
+    A line that begins with `Name` has them; else the last of the right width. Cells that alternate with one word
+    (`Name, x, Name, y` or `Time, x, Time, y`) mean that each column has its own time before it.
+    """
+    fitting = [row[:-1] if not row[-1] else row for row in above if row]
+    fitting = [row for row in fitting if len(row) in (width, width - 1)]
+    keyed = [row for row in fitting if row[0].lower() in KEYS]
+    names = [*fitting[-1:], *keyed[:1]]
+    if not names:
+        return [str(i + 1) for i in range(width)]
+    found = names[-1]
+    if len(found) % 2 == 0 and len(set(found[::2])) == 1 and (keyed or len(found) > 2):
+        return [name for own in found[1::2] for name in (f"{own} time", own)]
+    return ["Time", *found[1:]] if keyed else found
 
 
 def _facts(comment: str, source: str) -> Mapping[str, object]:
@@ -224,9 +285,11 @@ def _delimiter(head: list[str], source: str) -> str | None:
                 return delimiter
     if len(head) == 1:
         raise InvalidRecording(f"{source}: there is one line and no table in it", source=source)
+    if all(len(_cells(line, None)) == 1 for line in head) and _fits(head[1].strip()):
+        return None  # one column
     raise InvalidRecording(
         f"{source}: no delimiter (tab, semicolon, comma, bar, space) cuts the first two lines into the same number of "
-        "columns, two or more; is this a table?", source=source)
+        "columns, nor is it one column of numbers; is this a table?", source=source)
 
 
 def _cells(line: str, delimiter: str | None) -> list[str]:
@@ -243,6 +306,25 @@ def _is_number(text: str, decimal: str = ".") -> bool:
     return "_" not in text  # Python reads 1_000, files mean something else
 
 
+def _fits(cell: str) -> bool:
+    """Tell whether a cell is blank or a number with either decimal sign."""
+    return not cell or _is_number(cell) or _is_number(cell, ",")
+
+
+def _seconds(cell: str) -> float | None:
+    """Return an ISO date with time as seconds since 1970, one without zone as if it were UTC; None if it is none. [s]
+
+    A double resolves 0.24 us there.
+    """
+    if len(cell) < 16 or cell[4] != "-" or cell[13] != ":":
+        return None
+    try:
+        stamp = datetime.fromisoformat(cell.replace(",", "."))
+    except ValueError:
+        return None
+    return (stamp if stamp.tzinfo else stamp.replace(tzinfo=UTC)).timestamp()
+
+
 def _checked(lines: Iterator[tuple[int, str]], layout: _Layout, source: str,
              findings: list[Finding]) -> Iterator[tuple[int, str]]:
     """Yield data lines of the right width; drop and report a last line that was cut short."""
@@ -253,7 +335,8 @@ def _checked(lines: Iterator[tuple[int, str]], layout: _Layout, source: str,
             continue
         found = len(line.split()) - 1 if delimiter is None else line.count(delimiter)
         cells = [] if line.endswith("\n") else _cells(line, delimiter)[:width]
-        readable = all(_is_number(cell, layout.decimal) for i, cell in enumerate(cells) if i not in layout.text)
+        readable = all(_seconds(cell) is not None if i in layout.dates else _is_number(cell, layout.decimal)
+                       for i, cell in enumerate(cells) if i not in layout.text)
         if found == separators and readable:
             if cells:
                 findings.append(Finding(
@@ -269,23 +352,34 @@ def _checked(lines: Iterator[tuple[int, str]], layout: _Layout, source: str,
                                 message=f"line {number}, the last, is cut short and was dropped"))
 
 
-def _parse(lines: list[tuple[int, str]], layout: _Layout, source: str) -> FloatArray:
-    """Turn data lines into numbers, (t, k)."""
+def _parse(lines: list[tuple[int, str]], layout: _Layout, source: str) -> tuple[FloatArray, BoolArray]:
+    """Turn data lines into numbers, and say which cells are blank, (t, k) each."""
     texts = [line for _, line in lines]
     if layout.decimal != ".":
         texts = [line.replace(layout.decimal, ".") for line in texts]
     columns = [i for i in range(len(layout.names)) if i not in layout.text]
-    try:
-        values: FloatArray = np.loadtxt(texts, delimiter=layout.delimiter, ndmin=2, comments=None, quotechar='"',
-                                        usecols=columns if layout.trailing or layout.text else None)
-    except ValueError as error:
-        for number, line in lines:
-            for i, (name, cell) in enumerate(zip(layout.names, _cells(line, layout.delimiter))):
-                if i in columns and not _is_number(cell, layout.decimal):
-                    hint = ("; if the comma is the decimal sign, say decimal = \",\" in a description file"
-                            if _is_number(cell, ",") else "; repair or cut the file there")
-                    raise InvalidRecording(f"{source}: line {number}, column '{name}' is '{cell}', expected a number"
-                                           + hint, source=source, line=number, column=name) from error
-        raise InvalidRecording(f"{source}: lines {lines[0][0]} to {lines[-1][0]} cannot be read as numbers: {error}",
-                               source=source) from error
-    return values
+    if not layout.dates:
+        try:
+            values: FloatArray = np.loadtxt(texts, delimiter=layout.delimiter, ndmin=2, comments=None, quotechar='"',
+                                            usecols=columns if layout.trailing or layout.text else None)
+            return values, np.zeros(values.shape, dtype=bool)
+        except ValueError:
+            pass  # blank cells, or a wrong one
+    values = np.full((len(lines), len(columns)), np.nan)
+    blank = np.zeros(values.shape, dtype=bool)
+    for t, (number, line) in enumerate(lines):
+        cells = _cells(line, layout.delimiter)
+        for k, i in enumerate(columns):
+            cell = cells[i] if i < len(cells) else ""
+            read = _seconds(cell) if i in layout.dates else None
+            if not cell:
+                blank[t, k] = True
+            elif read is not None or (i not in layout.dates and _is_number(cell, layout.decimal)):
+                values[t, k] = float(cell.replace(layout.decimal, ".")) if read is None else read
+            else:
+                hint = ("; if the comma is the decimal sign, say decimal = \",\" in a description file"
+                        if _is_number(cell, ",") else "; repair or cut the file there")
+                raise InvalidRecording(f"{source}: line {number}, column '{layout.names[i]}' is '{cell}', expected a "
+                                       f"{'date' if i in layout.dates else 'number'}" + hint,
+                                       source=source, line=number, column=layout.names[i])
+    return values, blank

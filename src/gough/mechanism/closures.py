@@ -48,6 +48,7 @@ class ClosureKind:
         values: Further keys in robot files, positive numbers, with their dimension.
         mistaken: Frames a, b at which all equations hold -> what is wrong all the same, or nothing. For equations with
             more solutions than the one meant.
+        guide: Frames a, b -> expressions that are zero only in the solution meant: they lead a search to it.
         urdf: Key of the YAML file beside a URDF under which the frames stand, or None. `3d` and `6d` are types of
             `closed_loop`.
         mjcf: Elements of MJCF that hold it, or None: `connect weld axis slider rod sum`, see `virtual.mjcf`.
@@ -62,6 +63,7 @@ class ClosureKind:
     frames: bool = True
     values: Mapping[str, str] = field(default_factory=dict)
     mistaken: Callable[[Any, Any], str] | None = None
+    guide: Callable[[Any, Any], Any] | None = None
     urdf: str | None = None
     mjcf: tuple[str, ...] | None = None
     pinocchio: tuple[str, ...] | None = None
@@ -110,6 +112,7 @@ CLOSURES: dict[str, ClosureKind] = {
                     residual=lambda closure, at: _gap(closure, at) + _axes(closure, at),
                     urdf="revolute", mjcf=("connect", "axis"), pinocchio=("gap", "axis")),
         ClosureKind(name="weld", label="frames coincide", units=("m",) * 3 + ("rad",) * 3, mistaken=_half_turn,
+                    guide=lambda a, b: (3 - sum((a.rotation.T @ b.rotation)[i, i] for i in range(3))) / 4,
                     residual=lambda closure, at: _gap(closure, at) + _turn(closure, at),
                     urdf="6d", mjcf=("weld",), pinocchio=("gap", "turn")),
         ClosureKind(name="distance", label="origins are `length` apart", units=("m",), residual=_rod,

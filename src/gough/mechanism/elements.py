@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import Literal, cast
+from typing import Literal, TypeVar, cast
 
 import numpy as np
 
-from gough.core.errors import nearest
+from gough.core.errors import InvalidInput, nearest
 from gough.core.inertia import PLACES, parallel_axes
 from gough.core.names import INERTIAL, inside_leg
-from gough.core.units import dimension_of, is_unit
+from gough.core.units import dimension_of, is_unit, quantity
 from gough.mechanism.closures import CLOSURES
 from gough.mechanism.placement import Placement
-from gough.mechanism.terms import TERMS
+from gough.mechanism.terms import BUNDLES, JOINT_DIMENSIONS, TERMS, Constant, JointTerm, check_term_name
 from gough.mechanism.toml_table import TomlTable
 from gough.mechanism.types import BASE, Body, Closure, Frame, Joint, Limits, Noise, Payload
 
+T = TypeVar("T")
 Kind = Literal["revolute", "prismatic"]
 Axis = Literal["x", "y", "z"]
 
@@ -43,6 +46,7 @@ class Scope:
         base: What `base` means here.
         inner: Names of the bodies defined in this scope, as written.
         outer: Names of the bodies of the top level, usable inside a leg.
+        terms: Joint terms that may be listed, by the words of a robot file; a word may stand for several.
     """
 
     leg: str | None = None
@@ -50,6 +54,7 @@ class Scope:
     base: Frame = field(default_factory=lambda: Frame(body=BASE))
     inner: frozenset[str]
     outer: frozenset[str]
+    terms: Mapping[str, tuple[JointTerm, ...]] = field(default_factory=lambda: term_words({}, {}))
 
     def full(self, name: str) -> str:
         """Return the full name of something defined here."""
@@ -171,19 +176,106 @@ def check_start(table: TomlTable, start: float, limits: Limits, key: str) -> Non
         raise table.error(f"starts at {start:g}, outside the position limits {low:g} to {high:g} (SI)", key)
 
 
-def read_terms(table: TomlTable, kind: Kind) -> tuple[tuple[str, ...], dict[str, float]]:
+def read_terms(table: TomlTable, kind: Kind, scope: Scope) -> tuple[tuple[str, ...], dict[str, float]]:
     """Read which terms a joint has and their a-priori coefficients."""
-    terms = table.words("terms", TERMS) if "terms" in table else ()
+    words = table.words("terms", scope.terms) if "terms" in table else ()
+    terms = {term.name: term for word in words for term in scope.terms[word]}
     given = table.table("values")
     values = {}
     for name in given.data:
         if name not in terms:
-            raise given.error(f"the key 'terms' does not list '{name}'{nearest(name, terms or TERMS)}", name)
-        unit = TERMS[name].unit(kind)
+            raise given.error(f"the key 'terms' does not list '{name}'{nearest(name, terms or scope.terms)}", name)
+        unit = terms[name].unit(kind)
         values[name] = given.number(name, dimension_of(unit) if is_unit(unit) else "none")
-        if TERMS[name].nonnegative and values[name] < 0:
-            raise given.error(f"{TERMS[name].label} cannot be negative, found {values[name]:g} {unit}", name)
-    return terms, values
+        if terms[name].nonnegative and values[name] < 0:
+            raise given.error(f"{terms[name].label} cannot be negative, found {values[name]:g} {unit}", name)
+    return tuple(terms), values
+
+
+def term_words(own: Mapping[str, JointTerm],
+               bundles: Mapping[str, tuple[JointTerm, ...]]) -> dict[str, tuple[JointTerm, ...]]:
+    """Return the words that joints may list as terms: registered ones, those of a file, and bundles of both."""
+    known = {**TERMS, **own}
+    return {**{name: (term,) for name, term in known.items()},
+            **{word: tuple(known[name] for name in names) for word, names in BUNDLES.items()}, **bundles}
+
+
+def read_term(table: TomlTable) -> tuple[JointTerm, ...]:
+    """Read `[[term]]`: a term of the robot's own, several that share their constants, or constants of a bundled one."""
+    table.check_keys(("name", "label", "unit", "expression", "constants", "channels", "nonnegative", "friction",
+                      "coulomb"))
+    name = table.text("name")
+    if "expression" not in table:
+        bundled = [term for term in TERMS.values() if term.family == name]
+        if not bundled or any(key not in ("name", "constants") for key in table.data):
+            raise table.error("is required but missing; only a bundled term has one already, and then nothing but "
+                              "its constants can be given" + ("" if bundled else nearest(name, TERMS)), "expression")
+        constants = _read_constants(table, bundled[0].constants)
+        unknown = [key for key in constants if key not in bundled[0].constants]
+        if unknown:
+            raise table.error(f"{bundled[0].label} has no such constant{nearest(unknown[0], bundled[0].constants)}",
+                              f"constants.{unknown[0]}")
+        return tuple(replace(term, constants={**term.constants, **constants}) for term in bundled)
+    texts = table.data["expression"]
+    texts = [table.text("expression")] if not isinstance(texts, list) else table.words("expression")
+    given = table.table("channels")
+    constants, channels = _read_constants(table, {}), {key: given.number(key) for key in given.data}
+    unit, words, terms = table.text("unit", ""), " ".join(texts), []
+    for k, text in enumerate(texts):
+        own = name if len(texts) == 1 else f"{name}_{k + 1}"
+        try:
+            check_term_name(own, (*TERMS, *BUNDLES))
+            terms.append(JointTerm(
+                name=own, label=table.text("label", name), units=(unit, unit), expression=text, family=name,
+                constants=_mentioned(constants, text, words), channels=_mentioned(channels, text, words),
+                nonnegative=table.flag("nonnegative"), dissipative=table.flag("friction"), suspected=False,
+                coulomb=table.number("coulomb") if "coulomb" in table else None))
+        except InvalidInput as error:
+            key = "expression" if "position" in error.numbers else "name" if error.numbers.get("name") == own else None
+            raise table.error(str(error), key if len(texts) == 1 or key != "expression" else f"{key}[{k}]") from None
+    if not terms:
+        raise table.error("expected an expression, found none", "expression")
+    return tuple(terms)
+
+
+def _mentioned(given: dict[str, T], text: str, all_texts: str) -> dict[str, T]:
+    """Return what one of several expressions names, and what none does, which is an error of each."""
+    return {name: value for name, value in given.items()
+            if re.search(rf"\b{re.escape(name)}\b", text) or not re.search(rf"\b{re.escape(name)}\b", all_texts)}
+
+
+def _read_constants(table: TomlTable, usual: Mapping[str, Constant]) -> dict[str, Constant]:
+    """Read the constants of a term: a number, text such as '14.8 mm', or { start, fit, low, high }."""
+    given, found = table.table("constants"), {}
+    for name, content in given.data.items():
+        free = isinstance(content, Mapping)
+        entry = given.table(name) if free else given
+        keys = {"value": "start" if free else name, "low": "low", "high": "high"}
+        if free:
+            entry.check_keys(("start", "fit", "low", "high"))
+            if "start" not in entry:
+                raise entry.error("is required but missing", "start")
+        known = usual.get(name, Constant(value=0.0))
+        first = entry.data.get(keys["value"])
+        dimension = known.dimension
+        if isinstance(first, str):
+            try:
+                dimension = dimension_of(quantity(first)[1])
+            except InvalidInput as error:
+                raise entry.error(str(error), keys["value"]) from None
+            if known.dimension and dimension not in JOINT_DIMENSIONS.get(known.dimension, (known.dimension,)):
+                raise entry.error(f"'{first}' measures {dimension}, expected {known.dimension}", keys["value"])
+        elif dimension in JOINT_DIMENSIONS:
+            raise entry.error(f"give a unit: {' or '.join(JOINT_DIMENSIONS[dimension])}", keys["value"])
+        numbers = {field: entry.number(key, dimension or "none") for field, key in keys.items()
+                   if key in entry and (free or field == "value")}
+        fit = free and (entry.flag("fit") if "fit" in entry else True)
+        constant = replace(known, dimension=dimension, fit=fit, **{"low": -np.inf, "high": np.inf, **numbers})
+        if not constant.low <= constant.value <= constant.high:
+            raise entry.error(f"starts at {constant.value:g}, outside of {constant.low:g} to {constant.high:g} (SI)",
+                              keys["value"])
+        found[name] = constant
+    return found
 
 
 def read_joint(table: TomlTable, scope: Scope) -> list[Joint]:
@@ -201,7 +293,7 @@ def read_joint(table: TomlTable, scope: Scope) -> list[Joint]:
     actuated = table.flag("actuated")
     if "gain" in table and not actuated:
         raise table.error("only actuated joints have a drive gain", "gain")
-    terms, values = read_terms(table, single)
+    terms, values = read_terms(table, single, scope)
     parent = scope.frame(table, "parent", read_placement(table))
     name = table.name()
     return [Joint(
@@ -233,7 +325,7 @@ def _expand(table: TomlTable, scope: Scope, usual: str) -> list[Joint]:
     for i, part in enumerate(names if "names" in table else ()):
         table.check_name(part, f"names[{i}]")
     starts = table.numbers("start", ("angle",) * len(axes)) if "start" in table else (0.0,) * len(axes)
-    terms, values = read_terms(table, "revolute")
+    terms, values = read_terms(table, "revolute", scope)
     first = scope.frame(table, "parent", read_placement(table))
     carried = [scope.full(n) for n in names[:-1]] + [_child(table, scope)]
     parents = [first.body, *carried[:-1]]

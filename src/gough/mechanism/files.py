@@ -2,7 +2,7 @@
 
 A format is one function and one entry, here or in a user's own file:
 
-    register_robot_format(".par", read_par)     # read_par(text, source) -> Mechanism
+    register_robot_format(".json", read_json)     # read_json(text, source) -> Mechanism
 
 Every function and command that takes a robot then reads such files.
 """
@@ -15,19 +15,20 @@ from pathlib import Path
 
 from gough.core.documents import parse_toml
 from gough.core.errors import InvalidInput, InvalidMechanism, nearest
+from gough.mechanism.formats.reading import SUFFIXES, read_robot
 from gough.mechanism.reader import LARGEST, parse_robot
 from gough.mechanism.types import Mechanism
 
 RobotReader = Callable[[str, str], Mechanism]
 """(text, file name for errors) -> mechanism; raises `InvalidMechanism`."""
 
-ROBOT_FORMATS: dict[str, RobotReader] = {".toml": parse_robot}
+ROBOT_FORMATS: dict[str, RobotReader] = {".toml": parse_robot, **dict.fromkeys(SUFFIXES, read_robot)}
 
 
 def register_robot_format(suffix: str, reader: RobotReader) -> RobotReader:
-    """Make a suffix known, such as `.par`; return the reader."""
+    """Make a suffix known, such as `.json`; return the reader."""
     if suffix.lower() in ROBOT_FORMATS or suffix[:1] != ".":
-        raise InvalidInput(f"'{suffix}' cannot be registered: expected a suffix such as .par, other than "
+        raise InvalidInput(f"'{suffix}' cannot be registered: expected a suffix such as .json, other than "
                            f"{', '.join(ROBOT_FORMATS)}", suffix=suffix)
     ROBOT_FORMATS[suffix.lower()] = reader
     return reader

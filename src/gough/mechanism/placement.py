@@ -67,6 +67,12 @@ class Placement:
         return cls((("Tx", x), ("Ty", y), ("Tz", z), ("Rz", yaw), ("Ry", pitch), ("Rx", roll)))
 
     @classmethod
+    def of(cls, matrix: FloatArray) -> Placement:
+        """Return a homogeneous transform as position and roll, pitch, yaw."""
+        x, y, z = (float(v) for v in matrix[:3, 3])
+        return cls.xyz_rpy((x, y, z), roll_pitch_yaw(matrix[:3, :3]))
+
+    @classmethod
     def mdh(cls, *, gamma: float = 0.0, b: float = 0.0, alpha: float = 0.0, d: float = 0.0, theta: float = 0.0,
             r: float = 0.0) -> Placement:
         """Place by modified Denavit-Hartenberg parameters, tree form: Rz Tz Rx Tx Rz Tz. [m, rad]"""
@@ -76,6 +82,19 @@ class Placement:
     def polar(cls, radius: float, angle: float, z: float = 0.0) -> Placement:
         """Place on a circle about z: x axis radial outwards, y tangential. [m, rad, m]"""
         return cls((("Rz", angle), ("Tx", radius), ("Tz", z)))
+
+
+def roll_pitch_yaw(rotation: FloatArray) -> tuple[float, float, float]:
+    """Return the angles of R = Rz(yaw) Ry(pitch) Rx(roll). [rad]
+
+    Roll follows from Rz^T R with the yaw found, so that R is met to round-off also where the pitch is a right angle and
+    yaw and roll are not unique.
+    """
+    R = rotation
+    pitch = math.atan2(-R[2, 0], math.hypot(R[0, 0], R[1, 0]))
+    yaw = math.atan2(R[1, 0], R[0, 0])
+    c, s = math.cos(yaw), math.sin(yaw)
+    return math.atan2(s * R[0, 2] - c * R[1, 2], c * R[1, 1] - s * R[0, 1]), pitch, yaw
 
 
 UNMOVED = Placement()

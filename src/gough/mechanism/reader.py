@@ -13,13 +13,14 @@ from gough.core.names import INERTIAL, PAYLOAD, Parameter
 from gough.core.units import conversion
 from gough.mechanism import elements
 from gough.mechanism.elements import Axis, Kind, Scope
+from gough.mechanism.terms import BUNDLES, JointTerm
 from gough.mechanism.toml_table import SOURCE_KEYS, TomlTable, unit_factors
 from gough.mechanism.types import BASE, Body, Frame, Joint, Limits, Mechanism
 
 FORMAT = 1
 LARGEST = 1_000_000  # bytes; the largest bundled robot has 6 kB
 TOP_KEYS = ("format", "name", "title", "reference", "gravity", "redundant", "units", "platform", "body", "joint",
-            "leg", "closure", "payload", "tie", "noise")
+            "leg", "closure", "payload", "term", "tie", "noise")
 TASK = {"x": "prismatic", "y": "prismatic", "z": "prismatic", "rx": "revolute", "ry": "revolute", "rz": "revolute"}
 
 
@@ -60,7 +61,7 @@ def _read_mechanism(root: TomlTable) -> Mechanism:
             name=name, title=root.text("title", ""), reference=root.text("reference", ""), source=root.file,
             bodies=tuple(parts.bodies), joints=tuple(parts.joints), closures=tuple(parts.closures),
             platform=parts.platform, twist_limits=parts.twist_limits, redundant=root.flag("redundant"),
-            gravity=cast(tuple[float, float, float], gravity))
+            gravity=cast(tuple[float, float, float], gravity), own_terms=parts.own_terms)
         everything = Scope(inner=frozenset(body.name for body in tree.bodies), outer=frozenset())
         tables = root.sections("payload", "payload")
         for table in tables:
@@ -108,7 +109,14 @@ class _Parts:
         if "platform" in root:
             self.platform = self._read_platform(root.section("platform"))
             inner.add(self.platform)
-        top = Scope(inner=frozenset(inner), outer=frozenset())
+        own: dict[str, tuple[JointTerm, ...]] = {}
+        for table in root.sections("term", "term"):
+            self.claim("term", table.name(), table)
+            own[table.name()] = read = elements.read_term(table)
+            self.tables |= {("term", term.name): table for term in read}
+        self.own_terms = {term.name: term for read in own.values() for term in read}
+        words = elements.term_words(self.own_terms, {name: read for name, read in own.items() if name not in BUNDLES})
+        top = Scope(inner=frozenset(inner), outer=frozenset(), terms=words)
         self._read_tree(top, bodies, joints)
         closures: list[tuple[TomlTable, Scope]] = []
         for leg in root.sections("leg", "leg"):
@@ -218,7 +226,8 @@ def _place_leg(leg: TomlTable, top: Scope) -> list[tuple[Scope, dict[str, list[T
             if table.name() in top.inner:
                 raise table.error(f"the robot already has a body '{table.name()}' outside the leg; choose another name",
                                   "name")
-        placed.append((Scope(leg=name, template=template, base=frame, inner=inner, outer=top.inner), parts))
+        placed.append((Scope(leg=name, template=template, base=frame, inner=inner, outer=top.inner, terms=top.terms),
+                       parts))
     return placed
 
 

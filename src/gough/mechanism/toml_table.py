@@ -16,7 +16,8 @@ SOURCE_KEYS = ("source", "sources")
 # Keys that hold no number, whose source nobody asks for; `values` holds several.
 WORDS = frozenset((
     "name", "type", "kind", "parent", "child", "body", "joint", "closure", "axis", "axes", "names", "actuated", "terms",
-    "values", "about", "parameters", "zero", "symmetric", "known", "coordinates", *SOURCE_KEYS))
+    "values", "about", "expression", "label", "unit", "constants", "channels", "nonnegative", "friction",
+    "parameters", "zero", "symmetric", "known", "coordinates", *SOURCE_KEYS))
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 _MISSING: Any = object()
 LARGEST_NUMBER = 1e12  # SI; the square of a larger one has no place in the arithmetic of assembly

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import MappingProxyType
-from typing import Literal, TypeVar
+from typing import Literal, NamedTuple, TypeVar
 
 import numpy as np
 
 from gough.core.arrays import FloatArray, Value
 from gough.core.errors import InvalidInput, InvalidMechanism, nearest
-from gough.core.names import INERTIAL, Parameter, parameters
+from gough.core.names import INERTIAL, Parameter, inside_leg, parameters
 from gough.core.parameters import BASE_ORDER, ParameterTable
 from gough.mechanism.closures import CLOSURES
+from gough.mechanism.expression import powers, unit_powers
 from gough.mechanism.placement import UNMOVED, Placement
-from gough.mechanism.terms import TERMS, JointTerm
+from gough.mechanism.terms import TERMS, Constant, JointTerm
 
 BASE = "base"  # the name of the fixed body
 
@@ -79,7 +80,7 @@ class Joint(Value):
         actuated: Driven by a motor.
         virtual: A task coordinate of the platform: no real joint, no terms.
         limits: Bounds.
-        terms: Which joint terms it has, by name; see `TERMS`.
+        terms: Which joint terms it has, by name; see `TERMS` and `Mechanism.own_terms`.
         values: A-priori coefficients of these, SI.
         gain: Drive gain: effort per unit of recorded current or voltage, or None if efforts are recorded.
         start: Value from which the loops are assembled. [m or rad]
@@ -103,21 +104,10 @@ class Joint(Value):
     template: str = ""
     sources: Mapping[str, str] = field(default_factory=dict)
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        for name in (*self.terms, *self.values):
-            if name not in TERMS:
-                raise InvalidMechanism(f"joint '{self.name}' has an unknown term '{name}'{nearest(name, TERMS)}")
-
     @property
     def unit(self) -> str:
         """Unit of the coordinate."""
         return "m" if self.kind == "prismatic" else "rad"
-
-    @property
-    def rubs(self) -> bool:
-        """It has friction that jumps where the velocity changes sign."""
-        return any(TERMS[name].coulomb for name in self.terms)
 
     @property
     def effort_unit(self) -> str:
@@ -221,6 +211,20 @@ class Noise:
         return self.effort**2 * ((1 - rho) * np.eye(motors) + rho * np.ones((motors, motors)))
 
 
+class Memory(NamedTuple):
+    """A lag of a joint's term: what a robot remembers besides its motion.
+
+    Args:
+        joint: Index of the joint.
+        term: Name of the term.
+        lag: Which lag of the term's expression.
+    """
+
+    joint: int
+    term: str
+    lag: int
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Mechanism(Value):
     """A robot: bodies, joints in tree order (parents first), closures, payloads.
@@ -238,6 +242,7 @@ class Mechanism(Value):
         ties: Groups of parameter names declared equal across identical legs, keyed by the tied name.
         redundant: More motors than degrees of freedom is intended.
         noise: Defaults of the virtual robot.
+        own_terms: Joint terms of the robot file, by name, in place of registered ones of the same name.
         title: One line about it.
         reference: Where the robot and its numbers come from.
         source: File it was read from.
@@ -254,6 +259,7 @@ class Mechanism(Value):
     ties: Mapping[Parameter, tuple[Parameter, ...]] = field(default_factory=dict)
     redundant: bool = False
     noise: Noise = Noise()
+    own_terms: Mapping[str, JointTerm] = field(default_factory=dict)
     title: str = ""
     reference: str = ""
     source: str = ""
@@ -269,6 +275,9 @@ class Mechanism(Value):
             raise InvalidMechanism("no joint is actuated; mark the motors with 'actuated = true'", key="joint")
         _check_unique("closure", self.closures)
         _check_unique("payload", self.payloads)
+        for joint in self.joints:
+            for name in (*joint.terms, *joint.values):
+                self._check_term(joint, name)
         for closure in self.closures:
             self._check_closure(closure)
         for payload in self.payloads:
@@ -279,6 +288,68 @@ class Mechanism(Value):
                         f"which is no moving body{nearest(payload.body, bodies)}" if payload.body not in bodies else
                         f"but '{first.name}' to '{first.body}'; all payloads of a robot go on one body"),
                     part="payload", name=payload.name, key="body")
+
+    def _check_term(self, joint: Joint, name: str) -> None:
+        known = self.known_terms
+        if name not in known:
+            raise InvalidMechanism(f"joint '{joint.name}' has an unknown term '{name}'{nearest(name, known)}")
+        term = known[name]
+        try:
+            for other in term.others:
+                self.joint_near(joint, other)
+            found, stated = term.dimension(joint.kind), unit_powers(term.unit(joint.kind))
+        except InvalidInput as error:
+            raise InvalidMechanism(f"{error} (joint '{joint.name}')", part="term", name=name,
+                                   key="expression") from None
+        effort = powers("force" if joint.kind == "prismatic" else "torque")
+        if found is not None and stated is not None and effort != tuple(a + b for a, b in zip(found, stated)):
+            raise InvalidMechanism(
+                f"the coefficient of '{term.expression}' in {term.unit(joint.kind)} gives no effort in "
+                f"{joint.effort_unit} at joint '{joint.name}'", part="term", name=name, key="unit")
+
+    def joint_near(self, joint: Joint, name: str) -> Joint:
+        """Return the joint that a term of another joint calls by a name: one of its leg, else by its full name."""
+        names = (f"{joint.leg}.{name}", name) if joint.leg else (name,)
+        for other in self.joints:
+            if other.name in names:
+                return other
+        near = [inside_leg(other.name, joint.leg) if other.leg == joint.leg else other.name for other in self.joints]
+        raise InvalidInput(f"no joint '{name}'{nearest(name, near)}", name=name)
+
+    def rubs(self, joint: Joint) -> bool:
+        """Tell whether a joint has friction that jumps where the velocity changes sign."""
+        return any(self.terms[name].coulomb for name in joint.terms)
+
+    @cached_property
+    def known_terms(self) -> Mapping[str, JointTerm]:
+        """All joint terms that its joints may have: the registered ones and its own."""
+        return MappingProxyType({**TERMS, **self.own_terms})
+
+    @cached_property
+    def memories(self) -> tuple[Memory, ...]:
+        """The lags of all terms of all joints."""
+        return tuple(Memory(i, name, k) for i, joint in enumerate(self.joints) for name in joint.terms
+                     for k in range(len(self.known_terms[name].lags)))
+
+    @cached_property
+    def channels(self) -> Mapping[str, float]:
+        """Recorded channels that its terms depend on, with their usual values."""
+        return MappingProxyType({name: value for term in self.terms.values() for name, value in term.channels.items()})
+
+    @cached_property
+    def constants(self) -> Mapping[str, Constant]:
+        """Constants of its terms by their full name: `stribeck.speed`."""
+        return MappingProxyType({f"{term.family}.{name}": constant for term in self.terms.values()
+                                 for name, constant in term.constants.items()})
+
+    def with_constants(self, constants: Mapping[str, float]) -> Mechanism:
+        """Return the robot with other values of its terms' constants, by their full name."""
+        unknown = [name for name in constants if name not in self.constants]
+        if unknown:
+            raise InvalidInput(f"'{self.name}' has no constant '{unknown[0]}'{nearest(unknown[0], self.constants)}",
+                               name=unknown[0])
+        own = {name: term.with_constants(constants) for name, term in self.terms.items()}
+        return replace(self, own_terms={**self.own_terms, **own}) if constants else self
 
     def _check_closure(self, closure: Closure) -> None:
         def fault(message: str, key: str) -> InvalidMechanism:
@@ -329,7 +400,7 @@ class Mechanism(Value):
     def terms(self) -> Mapping[str, JointTerm]:
         """The joint terms it has anywhere, in the order in which base parameters are sought."""
         used = {term for joint in self.joints for term in joint.terms}
-        return MappingProxyType({name: term for name, term in TERMS.items() if name in used})
+        return MappingProxyType({name: term for name, term in self.known_terms.items() if name in used})
 
     def body(self, name: str) -> Body:
         """Return a body by name."""

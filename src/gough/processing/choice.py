@@ -215,7 +215,7 @@ def _with_bands(trial: Trial, sheets: Sequence[Sheet], settings: Processing) -> 
     still = np.concatenate([np.abs(sheet.motion.qd) < settings.bands(model.mechanism.coordinates)
                             for sheet in sheets]).mean(axis=0)
     return replace(settings, standing=tuple(joint.name for joint, share in zip(model.mechanism.joints, still)
-                                            if joint.rubs and share > STANDS))
+                                            if model.mechanism.rubs(joint) and share > STANDS))
 
 
 def _cutoffs(trial: Trial, settings: Processing) -> tuple[Candidate, ...]:

@@ -105,8 +105,10 @@ class AveragedPeriod:
 
     def motion(self, position: FloatArray, velocity: FloatArray, acceleration: FloatArray) -> Motion:
         """Return the motion of all coordinates."""
-        return self.model.kinematics.motion(self.average.time, position, velocity, acceleration, self.by,
-                                            start=self.processed.motion.q)
+        motion = self.model.kinematics.motion(self.average.time, position, velocity, acceleration, self.by,
+                                              start=self.processed.motion.q)
+        known = replace(motion, remembered=self.processed.motion.remembered)
+        return self.model.with_memory(known, self.processed.dead_band, around=True)[0]
 
 
 def _remembered(last: dict[bytes, Motion], z: FloatArray, make: Callable[[], Motion]) -> Motion:

@@ -66,7 +66,7 @@ def counting_rows(model: Model, motion: Motion, settings: Processing, reach: int
     counts = np.ones((len(motion), len(model.rows)), bool)
     bands, rubbed = settings.bands(model.mechanism.coordinates), rubbed_rows(model)
     rubbing = [i for i, joint in enumerate(model.mechanism.joints)
-               if joint.rubs and joint.name not in (settings.standing or ())]
+               if model.mechanism.rubs(joint) and joint.name not in (settings.standing or ())]
     motors = [i for i in rubbing if i in model.actuated]
     passive = [i for i in rubbing if i not in model.actuated]
     for joints, beyond in ((motors, reach), (passive, 0)):

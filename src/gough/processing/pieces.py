@@ -17,8 +17,10 @@ from gough.core.errors import InvalidInput, InvalidRecording
 from gough.core.motion import Motion
 from gough.core.parameters import BaseParameters
 from gough.core.regression import LABELS, Regression
+from gough.core.showing import ShortRepr
 from gough.engine import Model
 from gough.engine.loops import By
+from gough.engine.memory import channels_of
 from gough.logs.checks import check_even
 from gough.logs.finding import Finding
 from gough.logs.readers import RecordingSource
@@ -35,7 +37,7 @@ BLOCK = 4096  # samples of regressor held at once
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Processed:
+class Processed(ShortRepr):
     """A recording, or consecutive samples of it, made ready for regression.
 
     Args:
@@ -105,13 +107,17 @@ def averaged(model: Model, recording: Recording, settings: Processing) -> Proces
         cutoff = settings.cutoff
         smooth = lowpass_periodic(pose, rate, len(pose), cutoff)
     motion = model.kinematics.motion(average.time, *smooth, by, start=q)
+    bands = settings.bands(motion.coordinates)
+    channels = {name: values.reshape(average.count, -1).mean(axis=0)
+                for name, values in channels_of(model.mechanism, recording.channels, recording.source).items()}
+    motion, _ = model.with_memory(motion, bands, channels=channels, around=True)
     left = (q - motion.q)[:, list(model.actuated)]
     reach = round((settings.window or 0.0) * rate)
     return Processed(
         motion=motion, effort=average.effort, current=recording.effort is None, sample=np.arange(len(motion)),
         mask=counting_rows(model, motion, settings, reach, around=True), group=None,
         covariance=average.effort_covariance / average.count, replicates=average.effort_periods,
-        dead_band=settings.bands(motion.coordinates),
+        dead_band=bands,
         method=method, cutoff=cutoff, decimation=settings.decimation or 1, periods=average.count,
         payload=recording.payload, findings=recording.quality + average.findings, source=recording.source,
         quality=_quality(model, recording, motion, q) | {"position left out by the filter": float(left.std())},
@@ -141,11 +147,11 @@ def regression(model: Model, processed: Processed, parameters: BaseParameters | 
     return _together(parts)
 
 
-def in_file_efforts(model: Model, processed: Processed) -> Processed:
-    """Turn currents into efforts with the robot file's drive gains, where all are known."""
-    gains = [model.mechanism.joint(name).gain for name in model.mechanism.actuated]
-    known = [gain for gain in gains if gain is not None]
-    return processed if len(known) < len(gains) else processed.with_gains(np.array(known))
+def in_file_efforts(model: Model, processed: Processed, gains: Mapping[str, float] | None = None) -> Processed:
+    """Turn currents into efforts with given drive gains, else the robot file's, where all are known."""
+    every = [(gains or {}).get(name, model.mechanism.joint(name).gain) for name in model.mechanism.actuated]
+    known = [gain for gain in every if gain is not None]
+    return processed if len(known) < len(every) else processed.with_gains(np.array(known))
 
 
 def blocks_of(model: Model, processed: Processed, parameters: BaseParameters | Sequence[str],
@@ -200,7 +206,7 @@ def pieces(model: Model, source: Recording | RecordingSource, settings: Processi
     """
     first = source if isinstance(source, Recording) else next(iter(source.blocks(size)))
     plan = _Plan.of(first, settings)
-    total, start = length(source), None
+    total, start, carry = length(source), None, None
     for recording, low, inner in _windows(source, model, plan, size):
         check_even(recording, first=low)
         try:
@@ -214,6 +220,10 @@ def pieces(model: Model, source: Recording | RecordingSource, settings: Processi
         part = slice(inner.start - wide.start, inner.stop - wide.start)
         mask = counting_rows(model, motion, settings, plan.reach)[part]
         motion, start = motion.take(part), motion.q[max(0, part.stop - plan.reach - 1)]
+        bands = settings.bands(motion.coordinates)
+        channels = channels_of(model.mechanism, recording.channels, recording.source)
+        motion, carry = model.with_memory(motion, bands, carry=carry,
+                                          channels={name: values[inner] for name, values in channels.items()})
         effort = recording.effort if recording.effort is not None else recording.current
         assert effort is not None
         sample = np.arange(low + inner.start, low + inner.stop)
@@ -221,7 +231,7 @@ def pieces(model: Model, source: Recording | RecordingSource, settings: Processi
         period = period if period and total >= 2 * period else None
         yield Processed(
             motion=motion, effort=effort[inner], current=recording.effort is None, sample=sample,
-            mask=mask, covariance=None, replicates=None, dead_band=settings.bands(motion.coordinates),
+            mask=mask, covariance=None, replicates=None, dead_band=bands,
             group=None if period is None else sample // period,
             method=plan.method, cutoff=plan.cutoff, decimation=plan.decimation,
             periods=0 if period is None else total // period, payload=recording.payload, findings=recording.quality,
@@ -298,6 +308,8 @@ def joined(first: Recording, second: Recording) -> Recording:
     """Return two consecutive pieces as one; only what the regression needs is kept."""
     both: dict[str, Any] = {name: np.concatenate([getattr(first, name), getattr(second, name)])
                             for name in ("time", "position", "effort", "current") if getattr(first, name) is not None}
+    if first.extra.names:
+        both["extra"] = replace(second.extra, values=np.concatenate([first.extra.values, second.extra.values]))
     return replace(second, **both, velocity=None, reference=None, pose=None, passive=None, mocap=None)
 
 

@@ -69,6 +69,7 @@ def with_position_noise(model: Model, processed: Processed, problem: Regression,
         moved = pose + np.einsum("tma,ta->tm", back, (position - average.position)[:, own])
         smooth = lowpass_periodic(moved, average.rate, len(pose), cutoff)
         motion = model.kinematics.motion(average.time, *smooth, by, start=processed.motion.q)
+        motion = replace(motion, remembered=processed.motion.remembered)  # one past for all periods
         seen[k] = model.regressor(motion, base, dead_band=processed.dead_band) @ x
     made = replicates - (seen - seen.mean(axis=0))
     covariance, count = problem.covariance, len(made)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 
@@ -12,7 +12,7 @@ from gough.core.blas import one_blas_thread
 from gough.core.errors import InvalidRecording
 from gough.core.parameters import BaseParameters
 from gough.core.regression import Condensed, Regression, condense
-from gough.engine import Model
+from gough.engine import Model, Robot, as_model
 from gough.logs.readers import RecordingSource
 from gough.logs.recording import Recording
 from gough.processing.choice import choose_processing
@@ -24,7 +24,7 @@ from gough.processing.settings import Processing
 WINDOW = 32768  # samples filtered at once
 
 
-def process(model: Model, recording: Recording, settings: Processing | None = None) -> Processed:
+def process(model: Robot, recording: Recording, settings: Processing | None = None) -> Processed:
     """Turn a recording into the motion of all coordinates, with efforts, noise and the equations that count.
 
     Args:
@@ -36,6 +36,7 @@ def process(model: Model, recording: Recording, settings: Processing | None = No
         InvalidRecording: Not this robot's log, no effort, or not processable as asked.
         LoopNotClosed, SingularConfiguration: The recorded positions leave the robot's branch.
     """
+    model = as_model(model)
     chosen = complete(model, [recording], settings)
     recording = ready(model, recording, chosen)
     if chosen.method_for(recording) in ("explicit", "implicit"):
@@ -52,23 +53,23 @@ def complete(model: Model, recordings: Sequence[Recording | RecordingSource], se
 
 
 def regression_blocks(model: Model, source: Recording | RecordingSource, parameters: BaseParameters | Sequence[str],
-                      settings: Processing | None = None, *,
+                      settings: Processing | None = None, *, gains: Mapping[str, float] | None = None,
                       progress: Callable[[float], None] | None = None) -> Iterator[Regression]:
     """Yield the regression of a log of any length in blocks; together they equal `regression` to rounding.
 
     Args:
         model: The robot.
-        source: A recording, or a source of blocks that stays in its file. Currents become efforts by the robot file's
-            drive gains.
+        source: A recording, or a source of blocks that stays in its file.
         parameters: Base parameters or names.
         settings: How; what is not given is chosen first. Only logs in memory can be averaged over periods.
+        gains: Drive gains by joint, by which currents become efforts; the robot file's by default.
         progress: Called with the fraction done.
     """
     chosen = complete(model, [source], settings, parameters)
     if isinstance(source, Recording):
         source = ready(model, source, chosen)
         if chosen.method_for(source) in ("explicit", "implicit"):
-            yield regression(model, in_file_efforts(model, averaged(model, source, chosen)), parameters)
+            yield regression(model, in_file_efforts(model, averaged(model, source, chosen), gains), parameters)
             return
     elif chosen.method in ("explicit", "implicit"):
         raise InvalidRecording(f"{source.source}: method '{chosen.method}' averages whole periods in memory; read the "
@@ -80,7 +81,7 @@ def regression_blocks(model: Model, source: Recording | RecordingSource, paramet
 
     def blocks() -> Iterator[Regression]:
         for piece in chain([first], parts):
-            yield from blocks_of(model, in_file_efforts(model, piece), parameters, BLOCK)
+            yield from blocks_of(model, in_file_efforts(model, piece, gains), parameters, BLOCK)
             if progress is not None:
                 progress(float(piece.sample[-1] + 1) / total)
 

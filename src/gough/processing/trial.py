@@ -13,6 +13,7 @@ from gough.core.motion import Motion
 from gough.core.parameters import BaseParameters
 from gough.core.regression import Regression
 from gough.engine import Model
+from gough.engine.memory import channels_of
 from gough.engine.model import column_names
 from gough.logs.recording import Recording
 from gough.processing.decimation import Decimator, decimation_taps, lowpass
@@ -120,7 +121,8 @@ class Trial:
     @property
     def rubbing(self) -> tuple[str, ...]:
         """Motors whose friction jumps."""
-        return tuple(name for name in self.model.mechanism.actuated if self.model.mechanism.joint(name).rubs)
+        return tuple(joint.name for joint in self.model.mechanism.joints
+                     if joint.actuated and self.model.mechanism.rubs(joint))
 
     def sheets(self, settings: Processing) -> list[Sheet]:
         """Return every log at the cut-off of the settings."""
@@ -157,6 +159,8 @@ class Trial:
         high, part = np.minimum(low + 1, len(near) - 1), (at / self.stride - low)[:, None]
         motion = model.kinematics.motion(log.time[at], position[at][:, own], speed[at][:, own],
                                          acceleration[at][:, own], start=(1 - part) * near[low] + part * near[high])
+        channels = channels_of(model.mechanism, log.channels, log.source)
+        motion = model.with_memory(motion, 0.0, channels={name: x[at] for name, x in channels.items()})[0]
         if settings.decimation is not None or cutoff is None:
             factor = max(1, (settings.decimation or 1) // every)
         else:
@@ -193,9 +197,10 @@ def prediction_squares(trial: Trial, sheets: Sequence[Sheet], masks: Sequence[Se
     for sheet, own in zip(sheets, masks):
         borders = np.linspace(sheet.span[0] + margin, sheet.span[1] - margin, FOLDS + 1)
         decimators = [Decimator(sheet.decimation) for _ in own]
-        for start in range(0, len(sheet.motion), BLOCK):
+        whole = model.with_memory(sheet.motion, bands, around=sheet.around)[0]
+        for start in range(0, len(whole), BLOCK):
             part = slice(start, start + BLOCK)
-            motion = sheet.motion.take(part)
+            motion = whole.take(part)
             block = without_absent_payloads(
                 model.regression(motion, sheet.fitted[part], trial.parameters, dead_band=bands), sheet.payload)
             for c, (mask, decimator) in enumerate(zip(own, decimators)):

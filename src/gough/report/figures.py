@@ -61,7 +61,7 @@ def _effort_chart(fit: Fit, j: int, row: str, row_unit: str, segment: NDArray[np
         low.window(left_out, low.packed(time, residual[keep], parts, "residual")),
         tag("line", x1=0, x2=0, y1=top.top, y2=low.bottom, class_="cursor"),
         text(8, top.top - 12, unit(row_unit), "tick"),
-        title=f"{row}: measured and predicted effort, {fit.label}", class_="chart effort",
+        title=f"{row}: measured and predicted effort, {fit.label}", class_="chart effort", tabindex=0,
         data_x=f"{x[0]!r} {x[1]!r}", data_y=f"{top.y[0]!r} {top.y[1]!r}", data_r=repr(largest),
         data_unit=unit(row_unit))
 

@@ -13,6 +13,7 @@
     if (parent) parent.append(node);
     return node;
   };
+  const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name);
   const clamp = (x, low, high) => Math.min(Math.max(x, low), high);
 
   // -- pictures in three dimensions ---------------------------------------------------------------------------------
@@ -39,6 +40,7 @@
         this.bounds = this.extent([this.box]);
       }
       this.turnable();
+      matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.draw());
       new ResizeObserver(() => { this.resize(); this.draw(); }).observe(this.canvas);
       this.resize();
       this.at = 0;
@@ -161,8 +163,8 @@
     drawFloor(height) {
       const { low, high } = this.bounds, step = this.source.size / 5;
       const [x0, x1, y0, y1] = [low[0] - step, high[0] + step, low[1] - step, high[1] + step];
-      for (let x = Math.ceil(x0 / step) * step; x <= x1; x += step) this.line(this.project(x, y0, height), this.project(x, y1, height), "#e4e9ee", 1);
-      for (let y = Math.ceil(y0 / step) * step; y <= y1; y += step) this.line(this.project(x0, y, height), this.project(x1, y, height), "#e4e9ee", 1);
+      for (let x = Math.ceil(x0 / step) * step; x <= x1; x += step) this.line(this.project(x, y0, height), this.project(x, y1, height), colour("--line"), 1);
+      for (let y = Math.ceil(y0 / step) * step; y <= y1; y += step) this.line(this.project(x0, y, height), this.project(x1, y, height), colour("--line"), 1);
     }
 
     polygon(corners, fill, edge, width) {
@@ -190,11 +192,11 @@
       const corner = (k) => this.project(this.box[3 * k], this.box[3 * k + 1], this.box[3 * k + 2]);
       const edges = [];
       for (let k = 0; k < 8; k++) for (const bit of [4, 2, 1]) if (!(k & bit)) edges.push([k, k | bit, bit]);
-      for (const [a, b] of edges) this.line(corner(a), corner(b), "#dfe5eb", 1);
+      for (const [a, b] of edges) this.line(corner(a), corner(b), colour("--quiet"), 1);
       this.paths.forEach((path, k) => this.way(path, this.source.held_out[k] ? "rgba(224,123,26,.85)" : "rgba(31,111,235,.85)", 1.4));
       const pen = this.pen;
       pen.font = "12px system-ui, sans-serif";
-      pen.fillStyle = "#556270";
+      pen.fillStyle = colour("--soft");
       pen.textAlign = "center";
       const centre = [this.width / 2, this.height / 2];
       [4, 2, 1].forEach((bit, axis) => {
@@ -219,6 +221,14 @@
         this.draw();
       });
       for (const end of ["pointerup", "pointercancel"]) this.canvas.addEventListener(end, () => { last = null; });
+      this.canvas.addEventListener("keydown", (e) => {
+        const turn = { ArrowLeft: [0.1, 0], ArrowRight: [-0.1, 0], ArrowUp: [0, 0.1], ArrowDown: [0, -0.1] }[e.key];
+        if (!turn) return;
+        this.azimuth += turn[0];
+        this.elevation = clamp(this.elevation + turn[1], -1.4, 1.5);
+        e.preventDefault();
+        this.draw();
+      });
       this.canvas.addEventListener("dblclick", () => { [this.azimuth, this.elevation] = this.source.view; this.draw(); });
     }
 
@@ -295,6 +305,8 @@
       svg.addEventListener("pointerdown", (e) => { if (e.button === 0) { this.from = this.place(e); this.svg.setPointerCapture(e.pointerId); } });
       svg.addEventListener("pointerup", (e) => this.release(e));
       svg.addEventListener("dblclick", () => group.forEach((chart) => chart.show(0, FINE)));
+      svg.addEventListener("keydown", (e) => this.key(e));
+      svg.addEventListener("blur", () => this.leave());
     }
 
     place(e) {
@@ -304,9 +316,25 @@
 
     fine(share) { return this.range[0] + share * (this.range[1] - this.range[0]); }
 
-    point(e) {
+    // Left and right move the cursor, + and - zoom about it, Escape shows everything.
+    key(e) {
+      const step = { ArrowLeft: -0.01, ArrowRight: 0.01 }[e.key], zoom = { "+": 0.5, "-": 2 }[e.key];
+      if (step === undefined && zoom === undefined && e.key !== "Escape") return;
+      e.preventDefault();
+      if (e.key === "Escape") return this.group.forEach((chart) => chart.show(0, FINE));
+      this.share = clamp((this.share ?? 0.5) + (step || 0), 0, 1);
+      if (zoom) {
+        const width = clamp(zoom * (this.range[1] - this.range[0]), 40, FINE), from = clamp(this.fine(this.share) - width / 2, 0, FINE - width);
+        this.group.forEach((chart) => chart.show(from, from + width));
+      }
+      this.read(this.share);
+    }
+
+    point(e) { this.read(this.place(e)); }
+
+    read(share) {
       this.curves ||= [...this.svg.querySelectorAll(".window path:not(.skipped)")].map(pointsOf);
-      const share = this.place(e), wanted = this.fine(share), { xs } = this.curves[0];
+      const wanted = this.fine(share), { xs } = this.curves[0];
       let a = 0, b = xs.length - 1;
       while (b - a > 1) { const m = (a + b) >> 1; xs[m] < wanted ? (a = m) : (b = m); }
       const k = wanted - xs[a] < xs[b] - wanted ? a : b;
@@ -352,10 +380,20 @@
   const matrix = document.querySelector(".correlation"), readout = document.querySelector(".readout");
   if (matrix) {
     const [margin, cell, count] = matrix.dataset.cell.split(" ").map(Number), usual = readout.textContent;
+    let at = [0, 0];
+    const tell = (i, j) => { readout.textContent = j >= 0 && j <= i && i < count ? `${data.correlation.names[i]} and ${data.correlation.names[j]}: ${(data.correlation.rows[i][j] / 1000).toFixed(3).replace("-", "−")}` : usual; };
     matrix.addEventListener("pointermove", (e) => {
       const spot = new DOMPoint(e.clientX, e.clientY).matrixTransform(matrix.getScreenCTM().inverse());
-      const i = Math.floor(spot.y / cell), j = Math.floor((spot.x - margin) / cell);
-      readout.textContent = j >= 0 && j <= i && i < count ? `${data.correlation.names[i]} and ${data.correlation.names[j]}: ${(data.correlation.rows[i][j] / 1000).toFixed(3).replace("-", "−")}` : usual;
+      tell(Math.floor(spot.y / cell), Math.floor((spot.x - margin) / cell));
+    });
+    matrix.setAttribute("tabindex", "0");
+    matrix.addEventListener("keydown", (e) => {
+      const step = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] }[e.key];
+      if (!step) return;
+      const i = clamp(at[0] + step[0], 0, count - 1);
+      at = [i, clamp(at[1] + step[1], 0, i)];
+      e.preventDefault();
+      tell(...at);
     });
     matrix.addEventListener("pointerleave", () => { readout.textContent = usual; });
   }

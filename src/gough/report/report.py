@@ -5,7 +5,9 @@ from __future__ import annotations
 import base64
 import hashlib
 import os
-from importlib import resources
+import platform
+from datetime import datetime
+from importlib import metadata, resources
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +19,8 @@ from gough import __version__
 from gough.core.errors import InvalidInput
 from gough.core.files import write_text
 from gough.core.names import words
-from gough.engine import Model
+from gough.core.showing import expect
+from gough.engine import Model, Robot, as_model
 from gough.estimators.estimate import Enclosure, Estimate
 from gough.identification import Identification
 from gough.report import figures, tables
@@ -27,32 +30,39 @@ from gough.report.scene import path_scene, robot_scene
 SPREAD = {"period": "the scatter of repetitions", "hac": "autocorrelated residuals",
           "white": "white noise", "stretches": "leaving stretches out", "recordings": "leaving logs out"}
 CHOSEN = {"cutoff": "cut-off [Hz]", "window": "window about reversals [ms]"}  # what the processing was chosen by
+MADE_WITH = ("numpy", "scipy", "casadi", "llvmlite")  # what numbers may depend on
 LONG = 32  # characters of a name that does not wrap
 
 
-def write_report(model: Model, identification: Identification, path: str | os.PathLike[str]) -> None:
-    """Write a self-contained HTML report: no network, vectors in print; the same input gives the same bytes.
+def write_report(model: Robot, identification: Identification, path: str | os.PathLike[str], *,
+                 date: str | None = None) -> None:
+    """Write a self-contained HTML report: no network, vectors in print; the same input and date give the same bytes.
 
     Args:
         model: The robot the result is of.
         identification: The result.
         path: File to write, whole or not at all.
+        date: What it says it was written on; today by default.
 
     Raises:
         InvalidInput: The result is not of this robot.
         OutputError: The file cannot be written.
     """
-    write_text(path, render(model, identification))
+    write_text(path, render(as_model(model), identification, date=date))
 
 
-def render(model: Model, identification: Identification) -> str:
+def render(model: Model, identification: Identification, *, date: str | None = None) -> str:
     """Return the report as HTML; see `write_report`."""
+    expect(identification, Identification, "identification", "what gough.identify or load_identification returned")
     known = {*model.mechanism.standard.names, *model.mechanism.ties}
     strange = [name for name in identification.base.standard if name not in known and name.payload is None]
     if strange or any(fit.q.shape[1] != len(model.mechanism.coordinates) for fit in identification.fits):
         raise InvalidInput(f"the result is of '{identification.robot}', the model of '{model.mechanism.name}'; give "
                            "the robot file the result was made with")
-    return page("report.html", **_content(model, identification))
+    libraries = ", ".join(f"{name} {metadata.version(name)}" for name in MADE_WITH)
+    return page("report.html", **_content(model, identification),
+                date=date or datetime.now().astimezone().date().isoformat(),
+                versions=f"Gough {__version__} with Python {platform.python_version()}, {libraries}")
 
 
 def page(template: str, **content: Any) -> str:

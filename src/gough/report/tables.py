@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from gough.core.names import Parameter
+from gough.core.text import NEAR_ZERO, UNSURE
 from gough.engine import Model
 from gough.estimators.estimate import Enclosure, Estimate
 from gough.estimators.noise_information import OBSERVED
@@ -17,10 +18,11 @@ from gough.identification import Identification
 from gough.report.figures import change_bar
 from gough.report.numbers import number, percent, unit, with_std
 
-POOR = 0.3  # relative standard deviation beyond which a parameter is doubtful (as `Estimate.doubts`)
+POOR = UNSURE
 ALIKE = 0.95  # correlation beyond which two parameters are hard to tell apart
 ROUNDING = 1e-12  # of its terms, below which a difference is zero
 COUNTS = ("decimation", "periods", "samples")  # figures of data quality without unit; others say theirs or are lengths
+FINGERPRINT, SHOWN = "SHA-256, begins with", 12
 PAIRS = 12  # strongest correlations listed
 
 
@@ -32,22 +34,26 @@ class Row:
         name: Full name.
         value, std: With the same last digit.
         share: Relative standard deviation. [1]
+        known: The same in words; near zero the distance from zero.
         unit: Unit of both.
         bounds: Guaranteed bounds, one text for each enclosure.
         prior: The value the robot file implies, or an empty text.
         remarks: Why it is doubtful.
         information: Over that of position noise alone, or an empty text.
+        formula: What it stands for, if that is more than one parameter.
     """
 
     name: Parameter
     value: str
     std: str
     share: float
+    known: str
     unit: str
     bounds: tuple[str, ...]
     prior: str
     remarks: tuple[str, ...]
     information: str = ""
+    formula: str = ""
 
 
 def parameter_rows(model: Model, identification: Identification) -> list[Row]:
@@ -59,12 +65,14 @@ def parameter_rows(model: Model, identification: Identification) -> list[Row]:
     for i, j in zip(*np.nonzero(np.triu(np.abs(estimate.correlation), 1) > ALIKE)):
         alike.setdefault(int(i), []).append(estimate.parameters[j])
         alike.setdefault(int(j), []).append(estimate.parameters[i])
-    rows = []
+    rows, formulas = [], dict(regroupings(identification))
     for i, name in enumerate(estimate.parameters):
         value, std = float(estimate.values[i]), float(estimate.std[i])
         share = float(estimate.relative_std[i])
-        remarks = [f"poorly known, 95\u00a0%: {number(interval[i, 0], 2)} to {number(interval[i, 1], 2)}"
-                   ] if share > POOR else []
+        zero = abs(value) < NEAR_ZERO * std
+        low, high = (number(edge, 2) for edge in interval[i])
+        word = "not told from zero" if zero else "poorly known"
+        remarks = [f"{word}, 95\u00a0%: {low} to {high}"] if share > POOR else []
         known = np.nan if estimate.information is None else float(estimate.information[i])
         if known < OBSERVED:
             remarks.insert(0, "not observed: position noise alone would show as much")
@@ -74,7 +82,9 @@ def parameter_rows(model: Model, identification: Identification) -> list[Row]:
         remarks += [f"outside the bounds of {label}" for label, box in identification.enclosures.items()
                     if name in box.parameters and not box[name][0] <= value <= box[name][1]]
         texts = with_std(value, std)
-        rows.append(Row(name=name, value=texts[0], std=texts[1], share=share, unit=unit(estimate.units[i]),
+        rows.append(Row(name=name, value=texts[0], std=texts[1], share=share, formula=formulas.get(name, ""),
+                        known=f"{number(abs(value) / std, 2)}\u00a0σ from 0" if zero else percent(share),
+                        unit=unit(estimate.units[i]),
                         bounds=tuple(_bounds(box, name) for box in identification.enclosures.values()),
                         prior=prior.get(name, ""), remarks=tuple(remarks),
                         information=number(known, 2) if np.isfinite(known) else ""))
@@ -219,8 +229,10 @@ def quality_table(identification: Identification) -> tuple[list[str], list[tuple
     recordings = list(identification.quality)
     names = dict.fromkeys(name for figures in identification.quality.values() for name in figures
                           if not name.startswith("share of"))  # they stand beside the residuals
-    return recordings, [(name if name in COUNTS or "[" in name else f"{name} [m or rad]",
-                         [_figure(identification.quality[r].get(name)) for r in recordings]) for name in names]
+    digests = [(FINGERPRINT, [identification.digests.get(r, "–")[:SHOWN] for r in recordings])]
+    figures = [(name if name in COUNTS or "[" in name else f"{name} [m or rad]",
+                [_figure(identification.quality[r].get(name)) for r in recordings]) for name in names]
+    return recordings, [*(digests if identification.digests else []), *figures]
 
 
 def _figure(value: float | None) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from glob import glob
 from pathlib import Path
 
 from gough.core.errors import InvalidInput, InvalidRecording
@@ -34,10 +35,29 @@ def result_for(robot: Model, folder: str | None) -> Identification | None:
     return result
 
 
+def expanded(paths: Sequence[str], description: str | None = None) -> list[str]:
+    """Return paths with patterns such as `logs/*.parquet` replaced by what they match, each with its description.
+
+    Raises:
+        InvalidRecording: A pattern that matches nothing.
+    """
+    found = []
+    for path in paths:
+        pattern, _, own = path.partition("@")
+        named = own or description
+        matches = [pattern]
+        if not os.path.lexists(pattern) and set(pattern) & set("*?["):
+            matches = sorted(glob(pattern, recursive=True))
+            if not matches:
+                raise InvalidRecording(f"no file is called '{pattern}'; check the folder and the pattern")
+        found += [f"{match}@{named}" if named else match for match in matches]
+    return found
+
+
 def read_logs(paths: Sequence[str], description: str | None, model: Model) -> list[Recording]:
     """Read logs; each may carry its own description as `log.csv@description.toml`."""
     recordings = []
-    for path in paths:
+    for path in expanded(paths):
         file, _, own = path.partition("@")
         recording = read_recording(file, own or description, None)
         missing = [name for name in model.mechanism.actuated if name not in recording.joints]

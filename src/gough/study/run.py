@@ -82,11 +82,9 @@ def step_settings(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
     function = verb(name)
     given, found = arguments(function, options), dict[str, Any]()
     for key, member in members(function).items():
-        if not isinstance(member, Option):
-            found |= given[key].to_dict()
-        elif not member.about.file and key != "force":
-            found[key] = plain(given.get(key, member.default))
-    return found
+        found |= {key: plain(given.get(key, member.default))} if isinstance(member, Option) else given[key].to_dict()
+    files = {key for key, option in options_of(function).items() if option.about.file}
+    return {key: value for key, value in found.items() if key not in files and key != "force"}
 
 
 def run_study(path: str | Path, *, force: bool = False) -> Iterator[tuple[str, dict[str, Any], Any]]:

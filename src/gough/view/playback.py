@@ -19,7 +19,7 @@ def playback(model: Model, recording: Recording, result: Identification | None =
         result: The model to predict with; the values of the robot file by default.
     """
     if result is not None:
-        seen = prepare(model, [recording], result.base, processing=result.processing, gains=result.gains)
+        seen = prepare(result.fitted(model), [recording], result.base, processing=result.processing, gains=result.gains)
         part, known = seen.parts[0], result.known
         return fit_of(seen.processed[0], part, lambda p: result.estimate.predict(p) + known_effort(p, known))
     base = base_parameters(model, payloads=() if recording.payload is None else (recording.payload,))

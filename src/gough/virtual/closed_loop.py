@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
@@ -14,18 +14,19 @@ from gough.core.arrays import FloatArray, check_finite, check_shape
 from gough.core.blas import one_blas_thread
 from gough.core.errors import InvalidInput, SimulationFailed
 from gough.core.options import Settings, option, settle, takes
+from gough.core.showing import expect
 from gough.core.trajectory import Trajectory
-from gough.engine.model import Model
-from gough.mechanism.types import Mechanism
-from gough.virtual.controllers import PID, ComputedTorque, Controller, ControlSetup, RobotModel, for_motors
+from gough.engine.model import Model, Robot, as_model
+from gough.virtual.compiled_loop import Block, compiled_blocks
+from gough.virtual.controllers import PID, ComputedTorque, Controller, ControlSetup, Loop, RobotModel, for_motors
 from gough.virtual.plant import (
     STABLE,
     Actuator,
+    GoughPlant,
     IdealDrive,
     Plant,
     PlantFactory,
     PlantSettings,
-    Sample,
     count_substeps,
     friction_rate,
 )
@@ -74,7 +75,7 @@ class SimulateSettings(Settings):
 
 @takes(SimulateSettings)
 @one_blas_thread
-def simulate(model: Model | Mechanism, trajectory: Trajectory, settings: SimulateSettings | None = None, *,
+def simulate(model: Robot, trajectory: Trajectory, settings: SimulateSettings | None = None, *,
              values: ArrayLike | Mapping[str, float] | None = None, gains: ArrayLike | None = None,
              believed_gains: ArrayLike | None = None, actuator: Actuator | None = None,
              feedback: Feedback | None = None, progress: Callable[[float], None] | None = None,
@@ -102,7 +103,8 @@ def simulate(model: Model | Mechanism, trajectory: Trajectory, settings: Simulat
         SimulationFailed: The loop is unstable or met a singularity; carries time and joint.
     """
     chosen = settle(SimulateSettings, settings, options)
-    model = Model(model) if isinstance(model, Mechanism) else model
+    model = as_model(model)
+    expect(trajectory, Trajectory, "the trajectory", "what gough.design or gough.load_trajectory returned")
     rate = chosen.rate or model.mechanism.noise.rate
     sampling = chosen.sampling or rate
     every = round(rate / sampling)  # controller samples that make one recorded sample
@@ -149,41 +151,56 @@ def _run(settings: PlantSettings, reference: Reference, plant: Plant, law: Contr
            "acceleration": np.empty((trials, kept, m)), "effort": np.empty((trials, kept, motors)),
            "mean_effort": np.empty((trials, kept, motors)), "saturated": np.zeros((trials, motors))}
     limit = np.array([model.mechanism.joints[i].limits.effort or np.inf for i in model.actuated])
-    watch = _Watch(model, reference)
+    watch = Watch(model, reference)
     state = plant.start(*(np.repeat(x[:1], trials, axis=0) for x in (motion.q, motion.qd)))
     still, first = np.zeros((trials, m)), np.repeat(motion.q[:1], trials, axis=0)
     held = model.effort_kernel()(first, still, still, settings.dead_band, settings.values, settings.load)[0]
     holding = model.distribute(first, held)  # the efforts that hold the robot at rest, (k, a)
-    loop = law.start(ControlSetup(model=model, reference=motion, period=settings.period, holding=holding / ratio,
-                                  dead_band=settings.dead_band, load=settings.load[0]))
+    setup = ControlSetup(model=model, reference=motion, period=settings.period, holding=holding / ratio,
+                         dead_band=settings.dead_band, load=settings.load[0])
+    blocks: Iterator[Block]
+    compiled = None
+    if type(plant) is GoughPlant and type(actuator) is IdealDrive and feedback is None and not model.loops.redundant:
+        compiled = getattr(law, "compiled", lambda setup: None)(setup)
+    if compiled is not None:
+        blocks = compiled_blocks(settings, compiled, state, np.concatenate([ratio, limit]), holding)
+    else:
+        blocks = _samples(settings, plant, state, law.start(setup), actuator, holding, ratio, limit, feedback, total)
+    k = 0
+    for block in blocks:
+        watch.look(k, block)
+        keep = np.arange(max(lead - k, 0), len(block.command))
+        log["saturated"] += (1 - block.free[keep]).sum(axis=0)
+        keep = keep[(k + keep - lead) % every == 0]
+        at = (k + keep - lead) // every
+        for name, values in (("q", block.q), ("velocity", block.velocity), ("acceleration", block.acceleration),
+                             ("effort", block.effort), ("mean_effort", (block.before + block.effort) / 2)):
+            log[name][:, at] = values[keep].swapaxes(0, 1)
+        k += len(block.command)
+        if progress is not None and (k % 200 < len(block.command) or k == total):
+            progress(k / total)
+    return log
+
+
+def _samples(settings: PlantSettings, plant: Plant, state: Any, loop: Loop, actuator: Actuator, holding: FloatArray,
+             ratio: FloatArray, limit: FloatArray, feedback: Feedback | None, total: int) -> Iterator[Block]:
+    """Step controller, drives and robot, sample by sample; whatever they are."""
     measure = None if feedback is None else feedback.start(*plant.read(state), settings.period)
     drive = actuator.start(holding)
     before, free = holding, np.ones_like(holding)
     for k in range(total):
-        position, velocity = plant.read(state)
-        watch.follow(k, position)
-        if measure is not None:
-            position, velocity = measure(position)
+        true, velocity = plant.read(state)
+        position, velocity = (true, velocity) if measure is None else measure(true)
         wanted = loop(k, position, velocity, free) * ratio
         command = np.clip(wanted, -limit, limit)
         free = (command == wanted).astype(float)
-        watch.drives(k, command, free)
         efforts, drive = actuator.drive(drive, command, settings.period, 2 * settings.substeps + 1)
         sample, state = plant.step(state, efforts)
-        watch.closures(k, sample)
-        if k >= lead:
-            log["saturated"] += 1 - free
-            if (k - lead) % every == 0:
-                at = (k - lead) // every
-                log["q"][:, at], log["velocity"][:, at], log["acceleration"][:, at] = sample[:3]
-                log["effort"][:, at], log["mean_effort"][:, at] = efforts[0], (before + efforts[0]) / 2
+        yield Block(*(x[None] for x in (true, command, free, efforts[0], before, *sample)))
         before = efforts[-1]
-        if progress is not None and (k % 200 == 199 or k == total - 1):
-            progress((k + 1) / total)
-    return log
 
 
-class _Watch:
+class Watch:
     """Stops a simulation that has gone wrong, with time and joint."""
 
     def __init__(self, model: Model, reference: Reference) -> None:
@@ -196,36 +213,46 @@ class _Watch:
         self._last: FloatArray = np.zeros(len(joints))
         self._reversals: FloatArray = np.zeros(len(joints))
 
+    def look(self, k: int, block: Block) -> None:
+        """Look at what happened from sample k on.
+
+        Raises:
+            SimulationFailed: At the first sample at which a motor was half its stroke away from its reference, or
+                nowhere, or hammered between its limits, or the loops could not be closed any more.
+        """
+        target = self._target[k:k + len(block.command)][:, None]
+        away = np.abs(block.position - target) / self._reach
+        reversals = self._hammering(block)
+        lost = ~(block.check < TRUSTED)
+        bad = ~(away < 1).all(axis=(1, 2)) | (reversals > 10).any(axis=(1, 2)) | lost.any(axis=1)
+        for i in np.flatnonzero(bad).tolist():
+            if not (away[i] < 1).all():
+                raise self._fail(k + i, away[i], "the loop is unstable: the robot leaves its reference")
+            if (reversals[i] > 10).any():
+                raise self._fail(k + i, reversals[i], "the loop is unstable: a motor hammers between its limits")
+            off = np.abs(block.q[i][:, list(self._model.actuated)] - target[i]) / self._reach
+            raise self._fail(k + i, off, "the robot has run into a singularity or out of its workspace")
+
+    def _hammering(self, block: Block) -> FloatArray:
+        """Return a leaky count of jumps from one limit to the other within a sample, (t, k, a).
+
+        A stable loop may sit at a limit, but comes to the other one through what lies between.
+        """
+        counts = np.zeros(block.command.shape)
+        if block.free.all():
+            self._reversals, self._last = 0.999 ** len(counts) * self._reversals, np.zeros(counts.shape[1:])
+            return counts
+        for i, held in enumerate(np.where(block.free == 0, block.command, 0.0)):
+            self._reversals = 0.999 * self._reversals + (held * self._last < 0)
+            self._last, counts[i] = held, self._reversals
+        return counts
+
     def _fail(self, k: int, badness: FloatArray, what: str) -> SimulationFailed:
         """Return the error for the motor of greatest badness, (k, a)."""
         motor = int(np.argmax(np.where(np.isfinite(badness), badness, np.inf).max(axis=0)))
         joint, time = self._model.mechanism.actuated[motor], float(self._motion.time[k])
         return SimulationFailed(f"{what} at t = {time:.4g} s, joint '{joint}'; lower the gains or the bandwidth, raise "
                                 "the controller's rate, or keep away from singular poses", time=time, joint=joint)
-
-    def follow(self, k: int, position: FloatArray) -> None:
-        """Raise if a motor is half its stroke away from its reference, or nowhere."""
-        away = np.abs(position - self._target[k]) / self._reach
-        if not (away < 1).all():
-            raise self._fail(k, away, "the loop is unstable: the robot leaves its reference")
-
-    def drives(self, k: int, command: FloatArray, free: FloatArray) -> None:
-        """Raise if a motor hammers between its limits: a leaky count of jumps from one to the other within a sample.
-
-        A stable loop may sit at a limit, but comes to the other one through what lies between.
-        """
-        held = np.where(free == 0, command, 0.0)
-        self._reversals = 0.999 * self._reversals + (held * self._last < 0)
-        self._last = held
-        if (self._reversals > 10).any():
-            raise self._fail(k, np.atleast_2d(self._reversals),
-                             "the loop is unstable: a motor hammers between its limits")
-
-    def closures(self, k: int, sample: Sample) -> None:
-        """Raise if the loops cannot be closed any more."""
-        if not (sample.check < TRUSTED).all():
-            away = np.abs(sample.q[:, list(self._model.actuated)] - self._target[k]) / self._reach
-            raise self._fail(k, away, "the robot has run into a singularity or out of its workspace")
 
 
 def _trials(model: Model, payload: str | Sequence[str | None] | None, values: ArrayLike | Mapping[str, float] | None,

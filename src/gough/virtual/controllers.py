@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar, Protocol, runtime_checkable
+from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -16,8 +16,10 @@ from numpy.typing import ArrayLike
 from gough.core.arrays import FloatArray, Value, check_shape, check_shapes
 from gough.core.errors import InvalidInput
 from gough.core.motion import Motion
+from gough.engine.control import computed_torque_kernel, pid_kernel
 from gough.engine.model import Model
 from gough.engine.stepping import closing_kernel
+from gough.kernels.kernel import Kernel
 
 InverseModel = Callable[[FloatArray, FloatArray, FloatArray], FloatArray]
 """(q, qd, qdd) of all coordinates, each (t, n) -> motor efforts (t, a)."""
@@ -84,6 +86,22 @@ Loop = Callable[[int, FloatArray, FloatArray, FloatArray], FloatArray]
 Integrators of motors that are not free (saturated) stand still."""
 
 
+class CompiledLaw(NamedTuple):
+    """A law as a kernel of `engine.control`, with what it is run on.
+
+    Args:
+        kernel: (state, memory, reference, constants) -> (state, memory).
+        memory: At the start, without which motors are free, (k, s).
+        reference: Of every sample, (t, r).
+        constants: Without ratio and limits, (c,).
+    """
+
+    kernel: Kernel
+    memory: FloatArray
+    reference: FloatArray
+    constants: FloatArray
+
+
 @runtime_checkable
 class Controller(Protocol):
     """Settings of a controller."""
@@ -143,8 +161,25 @@ class PID:
         return 3 * mass * w**2, mass * w**3, 3 * mass * w
 
     def start(self, setup: ControlSetup) -> Loop:
-        motors, motion, period = list(setup.model.actuated), setup.reference, setup.period
-        kp, ki, kd = self.gains(setup.model, 1 / period)
+        (kp, ki, kd), (reference, rate, feed), integral = self._prepared(setup)
+
+        def command(k: int, position: FloatArray, velocity: FloatArray, free: FloatArray) -> FloatArray:
+            nonlocal integral
+            error = reference[k] - position
+            integral = integral + ki * error * free
+            return np.asarray(feed[k] + kp * error + integral + kd * (rate[k] - velocity))
+
+        return command
+
+    def compiled(self, setup: ControlSetup) -> CompiledLaw | None:
+        """Return the law as a kernel."""
+        gains, reference, integral = self._prepared(setup)
+        return CompiledLaw(pid_kernel(setup.model), integral, np.hstack(reference), np.concatenate(gains))
+
+    def _prepared(self, setup: ControlSetup) -> tuple[tuple[FloatArray, ...], tuple[FloatArray, ...], FloatArray]:
+        """Return kp, ki times the period, kd; position, velocity and efforts of the reference; the integral, (k, a)."""
+        motors, motion = list(setup.model.actuated), setup.reference
+        kp, ki, kd = self.gains(setup.model, 1 / setup.period)
         reference = np.ascontiguousarray(motion.q[:, motors])
         rate = motion.qd[:, motors] * (1.0 if self.velocity_feedforward or self.feedforward else 0.0)
         feed = np.zeros_like(reference)
@@ -152,15 +187,7 @@ class PID:
             given = _with_band(self.feedforward, setup.dead_band)(motion.q, motion.qd, motion.qdd)
             check_shape(given, reference.shape, "feed-forward efforts")
             feed = _held_mean(given)
-        integral = setup.holding - feed[0]  # [N or N m]
-
-        def command(k: int, position: FloatArray, velocity: FloatArray, free: FloatArray) -> FloatArray:
-            nonlocal integral
-            error = reference[k] - position
-            integral = integral + ki * period * error * free
-            return np.asarray(feed[k] + kp * error + integral + kd * (rate[k] - velocity))
-
-        return command
+        return (kp, ki * setup.period, kd), (reference, rate, feed), setup.holding - feed[0]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -188,16 +215,14 @@ class ComputedTorque:
 
     def start(self, setup: ControlSetup) -> Loop:
         model, ref, period = setup.model, setup.reference, setup.period
-        inverse = _with_band(self.inverse or RobotModel(model=model, load=setup.load), setup.dead_band)
-        w = default_bandwidth(1 / period) if self.bandwidth is None else self.bandwidth
+        inverse, w = self._prepared(setup)
         closing = closing_kernel(model)
         speed, thrust = _held_mean(ref.qd), _held_mean(ref.qdd)
         motors, lead = list(model.actuated), list(model.loops.partitions["actuated"].independent)
         columns = [motors.index(i) for i in lead]
         q, qd = (np.repeat(x[:1], len(setup.holding), axis=0) for x in (ref.q, ref.qd))
         integral = np.zeros((len(q), len(lead)))
-        # A constant effort that the model lacks at the start (wrong gravity) is held from the beginning.
-        held = setup.holding - inverse(q, np.zeros_like(q), np.zeros_like(q))
+        held = self._held(setup, inverse)
 
         def command(k: int, position: FloatArray, velocity: FloatArray, free: FloatArray) -> FloatArray:
             nonlocal q, qd, integral
@@ -211,6 +236,29 @@ class ComputedTorque:
             return inverse(q, qd, qdd) + held
 
         return command
+
+    def compiled(self, setup: ControlSetup) -> CompiledLaw | None:
+        """Return the law as a kernel; None with a model that is a function of one's own."""
+        model, ref = setup.model, setup.reference
+        inverse, w = self._prepared(setup)
+        if not isinstance(inverse, RobotModel) or inverse.model is not model:
+            return None
+        motors = list(model.actuated)
+        first = np.concatenate([ref.q[0], ref.qd[0], np.zeros(len(motors))])
+        memory = np.column_stack([np.tile(first, (len(setup.holding), 1)), self._held(setup, inverse)])
+        reference = np.hstack([x[:, motors] for x in (ref.q, ref.qd, _held_mean(ref.qd), _held_mean(ref.qdd))])
+        return CompiledLaw(computed_torque_kernel(model), memory, reference,
+                           np.concatenate([[setup.period, w], *inverse._constants]))
+
+    def _prepared(self, setup: ControlSetup) -> tuple[InverseModel, float]:
+        """Return model and bandwidth."""
+        inverse = _with_band(self.inverse or RobotModel(model=setup.model, load=setup.load), setup.dead_band)
+        return inverse, default_bandwidth(1 / setup.period) if self.bandwidth is None else self.bandwidth
+
+    def _held(self, setup: ControlSetup, inverse: InverseModel) -> FloatArray:
+        """Return the constant effort that the model lacks at the start (wrong gravity), held throughout, (k, a)."""
+        q = np.repeat(setup.reference.q[:1], len(setup.holding), axis=0)
+        return setup.holding - inverse(q, np.zeros_like(q), np.zeros_like(q))
 
 
 def _with_band(inverse: InverseModel, dead_band: FloatArray) -> InverseModel:

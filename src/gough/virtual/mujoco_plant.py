@@ -112,8 +112,15 @@ class MujocoTree:
         index = {text(name): i for i, name in enumerate(mechanism.coordinates)}
         self.coordinates = [index[self._model.joint(j).name] for j in range(self._model.njnt)]
         table = dict(zip(mechanism.standard.names, values.tolist()))
-        self._terms, self._leg_terms = (JointEfforts(mechanism, table, coordinates, settings.dead_band)
+        self.terms, self._leg_terms = (JointEfforts(mechanism, table, coordinates, settings.dead_band)
                                         for coordinates in (self.coordinates, model.actuated))
+        legs = [mechanism.joints[i] for i in model.actuated if i not in self.coordinates]
+        for joint in legs:
+            for name in joint.terms:
+                if mechanism.terms[name].lags:
+                    raise InvalidInput(f"the term '{name}' of joint '{joint.name}' remembers, and the mujoco plant has "
+                                       "no place for that on a massless leg; use the gough plant", joint=joint.name,
+                                       term=name)
         self._on_leg = np.array([i not in self.coordinates for i in model.actuated], dtype=float)
 
     def motors(self, q: FloatArray, v: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -127,7 +134,7 @@ class MujocoTree:
         """Return MuJoCo's qacc under motor efforts less the joint terms, also those of massless legs."""
         data = self._data
         position, velocity = self.motors(q, v)
-        data.qfrc_applied[:] = -self._terms(q, v)
+        data.qfrc_applied[:] = -self.terms(q, v)
         data.ctrl[:] = effort - self._on_leg * self._leg_terms(position, velocity)
         mujoco.mj_fwdActuation(self._model, data)
         mujoco.mj_fwdAcceleration(self._model, data)

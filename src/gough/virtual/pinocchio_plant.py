@@ -232,7 +232,7 @@ class ConstrainedTree:
         self._model, self.coordinates, carried = build_tree(mechanism, table, load, model.load_body)
         self._data = self._model.createData()
         self._closures = Closures(mechanism, self._model, self.coordinates, carried)
-        self._terms = JointEfforts(mechanism, table, self.coordinates, dead_band)
+        self.terms = JointEfforts(mechanism, table, self.coordinates, dead_band)
         self._motors = [self.coordinates.index(i) for i in model.actuated]
         n = self._model.nv
         pin.computeJointJacobiansTimeVariation(self._model, self._data, model.home[self.coordinates], np.zeros(n))
@@ -254,9 +254,9 @@ class ConstrainedTree:
             K, drift = K[self._rows], drift[self._rows]
         system, right = self._system, self._right
         system[:n, :n] = mass
-        system[self._diagonal, self._diagonal] += self._terms.rotor
+        system[self._diagonal, self._diagonal] += self.terms.rotor
         system[:n, n:] = K.T
-        right[:n], right[n:] = -bias - self._terms(q, v), -drift
+        right[:n], right[n:] = -bias - self.terms(q, v), -drift
         right[self._motors] += effort
         _, _, solution, info = dsysv(system, right)
         return np.asarray(solution[:n]) if info == 0 else np.full(n, np.nan)

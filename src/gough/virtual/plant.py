@@ -119,7 +119,8 @@ class GoughPlant:
     the sign linear inside the dead band: a robot "at rest" creeps at most at the band, and samples of the motion obey
     the inverse dynamics with that dead band exactly. The steps resolve the band: see `count_substeps`.
 
-    The state is [q, v], (k, n + m): all coordinates with the loops almost closed, velocity of the rows.
+    The state is [q, v, w], (k, n + m + x): all coordinates with the loops almost closed, velocity of the rows, and what
+    joint terms with memory remember.
     """
 
     def __init__(self, settings: PlantSettings) -> None:
@@ -134,14 +135,14 @@ class GoughPlant:
         self._constants = constants[0] if (constants == constants[0]).all() else constants
 
     def start(self, q: FloatArray, qd: FloatArray) -> FloatArray:
-        return np.column_stack([q, qd[:, self._rows]])
+        return np.column_stack([q, qd[:, self._rows], np.zeros((len(q), len(self._model.mechanism.memories)))])
 
     def read(self, state: FloatArray) -> tuple[FloatArray, FloatArray]:
         position = state[:, self._motors]
         if not self._model.loops.redundant:
             return position, state[:, self._rates]
         E = self._model.kinematics.closure_map(np.ascontiguousarray(state[:, :self._n]))
-        return position, np.einsum("kam,km->ka", E[:, self._motors], state[:, self._n:])
+        return position, np.einsum("kam,km->ka", E[:, self._motors], state[:, self._n:self._n + self._m])
 
     def step(self, state: FloatArray, effort: FloatArray) -> tuple[Sample, FloatArray]:
         n, m = self._n, self._m
@@ -152,7 +153,7 @@ class GoughPlant:
             tau = np.ascontiguousarray(efforts[:, :, 2 * i:2 * i + 3])
             result, = self._kernel(state, tau, self._constants)
             if i == 0:
-                first, velocity = result, state[:, n:]
+                first, velocity = result, state[:, n:n + m]
             worst = np.maximum(worst, result[:, -1])
             state = result[:, n + m:-1]
         return Sample(first[:, :n], velocity, first[:, n:n + m], worst), state

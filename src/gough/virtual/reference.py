@@ -158,14 +158,14 @@ def _check_singularities(model: Model, motion: Motion) -> None:
     every = max(1, len(motion) // 1000)
     q, time = motion.q[::every], motion.time[::every]
     scaled = np.stack([model.loops.scaled(k) for k in model.kinematics.jacobian(q)])[:, :, list(part.dependent)]
-    _, values, directions = np.linalg.svd(scaled)
+    values = np.linalg.svd(scaled, compute_uv=False)
     ratio = values[:, -1] / values[:, 0]
     sign = np.linalg.slogdet(scaled[:, list(part.rows)])[0]
     bad = ratio < NEAR
     bad[1:] |= sign[1:] != sign[0]
     if bad.any():
         k = int(np.argmax(bad))
-        moves = model.mechanism.coordinates[part.dependent[int(np.argmax(np.abs(directions[k, -1])))]]
+        moves = model.loops.loosest(q[k], "actuated")
         raise InvalidTrajectory(
             f"the trajectory meets a singularity at about t = {time[k]:.4g} s: with all motors locked '{moves}' can "
             f"still move (singular value ratio {ratio[k]:.1e}); keep away from this pose",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -13,7 +13,8 @@ from gough.mechanism.terms import JointState, JointTerm
 from gough.mechanism.types import Mechanism
 from gough.virtual.plant import PlantSettings, Sample
 
-TreeState = tuple[FloatArray, FloatArray]  # position and velocity of the trees' coordinates, each (k, c)
+# Position and velocity of the trees' coordinates, (k, c) each, and what their terms remember, (k, x).
+TreeState = tuple[FloatArray, FloatArray, FloatArray]
 Acceleration = Callable[[FloatArray, FloatArray, FloatArray], FloatArray]
 Stepper = Callable[[Acceleration, FloatArray, FloatArray, FloatArray, float], tuple[FloatArray, FloatArray, FloatArray]]
 
@@ -26,6 +27,10 @@ class Tree(Protocol):
     @property
     def coordinates(self) -> Sequence[int]:
         """The mechanism's coordinates that it has, in its order."""
+
+    @property
+    def terms(self) -> JointEfforts:
+        """The joint terms of these coordinates."""
 
     def acceleration(self, q: FloatArray, v: FloatArray, effort: FloatArray) -> FloatArray:
         """Return accelerations (c,) under motor efforts (a,)."""
@@ -76,25 +81,29 @@ class TreePlant:
 
     def start(self, q: FloatArray, qd: FloatArray) -> TreeState:
         self._q = np.array(q)
-        return np.array(q[:, self._own]), np.array(qd[:, self._own])
+        return np.array(q[:, self._own]), np.array(qd[:, self._own]), np.zeros((len(q), self._trees[0].terms.size))
 
     def read(self, state: TreeState) -> tuple[FloatArray, FloatArray]:
-        position, velocity = zip(*(tree.motors(q, v) for tree, q, v in zip(self._trees, *state)))
+        position, velocity = zip(*(tree.motors(q, v) for tree, q, v in zip(self._trees, *state[:2])))
         return np.array(position), np.array(velocity)
 
     def step(self, state: TreeState, effort: FloatArray) -> tuple[Sample, TreeState]:
         steps = self._settings.substeps
         closed, after = (tuple(np.empty_like(x) for x in state) for _ in range(2))
+        h = self._settings.period / steps
         first, check = np.empty_like(state[0]), np.empty(len(self._trees))
         for k, tree in enumerate(self._trees):
             q, v, check[k] = tree.settle(state[0][k], state[1][k])
             closed[0][k], closed[1][k] = q, v
+            tree.terms.lags = state[2][k]
             for i in range(steps):
-                q, v, a = self._step(tree.acceleration, q, v, effort[2 * i:2 * i + 3, k], self._settings.period / steps)
+                before = q, v
+                q, v, a = self._step(tree.acceleration, q, v, effort[2 * i:2 * i + 3, k], h)
+                tree.terms.remember(before, (q, v), h)
                 if i == 0:
                     first[k] = a
-            after[0][k], after[1][k] = q, v
-        return self._sample(closed[0], closed[1], first, check), (after[0], after[1])
+            after[0][k], after[1][k], after[2][k] = q, v, tree.terms.lags
+        return self._sample(closed[0], closed[1], first, check), (after[0], after[1], after[2])
 
     def _sample(self, own: FloatArray, velocity: FloatArray, acceleration: FloatArray, check: FloatArray) -> Sample:
         model, q = self._settings.model, self._q.copy()
@@ -104,7 +113,7 @@ class TreePlant:
             self._q = q.copy()
             order = [self._own.index(i) for i in model.loops.partitions["task"].independent]
             qd, qdd = model.kinematics.rates(q, velocity[:, order], acceleration[:, order], "task")
-            q[:, list(model.actuated)] = self.read((own, velocity))[0]
+            q[:, list(model.actuated)] = self.read((own, velocity, own[:, :0]))[0]
             rows = list(model.independent)
             return Sample(q, qd[:, rows], qdd[:, rows], check)
         order = [self._own.index(i) for i in model.independent]
@@ -114,7 +123,8 @@ class TreePlant:
 class JointEfforts:
     """The joint terms of some coordinates: `rotor` qdd plus what a call with q and qd returns.
 
-    Coulomb-like terms see the sign of the velocity, linear inside the dead band.
+    Coulomb-like terms see the sign of the velocity, linear inside the dead band. Lags are held over a step of the
+    integrator and follow after it: exact to first order in its length.
 
     Args:
         values: Standard parameters by name.
@@ -122,7 +132,8 @@ class JointEfforts:
         dead_band: Of all coordinates, (n,). [m/s or rad/s]
 
     Raises:
-        InvalidInput: A term that weighs the acceleration by position or velocity; names term and joint.
+        InvalidInput: A term that weighs the acceleration by position or velocity, or depends on a joint that the tree
+            does not have; names term and joint.
     """
 
     def __init__(self, mechanism: Mechanism, values: Mapping[str, float], coordinates: Sequence[int],
@@ -130,30 +141,64 @@ class JointEfforts:
         joints = [mechanism.joints[i] for i in coordinates]
         self.rotor = np.zeros(len(joints))
         self._band = np.maximum(dead_band[list(coordinates)], 1e-300)
-        self._terms = []
+        self._names = [joint.name for joint in joints]
+        self._mechanism, self._joints = mechanism, joints
+        self._terms: list[tuple[JointTerm, Any, FloatArray, slice]] = []
+        self.size = 0
         for name, term in mechanism.terms.items():
             at = [k for k, joint in enumerate(joints) if name in joint.terms]
-            if not at:
-                continue
-            coefficient = np.array([values.get(f"{joints[k].name}.{name}", 0.0) for k in at])
-            weight = _weight(term, joints[at[0]].name)
-            self.rotor[at] += weight * coefficient
-            self._terms.append((term.expression, np.array(at), coefficient))
+            groups = [np.array([k]) for k in at] if term.lags or term.others else [np.array(at)] if at else []
+            for own in groups:  # joints that share a term are evaluated together, unless each has its own past
+                first = joints[own[0]]
+                absent = [o for o in term.others if mechanism.joint_near(first, o).name not in self._names]
+                if absent:
+                    raise InvalidInput(f"the term '{name}' of joint '{first.name}' depends on '{absent[0]}', which "
+                                       "this plant does not have; use the gough plant", joint=first.name, term=name)
+                coefficient = np.array([values.get(f"{joints[k].name}.{name}", 0.0) for k in own])
+                self.rotor[own] += _weight(term, first.name) * coefficient
+                self._terms.append((term, own, coefficient, slice(self.size, self.size + len(term.lags))))
+                self.size += len(term.lags)
+        self.lags = np.zeros(self.size)
+
+    def _state(self, q: FloatArray, qd: FloatArray, at: Any, lags: FloatArray) -> JointState:
+        sign = np.minimum(np.maximum(qd[at] / self._band[at], -1.0), 1.0)
+
+        def other(name: str) -> JointState:
+            near = self._mechanism.joint_near(self._joints[int(at[0])], name)
+            return self._state(q, qd, np.array([self._names.index(near.name)]), lags)
+
+        return JointState(q=q[at], qd=qd[at], qdd=0.0, sign=sign, math=np, lags=list(lags), other=other)
 
     def __call__(self, q: FloatArray, qd: FloatArray) -> FloatArray:
         """Return the efforts without acceleration, (c,). [N or N m]"""
-        sign = np.minimum(np.maximum(qd / self._band, -1.0), 1.0)
         total = np.zeros_like(q)
-        for expression, at, coefficient in self._terms:
-            total[at] += coefficient * expression(JointState(q[at], qd[at], 0.0, sign[at], np))
+        for term, at, coefficient, own in self._terms:
+            total[at] += coefficient * term.value(self._state(q, qd, at, self.lags[own]))
         return total
+
+    def remember(self, before: tuple[FloatArray, FloatArray], after: tuple[FloatArray, FloatArray], h: float) -> None:
+        """Let the lags follow over a step of the integrator from one position and velocity to another. [s]"""
+        if not self.size:
+            return
+        lags = self.lags.copy()
+        for term, at, _, own in self._terms:
+            for k, lag in enumerate(term.lags):
+                states = [self._state(*x, at, lags[own]) for x in (before, after)]
+                mean = sum(float(np.squeeze(term.value(state, lag.parts[0]))) for state in states) / 2
+                way = float(np.abs(after[0] - before[0])[at[0]]) if term.lag_distance(lag) else h
+                keep = np.exp(-way / term.value(states[0], lag.parts[1]))
+                lags[own.start + k] = keep * lags[own.start + k] + (1 - keep) * mean
+        self.lags = lags
 
 
 def _weight(term: JointTerm, joint: str) -> float:
     """Return what a term multiplies the acceleration with, if that is a constant."""
+    def at(q: float, qd: float, qdd: float, sign: float) -> float:
+        state = JointState(q=q, qd=qd, qdd=qdd, sign=sign, math=np, other=lambda name: state)
+        return float(term.value(state))
+
     with np.errstate(all="ignore"):  # a term may exist only on one side of zero
-        values = np.array([[term.expression(JointState(q, qd, qdd, sign, np)) for qdd in (0.0, 1.0, 2.0)]
-                           for q, qd, sign in _STATES], dtype=float)
+        values = np.array([[at(q, qd, qdd, sign) for qdd in (0.0, 1.0, 2.0)] for q, qd, sign in _STATES])
     weights = np.diff(values, axis=1)
     weights = weights[np.isfinite(weights)]
     if weights.size and np.ptp(weights) > 1e-12 * np.abs(weights).max():

@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike
 from gough.core.arrays import FloatArray, Value, check_finite, check_shape
 from gough.core.errors import InvalidTrajectory, nearest
 from gough.core.files import write_text
+from gough.core.showing import Columns, Shown, panels
 
 FORMAT = 1
 WHOLE = 1e-6  # how far a period may be from a whole number of samples. [samples]
@@ -25,7 +26,7 @@ PositionVelocityAcceleration = tuple[FloatArray, FloatArray, FloatArray]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Trajectory(Value, ABC):
+class Trajectory(Shown, Value, ABC):
     """A motion of named coordinates from time 0 to `duration`.
 
     Args:
@@ -101,6 +102,25 @@ class Trajectory(Value, ABC):
                                         name=name)
             found.append(self.coordinates.index(name))
         return found
+
+    def table(self, rate: float = 200.0) -> Columns:
+        """Return time and the position, velocity and acceleration of each coordinate, at a rate. [Hz]"""
+        time = self.times(rate)
+        found: dict[str, Any] = {"time [s]": time}
+        for suffix, values in zip(("", "/s", "/s2"), self.at(time)):
+            found |= {f"{name} [{unit}{suffix}]": column for name, unit, column
+                      in zip(self.coordinates, self.units, values.T)}
+        return found
+
+    def plot(self, rate: float = 200.0) -> Any:
+        """Draw position, velocity and acceleration of all coordinates; returns the axes."""
+        time = self.times(rate)
+        axes = panels(["position", "velocity", "acceleration"])
+        for each, values in zip(axes, self.at(time)):
+            for name, unit, column in zip(self.coordinates, self.units, values.T):
+                each.plot(time, column, label=f"{name} [{unit}]")
+        axes[0].legend(loc="upper right", fontsize="small")
+        return axes
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain lists, numbers and strings; nothing is rounded."""

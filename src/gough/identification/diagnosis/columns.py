@@ -14,6 +14,7 @@ from scipy.signal import lfilter
 
 from gough.core.arrays import FloatArray
 from gough.core.names import LOAD
+from gough.engine.memory import joint_state as state_of
 from gough.identification.diagnosis.evidence import View
 from gough.identification.diagnosis.track import Track
 from gough.mechanism.terms import TERMS, JointState
@@ -134,10 +135,8 @@ def joint_column(view: View, joint: str, values: FloatArray | float) -> FloatArr
 
 def joint_state(view: View, joint: str) -> JointState:
     """Return q, qd, qdd and the sign of the velocity of a joint, (t,) each."""
-    j, motion = view.model.mechanism.coordinates.index(joint), view.source.motion
-    qd, band = motion.qd[:, j], float(view.source.dead_band[j])
-    sign = np.clip(qd / band, -1.0, 1.0) if band > 0 else np.sign(qd)
-    return JointState(motion.q[:, j], qd, motion.qdd[:, j], sign, np)
+    mechanism = view.model.mechanism
+    return state_of(mechanism, view.source.motion, mechanism.coordinates.index(joint), view.source.dead_band)
 
 
 def of_state(value: Callable[[JointState], FloatArray]) -> Columns:
@@ -147,7 +146,7 @@ def of_state(value: Callable[[JointState], FloatArray]) -> Columns:
 
 def term(name: str) -> Columns:
     """A joint term that the robot file lacks."""
-    return of_state(lambda joint: TERMS[name].expression(joint))
+    return of_state(lambda joint: TERMS[name].value(joint))
 
 
 def stribeck(part: float) -> Columns:

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from math import isfinite
 from typing import Any
 
 from gough.core.documents import toml_text
@@ -122,7 +123,7 @@ def _swap(kinds: Kinds) -> Change:
             i, j = (group.names.index(name) for name in mistake.place.split(" and "))
             order = list(range(len(group.columns)))
             order[i], order[j] = j, i
-            fields = ("columns", "factors", "offsets", "delays", "turns")
+            fields = ("columns", "factors", "offsets", "delays", "turns", "files")
             turned: dict[str, Any] = {name: tuple(getattr(group, name)[k] for k in order) for name in fields
                                       if getattr(group, name)}
             return replace(group, **turned)
@@ -155,11 +156,13 @@ def description_text(description: Description) -> str:
         "rate": None if description.rate is None else f"{description.rate!r} Hz",
         "period": None if description.period is None else f"{description.period!r} s",
         "period_samples": description.period_samples,
-        "decimal": None if description.decimal == "." else description.decimal}
+        "decimal": None if description.decimal == "." else description.decimal, "skip": description.skip or None,
+        "start": f"{description.start!r} s" if description.start else None,
+        "stop": f"{description.stop!r} s" if isfinite(description.stop) else None}
     for group in description.groups:
         turns = [t / abs(f) for t, f in zip(group.turns, group.factors)]  # of the numbers in the columns
         whole[group.kind] = _given({
-            "file": group.file, "names": None if group.kind in JOINT_KINDS else group.names,
+            "files": group.files or None, "names": None if group.kind in JOINT_KINDS else group.names,
             "columns": group.columns, "units": group.units, "scale": group.factors,
             "offset": group.offsets if any(group.offsets) else None,
             "delay": [f"{delay!r} s" for delay in group.delays] if any(group.delays) else None,
@@ -173,11 +176,13 @@ def _given(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _time(time: TimeBase) -> dict[str, Any]:
+    if not time.columns:
+        return {}
     scale, units = 1.0, [_time_unit(f) for f in time.factors]
     if None in units:
         scale, units = time.factors[0], [_time_unit(f / time.factors[0]) for f in time.factors]
     return _given({"columns": time.columns, "units": [unit or "s" for unit in units],
-                   "scale": scale if scale != 1.0 else None,
+                   "scale": scale if scale != 1.0 else None, "file": time.file,
                    "offset": f"{time.offset!r} s" if time.offset else None})
 
 

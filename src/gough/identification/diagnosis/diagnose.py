@@ -13,7 +13,7 @@ from gough.core.arrays import FloatArray
 from gough.core.blas import one_blas_thread
 from gough.core.errors import GoughError, InvalidInput
 from gough.core.options import Settings, nested, option, settle, takes
-from gough.engine import Model, base_parameters
+from gough.engine import Model, Robot, as_model, base_parameters
 from gough.engine.base import TIE_LEGS
 from gough.estimators.selection.scores import PROBABLE
 from gough.identification.diagnosis.columns import axes
@@ -26,6 +26,7 @@ from gough.identification.diagnosis.steps import DOUBT, STEEP, find_fading, find
 from gough.identification.diagnosis.track import Source, Track
 from gough.identification.experiment import prepare
 from gough.identification.validation import FAIR, GOOD
+from gough.logs.readers import Log, as_recordings
 from gough.logs.recording import Recording
 from gough.processing import Processing
 
@@ -207,8 +208,8 @@ class DiagnoseSettings(Settings):
 
 @takes(DiagnoseSettings)
 @one_blas_thread
-def diagnose(model: Model, recordings: Sequence[Recording], settings: DiagnoseSettings | None = None, *,
-             held_out: Sequence[Recording] = (), **options: Any) -> Diagnosis:
+def diagnose(model: Robot, recordings: Log | Sequence[Log], settings: DiagnoseSettings | None = None, *,
+             held_out: Log | Sequence[Log] = (), **options: Any) -> Diagnosis:
     """Find the usual mistakes in logs and robot file: names, sizes with sigmas, and what to change.
 
     Jumps of encoders are undone first. Then hypotheses (signs, channels, units, reversed time) and directions (delay,
@@ -224,6 +225,7 @@ def diagnose(model: Model, recordings: Sequence[Recording], settings: DiagnoseSe
         options: See `DiagnoseSettings`.
     """
     chosen = settle(DiagnoseSettings, settings, options)
+    model, recordings, held_out = as_model(model), as_recordings(recordings), as_recordings(held_out, "held_out")
     if not recordings:
         raise InvalidInput("there is no recording to diagnose")
     found = mistakes_of_jumps([*recordings, *held_out])

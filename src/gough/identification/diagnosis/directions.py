@@ -217,7 +217,7 @@ def directions() -> Iterator[Direction]:
     """Yield all directions: the registered ones, then every joint term there is where a robot file lacks it."""
     for shapes in DIRECTIONS.values():
         yield from shapes
-    yield from (_missing(term) for term in TERMS)
+    yield from (_missing(name) for name, term in TERMS.items() if term.suspected)
 
 
 @dataclass(frozen=True, kw_only=True)

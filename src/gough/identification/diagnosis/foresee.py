@@ -15,7 +15,7 @@ from gough.core.parameters import BaseParameters
 from gough.core.regression import Regression
 from gough.core.text import text_table
 from gough.core.trajectory import Trajectory
-from gough.engine import Model, base_parameters
+from gough.engine import Model, Robot, as_model, base_parameters
 from gough.estimators.selection.selection import WeakDirections, weak_directions
 from gough.identification.diagnosis.diagnose import limits_of
 from gough.identification.diagnosis.evidence import MOST_SAMPLES, Evidence
@@ -94,7 +94,7 @@ class Foresight(Value):
 
 
 @one_blas_thread
-def foresee(model: Model, motion: Trajectory | Recording, *, periods: int = 10, tie_legs: bool = False) -> Foresight:
+def foresee(model: Robot, motion: Trajectory | Recording, *, periods: int = 10, tie_legs: bool = False) -> Foresight:
     """Predict what an experiment will tell, from the robot file and a planned or recorded motion.
 
     With the noise Sigma of the efforts and k periods, covariance = (k sum_t W_t^T Sigma^-1 W_t)^-1, and a mistake with
@@ -109,6 +109,7 @@ def foresee(model: Model, motion: Trajectory | Recording, *, periods: int = 10, 
     """
     if periods < 1:
         raise InvalidInput(f"{periods} periods; expected at least one")
+    model = as_model(model)
     base = base_parameters(model, tie_legs=tie_legs)
     moved, source, periodic = _motion(model, motion, base)
     values = base.values(model.values(base.standard))

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from gough.core.showing import Columns, Shown
 from gough.core.text import text_table
 from gough.identification.diagnosis.directions import describe
 
@@ -106,7 +107,7 @@ class Limit:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Diagnosis:
+class Diagnosis(Shown):
     """Mistakes in the order they were found, and what these logs cannot show.
 
     Args:
@@ -127,6 +128,12 @@ class Diagnosis:
     def invisible(self) -> tuple[Limit, ...]:
         """Mistakes that these logs cannot show at all."""
         return tuple(limit for limit in self.limits if not np.isfinite(limit.size))
+
+    def table(self) -> Columns:
+        """Return the mistakes."""
+        rows = [m.to_dict() for m in self.mistakes]
+        return {name: [row[name] for row in rows]
+                for name in ("name", "place", "size", "std", "unit", "share", "before", "after", "advice")}
 
     def to_dict(self) -> dict[str, Any]:
         """Return the documented JSON form."""

@@ -29,6 +29,8 @@ NEIGHBOURS = 3  # of them tried
 NEARLY = 0.02  # distances to the robot file that differ by less are the same
 SMALL = 0.1  # sigmas: a Gauss-Newton step below this ends the refinement
 ROUNDS = 6  # of it
+WORSE = 1.2  # times the error of held-out data: a hypothesis or a further mistake whose correction predicts
+# so much worse is none
 LARGEST = 0.5  # of a relative mistake that a derivative can speak of; beyond it is a unit, and there are hypotheses
 
 
@@ -229,14 +231,14 @@ def search(evidence: Evidence, *, most: int = 4, hypotheses: bool = True) -> tup
         if best.hypothesis is not None:
             trial = Undone(hypothesis=best.hypothesis)
             fresh = corrected(evidence, [trial])
-            if fresh is not None:
-                after = Standing(fresh)
+            after = None if fresh is None else Standing(fresh)
+            if after is not None and after.error <= WORSE * now.error:
                 steps.append(Step(undone=trial, fitted=None, before=now.error, after=after.error, alike=(),
                                   standing=after))
                 undone, now = [trial], after
     while len(steps) < most:
         step = _next(evidence, now, undone, added)
-        if step is None:
+        if step is None or (steps and step.after > WORSE * step.before):
             break
         steps.append(step)
         assert step.undone.suspicion is not None

@@ -1,5 +1,7 @@
 """Design the most informative trajectory inside the robot's limits, verified on a ten times finer grid.
 
+Ctrl-C ends the search and keeps the best trajectory so far; `--resume` goes on from it.
+
 Example:  gough design five_bar -o trajectory.json
 """
 
@@ -11,9 +13,11 @@ from typing import Annotated
 from gough.core.errors import InvalidInput
 from gough.core.files import require_free
 from gough.core.options import About
+from gough.core.trajectory import Fourier, load_trajectory
 from gough.engine import Model
 from gough.excitation import Design, DesignSettings
 from gough.excitation import design as design_trajectory
+from gough.excitation.design import Run
 from gough.excitation.runnable import runnable
 from gough.mechanism import load_robot
 from gough.study.common import Force, Progress, Robot
@@ -25,16 +29,24 @@ def design(robot: Robot, settings: DesignSettings, *,
                help="Write it as a machine runs it: at the controller's rate, from rest to rest, motors too (.csv).",
                file=True)] = None,
            periods: Annotated[int, About(help="Whole periods at full pace in that table.", least=1)] = 10,
+           resume: Annotated[str | None, About(
+               help="Go on from this trajectory (.json); it may be the one to write.", file=True)] = None,
            force: Force = False, progress: Progress | None = None) -> Design:
     """Design an excitation trajectory; write it as JSON and, if asked, as CSV for a controller, from rest to rest."""
     paths = [path for path in (output, csv) if path is not None]
     for path in paths:
-        require_free(path, force)
+        require_free(path, force or (path == output == resume))
     if len({Path(path).resolve() for path in paths}) < len(paths):
         raise InvalidInput(f"JSON and CSV cannot both go to '{output}'; choose two names")
     model = Model(load_robot(robot))
+    runs = None
+    if resume is not None:
+        earlier = load_trajectory(resume, robot=model.mechanism.name)
+        if not isinstance(earlier, Fourier):
+            raise InvalidInput(f"'{resume}' is no trajectory of `gough design`, which has a frequency and harmonics")
+        runs = [Run(start=earlier)]
     steps = settings.starts * settings.iterations
-    result = design_trajectory(model, settings, progress=None if progress is None else (
+    result = design_trajectory(model, settings, runs=runs, progress=None if progress is None else (
         lambda step, value, worst: progress(min(step / steps, 1.0))))
     if output is not None:
         result.save(output)

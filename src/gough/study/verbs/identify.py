@@ -16,16 +16,17 @@ from gough.core.options import About
 from gough.engine import Model
 from gough.identification import Identification, IdentifySettings
 from gough.identification import identify as identify_robot
+from gough.identification.many import FactorSettings, identify_logs
 from gough.mechanism import load_robot, robot_text
 from gough.study.common import Description, Force, Logs, Progress, Robot
-from gough.study.data import ROBOT, read_logs, seen_from
+from gough.study.data import ROBOT, expanded, read_logs, seen_from
 from gough.study.run import FORMAT
 
 STUDY = "study.toml"
 AGAIN = "again"  # where a study written beside a result repeats it
 
 
-def identify(robot: Robot, logs: Logs, settings: IdentifySettings, *,
+def identify(robot: Robot, logs: Logs, settings: IdentifySettings, many: FactorSettings, *,
              loaded: Annotated[Sequence[str], About(help="Logs with a known payload.", file=True)] = (),
              validate: Annotated[Sequence[str], About(
                  help="Logs to validate on, not used otherwise.", file=True)] = (),
@@ -35,9 +36,17 @@ def identify(robot: Robot, logs: Logs, settings: IdentifySettings, *,
     """Identify a robot from logs; write result, robot file and study into a folder."""
     folder = None if output is None else require_free_folder(output, force)
     model = Model(load_robot(robot))
-    result = identify_robot(
-        model, read_logs(logs, description, model), settings, loaded=read_logs(loaded, description, model),
-        held_out=read_logs(validate, description, model), progress=progress)
+    held_out = read_logs(validate, description, model)
+    spread = many.work.spread or many.factors is not None
+    if spread and loaded:
+        raise InvalidInput("logs with a payload to find drive gains by are identified in memory; leave out `workers`, "
+                           "`cluster` and `factors`")
+    if spread:
+        result = identify_logs(robot, expanded(logs, description), settings, work=many, held_out=held_out,
+                               progress=progress)
+    else:
+        result = identify_robot(model, read_logs(logs, description, model), settings,
+                                loaded=read_logs(loaded, description, model), held_out=held_out, progress=progress)
     if folder is not None:
         folder.mkdir(parents=True, exist_ok=True)
         text, source = robot_text(robot)
@@ -47,7 +56,8 @@ def identify(robot: Robot, logs: Logs, settings: IdentifySettings, *,
             step = {"logs": seen_from(folder, logs), "loaded": seen_from(folder, loaded) or None,
                     "validate": seen_from(folder, validate) or None,
                     "description": None if description is None else seen_from(folder, [description])[0],
-                    **settings.to_dict(), "output": AGAIN}
+                    **settings.to_dict(), "output": AGAIN,
+                    **({"bad": many.bad, "workers": 1} if spread else {})}
             given = {key: value for key, value in step.items() if value is not None}
             beside[STUDY] = toml_text({"format": FORMAT, "robot": kept, "identify": given})
         result.save(folder, beside=beside)

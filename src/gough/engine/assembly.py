@@ -1,0 +1,226 @@
+"""Closing the loops from a start pose that may not close them: the nearest branch inside the position limits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import casadi as ca
+import numpy as np
+from scipy.optimize import least_squares
+
+from gough.core.arrays import BoolArray, FloatArray
+from gough.core.errors import InvalidMechanism, LoopNotClosed
+from gough.engine.symbolic import Transform, body_transforms, fixed_transform
+from gough.mechanism.closures import CLOSURES
+from gough.mechanism.types import Closure
+
+if TYPE_CHECKING:
+    from gough.engine.loops import Loops
+
+Failure = LoopNotClosed | InvalidMechanism
+CLOSED = 1e-10  # a loop is closed below this residual [rad, or lengths of the robot]
+# Starts are drawn in boxes about the given pose, the nearer ones first. [rad, or lengths of the robot]
+REACHES = (0.3, 1.0, 3.0)
+DRAWS = 16  # a box; four loops with two branches each have sixteen
+
+
+def assemble_start(loops: Loops) -> tuple[FloatArray, str]:
+    """Return a pose near the start values that closes the loops, (n,), and how it was found, in words.
+
+    Newton steps come first, with the platform held, else the motors, else nothing. Where they end open, outside the
+    limits or with welds half a turn apart, bounded least squares start from poses drawn about the given one; of those
+    that close, in the smallest box that has any, the nearest is taken.
+
+    Raises:
+        LoopNotClosed: Says which loop stays open, by how much, and the nearest pose.
+        InvalidMechanism: The loops close only outside the position limits.
+    """
+    start, joints = loops.home, loops.mechanism.joints
+    failed: list[tuple[FloatArray, Failure]] = []
+    for held in ([j.virtual for j in joints], [j.actuated for j in joints], [False] * len(joints)):
+        home, error = gauss_newton(loops, start, ~np.array(held))
+        wrong = _wrong(loops, home, error)
+        if wrong is None:
+            return home, "from the start values"
+        failed.append((home, wrong))
+    guided, rng, tried = _guided(loops), np.random.default_rng(0), 0
+    low, high = np.array([joint.limits.position or (-np.inf, np.inf) for joint in joints]).T
+    best, least, found = start, np.inf, list[FloatArray]()
+    for reach in (0.0, *REACHES):
+        box = start + reach * loops.units * rng.uniform(-1, 1, (DRAWS, len(start)))
+        for drawn in box if reach else [start, *(_turned(loops, home) for home, _ in failed)]:
+            tried += 1
+            home = _bounded(loops, guided, np.clip(drawn, low, high), low, high)
+            home, error = gauss_newton(loops, home, iterations=30)
+            home = _unwound(loops, home)
+            if _wrong(loops, home, error) is None:
+                found.append(home)
+            elif np.abs(error).max() < least:
+                best, least = home, float(np.abs(error).max())
+        if found:
+            distance = [float(np.linalg.norm((home - start) / loops.units)) for home in found]
+            home = found[int(np.argmin(distance))]
+            branches = sum(all(np.abs((a - b) / loops.units).max() > 1e-3 for b in found[:k])
+                           for k, a in enumerate(found))
+            most = int(np.argmax(np.abs((home - start) / loops.units)))
+            return home, (f"by search from {tried} starts, the nearest of {branches} poses found; "
+                          f"'{joints[most].name}' moved most, by {home[most] - start[most]:.3g} {joints[most].unit}")
+    raise _refusal(loops, best, [wrong for _, wrong in failed])
+
+
+def _refusal(loops: Loops, best: FloatArray, first: list[Failure]) -> Failure:
+    """Return what is said of loops that do not close: limits if these are in the way, else the nearest pose."""
+    beyond = next((error for error in first if isinstance(error, InvalidMechanism)), None)
+    if beyond is not None:
+        return beyond
+    error = np.array(loops.equations(best)[0]).ravel() * loops.weights
+    wrong = _wrong(loops, best, error)
+    pose = dict(zip(loops.mechanism.coordinates, best.tolist()))
+    told = ", ".join(f"{name} = {value:.4g}" for name, value in list(pose.items())[:12])
+    return LoopNotClosed(f"{wrong}; nearest pose found: {told}{', ...' if len(pose) > 12 else ''}",
+                         **{**getattr(wrong, "numbers", {}), "pose": pose})
+
+
+def _wrong(loops: Loops, home: FloatArray, error: FloatArray) -> Failure | None:
+    """Return what is wrong with a pose: an open loop, a branch that is not meant, a limit exceeded; or nothing."""
+    mechanism = loops.mechanism
+    if error.size and not np.abs(error).max() < CLOSED:
+        worst = int(np.argmax(np.where(np.isfinite(error), np.abs(error), np.inf)))
+        residual, name = float(np.abs(error / loops.weights)[worst]), loops.loop_name(worst)
+        return LoopNotClosed(
+            f"[[closure]] '{name}': this loop of '{mechanism.name}' stays open by {residual:.2e} m (or rad) when "
+            "assembled from the start values; check the keys 'start' of the joints or the link lengths",
+            loop=name, residual=residual)
+    for closure, text in _mistaken(loops, home):
+        return LoopNotClosed(f"[[closure]] '{closure.name}': this loop of '{mechanism.name}' assembles with {text};"
+                             " change the keys 'start' of its joints", loop=closure.name, residual=np.pi)
+    for joint, value in zip(mechanism.joints, home):
+        low, high = joint.limits.position or (-np.inf, np.inf)
+        if not low - 1e-3 * (high - low) <= value <= high + 1e-3 * (high - low):
+            return InvalidMechanism(
+                f"'{mechanism.name}' assembles with '{joint.name}' at {value:.4g} {joint.unit}, outside its position "
+                f"limits {low:g} to {high:g}; check the keys 'start' of the joints, the link lengths or the limits",
+                joint=joint.name, position=float(value))
+    return None
+
+
+def _mistaken(loops: Loops, home: FloatArray) -> Iterator[tuple[Closure, str]]:
+    """Yield the closures whose equations hold in another way than meant, and in which."""
+    poses = body_transforms(loops.mechanism, ca.SX(ca.DM(home)))
+    for closure in loops.mechanism.closures:
+        mistaken = CLOSURES[closure.kind].mistaken
+        if mistaken is not None:
+            placed = (poses[frame.body] @ fixed_transform(frame.placement) for frame in closure.frames)
+            ends = [Transform(*(number(part) for part in (end.rotation, end.translation))) for end in placed]
+            if text := mistaken(*ends):
+                yield closure, text
+
+
+def _turned(loops: Loops, home: FloatArray) -> FloatArray:
+    """Return a pose in which the ends of mistaken loops are turned by half a turn about their last joints."""
+    turned, carriers = np.array(home), {joint.child: k for k, joint in enumerate(loops.mechanism.joints)}
+    for closure, _ in _mistaken(loops, home):
+        for frame in closure.frames:
+            k = carriers.get(frame.body)
+            if k is not None and loops.mechanism.joints[k].kind == "revolute" and turned[k] == home[k]:
+                turned[k] += np.pi
+                break
+    return turned
+
+
+def _guided(loops: Loops) -> ca.Function:
+    """Return q -> closures as fractions of the robot and their derivative, with what leads away from wrong branches."""
+    mechanism = loops.mechanism
+    q = ca.SX.sym("q", len(loops.home))
+    poses = body_transforms(mechanism, q)
+    rows = [ca.DM(loops.weights) * loops.equations(q)[0]]
+    for closure in mechanism.closures:
+        guide = CLOSURES[closure.kind].guide
+        if guide is not None:
+            rows.append(guide(*(poses[frame.body] @ fixed_transform(frame.placement) for frame in closure.frames)))
+    stacked = ca.densify(ca.vertcat(*rows))
+    return ca.Function("guided", [q], [stacked, ca.densify(ca.jacobian(stacked, q))])
+
+
+def _bounded(loops: Loops, guided: ca.Function, start: FloatArray, low: FloatArray, high: FloatArray) -> FloatArray:
+    """Return the pose of least squares inside the limits near a start."""
+    room = 1e-9 * np.minimum(high - low, 1.0)
+    found = least_squares(
+        lambda q: np.array(guided(q)[0]).ravel(), np.clip(start, low + room, high - room),
+        jac=lambda q: np.array(guided(q)[1]), bounds=(low, high), x_scale=loops.units, max_nfev=60, xtol=1e-12,
+        ftol=1e-12, gtol=1e-12)
+    return np.asarray(found.x)
+
+
+def _unwound(loops: Loops, home: FloatArray) -> FloatArray:
+    """Turn joints back by whole turns towards the start, where nothing counts their turns."""
+    counted = {name for closure in loops.mechanism.closures for name in closure.coefficients}
+    free = np.array([joint.kind == "revolute" and joint.limits.position is None and joint.name not in counted
+                     for joint in loops.mechanism.joints])
+    turns = np.round((home - loops.home) / (2 * np.pi))
+    return np.asarray(home - 2 * np.pi * turns * free)
+
+
+def gauss_newton(loops: Loops, start: FloatArray, free: BoolArray | None = None,
+                 iterations: int = 200) -> tuple[FloatArray, FloatArray]:
+    """Close the loops near a start by damped least-norm Newton steps; all coordinates move unless `free` says.
+
+    Returns:
+        The configuration (n,) and the closure residuals as fractions of the robot (c,).
+    """
+    q = np.array(start, dtype=float)
+    move = np.ones(len(q), dtype=bool) if free is None else free
+
+    def error_at(q: FloatArray) -> FloatArray:
+        return np.array(loops.equations(q)[0]).ravel() * loops.weights
+
+    error = error_at(q)
+    for _ in range(iterations):
+        if error.size == 0 or np.abs(error).max() < 1e-14:
+            break
+        jacobian = loops.scaled(np.array(loops.equations(q)[1]))[:, move]
+        step = np.linalg.lstsq(jacobian, -error, rcond=1e-9)[0]
+        scale = min(1.0, 0.5 / max(float(np.abs(step).max()), 1e-300))
+        while True:
+            trial = q.copy()
+            trial[move] += scale * step * loops.units[move]
+            new = error_at(trial)
+            if np.linalg.norm(new) < np.linalg.norm(error) or scale < 1e-4:
+                break
+            scale /= 2
+        if np.linalg.norm(new) >= np.linalg.norm(error):
+            break
+        q, error = trial, new
+    return q, error
+
+
+def idle_directions(loops: Loops, null: FloatArray, passive: list[int]) -> FloatArray:
+    """Return those motions with the motors held that move no centre of mass, (k, n): rods turning about themselves.
+
+    Args:
+        null: Motions of the passive coordinates that keep the loops closed, dimensionless, (s, passive).
+        passive: Their indices.
+    """
+    mechanism = loops.mechanism
+    q = ca.SX.sym("q", len(loops.home))
+    poses, centres = body_transforms(mechanism, q), list[ca.SX]()
+    for body in mechanism.bodies:
+        m = float(body.values.get("m", 0.0))
+        if m > 0 or body.parameters:
+            local = np.array([body.values.get(key, 0.0) for key in ("mx", "my", "mz")]) / (m or 1.0)
+            centres.append(poses[body.name].translation + poses[body.name].rotation @ ca.DM(local))
+    moved = ca.densify(ca.jacobian(ca.vertcat(*centres), q)) if centres else ca.SX(0, len(loops.home))
+    effect = np.array(ca.Function("centres", [q], [moved])(loops.home)) * loops.units / loops.length
+    _, values, vt = np.linalg.svd(effect[:, passive] @ null.T)
+    still = np.concatenate([values, np.zeros(len(null) - len(values))]) < IDLE
+    return np.asarray(vt[still] @ null)
+
+
+# A centre of mass this near the axis, in lengths of the robot: rods drawn in CAD have theirs on the axis to 1e-4.
+IDLE = 1e-3
+
+
+def number(expression: ca.SX) -> Any:
+    """Return the value of a constant expression."""
+    return np.array(ca.DM(ca.densify(expression)))

@@ -1,0 +1,138 @@
+"""What a robot remembers along a motion: the lags of its joint terms, carried from sample to sample.
+
+A lag w follows x over a time T or a distance D of its joint, d w/dt = rate (x - w), rate = 1 / T or |qd| / D. Between
+samples x is taken as the mean of both, which is exact to second order:
+
+    w_k = e w_(k-1) + (1 - e) (x_(k-1) + x_k) / 2,    e = exp(-(t_k - t_(k-1)) / T)  or  exp(-|q_k - q_(k-1)| / D)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from gough.core.arrays import FloatArray
+from gough.core.errors import InvalidRecording, nearest
+from gough.core.motion import Motion
+from gough.mechanism.terms import JointState
+from gough.mechanism.types import Mechanism
+
+PIECE = 30.0  # lengths of a lag that are summed at once: exp(30) leaves all digits of the latest samples
+
+# NumPy's functions, such that a complex step of a constant gives exact derivatives.
+ANALYTIC = SimpleNamespace(
+    **{name: getattr(np, name) for name in ("sin", "cos", "tan", "exp", "log", "sqrt", "tanh")},
+    fabs=lambda x: np.where(np.real(x) < 0, -1.0, 1.0) * x, floor=lambda x: np.floor(np.real(x)),
+    fmin=lambda a, b: np.where(np.real(a) < np.real(b), a, b),
+    fmax=lambda a, b: np.where(np.real(a) > np.real(b), a, b))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Carry:
+    """The last sample of a piece of a log: lags, what they follow, positions of their joints, (k,) each, and time."""
+
+    lag: Any
+    followed: Any
+    position: FloatArray
+    time: float
+
+
+def joint_state(mechanism: Mechanism, motion: Motion, joint: int, dead_band: FloatArray, *, term: str = "",
+                remembered: Any = None, constants: Mapping[str, Any] | None = None, math: Any = np) -> JointState:
+    """Return what a term of a joint may depend on along a motion, (t,) each.
+
+    Args:
+        mechanism: The robot.
+        motion: Of all coordinates.
+        joint: Index of the joint.
+        dead_band: Of all coordinates, (n,). [m/s or rad/s]
+        term: Whose lags are wanted.
+        remembered: Lags and channels, (t, x); lags have settled and channels are as usual if None.
+        constants: Values of constants by their full name instead of the robot's.
+        math: Functions of the term.
+    """
+    at = mechanism.memories
+    return JointState(
+        q=motion.q[:, joint], qd=motion.qd[:, joint], qdd=motion.qdd[:, joint], math=math, constants=constants or {},
+        sign=np.clip(motion.qd[:, joint] / max(float(dead_band[joint]), 1e-300), -1.0, 1.0),
+        lags=None if remembered is None else [remembered[:, k] for k, m in enumerate(at) if m[:2] == (joint, term)],
+        channels={} if remembered is None else {name: remembered[:, len(at) + k]
+                                                for k, name in enumerate(mechanism.channels)},
+        other=lambda name: joint_state(
+            mechanism, motion, mechanism.coordinates.index(mechanism.joint_near(mechanism.joints[joint], name).name),
+            dead_band, remembered=remembered, constants=constants, math=math))
+
+
+def remember(mechanism: Mechanism, motion: Motion, dead_band: FloatArray, *,
+             channels: Mapping[str, FloatArray] | None = None, carry: Carry | None = None, around: bool = False,
+             constants: Mapping[str, Any] | None = None, math: Any = np) -> tuple[Any, Carry]:
+    """Return lags and channels along a motion, (t, x), and what the next piece of it starts from.
+
+    Args:
+        mechanism: The robot.
+        motion: Consecutive samples of a log.
+        dead_band: Of all coordinates, (n,). [m/s or rad/s]
+        channels: Recorded ones by name, (t,) each; usual values where there are none.
+        carry: From the piece before; a log starts with settled lags.
+        around: The samples are a period that repeats.
+        constants, math: As in `joint_state`.
+    """
+    columns, ends, followed = [], [], []
+    clock = motion.time
+    positions = np.array([motion.q[:, m.joint] for m in mechanism.memories]).reshape(-1, len(motion))
+    for k, (joint, name, number) in enumerate(mechanism.memories):
+        term = mechanism.terms[name]
+        lag = term.lags[number]
+        state = joint_state(mechanism, motion, joint, dead_band, constants=constants, math=math)
+        x = np.broadcast_to(term.value(state, lag.parts[0]), (len(motion),))
+        length = term.value(state, lag.parts[1])
+        along = positions[k] if term.lag_distance(lag) else clock
+        first = along[0] if around or carry is None else carry.position[k] if term.lag_distance(lag) else carry.time
+        way = np.abs(np.diff(along, prepend=first)) / length
+        if around:
+            way[0] = np.abs(along[0] - along[-1]) / length if term.lag_distance(lag) else way[1]
+            end = _follow(x, way, x[-1], 0.0)[-1]
+            w = _follow(x, way, x[-1], end / (1 - np.exp(-way.sum())))
+        else:
+            w = _follow(x, way, *((x[0], x[0]) if carry is None else (carry.followed[k], carry.lag[k])))
+        columns.append(w)
+        ends.append(w[-1])
+        followed.append(x[-1])
+    columns += [np.broadcast_to((channels or {}).get(name, usual), (len(motion),))
+                for name, usual in mechanism.channels.items()]
+    whole = np.stack(columns, axis=1) if columns else np.zeros((len(motion), 0))
+    return whole, Carry(lag=ends, followed=followed, position=positions[:, -1], time=float(clock[-1]))
+
+
+def _follow(x: Any, way: Any, x_before: Any, w_before: Any) -> Any:
+    """Return the lag of x over steps of its own length, (t,)."""
+    gain = -np.expm1(-way) * (x + np.concatenate([[x_before], x[:-1]])) / 2
+    done = np.cumsum(way)
+    out = np.empty(len(x), dtype=gain.dtype)
+    start, base, w = 0, 0.0, w_before
+    while start < len(x):
+        stop = max(start + 1, int(np.searchsorted(np.real(done), np.real(base) + PIECE)))
+        grown = np.exp(np.minimum(np.real(done[start:stop] - base), 600.0) + 1j * np.imag(done[start:stop] - base)
+                       if np.iscomplexobj(done) else np.minimum(done[start:stop] - base, 600.0))
+        out[start:stop] = (w + np.cumsum(grown * gain[start:stop])) / grown
+        start, base, w = stop, done[stop - 1], out[stop - 1]
+    return out
+
+
+def channels_of(mechanism: Mechanism, recorded: Mapping[str, FloatArray], source: str) -> dict[str, FloatArray]:
+    """Return the recorded channels that a robot's terms depend on, (t,) each.
+
+    Raises:
+        InvalidRecording: One was not recorded.
+    """
+    for name in mechanism.channels:
+        if name not in recorded:
+            users = ", ".join(t.name for t in mechanism.terms.values() if name in t.channels)
+            raise InvalidRecording(
+                f"{source}: the terms {users} depend on the channel '{name}', which was not recorded"
+                f"{nearest(name, recorded)}; add it to the log, or identify without them", source=source, channel=name)
+    return {name: recorded[name] for name in mechanism.channels}

@@ -1,0 +1,1 @@
+"""Many machines of one kind: what they have in common, how each differs, and what changes over time."""

@@ -1,0 +1,233 @@
+"""Constants of joint terms that are not linear, found by variable projection.
+
+With constants c and coefficients chi the efforts are W(c) chi. For given c the best chi is linear, so the search is
+over c alone (Golub and Pereyra): with r = y - W chi, orthogonal to W, and D = (dW/dc) chi,
+
+    d|r|^2 / dc = -2 D^T r exactly,    step = (D^T P D)^-1 D^T r,    P the projection off the columns of W,
+
+which is Kaufman's Gauss-Newton step: that of the joint least-squares problem [W D]. The same columns D beside W give
+the covariance of constants and coefficients together, by whichever rule an estimator has for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from gough.core.arrays import FloatArray
+from gough.core.errors import InvalidInput
+from gough.core.names import Parameter
+from gough.core.regression import Regression
+from gough.core.text import text_table
+from gough.engine import Model
+from gough.estimators.estimate import Estimate
+from gough.estimators.problem import Estimator
+from gough.identification.experiment import Experiment
+from gough.identification.term_columns import TermColumns
+from gough.mechanism.terms import Constant
+
+STEPS, HALVINGS = 60, 12
+CLOSE = 1e-9  # of a constant: a step below ends the search
+SPREAD = 10.0  # a constant without bounds is sought within this factor of its start, a pitch within 2
+STARTS, WAVES = 7, 400  # tries along one constant; of a pitch four for each wave on the way, at most so many
+VAGUE = 0.5  # of a constant: with a larger standard deviation the data do not determine it
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class FittedConstants:
+    """Constants of joint terms found from data.
+
+    Args:
+        values, std: By full name (`stribeck.speed`); a standard deviation of infinity where data do not tell.
+        units: SI.
+        notes: Those that the data do not determine, or that ran to a bound.
+    """
+
+    values: Mapping[str, float] = field(default_factory=dict)
+    std: Mapping[str, float] = field(default_factory=dict)
+    units: Mapping[str, str] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+    def summary(self) -> str:
+        """Return the constants as plain text."""
+        rows = [[name, f"{value:.6g}", f"{self.std[name]:.3g}", self.units[name]]
+                for name, value in self.values.items()]
+        return "Constants of joint terms\n" + text_table(["constant", "value", "std", "unit"], rows)
+
+
+class ConstantSearch:
+    """Variable projection of an experiment.
+
+    Args:
+        model: The robot.
+        experiment: Its logs.
+        constants: Those to find, by full name.
+    """
+
+    def __init__(self, model: Model, experiment: Experiment, constants: Mapping[str, Constant]) -> None:
+        self.model, self.constants, self.names = model, constants, tuple(constants)
+        base, problem = experiment.base, experiment.problem
+        families = {Parameter(name).owner for name in constants}
+        heads = {name: base.standard[i] for name, i in zip(base.names, base.independent)}
+        terms = model.mechanism.terms
+        self.free = [k for k, name in enumerate(problem.parameters)
+                     if heads[name].kind in terms and terms[heads[name].kind].family in families]
+        members = [model.resolve(heads[problem.parameters[k]]) for k in self.free]
+        self._logs = [TermColumns(model, model.mechanism, log, members) for log in experiment.processed]
+        self._counting = problem.counting
+        fixed = [k for k in range(len(problem.parameters)) if k not in self.free]
+        first = problem.regressor
+        weight = np.ones(len(problem.rows))
+        for _ in range(5):  # rows weigh by what they leave, as in weighted least squares
+            self._weight = (self._counting * weight).reshape(-1, 1)
+            W, y = self._stack(first), problem.effort.reshape(-1) * self._weight[:, 0]
+            left = y - W @ np.linalg.lstsq(W, y, rcond=1e-12)[0]
+            rms = np.sqrt((left.reshape(-1, len(weight)) ** 2).sum(axis=0) / np.maximum(problem.counts, 1))
+            weight = weight / np.maximum(rms, 1e-9 * np.abs(y).max() + np.finfo(float).tiny)
+        self._weight = (self._counting * weight).reshape(-1, 1)
+        self._basis = np.linalg.qr(self._stack(first[:, :, fixed]))[0]
+        self._y = self._off(problem.effort.reshape(-1) * self._weight[:, 0])
+
+    def _stack(self, columns: FloatArray) -> FloatArray:
+        return np.asarray(columns.reshape(-1, columns.shape[2]) * self._weight)
+
+    def _off(self, columns: FloatArray) -> FloatArray:
+        """Return columns less what the columns without constants explain of them."""
+        return np.asarray(columns - self._basis @ (self._basis.T @ columns))
+
+    def cost(self, at: Mapping[str, float]) -> float:
+        """Return the weighted squares that constants leave."""
+        C = self._off(self._stack(np.concatenate([log.regressor(at) for log in self._logs])))
+        return float(((self._y - C @ np.linalg.lstsq(C, self._y, rcond=1e-10)[0]) ** 2).sum())
+
+    def derivative(self, at: Mapping[str, float]) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return D, (s, r, c), what is left, and the columns with constants, both as `cost` has them."""
+        parts = np.concatenate([log.with_derivatives(at, self.names) for log in self._logs], axis=1)
+        C = self._off(self._stack(parts[0]))
+        chi = np.linalg.lstsq(C, self._y, rcond=1e-10)[0]
+        return np.moveaxis(parts[1:] @ chi, 0, 2), self._y - C @ chi, C
+
+    def step(self, at: Mapping[str, float]) -> FloatArray:
+        """Return the Gauss-Newton step of the constants, relative to their size, (c,)."""
+        D, left, C = self.derivative(at)
+        D = self._off(self._stack(D)) * np.array([abs(at[name]) or 1.0 for name in self.names])
+        off = D - C @ np.linalg.lstsq(C, D, rcond=1e-10)[0]
+        return np.asarray(np.linalg.lstsq(off, left, rcond=1e-8)[0])
+
+    def bounds(self, name: str) -> tuple[float, float]:
+        """Return between what a constant is sought."""
+        constant = self.constants[name]
+        wavy = self._wavy(name)
+        low, high, start, factor = constant.low, constant.high, constant.value, 2.0 if wavy else SPREAD
+        if not np.isfinite(low):
+            low = start / factor if start > 0 else start * factor if start < 0 else -1.0
+        if not np.isfinite(high):
+            high = start * factor if start > 0 else start / factor if start < 0 else 1.0
+        return low, high
+
+    def _wavy(self, name: str) -> bool:
+        return any(term.is_wavy(key) for term in self.model.mechanism.terms.values() for key in term.constants
+                   if f"{term.family}.{key}" == name)
+
+    def grid(self, name: str, reach: float) -> FloatArray:
+        """Return values of a constant to start from: close enough for a wave over a reach of position."""
+        low, high = self.bounds(name)
+        if self._wavy(name) and low > 0:
+            count = int(np.clip(4 * reach * (1 / low - 1 / high), STARTS, WAVES))
+            return np.asarray(1 / np.linspace(1 / high, 1 / low, count))
+        return np.geomspace(low, high, STARTS) if low > 0 else np.linspace(low, high, STARTS)
+
+    def descend(self, at: Mapping[str, float]) -> tuple[float, dict[str, float]]:
+        """Return squares left and constants after Gauss-Newton steps, halved while they do not help."""
+        now, cost = dict(at), self.cost(at)
+        for _ in range(STEPS):
+            change = np.clip(self.step(now), -0.5, 1.0)
+            for halving in range(HALVINGS):
+                trial = {name: float(np.clip(now[name] + d * 0.5**halving * (abs(now[name]) or 1.0),
+                                             *self.bounds(name))) for name, d in zip(self.names, change)}
+                fresh = self.cost(trial)
+                if fresh < cost:
+                    break
+            else:
+                return cost, now
+            moved = max(abs(trial[name] - now[name]) / (abs(now[name]) or 1.0) for name in self.names)
+            now, cost = trial, fresh
+            if moved < CLOSE:
+                break
+        return cost, now
+
+
+def fit_constants(model: Model, experiment: Experiment) -> dict[str, float]:
+    """Return the constants of a robot's terms that explain an experiment best, by full name; none if none is free.
+
+    Each is tried over its bounds while the others stay, densely where it is the pitch of a wave; the best start and the
+    robot file's are then improved together.
+    """
+    free = {name: constant for name, constant in model.mechanism.constants.items() if constant.fit}
+    if not free:
+        return {}
+    search = ConstantSearch(model, experiment, free)
+    start = {name: constant.value for name, constant in free.items()}
+    reach = max(float(np.ptp(log.motion.q[:, list(model.actuated)], axis=0).max()) for log in experiment.processed)
+    best = dict(start)
+    for name in free:
+        tried = [best[name], *search.grid(name, reach).tolist()]
+        best[name] = min(tried, key=lambda value: search.cost({**best, name: value}))
+    found = [search.descend(at) for at in ([best] if best == start else [best, start])]
+    return min(found, key=lambda pair: pair[0])[1]
+
+
+def with_constants(model: Model, experiment: Experiment, problem: Regression, estimators: Mapping[str, Estimator],
+                   estimates: Mapping[str, Estimate],
+                   values: Mapping[str, float]) -> tuple[dict[str, Estimate], FittedConstants]:
+    """Return estimates whose covariance knows that constants were found from the same data, and the constants.
+
+    Args:
+        model: The robot with the constants found.
+        experiment: Its logs, processed with these.
+        problem: What was estimated from them.
+        estimators, estimates: By name.
+        values: The constants found; their standard deviations are those of the first estimator.
+    """
+    mechanism = model.mechanism
+    free = {name: mechanism.constants[name] for name in values}
+    search = ConstantSearch(model, experiment, free)
+    D = search.derivative(values)[0]
+    sound, notes = [], []
+    for k, name in enumerate(free):
+        low, high = search.bounds(name)
+        at_bound = min(values[name] - low, high - values[name]) <= 1e-6 * (high - low)
+        if at_bound or not np.abs(D[:, :, k]).max() > 0:
+            why = f"ran to its bound {values[name]:.4g}" if at_bound else "has no effect on the efforts"
+            notes.append(f"the constant {name} {why} {free[name].unit}; the data do not determine it, and standard "
+                         "deviations of its term's coefficients hold for this value only")
+        else:
+            sound.append(k)
+    names = tuple(Parameter(list(free)[k]) for k in sound)
+    wide = replace(problem, regressor=np.concatenate([problem.regressor, D[:, :, sound]], axis=2),
+                   parameters=(*problem.parameters, *names),
+                   units=(*problem.units, *(free[name].unit or "1" for name in names)))
+    made, std = dict(estimates), dict.fromkeys(free, np.inf)
+    for name in estimates:
+        joint = estimators[name].fit(wide)
+        own = joint.select(problem.parameters)
+        made[name] = replace(estimates[name], covariance=own.covariance, degrees_of_freedom=own.degrees_of_freedom,
+                             sources=own.sources, uncertainty=own.uncertainty)
+        if np.inf in std.values():
+            std |= {constant: float(joint.std[len(problem.parameters) + k]) for k, constant in enumerate(names)}
+    for name in names:
+        if std[name] > VAGUE * abs(values[name]):
+            notes.append(f"the constant {name} is {values[name]:.4g} +- {std[name]:.2g} {free[name].unit}: the data "
+                         "hardly determine it")
+    return made, FittedConstants(values=dict(values), std=std, notes=tuple(notes),
+                                 units={name: constant.unit for name, constant in free.items()})
+
+
+def check_free(model: Model, currents: bool) -> None:
+    """Raise where constants cannot be found: with unknown drive gains, which scale what they would be found from."""
+    free: Sequence[str] = [name for name, constant in model.mechanism.constants.items() if constant.fit]
+    if free and currents:
+        raise InvalidInput(f"the constant {free[0]} cannot be found together with drive gains; give it a value in the "
+                           "robot file, or identify the gains first", constant=free[0])

@@ -1,0 +1,326 @@
+"""Which joint terms the data ask for: forward selection, judged on stretches or logs that a fit has not seen.
+
+Every term that Gough knows is a candidate at every motor that lacks it, with a few values of its constants, and at all
+motors of one kind together, with a common coefficient or each its own. With moments A = W^T W, b = W^T y of each fold
+and row, a fit without a fold and its error on it,
+
+    chi = (sum_r w_r A_r)^-1 sum_r w_r b_r  (of the other folds),    e_r^2 = y^T y - 2 b_r^T chi + chi^T A_r chi,
+
+cost no samples, so that hundreds of candidates take a second. Rows weigh by what the model without them leaves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from gough.core.arrays import FloatArray, IntArray
+from gough.core.names import Parameter
+from gough.core.regression import Regression
+from gough.core.text import text_table
+from gough.engine import Model
+from gough.identification.experiment import Experiment
+from gough.identification.term_columns import TermColumns
+from gough.mechanism.terms import JointTerm
+from gough.mechanism.types import Joint
+
+FOLDS = 5  # stretches of the logs, where there are fewer than three logs
+GUARD = 3  # samples at the borders of a stretch that belong to no fold: the filters reach that far
+# Of the error on what a fit has not seen: a term must get below, and lower it in most folds, in all of them where its
+# pitch was sought among many (on a pendulum without ripple one of a hundred pitches won 2 % in three logs of four).
+WINS = 0.99
+MOST = 12  # terms proposed
+RIDGE = 1e-9  # of unit columns: twins share their coefficient
+# Constants tried: velocities and distances as parts of a motor's top speed and reach, times in s. Stribeck and memory
+# as in the diagnosis, tuned on six real robots (friction with memory wins between a thirtieth and a third of a second).
+TRIED = {"speed": (0.02, 0.06, 0.2), "width": (0.02, 0.1), "time": (0.03, 0.1, 0.3), "distance": (0.003, 0.01, 0.03)}
+PITCHES, WAVES = 3, 40.0  # peaks of what is left over position that are tried, and most waves over a motor's reach
+SOUGHT = ("ripple",)
+SHAPES = {"asymmetric viscous friction": ("fv_plus", "fv_minus"),
+          "asymmetric Coulomb friction": ("fs_plus", "fs_minus"), "ripple": ("ripple_sin", "ripple_cos")}
+
+
+@dataclass(frozen=True, kw_only=True)
+class TermStep:
+    """One term that predicts better.
+
+    Args:
+        label, terms: In words, and by name.
+        joints: Motors that get it; `tied` with one coefficient for all.
+        constants: Values by motor and name, SI.
+        before, after: Error on what the fit has not seen, relative to the efforts, rows weighed as in the fit.
+    """
+
+    label: str
+    terms: tuple[str, ...]
+    joints: tuple[str, ...]
+    tied: bool
+    constants: Mapping[str, Mapping[str, float]]
+    before: float
+    after: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class TermChoice:
+    """The smallest set of terms that predicts best, and what each would win alone.
+
+    Args:
+        steps: Terms in the order in which they were taken.
+        alone: Best of each kind by itself, those that lose included.
+        folds: What was left out in turn: `logs` or `stretches`.
+        held_out: Error of logs that were not used at all, without and with the terms, by row; empty if there were none.
+    """
+
+    steps: tuple[TermStep, ...] = ()
+    alone: tuple[TermStep, ...] = ()
+    folds: str = "stretches"
+    held_out: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+
+    def summary(self) -> str:
+        """Return the tables as plain text."""
+        def rows(steps: Sequence[TermStep]) -> list[list[str]]:
+            return [[s.label, ", ".join(s.joints) + (" (one coefficient)" if s.tied else ""), _said(s),
+                     f"{100 * s.before:.3g} %", f"{100 * s.after:.3g} %"] for s in steps]
+
+        header = ["term", "motors", "constants (SI)", "error without", "with"]
+        parts = [f"Terms that predict better, {self.folds} left out in turn",
+                 text_table(header, rows(self.steps)) if self.steps else "  none: the robot file has what the data show",
+                 "", "What each wins alone, at its best place", text_table(header, rows(self.alone))]
+        if self.held_out and self.steps:
+            parts += ["", "Logs that were not used, error without and with the terms proposed",
+                      text_table(["row", "without", "with"], [
+                          [row, f"{100 * a:.3g} %", f"{100 * b:.3g} %"] for row, (a, b) in self.held_out.items()])]
+        return "\n".join(parts)
+
+
+def _said(step: TermStep) -> str:
+    found = {", ".join(f"{name} {value:.4g}" for name, value in own.items()) for own in step.constants.values()}
+    return "; ".join(sorted(found)[:3]) + (" ..." if len(found) > 3 else "")
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Column:
+    """Some terms at one motor with values of their constants: `at` are its places among all columns."""
+
+    label: str
+    joint: Joint
+    terms: tuple[JointTerm, ...]
+    constants: Mapping[str, float]
+    variant: int
+    at: tuple[int, ...] = ()
+
+
+def choose_terms(model: Model, experiment: Experiment, unseen: Experiment | None = None) -> TermChoice:
+    """Propose joint terms that a robot file lacks.
+
+    Args:
+        model: The robot.
+        experiment: Its logs.
+        unseen: Logs to say what the proposal is worth on; they decide nothing.
+    """
+    problem = experiment.problem
+    fold, what = _folds(problem)
+    first = _Moments(problem, fold)
+    columns = list(_candidates(model, experiment, problem.left(first.values())))
+    if not columns:
+        return TermChoice(folds=what)
+    wide = _widened(model, experiment, columns)
+    count, base = len(problem.parameters), list(range(len(problem.parameters)))
+    k, placed = count, []
+    for column in columns:
+        placed.append(replace(column, at=tuple(range(k, k + len(column.terms)))))
+        k += len(column.terms)
+    moments = _Moments(wide, fold, first.weight)
+    places = list(_places(placed))
+    none = moments.errors([[k] for k in base])
+    steps: list[TermStep] = []
+    alone: dict[str, TermStep] = {}
+    now, groups = none, [[k] for k in base]
+    while len(steps) < MOST:
+        tried = []
+        for place, tied in places:
+            more = [[c.at[i] for c in place] for i in range(len(place[0].at))] if tied else [[i] for c in place
+                                                                                             for i in c.at]
+            errors = moments.errors([*groups, *more])
+            step = _step(place, tied, now, errors)
+            tried.append((step, more, errors))
+            if not steps and (step.label not in alone or step.after < alone[step.label].after):
+                alone[step.label] = step
+        winning = [t for t in tried if t[0].after < WINS * t[0].before
+                   and np.mean(t[2][0] < now[0]) > (0.99 if t[0].label in SOUGHT else 0.5)]
+        if not winning:
+            break
+        best = min(step.after for step, _, _ in winning)
+        near = [t for t in winning if t[0].after <= best * (2 - WINS)]
+        step, more, errors = min(near, key=lambda t: (len(t[1]), t[0].after))
+        steps.append(step)
+        groups, now = [*groups, *more], errors
+    held = {}
+    if unseen is not None and steps:
+        held = _held_out(moments, _widened(model, unseen, columns), [[k] for k in base], groups)
+    return TermChoice(steps=tuple(steps), alone=tuple(sorted(alone.values(), key=lambda s: s.after)), folds=what,
+                      held_out=held)
+
+
+def _step(place: Sequence[_Column], tied: bool, before: FloatArray, after: FloatArray) -> TermStep:
+    return TermStep(label=place[0].label, terms=tuple(t.name for t in place[0].terms), tied=tied,
+                    joints=tuple(c.joint.name for c in place), constants={c.joint.name: c.constants for c in place},
+                    before=_error(before), after=_error(after))
+
+
+def _error(errors: FloatArray) -> float:
+    """Return the relative error of all folds together."""
+    return float(np.sqrt(errors[0].sum() / errors[1].sum()))
+
+
+def _folds(problem: Regression) -> tuple[IntArray, str]:
+    """Return the fold of each sample, -1 at borders, (t,): its log, or with fewer than three logs a stretch of it."""
+    log = np.zeros(len(problem), int) if problem.recording is None else np.asarray(problem.recording)
+    if len(set(log.tolist())) >= 3:
+        return log, "logs"
+    fold = np.full(len(problem), -1)
+    for each in set(log.tolist()):
+        for k, part in enumerate(np.array_split(np.flatnonzero(log == each), FOLDS)):
+            fold[part[GUARD:len(part) - GUARD]] = k
+    return fold, "stretches"
+
+
+class _Moments:
+    """Moments of a regression by fold and row, (f, r, p + 1, p + 1), with columns of unit size."""
+
+    def __init__(self, problem: Regression, fold: IntArray, weight: FloatArray | None = None) -> None:
+        counting, folds = problem.counting, range(int(fold.max()) + 1)
+        self.scale = np.append(np.maximum(np.sqrt(np.mean(problem.regressor**2, axis=(0, 1))), 1e-300), 1.0)
+        both = np.concatenate([problem.regressor, problem.effort[:, :, None]], axis=2) / self.scale
+        self.moments = np.empty((len(folds), len(problem.rows), both.shape[2], both.shape[2]))
+        for f in folds:
+            for r in range(len(problem.rows)):
+                part = both[(fold == f) & counting[:, r], r]
+                self.moments[f, r] = part.T @ part
+        self.weight = np.ones(len(problem.rows)) if weight is None else weight
+        if weight is None:
+            for _ in range(5):
+                x = self._solved(self.moments.sum(axis=0), self._merged(np.arange(both.shape[2] - 1)[:, None]))
+                left = self._squares(self.moments.sum(axis=0), x)
+                self.weight = problem.counts / np.maximum(left, 1e-12 * self.moments.sum(axis=0)[:, -1, -1] + 1e-300)
+
+    def _merged(self, groups: Sequence[Sequence[int]] | FloatArray) -> FloatArray:
+        """Return what turns coefficients of groups of columns into those of all, (p, g); tied ones share theirs."""
+        matrix = np.zeros((len(self.scale) - 1, len(groups)))
+        for g, members in enumerate(groups):
+            matrix[list(members), g] = self.scale[list(members)] / self.scale[list(members)].max()
+        return matrix
+
+    def _solved(self, moments: FloatArray, matrix: FloatArray) -> FloatArray:
+        total = np.einsum("r,rij->ij", self.weight, moments)
+        A, b = matrix.T @ total[:-1, :-1] @ matrix, matrix.T @ total[:-1, -1]
+        size = np.sqrt(np.maximum(np.diag(A), 1e-300))
+        unit = A / np.outer(size, size) + RIDGE * np.eye(len(A))
+        return np.asarray(matrix @ (np.linalg.solve(unit, b / size) / size))
+
+    @staticmethod
+    def _squares(moments: FloatArray, x: FloatArray) -> FloatArray:
+        full = np.append(-x, 1.0)
+        return np.maximum(np.einsum("i,rij,j->r", full, moments, full), 0.0)
+
+    def values(self, groups: Sequence[Sequence[int]] | None = None) -> FloatArray:
+        """Return the coefficients of all columns from all folds, zero where no group has them, (p,)."""
+        every = [[k] for k in range(len(self.scale) - 1)] if groups is None else groups
+        return np.asarray(self._solved(self.moments.sum(axis=0), self._merged(every)) / self.scale[:-1])
+
+    def errors(self, groups: Sequence[Sequence[int]]) -> FloatArray:
+        """Return weighted squares of each fold's error, predicted from the others, and of its efforts, (2, f)."""
+        matrix, whole = self._merged(groups), self.moments.sum(axis=0)
+        wrong = [self._squares(own, self._solved(whole - own, matrix)) @ self.weight for own in self.moments]
+        return np.stack([np.array(wrong), self.moments[:, :, -1, -1] @ self.weight])
+
+
+def _held_out(moments: _Moments, unseen: Regression, plain: Sequence[Sequence[int]],
+              groups: Sequence[Sequence[int]]) -> dict[str, tuple[float, float]]:
+    """Return the relative error of each row of logs that were not used, without and with the terms."""
+    found = []
+    for each in (plain, groups):
+        left = unseen.left(moments.values(each)) * unseen.counting
+        size = (unseen.effort**2 * unseen.counting).sum(axis=0)
+        found.append(np.sqrt((left**2).sum(axis=0) / np.maximum(size, 1e-300)))
+    return {row: (float(a), float(b)) for row, a, b in zip(unseen.rows, *found)}
+
+
+def _candidates(model: Model, experiment: Experiment, left: FloatArray) -> Iterator[_Column]:
+    """Yield every registered friction term, and ripples, at every motor that lacks it."""
+    mechanism = model.mechanism
+    together = {name: shape for shape, names in SHAPES.items() for name in names}
+    shapes: dict[str, tuple[JointTerm, ...]] = {}
+    for name, term in mechanism.known_terms.items():
+        usable = term.dissipative or name in together or name in mechanism.own_terms
+        if usable and not (term.channels or term.others):
+            label = together.get(name, term.label)
+            shapes[label] = (*shapes.get(label, ()), term)
+    for joint in (joint for joint in mechanism.joints if joint.actuated):
+        j = mechanism.coordinates.index(joint.name)
+        speed = max(float(np.abs(log.motion.qd[:, j]).max()) for log in experiment.processed)
+        reach = max(float(np.ptp(log.motion.q[:, j])) for log in experiment.processed)
+        for label, terms in shapes.items():
+            lacking = tuple(term for term in terms if term.name not in joint.terms)
+            if not lacking or speed <= 0 or reach <= 0:
+                continue
+            keys = [(t.family, key) for t in lacking for key in t.constants]
+            full = dict.fromkeys(f"{family}.{key}" for family, key in keys)
+            name = keys[0][1] if keys else ""
+            size = {"speed": speed, "width": speed, "time": 1.0, "distance": reach}.get(name)
+            if name == "pitch":
+                tried = _pitches(model, experiment, joint, reach, left)
+            else:
+                tried = [part * size for part in TRIED[name]] if size is not None else [
+                    lacking[0].constants[name].value] if name else [0.0]
+            for variant, value in enumerate(tried):
+                yield _Column(label=label, joint=joint, terms=lacking, variant=variant,
+                              constants=dict.fromkeys(full, value))
+
+
+def _pitches(model: Model, experiment: Experiment, joint: Joint, reach: float, left: FloatArray) -> list[float]:
+    """Return the pitches that what is left of a motor's efforts holds most of."""
+    if joint.name not in model.rows:
+        return []
+    row, j = model.rows.index(joint.name), model.mechanism.coordinates.index(joint.name)
+    q = np.concatenate([log.motion.q[part.sample - log.sample[0], j]
+                        for log, part in zip(experiment.processed, experiment.parts) if part.sample is not None])
+    if len(q) != len(left):
+        return []
+    waves = np.arange(1.0, WAVES, 0.25) / reach
+    r = left[:, row] * experiment.problem.counting[:, row]
+    size = np.array([np.abs(r @ np.exp(2j * np.pi * wave * q)) for wave in waves])
+    peaks = [k for k in range(1, len(waves) - 1) if size[k] >= max(size[k - 1], size[k + 1])]
+    return [float(1 / waves[k]) for k in sorted(peaks, key=lambda k: -size[k])[:PITCHES]]
+
+
+def _widened(model: Model, experiment: Experiment, columns: Sequence[_Column]) -> Regression:
+    """Return the regression of an experiment with the columns of candidates behind its own."""
+    mechanism, problem, parts = model.mechanism, experiment.problem, []
+    extra = {term.name: term for column in columns for term in column.terms}
+    for log in experiment.processed:
+        found, maps = [], model.kinematics.closure_map(log.motion.q)
+        for column in columns:
+            joints = tuple(replace(j, terms=(*(t.name for t in column.terms),)) if j.name == column.joint.name else
+                           replace(j, terms=(), values={}) for j in mechanism.joints)
+            robot = replace(mechanism, joints=joints, ties={}, own_terms={**mechanism.own_terms, **extra})
+            members = [[Parameter.of(column.joint.name, term.name)] for term in column.terms]
+            found.append(TermColumns(model, robot, log, members, maps).regressor(column.constants))
+        parts.append(np.concatenate(found, axis=2))
+    names = [Parameter(f"candidate{k}") for k in range(parts[0].shape[2])]
+    return replace(problem, regressor=np.concatenate([problem.regressor, np.concatenate(parts)], axis=2),
+                   parameters=(*problem.parameters, *names), units=(*problem.units, *("1",) * len(names)))
+
+
+def _places(columns: Sequence[_Column]) -> Iterator[tuple[tuple[_Column, ...], bool]]:
+    """Yield columns to try together: each alone, those of motors of one kind, each its own or with one coefficient."""
+    kinds: dict[tuple[str, str, int], list[_Column]] = {}
+    for column in columns:
+        yield (column,), False
+        kinds.setdefault((column.label, column.joint.template or column.joint.kind, column.variant), []).append(column)
+    for group in kinds.values():
+        if len(group) > 1 and len({len(c.at) for c in group}) == 1:
+            yield tuple(group), False
+            yield tuple(group), True

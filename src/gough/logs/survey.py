@@ -1,0 +1,343 @@
+"""What is in a log nobody has described yet, and a description to begin with. Whatever is a guess is marked as one."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from difflib import SequenceMatcher
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gough.core.arrays import FloatArray, Value
+from gough.core.errors import InvalidRecording
+from gough.core.showing import Columns, Shown
+from gough.core.text import text_table
+from gough.core.units import UNITS, conversion, dimension_of, is_unit
+from gough.logs.description import FORMAT, Description
+from gough.logs.formats import is_folder, table_blocks
+from gough.logs.tables import Table, joined
+
+BLOCKS = 8  # of 65,536 samples that are looked at
+UNKNOWN = "?"  # a unit to be filled in; reading refuses it
+# Words of column names and what they usually mean; the first that fits.
+WORDS = {
+    "extra": r"temp\w*|volt\w*|humid\w*", "reference": r"ref\w*|set\w*|cmd\w*|command\w*|desired|target\w*|goal",
+    "velocity": r"vel\w*|speed|qd\d*|dq\d*|rpm", "current": r"cur\w*|amps?|i[aq]?\d*|drv\w*",
+    "effort": r"eff\w*|torques?|trq\w*|tau\d*|forces?|frc\w*|moments?",
+    "position": r"pos\w*|q\d*|angles?|enc\w*|theta\d*",
+}
+TIMES = r"time\w*|stamps?|timestamps?|t|clock|secs?|seconds"
+RATES = (20.0, 50e3)  # of controllers; the unit of a clock is guessed so that its rate lies between. [Hz]
+SI = {"m": {"position": "m", "velocity": "m/s", "effort": "N"}, "rad": {"position": "rad", "velocity": "rad/s",
+                                                                        "effort": "N m"}}
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Motor(Value):
+    """What a robot file says of a motor: unit `m` or `rad`, and the position limits, if any. [unit]"""
+
+    name: str
+    unit: str
+    limits: tuple[float, float] | None = None
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Column(Value):
+    """A column of a log.
+
+    Args:
+        name: Its name.
+        samples: Values in it.
+        low, high: Its range.
+        clock: Name of the column of its times, or an empty text.
+        rate: Samples a second, if the unit of the clock is as guessed. [Hz]
+        kind: `time`, one of `recording.KINDS`, or an empty text: a guess.
+        unit: As its name says, or a guess; empty if neither.
+        guessed: Whether the unit is a guess.
+    """
+
+    name: str
+    samples: int
+    low: float
+    high: float
+    clock: str = ""
+    rate: float = float("nan")
+    kind: str = ""
+    unit: str = ""
+    guessed: bool = True
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Survey(Shown, Value):
+    """What is in a log, and which column may be which joint.
+
+    Args:
+        source: The file.
+        columns: All columns of numbers.
+        unread: What other columns hold, by name.
+        joints: The motors, of the robot or with names to be replaced.
+        proposal: For each kind the column of each joint and why, in the order of the joints.
+        decimal: Decimal sign of a text file.
+    """
+
+    source: str
+    columns: tuple[Column, ...]
+    unread: Mapping[str, str]
+    joints: tuple[str, ...]
+    proposal: Mapping[str, tuple[tuple[str, str], ...]]
+    decimal: str = "."
+
+    def column(self, name: str) -> Column:
+        """Return a column by name."""
+        return next(c for c in self.columns if c.name == name)
+
+    def table(self) -> Columns:
+        """Return the columns of the log."""
+        names = ("name", "samples", "rate", "low", "high", "unit", "guessed", "kind", "clock")
+        return {name: [getattr(c, name) for c in self.columns] for name in names}
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the documented JSON form."""
+        columns = [{"name": c.name, "samples": c.samples, "low": c.low, "high": c.high, "clock": c.clock or None,
+                    "rate": c.rate if np.isfinite(c.rate) else None, "kind": c.kind or None, "unit": c.unit or None,
+                    "unit_is_a_guess": c.guessed} for c in self.columns]
+        return {"source": self.source, "columns": columns, "unread": dict(self.unread), "joints": list(self.joints),
+                "proposal": {kind: [{"joint": joint, "column": column, "why": why}
+                                    for joint, (column, why) in zip(self.joints, found)]
+                             for kind, found in self.proposal.items()}}
+
+    def summary(self) -> str:
+        """Return the columns as plain text; a question mark behind a word says that it is a guess."""
+        lines = [[c.name, str(c.samples), f"{c.rate:.4g}" if np.isfinite(c.rate) else "", f"{c.low:.4g}",
+                  f"{c.high:.4g}", c.unit + (UNKNOWN if c.guessed and c.unit else ""),
+                  f"{c.kind}{UNKNOWN}" if c.kind else "", c.clock] for c in self.columns]
+        header = ["column", "samples", "rate [Hz]", "smallest", "largest", "unit", "may be", "its time"]
+        text = [f"{self.source}: {len(self.columns)} columns of numbers", "", text_table(header, lines)]
+        text += [f"{name}: not read, holds {what}" for name, what in self.unread.items()]
+        for kind, found in self.proposal.items():
+            text += ["", f"proposed as {kind}:", *(f"  {joint}: '{column}' ({why})"
+                                                   for joint, (column, why) in zip(self.joints, found))]
+        return "\n".join([*text, "", "What is marked with ? is a guess, and nothing is used before a description says "
+                          "it: write one, look at every line of it, and read the log with it."])
+
+    def description(self) -> str:
+        """Return a description file to be edited; every guess is marked, an unknown unit is `?` and refused."""
+        lines = [f"# {self.source} as it may be meant: check what is marked as a guess", f"format = {FORMAT}",
+                 f"joints = {_list(self.joints)}"]
+        lines += [f'decimal = "{self.decimal}"'] if self.decimal != "." else []
+        clocks = {kind: self.column(found[0][0]).clock for kind, found in self.proposal.items()}
+        main = clocks.get("position", "")
+        lines += ["", *self._clock("[time]", main)]
+        for kind, found in self.proposal.items():
+            units = [self.column(column).unit or UNKNOWN for column, _ in found]
+            guess = any(self.column(column).guessed for column, _ in found)
+            lines += ["", f"[{kind}]", *(f"# {joint}: '{column}', {why}" for joint, (column, why)
+                                         in zip(self.joints, found)),
+                      f"columns = {_list([column for column, _ in found])}",
+                      f"units = {_list(units)}{'  # a guess' if guess else ''}"]
+            if clocks[kind] != main:
+                lines += self._clock(f"[{kind}.time]", clocks[kind])
+        used = {column for found in self.proposal.values() for column, _ in found} | set(clocks.values())
+        lines += ["", *(f"# not used: '{c.name}' from {c.low:.4g} to {c.high:.4g} {c.unit}".rstrip()
+                        for c in self.columns if c.name not in used)]
+        return "\n".join(lines).rstrip() + "\n"
+
+    def _clock(self, heading: str, name: str) -> list[str]:
+        if not name:
+            return ['# no column looks like time: name it, or replace this by its rate, above: rate = "1000 Hz"',
+                    heading, f'columns = ["{UNKNOWN}"]', 'units = ["s"]']
+        column = self.column(name)
+        return [heading, f"columns = {_list([name])}",
+                f"units = {_list([column.unit])}{'  # a guess: ' + f'{column.rate:.4g} Hz' if column.guessed else ''}"]
+
+
+def _list(names: Sequence[str]) -> str:
+    return "[" + ", ".join(json.dumps(name, ensure_ascii=False) for name in names) + "]"
+
+
+def survey(path: str | Path, motors: Sequence[Motor] = ()) -> Survey:
+    """Look into a log of any format, and propose which column may be which joint.
+
+    With motors, positions are told by name, then by the limits they stay in, then by their order. An effort belongs to
+    the motor whose name it bears, else to the one whose position, velocity and acceleration explain it best.
+
+    Args:
+        path: The file, or a bag.
+        motors: Of the robot; without them the joints are named `motor1`, `motor2`, ... to be replaced.
+
+    Raises:
+        InvalidRecording: The file cannot be read.
+    """
+    table, decimal = _table(Path(path))
+    columns = tuple(_columns(table))
+    positions = [c for c in columns if c.kind == "position"]
+    if not motors:
+        motors = [Motor(name=f"motor{k + 1}", unit="m" if dimension_of(c.unit or "rad") == "length" else "rad")
+                  for k, c in enumerate(positions)]
+        found = {"position": tuple((c.name, "by its name") for c in positions)} if positions else {}
+    else:
+        found = _matched(table, columns, motors)
+    for kind in ("effort", "current", "velocity", "reference"):
+        candidates = [c for c in columns if c.kind == kind]
+        if "position" in found and len(candidates) >= len(motors):
+            found[kind] = _assigned(candidates, motors, lambda c, j: _explained(table, found, c, j))
+    used = {column: (kind, motors[j]) for kind, group in found.items() for j, (column, _) in enumerate(group)}
+    fitted = tuple(_with_unit(c, *used[c.name]) if c.name in used else c for c in columns)
+    return Survey(source=Path(path).name, columns=fitted, unread=table.unread, decimal=decimal,
+                  joints=tuple(motor.name for motor in motors) if found else (), proposal=found)
+
+
+def _table(path: Path) -> tuple[Table, str]:
+    """Read the beginning of a file with whichever decimal sign it has."""
+    if is_folder(path):
+        raise InvalidRecording(f"'{path.name}' is a folder; look at one of its files", source=path.name)
+    try:
+        return joined(islice(table_blocks(path, 65536, None), BLOCKS)), "."
+    except InvalidRecording:
+        comma = Description(joints=(), groups=(), decimal=",")
+        try:
+            return joined(islice(table_blocks(path, 65536, comma), BLOCKS)), ","
+        except InvalidRecording:
+            pass
+        raise
+
+
+def _columns(table: Table) -> Iterator[Column]:
+    """Yield the columns with their clocks and what their names say."""
+    known = {name: values[~table.blank[name]] if name in table.blank else values for name, values in
+             table.columns.items()}
+    clocks = {name: _clock(name, values, name in table.seconds) for name, values in known.items()
+              if _is_time(name, values, name in table.seconds)}
+    for name, values in known.items():
+        if name in clocks:
+            yield clocks[name]
+            continue
+        sizes = [c for c in clocks.values() if len(table.columns[c.name]) == len(table.columns[name])]
+        near = max(sizes, key=lambda c: (_topic(c.name) == _topic(name), c.name == f"{name} time",
+                                         not c.name.endswith("/time")), default=None)
+        finite = values[np.isfinite(values)]
+        unit, stated = _unit_in(name)
+        yield Column(name=name, samples=len(values), low=float(finite.min(initial=np.inf)), kind=_kind(name, unit),
+                     high=float(finite.max(initial=-np.inf)), clock=near.name if near else "", unit=unit,
+                     rate=near.rate * len(values) / near.samples if near else float("nan"), guessed=not stated)
+
+
+def _topic(name: str) -> str:
+    return name.rpartition("/")[0]
+
+
+def _words(name: str) -> list[str]:
+    split = re.sub(r"([a-z])([A-Z])", r"\1 \2", re.sub(r"[\[(].*?[\])]", " ", name))
+    return [word for word in re.split(r"[^a-z0-9]+", split.lower()) if word]
+
+
+def _unit_in(name: str) -> tuple[str, bool]:
+    """Return the unit in a name, empty if there is none, and whether it is stated (`q [deg]`, not `q_deg`)."""
+    stated = re.findall(r"[\[(]([^\])]+)[\])]", name)
+    for unit in (*stated, *name.split("_")[1:][-1:]):
+        if is_unit(unit) and not unit.isdigit():
+            return unit, unit in stated
+    return "", False
+
+
+def _kind(name: str, unit: str) -> str:
+    by_unit = {"force": "effort", "torque": "effort", "current": "current", "angular velocity": "velocity",
+               "velocity": "velocity"}
+    words = _words(name)
+    found = [kind for kind, pattern in WORDS.items() if any(re.fullmatch(pattern, word) for word in words)]
+    if unit and dimension_of(unit) in by_unit and found[:1] != ["extra"]:
+        return by_unit[dimension_of(unit)]
+    return found[0] if found else ""
+
+
+def _is_time(name: str, values: FloatArray, known: bool) -> bool:
+    named = known or any(re.fullmatch(TIMES, word) for word in _words(name)[-1:]) or _words(name)[:1] == ["time"]
+    return named and len(values) > 2 and bool(np.isfinite(values).all() and (np.diff(values) > 0).all())
+
+
+def _clock(name: str, values: FloatArray, known: bool) -> Column:
+    step = float(np.median(np.diff(values)))
+    own, stated = ("s", True) if known else _unit_in(name)
+    usual = [unit for unit in ("s", "ms", "us", "ns") if RATES[0] <= 1 / (step * conversion(unit)) <= RATES[1]]
+    unit = own if own and dimension_of(own) == "time" else (usual or ["s"])[0]
+    return Column(name=name, samples=len(values), low=float(values[0]), high=float(values[-1]), kind="time", unit=unit,
+                  rate=1 / (step * conversion(unit)), guessed=not stated, clock=name)
+
+
+def _with_unit(column: Column, kind: str, motor: Motor) -> Column:
+    """Return a column with a unit: the one its name has, else the SI one or one that fits the limits, as a guess."""
+    if column.unit:
+        return replace(column, kind=kind)
+    usual = SI[motor.unit].get("position" if kind == "reference" else kind, "")
+    if kind in ("position", "reference") and not _fits(column, motor, usual):
+        usual = next((u for u in (("mm", "um") if motor.unit == "m" else ("deg", "mrad"))
+                      if _fits(column, motor, u)), UNKNOWN)
+    return replace(column, kind=kind, unit=usual or UNKNOWN, guessed=True)
+
+
+def _fits(column: Column, motor: Motor, unit: str) -> bool:
+    """Tell whether a range lies within the limits of a motor, with a tenth of them as margin."""
+    low, high = motor.limits or ((-4 * np.pi, 4 * np.pi) if motor.unit == "rad" else (-10.0, 10.0))
+    factor, margin = conversion(unit), 0.1 * (high - low)
+    return low - margin <= factor * column.low and factor * column.high <= high + margin
+
+
+def _alike(column: str, joint: str) -> float:
+    """Return how alike names are, 0 to 1; 1 if the column's name contains the joint's."""
+    a, b = " ".join(_words(column)), " ".join(_words(joint))
+    return 1.0 if b in a else 0.9 * SequenceMatcher(None, a, b).find_longest_match().size / max(len(b), 1)
+
+
+def _matched(table: Table, columns: Sequence[Column], motors: Sequence[Motor]
+             ) -> dict[str, tuple[tuple[str, str], ...]]:
+    """Return the position column of each motor, of those that are named so or else of all that move."""
+    named = [c for c in columns if c.kind == "position"]
+    loose = [c for c in columns if c.kind not in ("time", "extra") and c.high > c.low]
+    candidates = named if len(named) >= len(motors) else loose
+    if len(candidates) < len(motors):
+        return {}
+
+    def place(column: Column, j: int) -> tuple[float, str]:
+        units = [column.unit] if column.unit and not column.guessed else [
+            u for u in UNITS if dimension_of(u) == ("length" if motors[j].unit == "m" else "angle")]
+        inside = any(_fits(column, motors[j], u) for u in units if dimension_of(u) in ("length", "angle"))
+        return (0.5 if inside else 0.0), "stays within its limits" if inside and motors[j].limits else "by its order"
+
+    return {"position": _assigned(candidates, motors, place)}
+
+
+def _assigned(candidates: Sequence[Column], motors: Sequence[Motor], score: Any) -> tuple[tuple[str, str], ...]:
+    """Give each motor a column: the best sum of names, scores, and a little for the order."""
+    from scipy.optimize import linear_sum_assignment
+
+    value = np.zeros((len(motors), len(candidates)))
+    why: dict[tuple[int, int], str] = {}
+    for j, motor in enumerate(motors):
+        for k, column in enumerate(candidates):
+            alike = _alike(column.name, motor.name)
+            points, reason = score(column, j)
+            value[j, k] = 2 * alike + points - 0.01 * abs(j - k)
+            why[j, k] = "by its name" if alike == 1.0 else reason
+    return tuple((candidates[k].name, why[j, k]) for j, k in zip(*linear_sum_assignment(-value)))
+
+
+def _explained(table: Table, found: Mapping[str, Sequence[tuple[str, str]]], column: Column, j: int
+               ) -> tuple[float, str]:
+    """Return the share of a column's variance that a motor's position and its derivatives explain, 0 to 1."""
+    q, y = (table.columns[name] for name in (found["position"][j][0], column.name))
+    if len(q) != len(y) or len(y) < 50 or column.high <= column.low:
+        return 0.0, "by its order"
+    use = np.isfinite(q) & np.isfinite(y)
+    width = max(1, use.sum() // 500)  # derivatives of a smoothed position: a hint, not a model
+    smooth = np.convolve(q[use], np.ones(width) / width, mode="same")
+    qd = np.gradient(smooth)
+    A = np.column_stack([np.ones(use.sum()), smooth, qd, np.sign(qd), np.gradient(qd)])
+    A /= np.maximum(np.abs(A).max(axis=0), 1e-300)
+    left = y[use] - A @ np.linalg.lstsq(A, y[use], rcond=None)[0]
+    share = max(0.0, 1 - float(np.var(left) / max(np.var(y[use]), 1e-300)))
+    return share, f"the motion of this joint explains {100 * share:.0f} % of it"

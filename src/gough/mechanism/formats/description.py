@@ -1,0 +1,313 @@
+"""From a `RobotTree` to the text of a robot file.
+
+Fixed joints vanish: what they hold becomes part of the body before. A body's frame is that of its joint, turned so that
+the axis is x, y or z. Joints that form loops are cut. Names become those of robot files.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import cast
+
+import numpy as np
+
+from gough.core.arrays import FloatArray
+from gough.core.errors import InvalidMechanism
+from gough.core.names import INERTIAL, PAYLOAD
+from gough.mechanism.elements import Axis
+from gough.mechanism.formats.legs import robot_file
+from gough.mechanism.formats.tree import (
+    HERE,
+    Connection,
+    Link,
+    Loop,
+    Place,
+    RobotTree,
+    along_z,
+    carried,
+    inverse,
+    transform,
+)
+from gough.mechanism.formats.tree import word as spelled
+from gough.mechanism.placement import Placement
+from gough.mechanism.terms import TERMS
+from gough.mechanism.types import BASE, Body, Closure, Frame, Joint, Limits, Mechanism
+
+USUAL = tuple(term.name for term in TERMS.values() if term.dissipative or term.mjcf == "armature")
+
+
+@dataclass(frozen=True)
+class Description:
+    """A robot file and where its names come from.
+
+    Args:
+        text: TOML.
+        coordinates: Names in the robot file of the coordinates of each joint, by the joint's name before.
+        bodies: Body in the robot file that a link is part of, and where on it, by the link's name.
+        notes: What was lost or guessed.
+    """
+
+    text: str
+    coordinates: dict[str, tuple[str, ...]]
+    bodies: dict[str, Place]
+    notes: tuple[str, ...]
+
+
+def describe(tree: RobotTree, source: str, redundant: bool = True) -> Description:
+    """Turn a tree into a robot file; more motors than degrees of freedom may be taken as meant.
+
+    Raises:
+        InvalidMechanism: No motors, links that hang on nothing, an axis of no length.
+    """
+    try:
+        parts = _Parts(_with_motors(tree))
+    except InvalidMechanism as error:
+        raise InvalidMechanism(f"{source}: {error}", **{"file": source, **error.numbers}) from None
+    notes = (*parts.tree.notes, *parts.notes)
+    mechanism = Mechanism(
+        name=spelled(tree.name) or "robot", title=" ".join(tree.title.split()), bodies=tuple(parts.bodies),
+        joints=tuple(parts.joints), closures=tuple(parts.closures), platform=parts.platform, gravity=tree.gravity,
+        redundant=redundant, reference=f"imported from {Path(source).name}")
+    text, renamed = robot_file(mechanism, notes)
+    return Description(
+        text, {old: tuple(renamed.get(name, name) for name in new) for old, new in parts.coordinates.items()},
+        {link: (renamed.get(body, body), at) for link, (body, at) in parts.at.items()}, notes)
+
+
+def _with_motors(tree: RobotTree) -> RobotTree:
+    """Take all joints of a tree without loops for motors where the file names none."""
+    if any(joint.actuated for joint in tree.joints):
+        return tree
+    if tree.loops or len(tree.joints) != len(tree.links) - 1:
+        raise InvalidMechanism("the file names no motors; say which of its joints are `motors`: "
+                               + ", ".join(tree.moving()))
+    if not tree.single():
+        raise InvalidMechanism("the file has no joint that could be a motor")
+    return tree.driven_by(tree.single()).noting("guessed: every joint is a motor; the file names none")
+
+
+class _Parts:
+    """Bodies, joints and closures of a robot file, from a tree."""
+
+    def __init__(self, tree: RobotTree) -> None:
+        self.tree, self.notes = tree, list[str]()
+        self.bodies: list[Body] = []
+        self.joints: list[Joint] = []
+        self.coordinates: dict[str, tuple[str, ...]] = {}
+        self._taken = {"body": {BASE, PAYLOAD}, "joint": {PAYLOAD}, "closure": set[str]()}
+        self._renamed: dict[str, str] = {}
+        self._inertia: dict[str, list[tuple[FloatArray, tuple[str, ...]]]] = {}
+        joints, cut = _spanned(tree)
+        self.at: dict[str, Place] = {tree.root: (BASE, HERE)}
+        self.platform = self._add_platform(joints)
+        for joint in joints:
+            if joint.child not in self.at:
+                self._add(joint)
+        for link in tree.links:
+            self._carry(link)
+        self.bodies = [self._with_inertia(body.name) for body in self.bodies]
+        self.closures = [self._closure(loop) for loop in (*tree.loops, *cut)]
+        self._note_all(cut)
+
+    def _name(self, kind: str, wanted: str) -> str:
+        """Return an unused name of a body, joint or closure."""
+        word = spelled(wanted) or kind
+        taken = self._taken[kind]
+        name = next(n for n in (word, f"{word}_", *(f"{word}_{k}" for k in range(2, len(taken) + 4))) if n not in taken)
+        taken.add(name)
+        if name != wanted and "." not in wanted:  # dots are ours: they come back as legs
+            self._renamed[wanted] = name
+        return name
+
+    def _add(self, joint: Connection) -> None:
+        body, at = self.at[joint.parent]
+        placed, names = at @ joint.placement, list[str]()
+        for k, (kind, axis) in enumerate(joint.motions):
+            if not np.linalg.norm(axis) > 1e-9:
+                raise InvalidMechanism(f"joint '{joint.name}' has an axis of no length", joint=joint.name)
+            letter, turn = _aligned(axis)
+            last, single = k == len(joint.motions) - 1, len(joint.motions) == 1
+            name = self._name("joint", joint.name if single else f"{joint.name}_{_ending(joint, k)}")
+            child = self._name("body", joint.child if last else name)
+            limits = joint.limits if single else Limits()
+            terms = (*joint.values, *(t for t in USUAL if t not in joint.values and self.tree.usual_terms)
+                     ) if joint.actuated else tuple(joint.values)
+            start = joint.start[k] if k < len(joint.start) else 0.0
+            self.joints.append(Joint(
+                name=name, kind=kind, parent=body, child=child, placement=Placement.of(placed @ turn), axis=letter,
+                limits=limits, actuated=joint.actuated, gain=joint.gain, start=inside(start, limits),
+                terms=tuple(t for t in TERMS if t in terms), values=dict(joint.values) if single else {}))
+            self.bodies.append(Body(name=child, parameters=()))
+            body, placed = child, turn.T  # without translation the inverse of a transform is its transpose
+            names.append(name)
+        self.at[joint.child] = (body, placed @ joint.after)
+        if names:
+            self.coordinates[joint.name] = tuple(names)
+
+    def _add_platform(self, joints: list[Connection]) -> str | None:
+        """Add the joints that are task coordinates, if they can be those of a platform; return its name."""
+        chain = [joint for joint in joints if joint.name in self.tree.task]
+        chain.sort(key=lambda joint: self.tree.task.index(joint.name))
+        motions = [(joint, k) for joint in chain for k in range(len(joint.motions))]
+        letters = [_aligned(joint.motions[k][1]) for joint, k in motions]
+        words = [("" if joint.motions[k][0] == "prismatic" else "r") + letter
+                 for (joint, k), (letter, _) in zip(motions, letters)]
+        place, between = self.tree.root, {link.name: link for link in self.tree.links}
+        for joint in chain:
+            same = np.abs(joint.placement - HERE).max() < 1e-12 and np.abs(joint.after - HERE).max() < 1e-12
+            massless = place == self.tree.root or not np.any(between[place].inertia)
+            if joint.parent != place or not same or not massless or joint.values or joint.actuated:
+                return None
+            place = joint.child
+        straight = all(np.array_equal(turn, HERE) for _, turn in letters)
+        if not chain or not straight or len(set(words)) < len(words) or words != sorted(words, key=len):
+            return None
+        name, parent = self._name("body", place), BASE
+        for (joint, k), word, (letter, _) in zip(motions, words, letters):
+            child = name if (joint, k) == motions[-1] else f"{name}.{word}"
+            self.joints.append(Joint(
+                name=f"{name}.{word}", kind=joint.motions[k][0], parent=parent, child=child, axis=letter, virtual=True,
+                start=joint.start[k] if k < len(joint.start) else 0.0,
+                limits=Limits(position=joint.limits.position)))
+            self.bodies.append(Body(name=child, parameters=()))
+            self.coordinates[joint.name] = (*self.coordinates.get(joint.name, ()), f"{name}.{word}")
+            self.at[joint.child], parent = (child, HERE), child
+        return name
+
+    def _carry(self, link: Link) -> None:
+        body, at = self.at[link.name]
+        known: tuple[str, ...] = INERTIAL if np.any(link.inertia) else ()
+        if link.parameters is not None:
+            known = link.parameters if np.array_equal(at, HERE) or not link.parameters else INERTIAL
+        self._inertia.setdefault(body, []).append((carried(link.inertia, at), known))
+
+    def _with_inertia(self, name: str) -> Body:
+        own = self._inertia.get(name, [])
+        total = np.sum([inertia for inertia, _ in own], axis=0) if own else np.zeros(10)
+        names = tuple(p for p in INERTIAL if any(p in known for _, known in own))
+        if names and any(total[k] and p not in names for k, p in enumerate(INERTIAL)):
+            names = INERTIAL
+        values = {p: float(v) for p, v in zip(INERTIAL, total) if p in names} if np.any(total) else {}
+        return Body(name=name, parameters=names, values=values)
+
+    def _closure(self, loop: Loop) -> Closure:
+        frames = []
+        for link, at in loop.frames:
+            body, own = self.at[link]
+            frames.append(Frame(body=body, placement=Placement.of(own @ at)))
+        coefficients = {self.coordinates[joint][0]: c for joint, c in loop.coefficients.items()}
+        a, b = frames if frames else (None, None)
+        return Closure(name=self._name("closure", loop.name), kind=loop.kind, a=a, b=b, values=loop.values,
+                       coefficients=coefficients, constant=loop.constant)
+
+    def _note_all(self, cut: list[Loop]) -> None:
+        """Say what was guessed, lost, renamed."""
+        on = {link.name: self.at[link.name][0] for link in self.tree.links}
+        with_mass = {body for body, own in self._inertia.items() if any(np.any(inertia) for inertia, _ in own)}
+        virtual = {joint.child for joint in self.joints if joint.virtual}
+        moving = [link for link in self.tree.links if on[link.name] not in {BASE, *virtual}]
+        told = {
+            "stand still, so that their masses do not count":
+                [link.name for link in self.tree.links if on[link.name] == BASE and np.any(link.inertia)],
+            "massless, as the file gives no inertia":
+                [link.name for link in moving if on[link.name] not in with_mass and not link.parameters],
+            "lost: masses that the file leaves to meshes or symbols":
+                [link.name for link in moving if link.parameters and not np.any(link.inertia)],
+            "cut to open the loops, and closed again": [loop.name for loop in cut],
+            "renamed": [f"{old} -> {new}" for old, new in self._renamed.items()]}
+        self.notes += [f"{what}: {', '.join(names)}" for what, names in told.items() if names]
+        if self.tree.usual_terms and any(j.actuated and set(USUAL) - set(j.values) for j in self.joints):
+            self.notes.append("guessed: motors have rotor inertia, viscous and Coulomb friction; those without a value "
+                              "are unknown")
+
+
+def _ending(joint: Connection, k: int) -> str:
+    """Return what tells the motions of a joint apart: x, rz, or a number."""
+    kind, axis = joint.motions[k]
+    letter, turn = _aligned(axis)
+    straight = np.array_equal(turn, HERE) and joint.motions.count((kind, axis)) == 1
+    return ("r" if kind == "revolute" and len(joint.motions) > 3 else "") + letter if straight else str(k + 1)
+
+
+def inside(start: float, limits: Limits) -> float:
+    """Return a start moved into the position limits."""
+    low, high = limits.position or (start, start)
+    return min(max(start, low), high)
+
+
+def _aligned(axis: Iterable[float]) -> tuple[Axis, FloatArray]:
+    """Return the letter of an axis and a turn (4, 4) after which the joint's axis is that letter's."""
+    a = np.array(list(axis))
+    a = a / max(np.linalg.norm(a), 1e-300)
+    k = int(np.argmax(np.abs(a)))
+    letter = cast(Axis, "xyz"[k])
+    if np.abs(np.delete(a, k)).max() > 1e-15:
+        return "z", transform(rotation=along_z(a))
+    half = np.diag([-1.0 if i in (k, (k + 1) % 3) else 1.0 for i in range(3)])
+    return letter, HERE if a[k] > 0 else transform(rotation=half)
+
+
+def _spanned(tree: RobotTree) -> tuple[list[Connection], list[Loop]]:
+    """Return joints that reach every link once, parents first, and loops for the joints beyond.
+
+    A joint reached from its child is taken the other way round: T_child_parent = after^-1 M_-a(q) placement^-1.
+    """
+    known = {link.name for link in tree.links}
+    for joint in tree.joints:
+        for end in (joint.parent, joint.child):
+            if end not in known:
+                raise InvalidMechanism(f"joint '{joint.name}' names the link '{end}', which does not exist")
+    reached, waiting, used = {tree.root}, deque([tree.root]), set[int]()
+    joints, cut = list[Connection](), list[Loop]()
+    at = dict[str, list[int]]()
+    for k, joint in enumerate(tree.joints):
+        for end in {joint.parent, joint.child}:
+            at.setdefault(end, []).append(k)
+    while waiting:
+        here = waiting.popleft()
+        for k in at.get(here, []):
+            if k in used:
+                continue
+            used.add(k)
+            joint = tree.joints[k] if tree.joints[k].parent == here else _reversed(tree.joints[k])
+            if joint.child in reached:
+                copy, loop = _cut(tree.joints[k])
+                joints += copy
+                cut.append(loop)
+            else:
+                reached.add(joint.child)
+                waiting.append(joint.child)
+                joints.append(joint)
+    for link in tree.links:
+        if link.name not in reached:
+            raise InvalidMechanism(f"the link '{link.name}' hangs on nothing: no joint leads to it from '{tree.root}'")
+    return joints, cut
+
+
+def _reversed(joint: Connection) -> Connection:
+    back = tuple((kind, cast(tuple[float, float, float], tuple(-x for x in axis))) for kind, axis in joint.motions)
+    return replace(joint, parent=joint.child, child=joint.parent, placement=inverse(joint.after),
+                   after=inverse(joint.placement), motions=back[::-1], start=joint.start[::-1])
+
+
+def _cut(joint: Connection) -> tuple[list[Connection], Loop]:
+    """Return a closure in the place of a joint; the joint stays, with a massless body, where it has more to say."""
+    kinds = [kind for kind, _ in joint.motions]
+    plain = not joint.actuated and not joint.values and joint.limits.position is None
+    name, before, behind = joint.name, joint.placement, inverse(joint.after)
+    if plain and kinds == ["revolute"]:
+        turn = transform(rotation=along_z(joint.motions[0][1]))
+        return [], Loop(name=name, kind="revolute",
+                        frames=((joint.parent, before @ turn), (joint.child, behind @ turn)))
+    if plain and len(kinds) == 3 and set(kinds) == {"revolute"}:
+        return [], Loop(name=name, kind="point", frames=((joint.parent, before), (joint.child, behind)))
+    if not kinds:
+        return [], Loop(name=name, kind="weld", frames=((joint.parent, before), (joint.child, behind)))
+    ghost = f"{name}_end"
+    return [replace(joint, child=ghost, after=HERE)], Loop(name=name, kind="weld",
+                                                           frames=((ghost, HERE), (joint.child, behind)))
+
+

@@ -1,0 +1,63 @@
+"""Which reader a file is for, and how its tree becomes a robot file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from gough.core.errors import InvalidMechanism
+from gough.mechanism.formats.description import describe
+from gough.mechanism.formats.mjcf import read_mjcf
+from gough.mechanism.formats.sdf import read_sdf
+from gough.mechanism.formats.symoro import read_symoro
+from gough.mechanism.formats.tree import RobotTree
+from gough.mechanism.formats.urdf import read_urdf, read_yaml
+from gough.mechanism.formats.xml import Element, parse_xml
+from gough.mechanism.reader import LARGEST, parse_robot
+from gough.mechanism.types import Mechanism
+
+ROOTS: dict[str, Callable[[Element, Mapping[str, Any]], RobotTree]] = {
+    "robot": read_urdf, "mujoco": read_mjcf, "sdf": read_sdf}
+SUFFIXES = (".urdf", ".xml", ".sdf", ".mjcf", ".par")
+
+
+def read_tree(text: str, source: str, loops: str | None = None) -> RobotTree:
+    """Read a robot that another program wrote.
+
+    Args:
+        text: Of the file.
+        source: Its name.
+        loops: YAML with what closes the loops of a URDF; by default the file of the same name beside it, if any.
+
+    Raises:
+        InvalidMechanism: Names file and line.
+    """
+    if len(text) > LARGEST:
+        raise InvalidMechanism(f"{source}: {len(text) / 1e6:.1f} MB is too large for a robot (at most "
+                               f"{LARGEST / 1e6:g} MB)", file=source)
+    try:
+        if Path(source).suffix.lower() == ".par":
+            return read_symoro(text, source)
+        root = parse_xml(text, source)
+        if root.tag not in ROOTS:
+            raise root.error(f"is no robot; expected one of {', '.join(f'<{tag}>' for tag in ROOTS)}")
+        return ROOTS[root.tag](root, _beside(source, loops))
+    except InvalidMechanism as error:
+        raise InvalidMechanism(f"{'' if source in str(error) else f'{source}: '}{error}",
+                               **{"file": source, **error.numbers}) from None
+
+
+def read_robot(text: str, source: str) -> Mechanism:
+    """Read a robot that another program wrote as if it were a robot file."""
+    return parse_robot(describe(read_tree(text, source), source).text, source)
+
+
+def _beside(source: str, loops: str | None) -> dict[str, Any]:
+    path = Path(source).with_suffix(".yaml") if loops is None else Path(loops)
+    if loops is None and not path.is_file():
+        return {}
+    try:
+        return read_yaml(path.read_text(encoding="utf-8-sig"), str(path))
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidMechanism(f"'{path}' cannot be read: {error}", file=str(path)) from None

@@ -1,0 +1,190 @@
+"""SDF, Gazebo's format: loops are native (a link may be the child of two joints), frames are named."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, cast
+
+import numpy as np
+
+from gough.core.arrays import FloatArray
+from gough.core.errors import nearest
+from gough.mechanism.formats.tree import (
+    BALL,
+    HERE,
+    Connection,
+    Link,
+    Loop,
+    Motion,
+    RobotTree,
+    inverse,
+    quaternion_rotation,
+    rpy_rotation,
+    ten_parameters,
+    transform,
+)
+from gough.mechanism.formats.xml import Element
+from gough.mechanism.terms import TERMS
+from gough.mechanism.types import Limits
+
+WORLD, MODEL = "world", "__model__"
+UNLIMITED = 1e15  # SDF writes 1e16 for no limit
+AXES = {"revolute": ("axis",), "continuous": ("axis",), "prismatic": ("axis",), "universal": ("axis", "axis2"),
+        "revolute2": ("axis", "axis2"), "ball": (), "fixed": ()}
+TERM = {term.mjcf: term.name for term in TERMS.values()}
+
+
+def read_sdf(root: Element, beside: Mapping[str, Any]) -> RobotTree:
+    """Read `<sdf>` with one model, in a world or alone."""
+    worlds = root.all("world")
+    models = [model for place in (root, *worlds) for model in place.all("model") if model.word("static", "0") not in
+              ("1", "true")]
+    if len(models) != 1:
+        raise root.error(f"has {len(models)} models that move, expected one")
+    gravity = next((g.parse(g.text, "gravity", 3) for world in worlds for g in world.all("gravity")), (0.0, 0.0, -9.81))
+    return _Model(models[0], root.attributes.get("version", "1.6")).tree(cast(tuple[float, float, float], gravity))
+
+
+class _Model:
+    """A model being read."""
+
+    def __init__(self, model: Element, version: str) -> None:
+        self.model, self.notes = model, list[str]()
+        for child in model.children:
+            if child.tag in ("include", "model"):
+                raise child.error("is not read; save the model as one, without nested or included ones")
+        self.old = version in ("1.0", "1.1", "1.2", "1.3", "1.4")  # axes were those of the model
+        self.links = {e.get("name"): e for e in model.all("link")}
+        self.joints = {e.get("name"): e for e in model.all("joint")}
+        self.frames = {e.get("name"): e for e in model.all("frame")}
+        if not self.links or len(self.links) + len(self.joints) != len(model.all("link", "joint")):
+            raise model.error("has no links, or two links or joints of one name")
+
+    def tree(self, gravity: tuple[float, float, float]) -> RobotTree:
+        """Return all of it; without a joint to the world the first link stands still."""
+        joints = [self._connection(e) for e in self.joints.values() if e.get("type") != "gearbox"]
+        root = Connection(name="world_fixed", parent=WORLD, child=next(iter(self.links)),
+                          placement=self._at(next(iter(self.links))))
+        if not any(WORLD in (joint.parent, joint.child) for joint in joints):
+            first = self.model.attributes.get("canonical_link", root.child)
+            joints.insert(0, Connection(name="world_fixed", parent=WORLD, child=first, placement=self._at(first)))
+            self.notes.append(f"guessed: the link '{first}' stands still; no joint holds it to the world")
+        links = [Link(name=WORLD), *(Link(name=n, inertia=_inertia(e)) for n, e in self.links.items())]
+        loops = [self._gearbox(e) for e in self.joints.values() if e.get("type") == "gearbox"]
+        loops += [loop for e in self.joints.values() for loop in self._mimics(e)]
+        name = self.model.get("name", "robot")
+        tree = RobotTree(name=name, title=f"{name}, from SDF", root=WORLD, links=tuple(links), joints=tuple(joints),
+                         loops=tuple(loops), gravity=gravity, notes=tuple(self.notes))
+        driven = [e.word("joint_name") for e in self.model.all("plugin") if e.find("joint_name") is not None]
+        return tree.driven_by(name for name in dict.fromkeys(driven) if name in tree.single()) if driven else tree
+
+    def _at(self, name: str, seen: tuple[str, ...] = ()) -> FloatArray:
+        """Return the pose of a link, joint or frame in the model."""
+        if name in (MODEL, WORLD, ""):
+            return HERE
+        found = self.links.get(name) or self.joints.get(name) or self.frames.get(name)
+        if found is None or name in seen:
+            names = (*self.links, *self.joints, *self.frames)
+            raise self.model.error(f"the frame '{name}' " + ("is placed relative to itself" if found is not None else
+                                                             f"does not exist{nearest(name, names)}"))
+        usual = found.word("child") if found.tag == "joint" else found.attributes.get("attached_to", MODEL)
+        pose = found.find("pose")
+        said = {} if pose is None else pose.attributes
+        return self._at(said.get("relative_to") or said.get("frame") or usual, (*seen, name)) @ _pose(pose)
+
+    def _connection(self, element: Element) -> Connection:
+        name, kind, parent, child = (element.get("name"), element.get("type"), element.word("parent"),
+                                     element.word("child"))
+        if kind not in AXES:
+            raise element.error(f"joints of type '{kind}' are not read{nearest(kind, AXES)}")
+        at = self._at(name)
+        placement, after = inverse(self._at(parent)) @ at, inverse(at) @ self._at(child)
+        parent, child = (self.frames[e].get("attached_to") if e in self.frames else e for e in (parent, child))
+        motions = BALL if kind == "ball" else tuple(
+            cast(Motion, ("prismatic" if kind == "prismatic" else "revolute", self._axis(element.need(tag), name)))
+            for tag in AXES[kind])
+        if len(motions) != 1:
+            return Connection(name=name, parent=parent, child=child, placement=placement, after=after, motions=motions)
+        axis = element.need("axis")
+        limit, dynamics = axis.find("limit"), axis.find("dynamics")
+        return Connection(name=name, parent=parent, child=child, placement=placement, after=after, motions=motions,
+                          limits=Limits() if limit is None else _limits(limit, kind == "continuous"),
+                          values={} if dynamics is None else _values(dynamics))
+
+    def _axis(self, axis: Element, joint: str) -> tuple[float, ...]:
+        xyz = axis.need("xyz")
+        vector = np.array(xyz.parse(xyz.text, "xyz", 3))
+        frame = xyz.attributes.get("expressed_in") or (
+            MODEL if self.old or axis.word("use_parent_model_frame", "0") in ("1", "true") else joint)
+        turned = inverse(self._at(joint))[:3, :3] @ self._at(frame)[:3, :3] @ vector
+        return tuple(float(v) for v in (vector if frame == joint else turned))
+
+    def _mimics(self, element: Element) -> list[Loop]:
+        """q = multiplier * (q_other - reference) + offset."""
+        axis = element.find("axis")
+        mimic = None if axis is None else axis.find("mimic")
+        if mimic is None:
+            return []
+        name, other, factor = element.get("name"), mimic.get("joint"), mimic.amount("multiplier", 1.0)
+        if other not in self.joints:
+            raise mimic.error(f"names the joint '{other}', which does not exist{nearest(other, self.joints)}")
+        return [Loop(name=f"{name}_mimic", kind="coupling", coefficients={name: 1.0, other: -factor},
+                     constant=factor * mimic.amount("reference", 0.0) - mimic.amount("offset", 0.0))]
+
+    def _gearbox(self, element: Element) -> Loop:
+        """theta_child = -ratio * theta_parent, both measured from the reference body."""
+        body, weights = element.word("gearbox_reference_body"), dict[str, float]()
+        for end, factor in (("child", 1.0), ("parent", element.amount("gearbox_ratio", 1.0))):
+            link = element.word(end)
+            for name, joint in self.joints.items():
+                ends = (joint.word("parent"), joint.word("child"))
+                if joint.get("type") in ("revolute", "continuous", "prismatic") and set(ends) == {body, link}:
+                    weights[name] = factor if ends[0] == body else -factor
+        if len(weights) != 2:
+            raise element.error(f"finds no joints between '{body}' and the links it couples")
+        return Loop(name=element.get("name"), kind="coupling", coefficients=weights)
+
+
+def _pose(element: Element | None) -> FloatArray:
+    if element is None or not element.text.strip():
+        return HERE
+    numbers = element.parse(element.text, "pose")
+    if element.attributes.get("rotation_format") == "quat_xyzw" and len(numbers) == 7 and any(numbers[3:]):
+        x, y, z, w = numbers[3:]
+        return transform(numbers[:3], quaternion_rotation((w, x, y, z)))
+    if len(numbers) != 6:
+        raise element.error(f"has {len(numbers)} numbers, expected x y z roll pitch yaw")
+    scale = math.radians(1.0) if element.attributes.get("degrees") in ("1", "true") else 1.0
+    return transform(numbers[:3], rpy_rotation(*(scale * angle for angle in numbers[3:])))
+
+
+def _inertia(link: Element) -> FloatArray:
+    """Return the inertia of a link; without `<inertial>` SDF means a kilogram, which Gough does not believe."""
+    inertial = link.find("inertial")
+    if inertial is None:
+        return np.zeros(10)
+    tensor, found = np.zeros((3, 3)), inertial.find("inertia")
+    for i in range(3):
+        for j in range(i, 3):
+            usual = 1.0 if i == j else 0.0
+            tensor[i, j] = tensor[j, i] = usual if found is None else found.amount(f"i{'xyz'[i]}{'xyz'[j]}", usual)
+    mass = inertial.amount("mass", 1.0)
+    if mass < 0:
+        raise inertial.error(f"a mass cannot be negative, found {mass:g} kg")
+    return ten_parameters(mass, tensor, _pose(inertial.find("pose")))
+
+
+def _limits(limit: Element, endless: bool) -> Limits:
+    low, high = limit.amount("lower", -1e11), limit.amount("upper", 1e11)
+    found = [limit.amount(key, -1.0) for key in ("velocity", "effort")]
+    velocity, effort = (value if 0 < value < 1e9 else None for value in found)
+    ranged = low < high and not endless and low > -1e9 and high < 1e9
+    return Limits(position=(low, high) if ranged else None, velocity=velocity, effort=effort)
+
+
+def _values(dynamics: Element) -> dict[str, float]:
+    stiffness = dynamics.amount("spring_stiffness", 0.0)
+    found = {TERM["damping"]: dynamics.amount("damping", 0.0), TERM["frictionloss"]: dynamics.amount("friction", 0.0),
+             TERM["stiffness"]: stiffness, TERM["springref"]: -stiffness * dynamics.amount("spring_reference", 0.0)}
+    return {name: value for name, value in found.items() if value}

@@ -1,0 +1,150 @@
+"""SYMORO's `.par`: modified Denavit-Hartenberg parameters of a tree, and the frames that close its loops.
+
+Frame j stands on its antecedent by Rz(gamma) Tz(b) Rx(alpha) Tx(d) Rz(theta) Tz(r). Of NF frames the first NL are
+links; joints NL+1 to NJ are cut, and frame j of a cut joint coincides with frame j + NF - NJ, which is fixed.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+import operator
+import re
+from collections.abc import Callable
+
+import numpy as np
+
+from gough.core.arrays import FloatArray
+from gough.core.errors import InvalidMechanism
+from gough.core.names import INERTIAL
+from gough.mechanism.formats.tree import HERE, Connection, Link, Loop, RobotTree, X, Z, moved
+from gough.mechanism.terms import TERMS
+
+GEOMETRY = ("gamma", "b", "alpha", "d", "theta", "r")
+INERTIA = dict(zip(("m", "mx", "my", "mz", "xx", "xy", "yy", "xz", "yz", "zz"), INERTIAL))
+OPERATORS: dict[type, Callable[[float, float], float]] = {
+    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv}
+FUNCTIONS: dict[str, Callable[[float], float]] = {"sin": math.sin, "cos": math.cos, "tan": math.tan, "sqrt": math.sqrt}
+MOST = 500  # frames
+
+
+def read_symoro(text: str, source: str) -> RobotTree:
+    """Read a `.par` file."""
+    return _Par(text, source).tree()
+
+
+class _Par:
+    """A file as lists of texts by their names in small letters."""
+
+    def __init__(self, text: str, source: str) -> None:
+        self.source = source
+        name = re.search(r"Robotname\s*=\s*'([^']*)'", text)
+        self.name = name.group(1) if name else "robot"
+        plain = re.sub(r"\(\*.*?\*\)", " ", text, flags=re.S)
+        self.lists = {key.lower(): [part.strip() for part in inner.split(",")]
+                      for key, inner in re.findall(r"(\w+)\s*=\s*\{([^{}]*)\}", plain)}
+        self.single = {key.lower(): int(number) for key, number in re.findall(r"(\w+)\s*=\s*(\d{1,6})\s", plain + "\n")}
+        self.frames = self.single.get("nf", self.single.get("nj", self.single.get("nl", 0)))
+        self.links, self.joints = self.single.get("nl", self.frames), self.single.get("nj", self.frames)
+        if not 0 < self.links <= self.joints <= self.frames <= MOST or self.frames - self.joints != (
+                self.joints - self.links):
+            raise self.error(f"NL = {self.links}, NJ = {self.joints}, NF = {self.frames}: expected as many frames "
+                             "beyond NJ as cut joints beyond NL")
+
+    def error(self, message: str) -> InvalidMechanism:
+        """Return an error that names the file."""
+        return InvalidMechanism(f"{self.source}: {message}", file=self.source)
+
+    def text(self, key: str, j: int) -> str:
+        """Return the entry of frame j, zero without."""
+        items = self.lists.get(key, [])
+        return items[j - 1] if j <= len(items) and items[j - 1] else "0"
+
+    def number(self, key: str, j: int) -> float:
+        """Return the entry of frame j as a number."""
+        found = _value(self.text(key, j))
+        if found is None:
+            raise self.error(f"{key}{j} is '{self.text(key, j)[:40]}', a symbol without a value; write a number")
+        return found
+
+    def tree(self) -> RobotTree:
+        """Return all of it."""
+        links, joints, loops = [Link(name="world")], list[Connection](), list[Loop]()
+        for j in range(1, self.frames + 1):
+            if j <= self.links:
+                links.append(self._link(j))
+            else:
+                links.append(Link(name=f"frame{j}"))
+            joints.append(self._connection(j))
+        for j in range(self.links + 1, self.joints + 1):
+            far = j + self.frames - self.joints
+            loops.append(Loop(name=f"loop{j}", kind="weld", frames=((f"frame{j}", HERE), (f"frame{far}", HERE))))
+        gravity, notes = [_value(self.text("g", k)) for k in (1, 2, 3)], list[str]()
+        if None in gravity or not any(g or 0.0 for g in gravity):
+            gravity = [0.0, 0.0, -9.81]
+            notes.append("guessed: gravity 9.81 m/s2 along -z; the file has no numbers")
+        x, y, z = (g or 0.0 for g in gravity)
+        tree = RobotTree(name=self.name, title=f"{self.name}, from SYMORO", root="world", links=tuple(links),
+                         joints=tuple(joints), loops=tuple(loops), gravity=(x, y, z), notes=tuple(notes))
+        motors = [f"q{j}" for j in range(1, self.joints + 1) if self.number("mu", j) == 1 and self._kind(j) < 2]
+        return tree.driven_by(motors) if motors else tree
+
+    def _kind(self, j: int) -> int:
+        kind = self.number("sigma", j)
+        if kind not in (0, 1, 2):
+            raise self.error(f"sigma{j} is {kind:g}, expected 0 (revolute), 1 (prismatic) or 2 (fixed)")
+        return int(kind)
+
+    def _connection(self, j: int) -> Connection:
+        kind, before = self._kind(j), int(self.number("ant", j))
+        if not 0 <= before < self.frames or before == j:
+            raise self.error(f"ant{j} is {before}, expected the number of another frame, or 0")
+        variable = {0: "theta", 1: "r"}.get(kind)
+        gamma, b, alpha, d, theta, r = (0.0 if key == variable else self.number(key, j) for key in GEOMETRY)
+        placement: FloatArray = HERE
+        for step, axis, value in (("revolute", Z, gamma), ("prismatic", Z, b), ("revolute", X, alpha),
+                                  ("prismatic", X, d), ("revolute", Z, theta), ("prismatic", Z, r)):
+            placement = placement @ moved(step, axis, value)  # of the joint's own z the rest may come before it
+        child = f"body{j}" if j <= self.links else f"frame{j}"
+        parent = "world" if before == 0 else f"body{before}" if before <= self.links else f"frame{before}"
+        if variable is None:
+            return Connection(name=f"fixed{j}", parent=parent, child=child, placement=placement)
+        start = _value(self.text(variable, j)) or 0.0
+        given = {name: self.text(name, j) for name in TERMS if name in self.lists and j <= self.links}
+        values = {name: _value(text) or 0.0 for name, text in given.items() if _value(text) != 0.0}
+        return Connection(name=f"q{j}", parent=parent, child=child, placement=placement, start=(start,), values=values,
+                          motions=(("revolute" if kind == 0 else "prismatic", Z),))
+
+    def _link(self, j: int) -> Link:
+        """A zero is a parameter the body does not have, a symbol one without a value."""
+        given = {INERTIAL.index(name): self.text(key, j) for key, name in INERTIA.items()}
+        known = tuple(INERTIAL[k] for k in sorted(given) if _value(given[k]) != 0.0)
+        return Link(name=f"body{j}", parameters=known,
+                    inertia=np.array([_value(given[k]) or 0.0 for k in range(len(INERTIAL))]))
+
+
+def _value(text: str) -> float | None:
+    """Return the value of an expression of numbers, pi, + - * / and a few functions; None with other symbols."""
+    try:
+        value = _evaluate(ast.parse(text.strip(), mode="eval").body)
+    except (SyntaxError, ValueError, ZeroDivisionError, RecursionError, MemoryError, OverflowError):
+        return None
+    return value if value is None or (math.isfinite(value) and abs(value) < 1e12) else None
+
+
+def _evaluate(node: ast.expr) -> float | None:
+    if isinstance(node, ast.Constant) and isinstance(node.value, int | float):
+        return float(node.value)
+    if isinstance(node, ast.Name) and node.id.lower() == "pi":
+        return math.pi
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub | ast.UAdd):
+        inner = _evaluate(node.operand)
+        return inner if inner is None or isinstance(node.op, ast.UAdd) else -inner
+    if isinstance(node, ast.BinOp) and type(node.op) in OPERATORS:
+        left, right = _evaluate(node.left), _evaluate(node.right)
+        return None if left is None or right is None else OPERATORS[type(node.op)](left, right)
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in FUNCTIONS and (
+            len(node.args) == 1):
+        inner = _evaluate(node.args[0])
+        return None if inner is None else FUNCTIONS[node.func.id](inner)
+    return None

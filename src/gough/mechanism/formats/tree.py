@@ -1,0 +1,235 @@
+"""What every robot format says, in one form: links, joints, loops, motors.
+
+Readers return a `RobotTree` with the frames, axes and names of their file. `description.py` turns it into a robot file.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from gough.core.arrays import FloatArray
+from gough.core.errors import InvalidMechanism, nearest
+from gough.core.inertia import PLACES
+from gough.mechanism.types import Limits
+
+Motion = tuple[Literal["revolute", "prismatic"], tuple[float, float, float]]
+Place = tuple[str, FloatArray]
+X, Y, Z = (1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0)
+BALL: tuple[Motion, ...] = (("revolute", X), ("revolute", Y), ("revolute", Z))
+FREE: tuple[Motion, ...] = (("prismatic", X), ("prismatic", Y), ("prismatic", Z), *BALL)
+HERE = np.eye(4)
+UNLIMITED = Limits()
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Link:
+    """A body as a file has it.
+
+    Args:
+        name: As in the file.
+        inertia: Ten inertial parameters about the link's frame, (10,); zeros for a massless link.
+        parameters: Which of these are there to be identified; of a massless link none, unless it is said.
+    """
+
+    name: str
+    inertia: FloatArray = field(default_factory=lambda: np.zeros(10))
+    parameters: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Connection:
+    """A joint as a file has it: none, one or several motions, one after the other.
+
+    T_parent_child = placement * motion(q_1) * motion(q_2) ... * after; no motion is a fixed joint.
+
+    Args:
+        name: As in the file; of several motions each gets an ending.
+        placement, after: Fixed transforms, (4, 4).
+        motions: Kind and axis of each.
+        start: Coordinates from which the loops are assembled. [m or rad]
+        limits, values, actuated, gain: Of a joint with one motion; values are coefficients of joint terms.
+    """
+
+    name: str
+    parent: str
+    child: str
+    motions: tuple[Motion, ...] = ()
+    placement: FloatArray = field(default_factory=lambda: HERE)
+    after: FloatArray = field(default_factory=lambda: HERE)
+    start: tuple[float, ...] = ()
+    limits: Limits = UNLIMITED
+    values: Mapping[str, float] = field(default_factory=dict)
+    actuated: bool = False
+    gain: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Loop:
+    """What closes a loop, of a kind in `CLOSURES`: frames on links, or coefficients of joints."""
+
+    name: str
+    kind: str
+    frames: tuple[Place, ...] = ()
+    values: Mapping[str, float] = field(default_factory=dict)
+    coefficients: Mapping[str, float] = field(default_factory=dict)
+    constant: float = 0.0
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class RobotTree:
+    """A robot as a file has it; joints may form loops, too.
+
+    Args:
+        name: Of the robot.
+        title: One line about it.
+        root: The link that stands still.
+        task: Joints that are coordinates of a platform, in order.
+        usual_terms: Motors have rotor inertia and friction that the file does not speak of.
+        notes: What was lost or guessed so far.
+    """
+
+    name: str
+    title: str
+    root: str
+    links: tuple[Link, ...]
+    joints: tuple[Connection, ...]
+    loops: tuple[Loop, ...] = ()
+    gravity: tuple[float, float, float] = (0.0, 0.0, -9.81)
+    task: tuple[str, ...] = ()
+    usual_terms: bool = True
+    notes: tuple[str, ...] = ()
+
+    def noting(self, *notes: str) -> RobotTree:
+        """Return the tree with further notes."""
+        return replace(self, notes=(*self.notes, *notes))
+
+    def moving(self) -> tuple[str, ...]:
+        """Return the names of the joints that move."""
+        return tuple(joint.name for joint in self.joints if joint.motions)
+
+    def single(self) -> tuple[str, ...]:
+        """Return the names of the joints with one motion."""
+        return tuple(joint.name for joint in self.joints if len(joint.motions) == 1)
+
+    def driven_by(self, motors: Iterable[str]) -> RobotTree:
+        """Return the tree with these joints as its motors, and no others."""
+        wanted = self.known(motors)
+        for joint in self.joints:
+            if joint.name in wanted and len(joint.motions) != 1:
+                raise InvalidMechanism(f"'{joint.name}' has {len(joint.motions)} motions and cannot be a motor",
+                                       joint=joint.name)
+        return replace(self, joints=tuple(replace(j, actuated=j.name in wanted) for j in self.joints))
+
+    def locked(self, positions: Mapping[str, tuple[float, ...]]) -> RobotTree:
+        """Return the tree with these joints fixed where they are. [m or rad]"""
+        where = dict(zip(self.known(positions), positions.values()))
+        loops = []
+        for loop in self.loops:
+            left = {name: c for name, c in loop.coefficients.items() if name not in where}
+            constant = loop.constant + sum(c * where[name][0] for name, c in loop.coefficients.items() if name in where)
+            if loop.frames or left:
+                loops.append(replace(loop, coefficients=left, constant=constant))
+        return replace(self, loops=tuple(loops), task=tuple(name for name in self.task if name not in where),
+                       joints=tuple(_fixed(j, where[j.name]) if j.name in where else j for j in self.joints))
+
+    def known(self, names: Iterable[str]) -> tuple[str, ...]:
+        """Return joints that move by their names in the file; names as robot files spell them are understood, too."""
+        spelled = {word(name): name for name in self.moving()} | {name: name for name in self.moving()}
+        found = tuple(names)
+        for name in found:
+            if name not in spelled:
+                raise InvalidMechanism(f"the file has no moving joint '{name}'{nearest(name, self.moving())}",
+                                       joint=name)
+        return tuple(spelled[name] for name in found)
+
+
+def word(name: str) -> str:
+    """Return a name of letters, digits, _ and - that starts with a letter."""
+    plain = re.sub(r"[^A-Za-z0-9_-]", "_", name)
+    return f"_{plain}" if plain[:1].isdigit() or plain[:1] == "-" else plain
+
+
+def _fixed(joint: Connection, position: tuple[float, ...]) -> Connection:
+    placed = joint.placement
+    for (kind, axis), value in zip(joint.motions, position):
+        placed = placed @ moved(kind, axis, value)
+    return Connection(name=joint.name, parent=joint.parent, child=joint.child, placement=placed, after=joint.after)
+
+
+def transform(xyz: ArrayLike = (0.0, 0.0, 0.0), rotation: ArrayLike | None = None) -> FloatArray:
+    """Return position and rotation (3, 3) as one transform, (4, 4)."""
+    result = np.eye(4)
+    result[:3, 3] = xyz
+    if rotation is not None:
+        result[:3, :3] = rotation
+    return result
+
+
+def inverse(pose: FloatArray) -> FloatArray:
+    """Return the inverse of a rigid transform."""
+    return transform(-pose[:3, :3].T @ pose[:3, 3], pose[:3, :3].T)
+
+
+def turned(axis: ArrayLike, angle: float) -> FloatArray:
+    """Return the rotation about an axis of any length (Rodrigues), (3, 3)."""
+    a = np.asarray(axis, dtype=float)
+    x, y, z = a / np.linalg.norm(a)
+    K = np.array([[0, -z, y], [z, 0, -x], [-y, x, 0]])
+    return np.asarray(np.eye(3) + np.sin(angle) * K + (1 - np.cos(angle)) * K @ K)
+
+
+def moved(kind: str, axis: ArrayLike, value: float) -> FloatArray:
+    """Return the motion of a joint as a transform, (4, 4)."""
+    a = np.asarray(axis, dtype=float)
+    return transform(rotation=turned(a, value)) if kind == "revolute" else transform(value * a / np.linalg.norm(a))
+
+
+def rpy_rotation(roll: float, pitch: float, yaw: float) -> FloatArray:
+    """Return R = Rz(yaw) Ry(pitch) Rx(roll)."""
+    return turned(Z, yaw) @ turned(Y, pitch) @ turned(X, roll)
+
+
+def quaternion_rotation(quaternion: ArrayLike) -> FloatArray:
+    """Return the rotation of a quaternion w, x, y, z of any length."""
+    q = np.asarray(quaternion, dtype=float)
+    w, x, y, z = q / np.linalg.norm(q)
+    return np.array([[1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)],
+                     [2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)],
+                     [2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)]])
+
+
+def along_z(axis: ArrayLike) -> FloatArray:
+    """Return a rotation whose z axis is this axis, (3, 3)."""
+    z = np.asarray(axis, dtype=float) / np.linalg.norm(axis)
+    x = np.cross(np.eye(3)[int(np.argmin(np.abs(z)))], z)
+    x /= np.linalg.norm(x)
+    return np.column_stack([x, np.cross(z, x), z])
+
+
+def ten_parameters(mass: float, inertia: FloatArray, at: FloatArray) -> FloatArray:
+    """Return mass and inertia about the centre of mass, given in a frame there, about the frame `at` is in, (10,)."""
+    local = np.array([mass, 0.0, 0.0, 0.0, *(inertia[place] for place in PLACES)])
+    return carried(local, at)
+
+
+def carried(parameters: FloatArray, at: FloatArray) -> FloatArray:
+    """Return ten inertial parameters about another frame, in which the first is `at` (4, 4).
+
+    With the pseudo-inertia J = [[tr(I)/2 1 - I, m c], [m c^T, m]] that is T J T^T.
+    """
+    moments, J = np.empty((3, 3)), np.empty((4, 4))
+    for (i, j), value in zip(PLACES, parameters[4:]):
+        moments[i, j] = moments[j, i] = value
+    J[:3, :3] = 0.5 * np.trace(moments) * np.eye(3) - moments
+    J[:3, 3] = J[3, :3] = parameters[1:4]
+    J[3, 3] = parameters[0]
+    J = at @ J @ at.T
+    moments = np.trace(J[:3, :3]) * np.eye(3) - J[:3, :3]
+    return np.array([J[3, 3], *J[:3, 3], *(moments[place] for place in PLACES)])
+

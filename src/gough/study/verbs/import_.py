@@ -1,0 +1,180 @@
+"""Turn a robot that another program wrote (URDF, MJCF, SDF, SYMORO) into a robot file, with its loops closed.
+
+Example:  gough import robot.urdf --loops robot.yaml -o robot.toml
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated, Any, cast
+
+import numpy as np
+
+from gough.core.errors import InvalidMechanism, SingularConfiguration, nearest
+from gough.core.files import require_free, write_text
+from gough.core.options import About
+from gough.engine.loops import Loops, assemble, close_loops
+from gough.mechanism import Mechanism, parse_robot, robot_text
+from gough.mechanism.formats.description import Description, describe, inside
+from gough.mechanism.formats.reading import read_tree
+from gough.mechanism.formats.tree import FREE, HERE, Connection, Link, Loop, RobotTree, inverse, transform
+from gough.study.common import Force
+
+AWAY = (0.05, 0.1, 0.2, 0.4, 0.8)  # how far starts are drawn from a singular one [m or rad]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Import:
+    """A robot file made from another one.
+
+    Args:
+        robot: Its name.
+        files: Where it was written.
+        degrees_of_freedom, motors, joints, loops: What it has.
+        assembly: How a pose that closes the loops was found.
+        notes: What was lost or guessed.
+    """
+
+    robot: str
+    files: tuple[str, ...]
+    degrees_of_freedom: int
+    motors: tuple[str, ...]
+    joints: int
+    loops: int
+    assembly: str
+    notes: tuple[str, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the documented JSON form."""
+        return {key: list(value) if isinstance(value, tuple) else value for key, value in vars(self).items()}
+
+    def summary(self) -> str:
+        """Return what it is and what to look at."""
+        return "\n".join([
+            f"{self.robot}: {self.degrees_of_freedom} degrees of freedom, {self.joints} joints, {self.loops} loops",
+            f"  motors     {', '.join(self.motors)}", f"  assembled  {self.assembly}",
+            *(f"  {note}" for note in self.notes), *(f"wrote {file}; next: gough check {file}" for file in self.files)])
+
+
+def import_(file: Annotated[str, About(help="The robot: .urdf, .xml (MJCF), .sdf or .par (SYMORO).", file=True)], *,
+            loops: Annotated[str | None, About(
+                help="YAML that closes the loops of a URDF; the one of the same name beside it by default.",
+                file=True)] = None,
+            motors: Annotated[Sequence[str], About(
+                help="Joints that are motors (a,b,c); those the file names by default.")] = (),
+            lock: Annotated[Sequence[str], About(help="Joints to hold still (a,b,c).")] = (),
+            platform: Annotated[str | None, About(help="Link that carries the tool: gets task coordinates.")] = None,
+            output: Annotated[str | None, About(
+                help="Robot file to write; the file's name with .toml by default.", file=True, short="-o")] = None,
+            force: Force = False) -> Import:
+    """Read a robot, close its loops, and write it as a robot file that starts closed."""
+    target = Path(output) if output is not None else Path(file).with_suffix(".toml")
+    require_free(target, force)
+    text, source = robot_text(file)
+    tree = read_tree(text, source, loops)
+    if motors:
+        tree = tree.driven_by(_names(motors))
+    if lock:
+        tree = _locked(tree, source, _names(lock))
+    done, closed = _closed(tree, source)
+    if platform is not None:
+        done, closed = _closed(_with_platform(tree, platform, done, closed), source)
+    write_text(target, done.text)
+    mechanism = closed.mechanism
+    return Import(robot=mechanism.name, files=(str(target),), degrees_of_freedom=closed.degrees_of_freedom,
+                  motors=mechanism.actuated, joints=len(mechanism.joints),
+                  loops=len(mechanism.closures) - len(closed.held), assembly=closed.assembly, notes=done.notes)
+
+
+def _names(given: Sequence[str]) -> list[str]:
+    return [name.strip() for text in given for name in text.split(",") if name.strip()]
+
+
+def _read(tree: RobotTree, source: str, redundant: bool = True) -> tuple[Description, Mechanism]:
+    """Return a tree as robot file, and that file as read."""
+    done = describe(tree, source, redundant)
+    return done, parse_robot(done.text, source)
+
+
+def _started(tree: RobotTree, done: Description, loops: Loops) -> RobotTree:
+    """Return a tree that starts where its loops are closed."""
+    home = dict(zip(loops.mechanism.coordinates, loops.home.tolist()))
+    return replace(tree, joints=tuple(
+        replace(joint, start=tuple(home[name] for name in done.coordinates[joint.name])) if joint.motions else joint
+        for joint in tree.joints))
+
+
+def _locked(tree: RobotTree, source: str, names: list[str]) -> RobotTree:
+    """Hold joints where the loops are closed; of a joint with several motions all."""
+    done, mechanism = _read(tree if any(j.actuated for j in tree.joints) else tree.driven_by(tree.single()), source)
+    started = _started(tree, done, assemble(mechanism))
+    wanted = tree.known(names)
+    return tree.locked({joint.name: joint.start for joint in started.joints if joint.name in wanted})
+
+
+def _closed(tree: RobotTree, source: str) -> tuple[Description, Loops]:
+    """Close the loops and return the robot file that starts there.
+
+    Raises:
+        LoopNotClosed, InvalidMechanism, SingularConfiguration: See `close_loops`; says which options answer it.
+    """
+    done, mechanism = _read(tree, source)
+    rng, moved, loops = np.random.default_rng(0), "", None
+    for reach in (0.0, *AWAY):
+        shift = reach * rng.uniform(-1, 1, len(mechanism.joints))
+        start = tuple(replace(joint, start=inside(joint.start + s, joint.limits))
+                      for joint, s in zip(mechanism.joints, shift))
+        try:
+            loops = close_loops(replace(mechanism, joints=start))
+            break
+        except SingularConfiguration:
+            moved = "guessed: the start pose of the file is singular; another one near it was taken"
+            if reach == AWAY[-1]:
+                raise
+        except InvalidMechanism as error:
+            if "loose" not in error.numbers:
+                raise
+            raise _missing(error, done, source) from None
+    assert loops is not None
+    notes = [moved, f"held, as all they do is turn bodies about themselves: {', '.join(loops.held)}" if loops.held
+             else ""]
+    started = _started(tree, done, loops).noting(*filter(None, notes))
+    return describe(started, source, redundant=loops.redundant), loops
+
+
+def _missing(error: InvalidMechanism, done: Description, source: str) -> InvalidMechanism:
+    """Say in the names of the file which joints move without a motor, and what answers it."""
+    before = {name: old for old, names in done.coordinates.items() for name in names}
+    loose = [before[name] for name in cast(tuple[str, ...], error.numbers["loose"])]
+    return InvalidMechanism(
+        f"{source}: {error.numbers['degrees_of_freedom']} degrees of freedom but {error.numbers['actuated']} motors; "
+        f"with these held, {', '.join(dict.fromkeys(loose))} still move: name such joints among the `motors`, or hold "
+        "them with `lock`", **{**error.numbers, "loose": tuple(loose)})
+
+
+def _with_platform(tree: RobotTree, link: str, done: Description, loops: Loops) -> RobotTree:
+    """Add task coordinates: a massless body that follows a link, in the directions in which the link moves.
+
+    Raises:
+        InvalidMechanism: No such link, or one that stands still.
+    """
+    if link not in done.bodies:
+        raise InvalidMechanism(f"the file has no link '{link}'{nearest(link, done.bodies)}", link=link)
+    body, at = done.bodies[link]
+    pose, moves = loops.twists(body, at)
+    size = np.abs(moves).max(initial=0.0)
+    rows = [k for k in range(6) if np.abs(moves[k]).max(initial=0.0) > 1e-9 * size]
+    if not size > 1e-9:
+        raise InvalidMechanism(f"the link '{link}' stands still and cannot be the platform", link=link)
+    free, along = loops.degrees_of_freedom, [k for k in rows if k < 3]
+    kind, rows = ("weld", rows) if len(rows) == free else ("point", along) if len(along) == free else (
+        "weld", list(range(6)))
+    name, motions = f"{link}_platform", tuple(FREE[k] for k in rows)
+    start = tuple(float(pose[k, 3]) if k < 3 else 0.0 for k in rows)
+    placed = transform([pose[k, 3] if k in rows else 0.0 for k in range(3)])
+    follower = Connection(name=f"{name}_task", parent=tree.root, child=name, motions=motions, start=start)
+    loop = Loop(name=f"{name}_loop", kind=kind, frames=((link, HERE), (name, inverse(placed) @ pose)))
+    return replace(tree, links=(*tree.links, Link(name=name)), joints=(*tree.joints, follower),
+                   loops=(*tree.loops, loop), task=(follower.name,))

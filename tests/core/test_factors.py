@@ -1,0 +1,129 @@
+"""Factors merge: the same bits in any order of arrival, the same answer as all samples at once."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from gough.core.condensed import PIECES, merge
+from gough.core.errors import InvalidInput
+from gough.core.factors import Factor, load_factor, merge_all, merge_factors
+from gough.core.regression import Regression, concatenate
+from gough.estimators.linear.least_squares import GaussMarkov, WeightedLeastSquares
+
+MADE = {"robot": "a", "processing": "b", "parameters": "c", "version": "1"}
+
+
+def problem(seed: int, samples: int = 400, memory: float = 0.0) -> Regression:
+    rng = np.random.default_rng(seed)
+    regressor = rng.standard_normal((samples, 2, 3))
+    noise = rng.standard_normal((samples, 2))
+    for k in range(1, samples):
+        noise[k] += memory * noise[k - 1]
+    return Regression(regressor=regressor, effort=regressor @ np.array([1.0, -2.0, 0.5]) + 0.1 * noise,
+                      rows=("one", "two"), row_units=("N", "N"), parameters=("a.m", "b.m", "c.m"), units=("kg",) * 3,
+                      mask=rng.random((samples, 2)) > 0.1)
+
+
+def factor(seed: int, memory: float = 0.0, **made: str) -> Factor:
+    one = problem(seed, memory=memory)
+    data, there = one.stacked(), one.counting
+    return Factor(made_from=MADE | made, logs=(hashlib.sha256(str(seed).encode()).hexdigest(),),
+                  sources=(f"log{seed}",), condensed=one.condensed(joint=True),
+                  lagged=np.einsum("tri,trj->rij", data[:-1], data[1:]), pairs=(there[:-1] & there[1:]).sum(axis=0))
+
+
+@pytest.mark.parametrize("count", [2, 5, 9])
+def test_merged_factors_give_the_estimate_of_all_samples(count: int) -> None:
+    merged = merge_all([partial(factor, k) for k in range(count)]).condensed
+    whole = concatenate([problem(k) for k in range(count)])
+    for estimator in (GaussMarkov(uncertainty="white"), WeightedLeastSquares(uncertainty="white")):
+        one, all_at_once = estimator.fit(merged), estimator.fit(whole)
+        assert one.values == pytest.approx(all_at_once.values, rel=1e-10)
+        assert one.covariance == pytest.approx(all_at_once.covariance, rel=1e-8)
+        assert one.residual_mean == pytest.approx(all_at_once.residual_mean, rel=1e-8)
+    assert merged.samples == len(whole)
+    assert merged.counts.tolist() == whole.counts.tolist()
+
+
+def test_stretches_and_recordings_survive_merging() -> None:
+    merged = merge_all([partial(factor, k) for k in range(5)]).condensed
+    whole = concatenate([problem(k) for k in range(5)]).condensed(joint=True)
+    assert len(np.unique(merged.recording)) == 5
+    one, other = WeightedLeastSquares(uncertainty="recordings").fit(merged), (
+        WeightedLeastSquares(uncertainty="recordings").fit(whole))
+    assert one.std == pytest.approx(other.std, rel=1e-8)
+
+
+def test_pieces_stay_few_however_many_logs() -> None:
+    merged = problem(0).condensed()
+    for k in range(1, 3 * PIECES):
+        merged = merge(merged, problem(k, samples=10).condensed())
+    assert len(merged.pieces) <= PIECES
+    assert merged.lengths.sum() == merged.samples == 400 + 10 * (3 * PIECES - 1)
+
+
+def test_the_tree_is_fixed_by_number_and_order() -> None:
+    def text(factors: list[Factor]) -> bytes:
+        return merge_all([partial(load_factor, f.to_bytes()) for f in factors]).to_bytes()
+
+    some = [factor(k) for k in range(6)]
+    assert text(some) == text([factor(k) for k in range(6)])
+    by_hand = merge_factors(merge_factors(merge_factors(some[0], some[1]), merge_factors(some[2], some[3])),
+                            merge_factors(some[4], some[5]))
+    assert by_hand.to_bytes() == text(some)
+
+
+def test_a_factor_reads_back_to_the_last_bit_and_numpy_opens_it(tmp_path: Path) -> None:
+    one = factor(3)
+    path = one.save(tmp_path)
+    assert path.stem == one.key
+    assert load_factor(path).to_bytes() == one.to_bytes()
+    with np.load(path, allow_pickle=False) as stored:
+        assert stored["factors"].shape == (2, 4, 4)
+
+
+def test_whiteness_is_that_of_the_samples() -> None:
+    white, coloured = factor(1), factor(1, memory=0.6)
+    truth = np.array([1.0, -2.0, 0.5])
+    rho, chance = coloured.whiteness(truth)
+    left, there = problem(1, memory=0.6).left(truth), problem(1).counting
+    pairs = (there[1:] & there[:-1]).sum(axis=0)
+    expected = (left[1:] * left[:-1]).sum(axis=0) / pairs / ((left**2).sum(axis=0) / there.sum(axis=0))
+    assert rho == pytest.approx(expected, rel=1e-9)
+    assert (chance < 1e-6).all()
+    assert (white.whiteness(truth)[1] > 0.01).all()
+    assert chance == pytest.approx(stats.chi2.sf(pairs * expected**2, 1), rel=1e-6)
+
+
+@pytest.mark.parametrize("what", ["cut", "changed", "renamed", "foreign"])
+def test_damaged_and_foreign_files_are_refused_by_name(what: str, tmp_path: Path) -> None:
+    path = factor(0).save(tmp_path)
+    data = bytearray(path.read_bytes())
+    if what == "cut":
+        path.write_bytes(data[: len(data) // 2])
+    elif what == "changed":
+        place = data.index(factor(0).condensed.factors[0, 0, 0].tobytes())
+        data[place] ^= 1
+        path.write_bytes(data)
+    elif what == "renamed":
+        path = path.rename(tmp_path / f"{'0' * 64}.npz")
+    else:
+        np.savez(path, time=np.arange(3))
+    with pytest.raises(InvalidInput, match=path.name):
+        load_factor(path)
+
+
+def test_only_factors_made_alike_merge() -> None:
+    with pytest.raises(InvalidInput, match=r"log1 was condensed with another processing than log0"):
+        merge_factors(factor(0), factor(1, processing="other"))
+    with pytest.raises(InvalidInput, match="counted twice"):
+        merge_factors(factor(0), factor(0))
+    with pytest.raises(InvalidInput, match="side by side"):
+        merge(factor(0).condensed, replace(factor(1).condensed, joint=None))

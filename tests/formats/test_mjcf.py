@@ -1,0 +1,181 @@
+"""MJCF: the tree is MuJoCo's, equality constraints close the loops, what cannot be read is refused by name."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from models import described, samples, tree_efforts
+
+from gough.core.errors import InvalidMechanism
+from gough.engine import Model
+from gough.mechanism.formats.description import describe
+from gough.mechanism.formats.reading import read_tree
+
+# Nested bodies, classes, frames, shapes, several joints on a body, springs, references, every way to give a rotation.
+ARM = """<mujoco model="arm">
+  <compiler angle="degree" eulerseq="zyx"/>
+  <option gravity="0.5 -1 -9"/>
+  <default>
+    <joint damping="0.1"/>
+    <geom density="500"/>
+    <default class="soft"><joint stiffness="3" springref="20" armature="0.02"/>
+      <default class="softer"><joint damping="0.4"/></default></default>
+  </default>
+  <worldbody>
+    <body name="pillar" pos="0 0 1" euler="10 20 30">
+      <geom type="box" size="0.1 0.2 0.3"/>
+      <body name="upper" pos="0.1 0.2 0.3" axisangle="1 1 0 40" childclass="soft">
+        <joint name="turn" axis="1 2 3" pos="0.05 0 -0.1" ref="15" range="-90 120"/>
+        <joint name="lift" type="slide" axis="0 1 1" class="main" ref="0.1"/>
+        <geom type="capsule" fromto="0 0 0 0.3 0.1 0.2" size="0.04"/>
+        <geom type="ellipsoid" size="0.1 0.05 0.07" pos="0.1 0 0" xyaxes="1 1 0 -1 1 1" mass="0.8"/>
+        <frame pos="0.3 0 0" quat="1 0.2 0 0.1">
+          <body name="fore" zaxis="0.2 0.3 1">
+            <joint name="bend" class="softer"/>
+            <inertial pos="0.1 0 0.02" mass="1.3" quat="1 0.1 0.2 0.3" diaginertia="0.02 0.03 0.04"/>
+            <geom type="sphere" size="0.3"/>
+            <body name="hand" pos="0.2 0 0">
+              <joint name="roll" axis="-1 0 0" stiffness="0"/>
+              <geom type="cylinder" size="0.05 0.1" euler="0 30 0"/>
+              <geom type="box" size="0.02 0.03" fromto="0 0 0 0.1 0.2 0.1" density="2000"/>
+              <body name="tool" pos="0 0.1 0"><inertial pos="0 0 0" mass="0.2"
+                fullinertia="0.02 0.03 0.04 0.001 0.002 0.003"/></body>
+            </body>
+          </body>
+        </frame>
+      </body>
+    </body>
+  </worldbody>
+  <actuator><motor joint="turn" gear="50" ctrlrange="-2 2"/><position joint="lift"/><motor joint="bend"/>
+    <motor joint="roll"/></actuator>
+</mujoco>
+"""
+
+# Two fingers, each closed by `connect`, coupled, driven by one tendon.
+GRIPPER = """<mujoco model="gripper">
+  <compiler angle="radian"/>
+  <default><joint axis="0 1 0" damping="0.01"/><geom type="capsule" size="0.01" density="2000"/></default>
+  <worldbody>
+    {fingers}
+  </worldbody>
+  <tendon><fixed name="split"><joint joint="left_crank" coef="0.5"/><joint joint="right_crank" coef="0.5"/></fixed>
+  </tendon>
+  <equality>
+    <connect body1="left_b" body2="left_c" anchor="0.3 0 0"/>
+    <connect body1="right_b" body2="right_c" anchor="0.3 0 0"/>
+    <joint joint1="left_crank" joint2="right_crank" polycoef="0 1 0 0 0"/>
+  </equality>
+  <actuator><general name="close" tendon="split" forcerange="-5 5"/></actuator>
+</mujoco>
+""".replace("{fingers}", "".join(f"""
+    <body name="{side}" pos="0 {y} 0">
+      <body name="{side}_a"><joint name="{side}_crank" ref="0.1"/><geom fromto="0 0 0 0.1 0 0.1"/>
+        <body name="{side}_b" pos="0.1 0 0.1"><joint name="{side}_knee"/><geom fromto="0 0 0 0.3 0 0"/></body></body>
+      <body name="{side}_c" pos="0.3 0 0"><joint name="{side}_rocker"/><geom fromto="0 0 0 0.1 0 0.1"/></body>
+    </body>""" for side, y in (("left", 0.1), ("right", -0.1))))
+
+
+def test_efforts_of_the_tree_are_those_of_mujoco() -> None:
+    mujoco = pytest.importorskip("mujoco")
+    robot = mujoco.MjModel.from_xml_string(ARM)
+    robot.opt.disableflags |= mujoco.mjtDisableBit.mjDSBL_CONSTRAINT
+    data = mujoco.MjData(robot)
+    done, mechanism = described(ARM, "arm.xml")
+    q, qd, qdd = samples(mechanism)
+    ours = tree_efforts(mechanism, q, qd, qdd)
+    order = [mechanism.coordinates.index(done.coordinates[robot.joint(j).name][0]) for j in range(robot.njnt)]
+    for t in range(len(q)):
+        data.qpos[:], data.qvel[:], data.qacc[:] = q[t, order], qd[t, order], qdd[t, order]
+        mujoco.mj_inverse(robot, data)
+        np.testing.assert_allclose(ours[t, order], data.qfrc_inverse, atol=1e-11 * np.abs(data.qfrc_inverse).max())
+
+
+def test_limits_motors_and_terms_come_along() -> None:
+    done, mechanism = described(ARM, "arm.xml")
+    assert mechanism.gravity == (0.5, -1, -9)
+    assert set(mechanism.actuated) == {"turn", "lift", "bend", "roll"}
+    turn = mechanism.joint("turn")
+    assert turn.limits.position == pytest.approx(np.radians([-90, 120]))
+    assert turn.limits.effort == pytest.approx(100)
+    assert turn.start == pytest.approx(np.radians(15))
+    assert dict(turn.values) == pytest.approx({"ia": 0.02, "fv": 0.1, "k": 3, "off": -3 * np.radians(20)})
+    assert any("gear 50" in note for note in done.notes)
+
+
+def test_connects_close_where_the_model_is_written_and_a_tendon_is_a_motor() -> None:
+    _, mechanism = described(GRIPPER, "gripper.xml")
+    model = Model(mechanism)
+    assert model.degrees_of_freedom == 1
+    home = dict(zip(mechanism.coordinates, model.home))
+    assert home["split"] == pytest.approx(0.1)  # the mean of both cranks, whose ref is 0.1
+    assert model.loops.assembly == "from the start values"
+    q = model.kinematics.assemble(0.1 + np.linspace(0, 0.4, 5)[:, None])
+    assert model.kinematics.residual(q).max() < 1e-10
+
+
+def test_efforts_of_the_closed_gripper_are_those_of_mujoco() -> None:
+    """Virtual work: the tendon's force is E^T of the tree's efforts, E from finite differences of the closed pose."""
+    mujoco = pytest.importorskip("mujoco")
+    robot = mujoco.MjModel.from_xml_string(GRIPPER)
+    robot.opt.disableflags |= mujoco.mjtDisableBit.mjDSBL_CONSTRAINT
+    data = mujoco.MjData(robot)
+    _, mechanism = described(GRIPPER, "gripper.xml")
+    model = Model(mechanism)
+    names = [robot.joint(j).name for j in range(robot.njnt)]
+    order = [next(i for i, c in enumerate(mechanism.coordinates) if c.replace(".", "_") == name) for name in names]
+    motion = model.kinematics.motion(np.zeros(1), np.array([[0.3]]), np.array([[0.7]]), np.array([[-2.0]]))
+    data.qpos[:], data.qvel[:], data.qacc[:] = (x[0, order] for x in (motion.q, motion.qd, motion.qdd))
+    mujoco.mj_inverse(robot, data)
+    h = 1e-5
+    near = model.kinematics.assemble(np.array([[0.3 - h], [0.3 + h]]), start=motion.q[0])
+    E = (near[1] - near[0])[order] / (2 * h)
+    assert model.inverse_dynamics(motion)[0, 0] == pytest.approx(float(E @ data.qfrc_inverse), rel=1e-7)
+
+
+@pytest.mark.parametrize(("change", "message"), [
+    (("<worldbody>", "<worldbody><include file='x.xml'/>"), "<include>: is not read; save the model from MuJoCo"),
+    (("<worldbody>", "<worldbody><replicate count='3'/>"), "<replicate>: is not read"),
+    (('polycoef="0 1 0 0 0"', 'polycoef="0 1 0.5 0 0"'), "powers above the first"),
+    (('body2="left_c"', 'body2="left_x"'), "names the body 'left_x'"),
+    (('name="left_crank" ref="0.1"', 'name="left_crank" class="gone"'), "names the class 'gone'"),
+    (('tendon="split"', 'tendon="other"'), "names the tendon 'other'"),
+    (('tendon="split"', 'site="here"'), "drives no joint"),
+    (('<fixed name="split"><joint joint="left_crank" coef="0.5"/><joint joint="right_crank" coef="0.5"/></fixed>',
+      '<spatial name="split"><site site="a"/><site site="b"/></spatial>'), "'split': a spatial tendon that pulls"),
+    (('<general name="close" tendon="split" forcerange="-5 5"/>', ""), "names no motors"),
+    (('fromto="0 0 0 0.3 0 0"', 'fromto="0 0 0 0 0 0"'), "direction of no length"),
+])
+def test_what_cannot_be_read_is_refused_by_name(change: tuple[str, str], message: str) -> None:
+    text = GRIPPER.replace(*change)
+    assert text != GRIPPER
+    with pytest.raises(InvalidMechanism, match=message):
+        describe(read_tree(text, "gripper.xml"), "gripper.xml")
+
+
+def test_a_free_body_held_by_loops_is_the_platform() -> None:
+    """A plate on three struts with ball joints; the free joint becomes its task coordinates."""
+    struts = "".join(f"""
+      <body name="foot{k}" pos="{np.cos(a)} {np.sin(a)} 0">
+        <joint name="tilt{k}" axis="{-np.sin(a)} {np.cos(a)} 0"/>
+        <joint name="swing{k}" axis="{np.cos(a)} {np.sin(a)} 0"/>
+        <geom type="sphere" size="0.05"/>
+        <body name="rod{k}" pos="0 0 0.5"><joint name="slide{k}" type="slide"/><geom type="sphere" size="0.05"/>
+          <site name="top{k}" pos="0 0 0.5"/></body></body>""" for k, a in enumerate(np.radians([0, 120, 240])))
+    sites = "".join(f'<site name="hook{k}" pos="{np.cos(a)} {np.sin(a)} 0"/>'
+                    for k, a in enumerate(np.radians([0, 120, 240])))
+    text = f"""<mujoco><worldbody>{struts}<body name="plate" pos="0 0 1"><freejoint name="float"/>
+      <geom type="box" size="1 1 0.1"/>{sites}</body></worldbody><equality>""" + "".join(
+        f'<connect site1="top{k}" site2="hook{k}"/>' for k in range(3)) + "</equality><actuator>" + "".join(
+        f'<motor joint="slide{k}"/><motor joint="swing{k}"/>' for k in range(3)) + "</actuator></mujoco>"
+    _, mechanism = described(text, "plate.xml")
+    assert mechanism.platform == "plate"
+    assert mechanism.task == tuple(f"plate.{c}" for c in ("x", "y", "z", "rx", "ry", "rz"))
+    assert Model(mechanism).degrees_of_freedom == 6
+
+
+def test_an_unknown_mesh_is_said_and_not_guessed() -> None:
+    text = GRIPPER.replace('<geom fromto="0 0 0 0.1 0 0.1"/>', '<geom type="mesh" mesh="part"/>', 1)
+    done, mechanism = described(text, "gripper.xml")
+    assert any("masses that the file leaves to meshes" in note and "left_a" in note for note in done.notes)
+    assert mechanism.body("left_a").parameters
+    assert not any(mechanism.body("left_a").values.values())

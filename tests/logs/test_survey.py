@@ -1,0 +1,99 @@
+"""Looking into a log nobody described: what is found, what is guessed and marked so, and what is never used unasked."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from bags import write_bag
+from test_doors import EFFORT, JOINTS, POSITION, TIME, as_twincat, is_the_run
+
+from gough.core.errors import InvalidRecording
+from gough.logs.readers import read_recording
+from gough.logs.survey import Motor, survey
+
+MOTORS = [Motor(name=name, unit="rad", limits=(-1.8, 1.8)) for name in JOINTS]
+
+
+def described(tmp_path: Path, text: str) -> Path:
+    (tmp_path / "run.toml").write_text(text)
+    return tmp_path / "run.toml"
+
+
+def table(tmp_path: Path, header: str, *columns: np.ndarray) -> Path:
+    lines = [",".join(f"{x:.12g}" for x in row) for row in zip(*columns)]
+    (tmp_path / "run.csv").write_text("\n".join([header, *lines]) + "\n")
+    return tmp_path / "run.csv"
+
+
+def test_a_bag_of_the_robot_needs_no_line_by_hand(tmp_path) -> None:
+    path = write_bag(tmp_path, TIME, JOINTS[::-1], POSITION[:, ::-1], EFFORT[:, ::-1], slow=20 + TIME)
+    found = survey(path, MOTORS)
+    assert [column for column, _ in found.proposal["position"]] == [f"/joint_states/{j}.position" for j in JOINTS]
+    assert {why for _, why in found.proposal["effort"]} == {"by its name"}
+    assert found.column("/joint_states/left.motor.effort").clock == "/joint_states/header.stamp"
+    assert found.column("/joint_states/left.motor.effort").rate == pytest.approx(100, rel=1e-6)
+    assert found.column("/gear/temperature/data").rate == pytest.approx(10, rel=1e-3)
+    assert found.column("/gear/temperature/data").kind == "extra"
+    assert found.column("/joint_states/left.motor.position").guessed
+    text = found.description()
+    assert 'units = ["rad", "rad"]  # a guess' in text
+    is_the_run(read_recording(path, described(tmp_path, text)))
+
+
+def test_an_oscilloscope_of_a_controller_is_told_by_motion(tmp_path) -> None:
+    """Its efforts are crossed, which no name tells; the motion does."""
+    as_twincat(tmp_path)
+    path = next(tmp_path.iterdir())
+    text = path.read_text(encoding="utf-16").replace("Axis1.Trq", "TrqA").replace("Axis2.Trq", "TrqB")
+    path.write_text(text.replace("TrqA", "Trq_x").replace("TrqB", "TrqA").replace("Trq_x", "TrqB"), encoding="utf-16")
+    found = survey(path, MOTORS)
+    assert found.decimal == ","
+    assert found.column("Axis1.Pos").clock == "Axis1.Pos time"
+    assert found.column("Axis1.Pos time").unit == "ms"
+    assert [column for column, _ in found.proposal["position"]] == ["Axis1.Pos", "Axis2.Pos"]
+    assert [column for column, _ in found.proposal["effort"]] == ["TrqB", "TrqA"]
+    assert "explains" in found.proposal["effort"][0][1]
+    is_the_run(read_recording(path, described(tmp_path, found.description())))
+
+
+def test_limits_tell_columns_apart_and_give_the_unit(tmp_path) -> None:
+    far = Motor(name="lift", unit="m", limits=(0.0, 2.0))
+    turn = Motor(name="turn", unit="rad", limits=(-1.0, 1.0))
+    path = table(tmp_path, "t,encX,encY", 1000 * TIME, 40 * np.sin(TIME), 900 + 800 * np.sin(TIME))
+    found = survey(path, [far, turn])
+    assert [column for column, _ in found.proposal["position"]] == ["encY", "encX"]
+    assert [found.column(c).unit for c, _ in found.proposal["position"]] == ["mm", "deg"]
+    log = read_recording(path, described(tmp_path, found.description()))
+    assert np.allclose(log.position, np.column_stack([0.9 + 0.8 * np.sin(TIME), np.radians(40 * np.sin(TIME))]))
+
+
+def test_without_a_robot_the_joints_have_names_to_be_replaced(tmp_path) -> None:
+    found = survey(table(tmp_path, "t [s],q1 [deg],q2 [deg],i1 [A],i2 [A]", TIME, *np.degrees(POSITION.T), *EFFORT.T))
+    assert found.joints == ("motor1", "motor2")
+    assert not found.column("q1 [deg]").guessed
+    assert "a guess" not in found.description().partition("\n")[2]
+    log = read_recording(tmp_path / "run.csv", described(tmp_path, found.description()))
+    assert np.allclose(log.position, POSITION)
+    assert np.allclose(log.current, EFFORT)
+
+
+def test_what_is_unknown_is_refused_until_somebody_says_it(tmp_path) -> None:
+    path = table(tmp_path, "t,q1,q2,drv1,drv2", TIME, *POSITION.T, *EFFORT.T)
+    found = survey(path, MOTORS)
+    with pytest.raises(InvalidRecording, match=r"unit '\?' is not known"):
+        read_recording(path, described(tmp_path, found.description()))
+    assert "drv1" in found.summary()
+    assert "guess" in found.summary()
+    no_clock = survey(table(tmp_path, "a,b", *POSITION.T), MOTORS)
+    with pytest.raises(InvalidRecording, match="no column '\\?'"):
+        read_recording(path, described(tmp_path, no_clock.description()))
+
+
+def test_a_log_without_room_for_the_robot_gets_no_proposal(tmp_path) -> None:
+    found = survey(table(tmp_path, "t,q1", TIME, POSITION[:, 0]), MOTORS)
+    assert not found.proposal
+    assert found.to_dict()["proposal"] == {}
+    with pytest.raises(InvalidRecording, match="is a folder"):
+        survey(tmp_path)

@@ -1,0 +1,282 @@
+"""Many logs through factor files: any number of workers, any order, workers that die, bad logs, copies, clusters."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from gough.core.errors import InvalidInput, InvalidRecording, OutputError
+from gough.core.executors import Cluster, InProcess, Processes, WorkersLost
+from gough.engine import Model
+from gough.identification.many import FactorSettings, identify_logs
+from gough.logs.recording import Recording
+from gough.processing import Processing, choose_processing, condense_log
+from gough.processing.factors import Job, collect, factor_of
+from gough.virtual import Simulation, record
+
+LOGS = 6
+
+
+@pytest.fixture(scope="module")
+def logs(five_bar: Model, five_bar_run: Simulation, tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """Short logs of one motion with other noise each, without stated periods."""
+    folder = tmp_path_factory.mktemp("logs")
+    found = []
+    for k in range(LOGS):
+        log = replace(record(five_bar_run, seed=k), period_samples=None)
+        part = log.take(slice(500 * k, 500 * k + 2500))
+        replace(part, time=part.time - part.time[0]).save(folder / f"log{k}.npz")
+        found.append(str(folder / f"log{k}.npz"))
+    return found
+
+
+@pytest.fixture(scope="module")
+def job(five_bar: Model, logs: list[str]) -> Job:
+    from gough.logs.readers import read_recording
+
+    choice = choose_processing(five_bar, [read_recording(log) for log in logs[:2]])
+    return Job.of("five_bar", choice.processing, joint=True)
+
+
+@pytest.fixture(scope="module")
+def alone(job: Job, logs: list[str], tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, bytes], bytes]:
+    """The factor files made one after the other, and what they merge to."""
+    folder = tmp_path_factory.mktemp("alone")
+    merged = collect(job, logs, folder, InProcess()).merged().to_bytes()
+    return files(folder), merged
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in sorted(folder.glob("*.npz"))}
+
+
+def test_factors_of_logs_are_what_condensing_them_together_gives(
+        five_bar: Model, job: Job, logs: list[str], tmp_path: Path) -> None:
+    from gough.engine import base_parameters
+    from gough.logs.readers import read_recording
+
+    merged = collect(job, logs, tmp_path, InProcess()).merged().condensed
+    whole = condense_log(five_bar, [read_recording(log) for log in logs], base_parameters(five_bar), job.settings)
+    gram = [np.einsum("rki,rkj->rij", each.factors, each.factors) for each in (merged, whole)]
+    assert gram[0] == pytest.approx(gram[1], rel=1e-9, abs=1e-9 * np.abs(gram[1]).max())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("workers", [2, 4])
+def test_workers_and_order_do_not_change_a_bit(
+        workers: int, job: Job, logs: list[str], alone: tuple[dict[str, bytes], bytes], tmp_path: Path) -> None:
+    collected = collect(job, logs[::-1], tmp_path, Processes(workers=workers))
+    assert files(tmp_path) == alone[0]
+    assert collected.merged().to_bytes() == alone[1]
+
+
+@pytest.mark.slow
+def test_a_killed_worker_costs_no_log_and_no_bit(
+        job: Job, logs: list[str], alone: tuple[dict[str, bytes], bytes], tmp_path: Path) -> None:
+    def kill() -> None:
+        """Kill the first worker process that has been seen at work."""
+        for _ in range(600):
+            me = os.getpid()
+            for pid in map(int, Path(f"/proc/{me}/task/{me}/children").read_text(encoding="utf-8").split()):
+                command = Path(f"/proc/{pid}/cmdline").read_bytes() if Path(f"/proc/{pid}").exists() else b""
+                if b"spawn_main" in command:
+                    time.sleep(1.0)
+                    os.kill(pid, signal.SIGKILL)
+                    killed.append(pid)
+                    return
+            time.sleep(0.05)
+
+    if not Path("/proc/self/task").exists():
+        pytest.skip("finds its children by /proc")
+    killed: list[int] = []
+    thread = threading.Thread(target=kill)
+    thread.start()
+    merged = collect(job, logs, tmp_path, Processes(workers=2)).merged().to_bytes()
+    thread.join()
+    assert killed
+    assert merged == alone[1]
+    assert files(tmp_path) == alone[0]
+
+
+def die(task: int) -> int:
+    os.kill(os.getpid(), signal.SIGKILL)
+    return task
+
+
+@pytest.mark.slow
+def test_work_that_kills_every_worker_ends_with_a_clear_error() -> None:
+    with pytest.raises(WorkersLost, match="died 3 times in a row without finishing anything, 2 of 2"):
+        list(Processes(workers=1).run(die, [1, 2]))
+
+
+@pytest.mark.slow
+def test_a_real_cluster_gives_the_same_bits(
+        job: Job, logs: list[str], alone: tuple[dict[str, bytes], bytes], tmp_path: Path) -> None:
+    distributed = pytest.importorskip("distributed")
+    with distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster:
+        merged = collect(job, logs, tmp_path, Cluster(address=cluster.scheduler_address)).merged()
+    assert files(tmp_path) == alone[0]
+    assert merged.to_bytes() == alone[1]
+
+
+def test_a_cluster_that_is_not_there_is_named(job: Job, logs: list[str], tmp_path: Path) -> None:
+    pytest.importorskip("distributed")
+    with pytest.raises(InvalidInput, match=r"no scheduler at 'tcp://127.0.0.1:9'"):
+        collect(job, logs, tmp_path, Cluster(address="tcp://127.0.0.1:9", patience=1.0))
+
+
+def test_a_worker_of_another_version_refuses(job: Job, logs: list[str]) -> None:
+    with pytest.raises(InvalidInput, match=r"the work is for 9\.9"):
+        factor_of((replace(job, version="9.9"), logs[0]))
+
+
+def test_a_worker_with_another_robot_file_refuses(job: Job, logs: list[str]) -> None:
+    with pytest.raises(InvalidInput, match="not the one the work is for"):
+        factor_of((replace(job, robot_hash="0" * 64), logs[0]))
+
+
+class Counting:
+    """Counts what it is asked to do, and stops like Ctrl-C after some."""
+
+    def __init__(self, most: int = 1000) -> None:
+        self.done, self.most = 0, most
+
+    def run(self, function, tasks):
+        for item in InProcess().run(function, tasks):
+            if self.done == self.most:
+                raise KeyboardInterrupt
+            self.done += 1
+            yield item
+
+
+def test_what_is_finished_is_not_done_again(
+        job: Job, logs: list[str], alone: tuple[dict[str, bytes], bytes], tmp_path: Path) -> None:
+    stopped = Counting(most=2)
+    with pytest.raises(KeyboardInterrupt):
+        collect(job, logs, tmp_path, stopped)
+    assert len(files(tmp_path)) == 2
+    rest = Counting()
+    collected = collect(job, logs, tmp_path, rest)
+    assert rest.done == LOGS - 2
+    assert collected.skipped == 2
+    assert collected.merged().to_bytes() == alone[1]
+    other = Counting()
+    collect(replace(job, tie_legs=True), logs[:1], tmp_path, other)  # other parameters are other work
+    assert other.done == 1
+
+
+def test_progress_goes_over_all_logs(job: Job, logs: list[str], tmp_path: Path) -> None:
+    told: list[float] = []
+    collect(job, logs, tmp_path, InProcess(), progress=told.append)
+    assert told == pytest.approx(np.arange(1, LOGS + 1) / LOGS)
+
+
+@pytest.fixture
+def bad_logs(logs: list[str], five_bar_log: Recording, tmp_path: Path) -> dict[str, str]:
+    """Good logs, one cut in the middle, one of another robot, a copy, and one that is not there."""
+    folder = tmp_path / "mixed"
+    folder.mkdir()
+    for log in logs[:3]:
+        shutil.copy(log, folder)
+    shutil.copy(logs[1], folder / "copy.npz")
+    data = Path(logs[3]).read_bytes()
+    (folder / "half.npz").write_bytes(data[: len(data) // 2])
+    foreign = replace(five_bar_log, joints=tuple(f"x{k}" for k in range(len(five_bar_log.joints))))
+    foreign.save(folder / "foreign.csv")
+    names = {path.name: str(path) for path in folder.iterdir()}
+    return names | {"missing.npz": str(folder / "missing.npz")}
+
+
+def test_bad_logs_are_all_named_and_the_others_kept(job: Job, bad_logs: dict[str, str], tmp_path: Path) -> None:
+    with pytest.raises(InvalidRecording) as error:
+        collect(job, list(bad_logs.values()), tmp_path / "factors", InProcess())
+    for name in ("half.npz", "foreign.csv", "missing.npz"):
+        assert name in str(error.value)
+    assert "log0.npz" not in str(error.value)
+    again = Counting()
+    with pytest.raises(InvalidRecording):
+        collect(job, list(bad_logs.values()), tmp_path / "factors", again)
+    assert again.done == 3
+
+
+def test_bad_logs_are_skipped_if_asked_and_copies_count_once(
+        job: Job, bad_logs: dict[str, str], tmp_path: Path) -> None:
+    collected = collect(job, list(bad_logs.values()), tmp_path / "factors", InProcess(), bad="skip")
+    assert {Path(path).name for path in collected.bad} == {"half.npz", "foreign.csv", "missing.npz"}
+    assert {Path(a).name: Path(b).name for a, b in collected.twice.items()} == {"log1.npz": "copy.npz"}
+    assert len(collected.keys) == 3
+    assert len(collected.merged().logs) == 3
+    assert sum("left out" in note for note in collected.notes) == 3
+    assert sum("counted once" in note for note in collected.notes) == 1
+
+
+def test_a_damaged_factor_is_refused_by_name(job: Job, logs: list[str], tmp_path: Path) -> None:
+    collected = collect(job, logs, tmp_path, InProcess())
+    victim = next(iter(files(tmp_path)))
+    (tmp_path / victim).write_bytes(b"PK")
+    with pytest.raises(InvalidInput, match=victim):
+        collected.merged()
+
+
+def test_a_disk_that_is_full_loses_nothing(
+        job: Job, logs: list[str], alone: tuple[dict[str, bytes], bytes], tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch) -> None:
+    import gough.core.files as files_module
+
+    settle, written = files_module._settle, []
+
+    def full(stream):
+        if ".npz" in stream.name and len(written) == 2:
+            raise OSError(28, "No space left on device")
+        if ".npz" in stream.name:
+            written.append(stream.name)
+        settle(stream)
+
+    monkeypatch.setattr(files_module, "_settle", full)
+    with pytest.raises(OutputError, match="No space left on device"):
+        collect(job, logs, tmp_path, InProcess())
+    monkeypatch.undo()
+    assert len(files(tmp_path)) == 2
+    collected = collect(job, logs, tmp_path, InProcess())
+    assert collected.skipped == 2
+    assert collected.merged().to_bytes() == alone[1]
+
+
+def test_processing_is_frozen_first() -> None:
+    with pytest.raises(InvalidInput, match="complete processing"):
+        Job.of("five_bar", Processing())
+
+
+@pytest.mark.slow
+def test_identification_is_the_same_byte_for_byte_with_any_number_of_workers(logs: list[str], tmp_path: Path) -> None:
+    """Whole commands in processes of their own, files in another order, a cluster among them."""
+    def command(name: str, *words: str, order: int = 1) -> bytes:
+        subprocess.run([sys.executable, "-m", "gough", "identify", "five_bar", *logs[::order], "-o",
+                        str(tmp_path / name), "--factors", str(tmp_path / f"{name}.factors"), *words],
+                       check=True, capture_output=True)
+        content = json.loads((tmp_path / name / "estimate.json").read_text(encoding="utf-8"))
+        assert len(content["logs"]["identification"]) == LOGS
+        return (tmp_path / name / "estimate.json").read_bytes() + (tmp_path / name / "fits.npz").read_bytes()
+
+    first = command("one", "--workers", "1")
+    assert command("two", "--workers", "2", order=-1) == first
+    assert command("cluster", "--cluster", "local") == first
+
+
+def test_estimators_that_need_samples_say_so(logs: list[str], tmp_path: Path) -> None:
+    for name in ("robust", "ml", "tls"):
+        with pytest.raises(InvalidInput, match=f"'{name}' needs the samples of all logs at once"):
+            identify_logs("five_bar", logs, work=FactorSettings(factors=str(tmp_path)), estimator=name)
+
+
