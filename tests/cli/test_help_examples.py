@@ -17,8 +17,8 @@ STUDY = 'format = 1\nrobot = "five_bar"\n[check]\n[bounds]\nlogs = ["log.csv"]\n
 URDF = """<robot name="arm"><link name="ground"/><link name="bar"><inertial><mass value="2"/></inertial></link>
 <joint name="hinge" type="continuous"><parent link="ground"/><child link="bar"/></joint></robot>"""
 WRITES = {"import": "robot.toml", "design": "trajectory.json", "simulate": "log.csv",
-          "identify": "result/estimate.json", "report": "result/report.html",
-          "export": "result/controller.c", "demo": "demo/study.toml"}
+          "identify": "result/estimate.json", "report": "result/report.html", "export": "result/controller.c",
+          "demo": "demo/study.toml"}
 
 
 def example(verb: str) -> str:
