@@ -264,8 +264,9 @@ def idle_directions(loops: Loops, null: FloatArray, passive: list[int]) -> Float
     return np.asarray(vt[still] @ null)
 
 
-# A centre of mass this near the axis, in lengths of the robot: rods drawn in CAD have theirs on the axis to 1e-4.
-IDLE = 1e-3
+# A centre of mass this near the axis, in lengths of the robot: motors feel a hundredth of the body's weight at most.
+# Rods drawn in CAD have theirs on the axis to 1e-15.
+IDLE = 1e-2
 
 
 def number(expression: ca.SX) -> Any:

@@ -18,9 +18,6 @@ from gough.core.inertia import about_centre
 from gough.core.names import INERTIAL
 from gough.mechanism.formats.geometry import (
     HERE,
-    X,
-    Y,
-    Z,
     inverse,
     moved,
     quaternion_rotation,
@@ -137,7 +134,7 @@ class _Reader:
             for letter, angle in zip(self.compiler.get("eulerseq", "xyz"), element.numbers("euler", count=3)):
                 if letter.lower() not in "xyz":
                     raise element.error(f"eulerseq has the letter '{letter}', expected x, y, z")
-                part = turned({"x": X, "y": Y, "z": Z}[letter.lower()], self._angle(angle))
+                part = turned(np.eye(3)["xyz".index(letter.lower())], self._angle(angle))
                 result = result @ part if letter.islower() else part @ result
             return result
         if "xyaxes" in given:
@@ -396,7 +393,7 @@ class _Reader:
         starts = {joint.name: joint.start[0] for joint in self.joints if joint.name in weights}
         self.links.append(Link(name=f"{name}.length"))
         self.joints.append(Connection(
-            name=name, parent=WORLD, child=f"{name}.length", motions=(cast(Motion, (kind, Z)),),
+            name=name, parent=WORLD, child=f"{name}.length", motions=(cast(Motion, (kind, FREE[2][1])),),
             start=(sum(c * starts[j] for j, c in weights.items()),), limits=Limits(effort=force or None),
             values=self._values(tendon, False)))
         self.tied.append(Loop(name=f"{name}.tendon", kind="coupling",
@@ -496,9 +493,9 @@ def _direction(element: Element, vector: Any) -> FloatArray:
 
 def _tilted(z: FloatArray) -> FloatArray:
     """Return the shortest rotation that turns the z axis into a direction."""
-    axis = np.cross(Z, z)
+    axis = np.cross((0.0, 0.0, 1.0), z)
     size = float(np.linalg.norm(axis))
-    return turned(axis if size > 1e-12 else X, math.atan2(size, float(z[2])))
+    return turned(axis if size > 1e-12 else (1.0, 0.0, 0.0), math.atan2(size, float(z[2])))
 
 
 def _first(element: Element, key: str) -> float:
