@@ -121,7 +121,8 @@ def coverage(name: str, seeds: int) -> str:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, default=30)
-    seeds = parser.parse_args().seeds
-    print(*speed(), sep="\n")
-    for each in ROBOTS:
-        print(coverage(each, seeds), flush=True)
+    parser.add_argument("--robots", nargs="*", default=list(ROBOTS))
+    asked = parser.parse_args()
+    print(*speed(), sep="\n", flush=True)
+    for each in asked.robots:
+        print(coverage(each, asked.seeds), flush=True)
