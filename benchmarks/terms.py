@@ -93,19 +93,19 @@ constants = {{ pitch = {constants[1]} }}
 """, f"{name}.toml"))
 
 
-def coverage(name: str, seeds: int) -> str:
+def coverage(name: str, seeds: int, first: int) -> str:
     true, model = robot(name, free=False), robot(name, free=True)
     truth = {key: constant.value for key, constant in true.mechanism.constants.items()}
     simulation = simulate(true, fourier(true, 0.4, 0.5, harmonics=5), periods=4)
     base, inside, linear, search = base_parameters(model), [], 0.0, 0.0
-    for seed in range(seeds):
+    for seed in range(first, first + seeds):
         log = record(simulation, seed=[7, seed])
-        first = prepare(model, [log], base)
+        start = prepare(model, [log], base)
         began = time.perf_counter()
-        values = fit_constants(model, first)
+        values = fit_constants(model, start)
         search += time.perf_counter() - began
         again = Model(model.mechanism.with_constants(values))
-        experiment = prepare(again, [log], base, processing=first.processing)
+        experiment = prepare(again, [log], base, processing=start.processing)
         began = time.perf_counter()
         plain = GaussMarkov().fit(experiment.problem)
         linear += time.perf_counter() - began
@@ -124,8 +124,10 @@ def coverage(name: str, seeds: int) -> str:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, default=30)
+    parser.add_argument("--first", type=int, default=0, help="seed to begin with, to share the work")
     parser.add_argument("--robots", nargs="*", default=list(ROBOTS))
     asked = parser.parse_args()
-    print(*speed(), sep="\n", flush=True)
+    if not asked.first:
+        print(*speed(), sep="\n", flush=True)
     for each in asked.robots:
-        print(coverage(each, asked.seeds), flush=True)
+        print(coverage(each, asked.seeds, asked.first), flush=True)
