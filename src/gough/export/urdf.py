@@ -122,7 +122,7 @@ class _Tree:
     def _add_joint(self, joint: Joint, home: float) -> None:
         element = self._add(self.joint[joint.name], joint.kind, self.link[joint.parent], self.link[joint.child],
                             joint.placement.matrix)
-        SubElement(element, "axis", xyz=numbers(float(joint.axis == axis) for axis in "xyz"))
+        SubElement(element, "axis", xyz=numbers(joint.direction))
         limits, room = joint.limits, _WINDING[joint.kind]
         low, high = limits.position or (home - room, home + room)
         SubElement(element, "limit", lower=repr(low), upper=repr(high), effort=repr(limits.effort or UNLIMITED),
@@ -172,11 +172,12 @@ class _Tree:
 
     def _entry(self, closure: Closure) -> object:
         """Return a closure as it stands in the sidecar: its pair of frames, with its numbers if it has any."""
-        if not closure.frames:
-            return {"coefficients": {self.joint[j]: c for j, c in closure.coefficients.items()},
-                    "constant": closure.constant}
         frames = self.frames[closure.name]
-        return {"frames": frames, **closure.values} if closure.values else frames
+        beside: dict[str, object] = dict(closure.values)
+        if closure.coefficients:
+            beside |= {"coefficients": {self.joint[j]: c for j, c in closure.coefficients.items()},
+                       "constant": closure.constant}
+        return ({"frames": frames} if frames else {}) | beside if beside else frames
 
 
 def _add_inertial(link: Element, parameters: FloatArray) -> None:
