@@ -185,5 +185,6 @@ def _draw(scene: Scene) -> None:
 
 register_export(Export(
     name="mjcf", label="the physically consistent robot as MuJoCo XML, without payload",
+    words=lambda term: term.mjcf is not None,
     write=lambda model, result, name: {
         "xml": to_mjcf(model, *physical_result(result, "MJCF"), gains=drive_gains(result))}))

@@ -13,24 +13,8 @@ import yaml
 from gough.core.arrays import FloatArray
 from gough.core.errors import InvalidMechanism, nearest
 from gough.mechanism.closures import CLOSURES
-from gough.mechanism.formats.tree import (
-    BALL,
-    FREE,
-    HERE,
-    Connection,
-    Link,
-    Loop,
-    Motion,
-    Place,
-    RobotTree,
-    X,
-    Y,
-    Z,
-    along_z,
-    rpy_rotation,
-    ten_parameters,
-    transform,
-)
+from gough.mechanism.formats.geometry import HERE, X, Y, Z, along_z, rpy_rotation, ten_parameters, transform
+from gough.mechanism.formats.tree import BALL, FREE, Connection, Link, Loop, Motion, Place, RobotTree
 from gough.mechanism.formats.xml import Element
 from gough.mechanism.terms import TERMS
 from gough.mechanism.types import Limits
