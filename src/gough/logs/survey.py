@@ -108,7 +108,8 @@ class Survey(Shown, Value):
         columns = [{"name": c.name, "samples": c.samples, "low": c.low, "high": c.high, "clock": c.clock or None,
                     "rate": c.rate if np.isfinite(c.rate) else None, "kind": c.kind or None, "unit": c.unit or None,
                     "unit_is_a_guess": c.guessed} for c in self.columns]
-        return {"source": self.source, "self_describing": self.plain, "columns": columns, "unread": dict(self.unread), "joints": list(self.joints),
+        return {"source": self.source, "self_describing": self.plain, "columns": columns,
+                "unread": dict(self.unread), "joints": list(self.joints),
                 "proposal": {kind: [{"joint": joint, "column": column, "why": why}
                                     for joint, (column, why) in zip(self.joints, found)]
                              for kind, found in self.proposal.items()}}
