@@ -9,7 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-ALL = ("engine", "kernel", "streaming", "design", "simulation", "estimation", "serial", "coverage", "bounds",
+ALL = ("engine", "kernel", "streaming", "design", "simulation", "estimation", "serial", "coverage", "scale", "bounds",
        "controller", "startup", "house")
 
 

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from gough.identification.diagnosis.diagnose import DiagnoseSettings, diagnose
     from gough.identification.diagnosis.foresee import Foresight, foresee
     from gough.identification.diagnosis.mistakes import Diagnosis
+    from gough.identification.fleet import Fleet, FleetLog, FleetSettings, fleet
+    from gough.identification.many import FactorSettings, identify_logs
     from gough.identification.payload import PayloadResult, PayloadSettings, payload
     from gough.identification.validation import Validation, validate
     from gough.identification.verdict import Verdict
@@ -38,12 +40,13 @@ __version__ = "0.1.0"
 
 __all__ = [
     "BoundsSettings", "Check", "CheckSettings", "CompareSettings", "Comparison", "Design", "DesignSettings",
-    "DiagnoseSettings", "Diagnosis", "Enclosure", "Estimate", "Foresight", "GoughError", "Identification",
-    "IdentifySettings", "Mechanism", "Model", "PayloadResult", "PayloadSettings", "Processing", "Recording",
-    "SimulateSettings", "Simulation", "Survey", "Validation", "Verdict", "base_parameters", "bounds", "bundled_robots",
-    "check", "compare", "condense_log", "controller_code", "design", "diagnose", "foresee", "identify",
-    "load_identification", "load_robot", "load_trajectory", "open_recording", "payload", "process", "read_recording",
-    "record", "run_study", "simulate", "survey", "validate", "write_report",
+    "DiagnoseSettings", "Diagnosis", "Enclosure", "Estimate", "FactorSettings", "Fleet", "FleetLog", "FleetSettings",
+    "Foresight", "GoughError", "Identification", "IdentifySettings", "Mechanism", "Model", "PayloadResult",
+    "PayloadSettings", "Processing", "Recording", "SimulateSettings", "Simulation", "Survey", "Validation", "Verdict",
+    "base_parameters", "bounds", "bundled_robots", "check", "compare", "condense_log", "controller_code", "design",
+    "diagnose", "fleet", "foresee", "identify", "identify_logs", "load_identification", "load_robot",
+    "load_trajectory", "open_recording", "payload", "process", "read_recording", "record", "run_study", "simulate",
+    "survey", "validate", "write_report",
 ]
 
 _HOMES = {
@@ -60,6 +63,8 @@ _HOMES = {
     "gough.identification.diagnosis.diagnose": ("DiagnoseSettings", "diagnose"),
     "gough.identification.diagnosis.foresee": ("Foresight", "foresee"),
     "gough.identification.diagnosis.mistakes": ("Diagnosis",),
+    "gough.identification.fleet": ("Fleet", "FleetLog", "FleetSettings", "fleet"),
+    "gough.identification.many": ("FactorSettings", "identify_logs"),
     "gough.identification.payload": ("PayloadResult", "PayloadSettings", "payload"),
     "gough.identification.validation": ("Validation", "validate"),
     "gough.identification.verdict": ("Verdict",),

@@ -280,3 +280,30 @@ def test_estimators_that_need_samples_say_so(logs: list[str], tmp_path: Path) ->
             identify_logs("five_bar", logs, work=FactorSettings(factors=str(tmp_path)), estimator=name)
 
 
+
+
+class Vanishing:
+    """A cluster whose scheduler goes away after the first results."""
+
+    def run(self, function, tasks):
+        from distributed import LocalCluster
+
+        cluster = LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=None, silence_logs=50)
+        for k, item in enumerate(Cluster(address=cluster.scheduler_address).run(function, tasks)):
+            if k == 1:
+                threading.Thread(target=cluster.close).start()
+            yield item
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")  # Dask's own, of connections that break
+def test_a_scheduler_that_goes_away_costs_nothing_that_is_finished(
+        job: Job, logs: list[str], alone: tuple[dict[str, bytes], bytes], tmp_path: Path) -> None:
+    pytest.importorskip("distributed")
+    with pytest.raises(WorkersLost, match=r"went away after \d of 6 tasks; what is finished was kept"):
+        collect(job, logs, tmp_path, Vanishing())
+    kept = len(files(tmp_path))
+    assert 1 <= kept < LOGS
+    collected = collect(job, logs, tmp_path, InProcess())
+    assert collected.skipped == kept
+    assert collected.merged().to_bytes() == alone[1]

@@ -1,0 +1,179 @@
+"""More than one machine: throughput and memory of workers, drift and common part of simulated fleets.
+
+    python benchmarks/scale.py [throughput] [memory] [drift] [common]
+
+`throughput`: logs of a minute condensed in this process, by one and two worker processes and by a local Dask cluster.
+`memory`: peak of a process that condenses one log of 10^5, 10^6 and 10^7 samples. `drift`, `common`: 200 and 50 fleets
+of 50 robots, estimates drawn with the covariance that a log of 5 s of pick and place gives on the Delta.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+
+from gough.core.arrays import FloatArray
+from gough.core.executors import Cluster, Executor, InProcess, Processes
+from gough.core.names import Parameter
+from gough.engine import Model, base_parameters
+from gough.estimators.estimate import Estimate
+from gough.estimators.fleet.drift import drifts, trend
+from gough.estimators.fleet.hierarchy import hierarchy
+from gough.estimators.linear.least_squares import WeightedLeastSquares
+from gough.identification.many import frozen_job, sample_of
+from gough.mechanism import load_robot
+from gough.processing import Processing, choose_processing, condense_log
+from gough.processing.factors import Job, collect, factor_of
+from gough.virtual.fleet import VirtualFleet
+
+Row = tuple[str, str, str, str]
+LOGS, SECONDS, RATE = 16, 60.0, 1000.0
+
+
+def written(folder: Path, count: int, seconds: float) -> list[str]:
+    """Write logs of the Delta and return their paths."""
+    fleet = VirtualFleet(model=Model(load_robot("delta")), seconds=seconds, rate=RATE)
+    return [str(fleet.record(k, 0).save(folder / f"log{k:02d}.npz")) for k in range(count)]
+
+
+def job_for(logs: list[str]) -> Job:
+    """Return how they are condensed."""
+    model = Model(load_robot("delta"))
+    return frozen_job("delta", model, sample_of(model, logs, 2), Processing(), tie_legs=True)
+
+
+def throughput() -> Iterator[Row]:
+    """Logs of a minute: seconds a log, start of the workers included and beside it."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        logs = written(folder, LOGS, SECONDS)
+        job = job_for(logs[:2])
+        factor_of((job, logs[0]))
+        executors: dict[str, Executor] = {"in process": InProcess(), "1 process": Processes(workers=1),
+                                          "2 processes": Processes(workers=2), "Dask, 2 workers": Cluster(address=None)}
+        os.environ["GOUGH_THREADS"] = "1"  # the same for all
+        first, bits = 0.0, set()
+        for label, executor in executors.items():
+            stamps = [time.perf_counter()]
+            found = collect(job, logs, folder / label, executor,
+                            progress=lambda x, s=stamps: s.append(time.perf_counter()))
+            whole = stamps[-1] - stamps[0]
+            steady = (stamps[-1] - stamps[1]) / (LOGS - 1) * LOGS  # without the start of workers and the first compile
+            first = first or steady
+            bits.add(found.merged().to_bytes())
+            size = np.mean([path.stat().st_size for path in (folder / label).glob("*.npz")])
+            yield (f"{LOGS} logs of {SECONDS:.0f} s at 1 kHz, {label}",
+                   f"{LOGS * SECONDS * RATE / steady / 1e3:.0f}k samples/s",
+                   f"{first / steady:.2f} times the speed in process",
+                   f"{whole:.1f} s with start; factor {size / 1e3:.0f} kB, log "
+                   f"{Path(logs[0]).stat().st_size / 1e6:.1f} MB; {len(bits)} different result(s)")
+
+
+def memory() -> Iterator[Row]:
+    """Peak memory over the length of a log."""
+    with tempfile.TemporaryDirectory() as name:
+        for samples in (10**5, 10**6, 10**7):
+            path = Path(name) / f"{samples}.npz"
+            subprocess.run([sys.executable, __file__, "--write", str(path), str(samples)], check=True)
+            done = subprocess.run([sys.executable, __file__, "--condense", str(path)], check=True, capture_output=True,
+                                  text=True)
+            seconds, peak = (float(word) for word in done.stdout.split())
+            yield (f"one log of {samples:,} samples", f"peak memory {peak:.0f} MB",
+                   f"{samples / seconds / 1e3:.0f}k samples/s", f"log {path.stat().st_size / 1e6:.0f} MB")
+            path.unlink()
+
+
+@cache
+def measured() -> Estimate:
+    """Return the estimate that one log of 5 s gives, for its covariance."""
+    model = Model(load_robot("delta"))
+    base, log = base_parameters(model, tie_legs=True), VirtualFleet(model=model).record(0, 0)
+    settings = choose_processing(model, [log], base).processing
+    return WeightedLeastSquares(uncertainty="white").fit(condense_log(model, [log], base, settings))
+
+
+def drift(fleets: int = 200, robots: int = 50, days: int = 30, change: float = 0.1) -> Iterator[Row]:
+    """One joint's dry friction changes by a tenth within 30 days, temperature cycles."""
+    estimate, rng = measured(), np.random.default_rng(0)
+    root = np.linalg.cholesky(estimate.covariance / np.outer(estimate.std, estimate.std) + 1e-9 * np.eye(len(estimate)))
+    k = estimate.parameters.index(Parameter("leg2.motor.fs"))
+    slope = change * 0.9 / estimate.std[k]  # of 0.9 N m, in sigmas of a day
+    clock, std = np.arange(float(days)), np.ones((days, len(estimate)))
+    found = false = 0
+    for _ in range(fleets):
+        trends = []
+        for robot in range(robots):
+            warm = 5 * np.sin(2 * np.pi * clock / 7 + robot) + rng.standard_normal(days)
+            values = rng.standard_normal((days, len(estimate))) @ root.T - 0.2 * warm[:, None]
+            values[:, k] += slope * clock / (days - 1) * (robot == 0)
+            trends.append(trend(clock, values, std, warm))
+        result = drifts([each for each in trends if each is not None], 0.01)
+        found += bool(result.found[0, k])
+        result_without = result.found.copy()
+        result_without[0, k] = False
+        false += bool(result_without.any())
+    yield (f"{100 * change:.0f} % drift of one dry friction, {days} days, {robots} robots, {len(estimate)} parameters",
+           f"found in {100 * found / fleets:.1f} % of {fleets} fleets",
+           f"any false alarm in {100 * false / fleets:.1f} %",
+           f"stated 1 %; {100 * estimate.std[k] / 0.9:.1f} % sigma of a day's log of 5 s")
+
+
+def common(fleets: int = 50, robots: int = 50) -> Iterator[Row]:
+    """Hierarchical values beside those of robots taken alone."""
+    estimate, rng = measured(), np.random.default_rng(0)
+    p, std = len(estimate), estimate.std
+    for logs, scatter in ((1, 0.3), (30, 0.3), (30, 1.0)):
+        S = estimate.covariance / logs
+        between = scatter * std * rng.uniform(0, 1, p)
+        held, alone, together = [], [], []
+        for _ in range(fleets):
+            truth = between * rng.standard_normal((robots, p))
+            x = truth + rng.multivariate_normal(np.zeros(p), S, robots, method="eigh")
+            found = hierarchy(x, np.broadcast_to(S, (robots, p, p)))
+            held.append(np.abs(found.values - truth) < 1.96 * found.std)
+            alone.append(_rms(x - truth, std))
+            together.append(_rms(found.values - truth, std))
+        yield (f"{robots} robots, {logs} logs each, scatter between robots up to {scatter:g} sigma of a log",
+               f"{100 * np.mean(held):.1f} % of the 95 % intervals hold",
+               f"rms error {np.mean(together) / np.mean(alone):.2f} of that of robots taken alone", f"{fleets} fleets")
+
+
+def _rms(error: FloatArray, size: FloatArray) -> float:
+    return float(np.sqrt(np.mean((error / size) ** 2)))
+
+
+CASES = {"throughput": throughput, "memory": memory, "drift": drift, "common": common}
+
+
+def main() -> None:
+    """Run what the command line asks for."""
+    if sys.argv[1:2] == ["--write"]:
+        piece = VirtualFleet(model=Model(load_robot("delta")), seconds=50.0, rate=RATE).record(0, 0)
+        count = int(sys.argv[3]) // len(piece) // 2
+        there = {name: np.tile(np.concatenate([getattr(piece, name), getattr(piece, name)[::-1]]), (count, 1))
+                 for name in ("position", "effort")}
+        type(piece)(joints=piece.joints, position_units=piece.position_units,
+                    time=np.arange(len(there["effort"])) / RATE, **there).save(sys.argv[2])
+    elif sys.argv[1:2] == ["--condense"]:
+        job = Job.of("delta", Processing(method="time", cutoff=20.0, decimation=20, window=0.005, standing=(),
+                                         dead_band=dict.fromkeys(load_robot("delta").coordinates, 1e-3)), tie_legs=True)
+        started = time.perf_counter()
+        factor_of((job, sys.argv[2]))
+        print(time.perf_counter() - started, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3)
+    else:
+        for word in sys.argv[1:] or CASES:
+            for row in CASES[word]():
+                print(" | ".join(row), flush=True)
+
+
+if __name__ == "__main__":
+    main()
