@@ -15,7 +15,8 @@ from gough.cli import COMMANDS
 
 STUDY = 'format = 1\nrobot = "five_bar"\n[check]\n[bounds]\nlogs = ["log.csv"]\nerror_bound = 0.5\n'
 WRITES = {"design": "trajectory.json", "simulate": "log.csv", "identify": "result/estimate.json",
-          "report": "result/report.html", "export": "result/controller.c", "demo": "demo/study.toml"}
+          "report": "result/report.html", "export": "result/controller.c", "demo": "demo/study.toml",
+          "generate": "fleet/truth.csv", "fleet": "fleet/result/fleet.html"}
 
 
 def example(verb: str) -> str:

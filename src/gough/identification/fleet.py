@@ -178,8 +178,9 @@ class Fleet:
     def to_dict(self) -> dict[str, Any]:
         """Return the documented JSON form; the period table stays in its file."""
         tables = self.tables()
-        return {"kind": self.kind, "robots": len(self.histories), "level": self.level, "notes": list(self.notes),
-                **{name: tables[name] for name in ("common", "alerts")}}
+        rows = {name: [dict(zip(tables[name], row)) for row in zip(*tables[name].values())]
+                for name in ("alerts", "common")}
+        return {"kind": self.kind, "robots": len(self.histories), "level": self.level, "notes": list(self.notes), **rows}
 
     def summary(self) -> str:
         """Return the fleet as plain text, alerts first."""
