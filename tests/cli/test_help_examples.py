@@ -18,7 +18,7 @@ URDF = """<robot name="arm"><link name="ground"/><link name="bar"><inertial><mas
 <joint name="hinge" type="continuous"><parent link="ground"/><child link="bar"/></joint></robot>"""
 WRITES = {"import": "robot.toml", "design": "trajectory.json", "simulate": "log.csv",
           "identify": "result/estimate.json", "report": "result/report.html", "export": "result/controller.c",
-          "demo": "demo/study.toml"}
+          "demo": "demo/study.toml", "generate": "fleet/truth.csv", "fleet": "fleet/result/fleet.html"}
 
 
 def example(verb: str) -> str:
