@@ -19,6 +19,7 @@ from gough.study.verbs import VERBS
 
 # One line for each verb, with options that are not the defaults; files in, then out.
 LINES: dict[str, tuple[str, dict[str, Any], tuple[str, ...]]] = {
+    "log": ("log.csv --robot five_bar -o {0}", {"file": "log.csv", "robot": "five_bar"}, ("output",)),
     "check": ("five_bar --tie-legs", {"robot": "five_bar"}, ()),
     "design": ("five_bar --starts 1 --iterations 15 --seed 3 --frequency 0.6 --harmonics 4 --samples 90 --periods 3 "
                "--singularity 0.05 --tolerance 0.01 -o {0} --csv {1}", {"robot": "five_bar"}, ("output", "csv")),
@@ -43,7 +44,8 @@ LINES: dict[str, tuple[str, dict[str, Any], tuple[str, ...]]] = {
     "export": ("result --to c --name mine -o {0}", {"folder": "result"}, ("output",)),
 }
 FOLDERS = ("identify", "export")
-SUFFIX = {("design", "output"): ".json", ("design", "csv"): ".csv", ("simulate", "output"): ".csv",
+SUFFIX = {("log", "output"): ".toml", ("design", "output"): ".json", ("design", "csv"): ".csv",
+          ("simulate", "output"): ".csv",
           ("bounds", "output"): ".json", ("report", "output"): ".html", ("compare", "output"): ".html"}
 
 

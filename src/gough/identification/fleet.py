@@ -13,6 +13,7 @@ import numpy as np
 
 from gough.core.arrays import FloatArray
 from gough.core.blas import one_blas_thread
+from gough.core.documents import parse_json
 from gough.core.errors import GoughError, InvalidInput, NotIdentifiable
 from gough.core.executors import Executor, InProcess
 from gough.core.factors import Factor, load_factor, merge_all
@@ -26,8 +27,7 @@ from gough.estimators.fleet.drift import Drifts, Trend, drifts, trend
 from gough.estimators.fleet.hierarchy import Hierarchy, hierarchy
 from gough.estimators.linear.least_squares import WeightedLeastSquares
 from gough.identification.diagnosis.diagnose import diagnose
-from gough.identification.many import FactorSettings, frozen_job, sample_of
-from gough.logs.readers import read_recording
+from gough.identification.many import FactorSettings, frozen_job, looked_at, sample_of
 from gough.mechanism import load_robot
 from gough.processing import Processing
 from gough.processing.factors import Collected, Job, collect, robot_of
@@ -178,8 +178,10 @@ class Fleet:
     def to_dict(self) -> dict[str, Any]:
         """Return the documented JSON form; the period table stays in its file."""
         tables = self.tables()
-        return {"kind": self.kind, "robots": len(self.histories), "level": self.level, "notes": list(self.notes),
-                **{name: tables[name] for name in ("common", "alerts")}}
+        rows = {name: [dict(zip(tables[name], row)) for row in zip(*tables[name].values())]
+                for name in ("alerts", "common")}
+        return {"kind": self.kind, "robots": len(self.histories), "level": self.level, **rows,
+                "notes": list(self.notes)}
 
     def summary(self) -> str:
         """Return the fleet as plain text, alerts first."""
@@ -407,8 +409,9 @@ def _strange(histories: Sequence[RobotHistory], common: Hierarchy, job: Job, set
         if gain_z[i, j] > limit:
             alerts.append(Alert(
                 robot=histories[i].robot, kind="mistake", advice="check its current sensor, gear and drive gain",
-                text=f"{histories[i].estimate.rows[j]}: effort is too large by {100 * beside[i, j]:+.1f} +- "
-                     f"{100 * std[i, j]:.1f} % beside the other robots ({gain_z[i, j]:.1f} sigma)"))
+                text=f"{histories[i].estimate.rows[j]}: effort is too {'large' if beside[i, j] > 0 else 'small'} by "
+                     f"{100 * abs(beside[i, j]):.1f} +- {100 * std[i, j]:.1f} % beside the other robots "
+                     f"({gain_z[i, j]:.1f} sigma)"))
         if z > limit:
             found.append((float(z), i, None))
         elif len(own) and own.max() > limit:
@@ -471,11 +474,6 @@ def mistakes_of(work: tuple[Job, tuple[str, ...]]) -> list[tuple[str, str, str]]
     """Return name, words and advice of the mistakes that logs of one robot show."""
     job, logs = work
     model, _ = robot_of(job)
-    recordings = [read_recording(*_parts(log)) for log in logs]
-    found = diagnose(model, recordings, tie_legs=job.tie_legs, processing=job.settings)
+    found = diagnose(model, [looked_at(log) for log in logs], tie_legs=job.tie_legs, processing=job.settings,
+                     gains=parse_json(job.gains))
     return [(m.name, m.text, m.advice) for m in found.mistakes]
-
-
-def _parts(log: str) -> tuple[str, str | None]:
-    file, _, description = log.partition("@")
-    return file, description or None

@@ -49,6 +49,12 @@ class FactorSettings(Settings):
         return cache / "factors"
 
 
+def looked_at(log: str) -> Recording:
+    """Return a log, or the beginning of one that is long."""
+    source = opened(log)
+    return next(source.blocks(SHOWN)) if isinstance(source, RecordingSource) else source
+
+
 def sample_of(model: Model, logs: Sequence[str], count: int = SAMPLE) -> list[Recording]:
     """Return logs of the robot spread over all by name, the beginning of long ones; those it cannot use are passed by.
 
@@ -59,8 +65,7 @@ def sample_of(model: Model, logs: Sequence[str], count: int = SAMPLE) -> list[Re
     first = np.unique(np.round(np.linspace(0, len(paths) - 1, count)).astype(int)).tolist()
     for k in [*first, *(k for k in range(len(paths)) if k not in first)]:
         try:
-            source = opened(paths[k])
-            log = next(source.blocks(SHOWN)) if isinstance(source, RecordingSource) else source
+            log = looked_at(paths[k])
             matched(log, model)
             found.append((k, log))
         except (GoughError, OSError) as error:

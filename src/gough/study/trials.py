@@ -22,7 +22,7 @@ from gough.mechanism import load_robot
 from gough.study.demo import truth_table
 from gough.virtual import Simulation, record, simulate
 
-HEADER = ("robot", "design", "noise", "trials", "parameters", "95 % hold", "bias [sigma]", "scatter [sigma]", "rms z")
+HEADER = ("robot", "design", "noise", "trials", "parameters", "hold", "bias", "scatter", "rms_z")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,7 +75,8 @@ class Trials:
     """What trials showed, a row for each robot, design and size of noise.
 
     Args:
-        rows: Robot, design, noise, trials, parameters, share that holds, bias, scatter and rms z; see `HEADER`.
+        rows: Robot, design, noise, trials, parameters, share of 95 % intervals that hold, bias, scatter and rms error
+            in sigmas; see `HEADER`.
         notes: Trials that failed.
     """
 
@@ -89,7 +90,9 @@ class Trials:
     def summary(self) -> str:
         """Return a table."""
         shown = [[f"{cell:.3g}" if isinstance(cell, float) else str(cell) for cell in row] for row in self.rows]
-        return "\n".join([text_table(list(HEADER), shown), *self.notes])
+        many, held = sum(row[3] for row in self.rows), np.mean([row[5] for row in self.rows])
+        return "\n".join([f"{many} trials: {100 * held:.1f} % of the 95 % intervals hold", "",
+                          text_table(list(HEADER), shown), *self.notes])
 
 
 @takes(TrialSettings)

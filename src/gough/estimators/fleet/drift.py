@@ -58,15 +58,13 @@ def trend(time: FloatArray, values: FloatArray, std: FloatArray, temperature: Fl
     if warm and temperature is not None:
         X = np.column_stack([X, temperature - temperature.mean()])
     freedom = float(t - X.shape[1])
-    solution, sigma = np.empty((p, X.shape[1])), np.empty((p, X.shape[1]))
-    for k in range(p):
-        A, y = X / std[:, k, None], values[:, k] / std[:, k]
-        inverse = np.linalg.pinv(A.T @ A, hermitian=True)
-        solution[k] = inverse @ (A.T @ y)
-        scatter = ((y - A @ solution[k]) ** 2).sum() / freedom
-        sigma[k] = np.sqrt(np.maximum(np.diag(inverse) * scatter, np.finfo(float).tiny))
-    none = np.zeros(p)
-    return Trend(change=solution[:, 1], std=sigma[:, 1], freedom=freedom, fitted=(solution @ X.T).T,
+    weight = std**-2.0
+    inverse = np.linalg.pinv(np.einsum("ti,tp,tj->pij", X, weight, X, optimize=True), hermitian=True)
+    solution = np.einsum("pij,tj,tp->pi", inverse, X, weight * values, optimize=True)
+    scatter = (weight * (values - X @ solution.T) ** 2).sum(axis=0) / freedom
+    variance = np.diagonal(inverse, axis1=1, axis2=2) * scatter[:, None]
+    sigma, none = np.sqrt(np.maximum(variance, np.finfo(float).tiny)), np.zeros(p)
+    return Trend(change=solution[:, 1], std=sigma[:, 1], freedom=freedom, fitted=X @ solution.T,
                  temperature=solution[:, 2] if warm else none, temperature_std=sigma[:, 2] if warm else none,
                  p=2 * student_tail(np.abs(solution[:, 1]) / sigma[:, 1], freedom))
 

@@ -18,25 +18,15 @@ from gough.core.arrays import FloatArray
 from gough.core.errors import InvalidMechanism
 from gough.core.names import INERTIAL, PAYLOAD
 from gough.mechanism.elements import Axis
+from gough.mechanism.formats.geometry import HERE, along_z, carried, inverse, transform
 from gough.mechanism.formats.legs import robot_file
-from gough.mechanism.formats.tree import (
-    HERE,
-    Connection,
-    Link,
-    Loop,
-    Place,
-    RobotTree,
-    along_z,
-    carried,
-    inverse,
-    transform,
-)
+from gough.mechanism.formats.tree import Connection, Link, Loop, Place, RobotTree
 from gough.mechanism.formats.tree import word as spelled
 from gough.mechanism.placement import Placement
 from gough.mechanism.terms import TERMS
 from gough.mechanism.types import BASE, Body, Closure, Frame, Joint, Limits, Mechanism
 
-USUAL = tuple(term.name for term in TERMS.values() if term.dissipative or term.mjcf == "armature")
+USUAL = tuple(term.name for term in TERMS.values() if term.mjcf in ("armature", "damping", "frictionloss"))
 
 
 @dataclass(frozen=True)
@@ -71,10 +61,11 @@ def describe(tree: RobotTree, source: str, redundant: bool = True) -> Descriptio
         name=spelled(tree.name) or "robot", title=" ".join(tree.title.split()), bodies=tuple(parts.bodies),
         joints=tuple(parts.joints), closures=tuple(parts.closures), platform=parts.platform, gravity=tree.gravity,
         redundant=redundant, reference=f"imported from {Path(source).name}")
-    text, renamed = robot_file(mechanism, notes)
+    text, renamed, legs = robot_file(mechanism, notes)
     return Description(
         text, {old: tuple(renamed.get(name, name) for name in new) for old, new in parts.coordinates.items()},
-        {link: (renamed.get(body, body), at) for link, (body, at) in parts.at.items()}, notes)
+        {link: (renamed.get(body, body), at) for link, (body, at) in parts.at.items()},
+        (*notes, *filter(None, [legs])))
 
 
 def _with_motors(tree: RobotTree) -> RobotTree:
@@ -145,7 +136,8 @@ class _Parts:
             names.append(name)
         self.at[joint.child] = (body, placed @ joint.after)
         if names:
-            self.coordinates[joint.name] = tuple(names)
+            back = any(j.name == joint.name and j.parent != joint.parent for j in self.tree.joints)
+            self.coordinates[joint.name] = tuple(names[::-1] if back else names)
 
     def _add_platform(self, joints: list[Connection]) -> str | None:
         """Add the joints that are task coordinates, if they can be those of a platform; return its name."""

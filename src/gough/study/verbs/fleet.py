@@ -2,7 +2,7 @@
 
 The fleet file names the robot and a table of logs (CSV: log, robot, time, temperature); its other keys are options.
 
-Example:  gough fleet fleet.toml --workers 2 -o result
+Example:  gough fleet fleet/fleet.toml -o fleet/result
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Writes the logs, their table, a fleet file, and what is wrong with whom (`truth.csv`).
 
-Example:  gough generate delta -o fleet
+Example:  gough generate five_bar --robots 4 --days 8 --drifting 1 -o fleet
 """
 
 from __future__ import annotations

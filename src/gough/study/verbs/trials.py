@@ -1,6 +1,6 @@
 """Identify virtual robots again and again with other noise: do 95 % intervals hold the truth?
 
-Example:  gough trials five_bar --seeds 4
+Example:  gough trials five_bar --seeds 2 --periods 3
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from models import BARS, BARS_YAML, described, written
+from foreign import BARS, BARS_YAML, described, written
 
 from gough.core.errors import InvalidMechanism
 from gough.engine import Model
