@@ -34,6 +34,7 @@ from gough import Model, load_robot, simulate
 from gough.core.arrays import FloatArray
 from gough.engine import standard_from_base
 from gough.virtual import PID, RobotModel
+from gough.virtual.sensors import Feedback
 
 SPEEDS = (0.1, 0.2, 0.35, 0.5, 0.7)  # [m/s]
 BANDWIDTH = 50.0  # [rad/s]: 8 Hz
@@ -58,7 +59,7 @@ def identified_models(model: Model, plant: str = "gough") -> dict[str, FloatArra
 
 
 def errors(model: Model, speeds: Sequence[float], known: Mapping[str, FloatArray] | None = None,
-           plant: str = "gough") -> dict[str, list[float]]:
+           plant: str = "gough", feedback: Feedback | None = None) -> dict[str, list[float]]:
     """Return the mean square tracking error of all legs by controller and speed. [m2]
 
     Args:
@@ -66,6 +67,7 @@ def errors(model: Model, speeds: Sequence[float], known: Mapping[str, FloatArray
         speeds: Along the circle. [m/s]
         known: Standard parameters `true`, `identified` and `a priori`; those of Table II by default.
         plant: Which simulates it.
+        feedback: Sensors the controller sees; true positions by default.
     """
     known = printed_models(model) if known is None else known
     found: dict[str, list[float]] = {"no model": [], "a-priori model": [], "identified model": []}
@@ -74,7 +76,8 @@ def errors(model: Model, speeds: Sequence[float], known: Mapping[str, FloatArray
             values = known.get(name.removesuffix(" model").replace("-", " "))
             ahead = None if values is None else RobotModel(model=model, values=values)
             law = PID(bandwidth=BANDWIDTH, velocity_feedforward=True, feedforward=ahead)
-            run = simulate(model, benchmark(model, speed), controller=law, values=known["true"], plant=plant)
+            run = simulate(model, benchmark(model, speed), controller=law, values=known["true"], plant=plant,
+                           feedback=feedback)
             found[name].append(float((run.tracking_error**2).mean()))
     return found
 

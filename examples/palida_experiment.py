@@ -20,6 +20,7 @@ from gough.engine import standard_from_base
 from gough.estimators.linear.least_squares import GaussMarkov
 from gough.excitation.criteria import Criterion
 from gough.identification import prepare
+from gough.mechanism.types import Noise
 from gough.virtual import PID, RobotModel
 
 PAPER_NAMES = (*(f"p{k}" for k in range(1, 11)), "r_alpha", "r_beta", *(f"r{k}" for k in range(1, 7)),
@@ -75,14 +76,14 @@ def run(model: Model, trajectory: Trajectory, values: FloatArray, plant: str = "
     return simulate(model, trajectory, controller=law, plant=plant, periods=1)
 
 
-def trial(simulation: Simulation, seed: int, periods: int = PERIODS) -> Recording:
+def trial(simulation: Simulation, seed: int, periods: int = PERIODS, noise: Noise | None = None) -> Recording:
     """Return the log of several periods: the lead-in has left nothing of the start, so only their noise differs."""
     dt, count = float(simulation.time[1] - simulation.time[0]), periods * len(simulation.time)
     tiled = {name: np.concatenate([getattr(simulation, name)] * periods, axis=1)
              for name in ("q", "velocity", "acceleration", "effort", "mean_effort")}
     longer = replace(simulation, time=dt * np.arange(count), reference=np.tile(simulation.reference, (periods, 1)),
                      **tiled)
-    return record(longer, seed=seed)
+    return record(longer, seed=seed, noise=noise)
 
 
 def a_priori(model: Model, base: BaseParameters) -> FloatArray:

@@ -14,9 +14,11 @@ from documentation import check_keys
 from gough.cli import COMMANDS
 
 STUDY = 'format = 1\nrobot = "five_bar"\n[check]\n[bounds]\nlogs = ["log.csv"]\nerror_bound = 0.5\n'
-WRITES = {"design": "trajectory.json", "simulate": "log.csv", "identify": "result/estimate.json",
-          "report": "result/report.html", "export": "result/controller.c", "demo": "demo/study.toml",
-          "generate": "fleet/truth.csv", "fleet": "fleet/result/fleet.html"}
+URDF = """<robot name="arm"><link name="ground"/><link name="bar"><inertial><mass value="2"/></inertial></link>
+<joint name="hinge" type="continuous"><parent link="ground"/><child link="bar"/></joint></robot>"""
+WRITES = {"import": "robot.toml", "design": "trajectory.json", "simulate": "log.csv",
+          "identify": "result/estimate.json", "report": "result/report.html", "export": "result/controller.c",
+          "demo": "demo/study.toml", "generate": "fleet/truth.csv", "fleet": "fleet/result/fleet.html"}
 
 
 def example(verb: str) -> str:
@@ -36,6 +38,8 @@ def test_help_of_every_verb_shows_an_example_of_it(verb: str) -> None:
 @pytest.mark.slow
 def test_the_examples_run_one_after_the_other(tmp_path: Path) -> None:
     (tmp_path / "study.toml").write_text(STUDY)
+    (tmp_path / "robot.urdf").write_text(URDF)
+    (tmp_path / "robot.yaml").write_text("name_mot: [hinge]\n")
     for verb in (verb for verb in COMMANDS if verb != "view"):  # which stays until it is stopped
         output = succeed(f"{example(verb)} --json", tmp_path)
         if verb != "run":

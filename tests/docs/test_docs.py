@@ -42,6 +42,14 @@ def test_every_page_is_in_the_navigation() -> None:
     assert {path.stem for path in (ROOT / "docs").glob("*.md")} <= set(listed)
 
 
+def test_every_test_the_table_of_the_papers_names_exists() -> None:
+    named = set(re.findall(r"`(test_\w+)`", PAGES["papers"].read_text(encoding="utf-8")))
+    defined = {name for path in (ROOT / "tests").rglob("test_*.py")
+               for name in re.findall(r"^def (test_\w+)", path.read_text(encoding="utf-8"), re.MULTILINE)}
+    assert len(named) > 50
+    assert named - defined == set()
+
+
 def test_every_room_is_in_the_navigation() -> None:
     listed = re.findall(r"reference/(\w+)\.md$", (ROOT / "mkdocs.yml").read_text(encoding="utf-8"), re.MULTILINE)
     assert sorted(listed) == sorted(path.parent.name for path in (ROOT / "src" / "gough").glob("*/__init__.py"))

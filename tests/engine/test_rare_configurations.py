@@ -132,10 +132,11 @@ def test_a_wrench_acts_on_the_platform_wherever_payloads_go() -> None:
     assert models[1].resolve("payload.pack.m") == ("left.distal.m",)
 
 
-def test_payloads_on_two_bodies_are_refused() -> None:
+def test_payloads_on_two_bodies_have_columns_of_their_own() -> None:
     payloads = (Payload(name="one", body="tool"), Payload(name="two", body="left.distal"))
-    with pytest.raises(InvalidMechanism, match="go on one body"):
-        replace(load_robot("five_bar"), payloads=payloads)
+    model = Model(replace(load_robot("five_bar"), payloads=payloads))
+    assert model.resolve("payload.one.m") == ("tool.m",)
+    assert model.resolve("payload.two.m") == ("left.distal.m",)
 
 
 def test_wrong_shapes_of_efforts_and_wrenches_are_named() -> None:

@@ -13,8 +13,9 @@ from exported import chain_with, closed_chain, joint_terms, model_of, possible_b
 from gough.core.errors import InvalidInput
 from gough.engine import Model, random_motion
 from gough.export.rigid import check_terms, standard_values
-from gough.export.urdf import roll_pitch_yaw, to_urdf
+from gough.export.urdf import to_urdf
 from gough.mechanism import bundled_robots
+from gough.mechanism.placement import roll_pitch_yaw
 
 pin = pytest.importorskip("pinocchio")
 ROBOTS = [name for name, _ in bundled_robots()]

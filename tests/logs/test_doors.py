@@ -231,6 +231,15 @@ def test_a_rate_alone_is_a_clock(tmp_path) -> None:
         read_recording(csv_of(tmp_path, None), {k: v for k, v in description.items() if k != "rate"})
 
 
+def test_a_line_of_units_belongs_to_the_names(tmp_path) -> None:
+    path = csv_of(tmp_path)
+    head, _, rest = path.read_text().partition("\n")
+    path.write_text(f"{head}\ns,rad,rad,N m,[N m]\n{rest}")
+    log = read_recording(path, described("t [s]", ["a [rad]", "b [rad]"], ["c [N m]", "d [N m]"]))
+    is_the_run(log)
+    assert any(f.kind == "above" and f.numbers["lines"] == 2 for f in log.quality)
+
+
 def test_start_and_stop_cut_a_stretch_out_and_skip_leaves_lines_out(tmp_path) -> None:
     path = csv_of(tmp_path)
     path.write_text("12,13,14\n1,2,3,4\n" + path.read_text())

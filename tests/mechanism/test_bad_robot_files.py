@@ -96,7 +96,7 @@ BAD = {  # name: (old text, new text, pattern in the message) applied to ARM or 
         ARM,
         '"revolute"',
         '"hinge"',
-        "key 'type': 'hinge' is not one of revolute, prismatic, universal, spherical",
+        "key 'type': 'hinge' is not one of revolute, prismatic, fixed, universal, spherical",
     ),
     "unknown axis": (ARM, "actuated = true", 'actuated = true\naxis = "w"', "key 'axis': 'w' is not one of x, y, z"),
     "unknown term": (ARM, '["fv"]', '["fx"]', r"key 'terms\[0\]': unknown name 'fx'.*did you mean 'f"),
@@ -235,11 +235,11 @@ BAD = {  # name: (old text, new text, pattern in the message) applied to ARM or 
         LEGS, '[[leg]]\nname = "leg"', '[[leg]]\nname = "payload"',
         r"\[\[leg\]\] 'payload', key 'name': 'payload' stands"),
     "leg named as payloads are": (LEGS, '"left"', '"payload"', r"\[\[leg\]\] 'leg', key 'name': 'payload' stands"),
-    "payloads on two bodies": (
+    "payload on the base": (
         LEGS,
         "[tie]",
-        '[[payload]]\nname = "a"\n[[payload]]\nname = "b"\nbody = "left.rod"\n[tie]',
-        r"\[\[payload\]\] 'b', key 'body': payload 'b' is fixed to 'left\.rod', but 'a' to 'platform'",
+        '[[payload]]\nname = "a"\n[[payload]]\nname = "b"\nbody = "base"\n[tie]',
+        r"\[\[payload\]\] 'b', key 'body': payload 'b' is fixed to 'base', which is no moving body",
     ),
     "two selections": (
         ARM,

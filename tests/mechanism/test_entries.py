@@ -89,7 +89,7 @@ def test_only_a_weld_half_a_turn_apart_is_mistaken() -> None:
 
 def test_entries_use_words_that_their_readers_know() -> None:
     for kind in CLOSURES.values():
-        assert set(kind.mjcf or ()) <= {"connect", "weld", "axis", "slider", "rod", "sum"}
+        assert set(kind.mjcf or ()) <= {"connect", "weld", "axis", "slider", "rod", "sum", "reel"}
         assert set(kind.pinocchio or ()) <= {"gap", "axis", "turn", "distance", "sum"}
 
 

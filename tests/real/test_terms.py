@@ -63,7 +63,7 @@ def test_the_emps_axis_asks_for_viscous_friction_that_differs_by_direction() -> 
 @needs("emps")
 def test_the_emps_axis_gets_its_published_asymmetric_friction() -> None:
     """166.7 and 240.4 N s/m; that recipe decimates otherwise, so the digits differ."""
-    text = machines.EMPS.replace('terms = ["fv", "fs", "off"]', 'terms = ["fv_plus", "fv_minus", "fs_plus", "fs_minus"]')
+    text = machines.EMPS.replace('["fv", "fs", "off"]', '["fv_plus", "fv_minus", "fs_plus", "fs_minus"]')
     result = identify(Model(parse_robot(text, "emps")), [machines.emps_log()])
     assert result.estimate["slider.fv_plus"] == pytest.approx(166.7, rel=0.05)
     assert result.estimate["slider.fv_minus"] == pytest.approx(240.4, rel=0.05)

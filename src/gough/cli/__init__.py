@@ -18,7 +18,7 @@ from gough.core.errors import GoughError
 from gough.study.verbs import VERBS, about
 
 INTERRUPTED = 130
-COMMANDS = ("robots", "view", *VERBS, "run", "demo")
+COMMANDS = ("robots", "schema", "view", *VERBS, "run", "demo")
 
 
 def load(name: str) -> Callable[..., None]:

@@ -14,6 +14,7 @@ from typing import Annotated
 import typer
 
 from gough.cli.common import Force, Json, print_json, progress, say, table
+from gough.core.text import rounded
 from gough.identification import Identification
 from gough.identification.fleet import Fleet
 from gough.identification.payload import PayloadResult
@@ -66,13 +67,13 @@ def demo(
         more = f"; the {MOST_ROWS} best known of {len(rows)}" if len(rows) > MOST_ROWS else ""
         table(f"\n{identification.estimate.method}: 95 % intervals{more}",
               ["parameter", "true", "estimated", "sigma", "within?"],
-              [[n, f"{t:.5g}", f"{v:.5g}", f"{s:.2g}", "yes" if w else "no"] for n, t, v, s, w in rows
+              [[n, rounded(t, s)[0], *rounded(v, s), "yes" if w else "no"] for n, t, v, s, w in rows
                if any(n == row[0] for row in best)])
         say(f"{sum(w for *_, w in rows)} of {len(rows)} intervals hold the truth")
         say(f"verdict: {identification.verdict}")
     if load is not None:
         table("\nload about the platform frame", ["parameter", "value", "sigma", "unit", "seen?"],
-              [[p["name"], f"{p['value']:.5g}", f"{p['std']:.2g}", p["unit"], "yes" if p["observed"] else "no"]
+              [[p["name"], *rounded(p["value"], p["std"]), p["unit"], "yes" if p["observed"] else "no"]
                for p in load.to_dict()["parameters"]])
     if found is not None:
         with open(Path(output) / "truth.csv", encoding="utf-8", newline="") as stream:

@@ -21,7 +21,23 @@ def about_centre(parameters: FloatArray) -> tuple[float, FloatArray, FloatArray]
     """
     mass = float(parameters[0])
     centre = parameters[1:4] / mass if mass else np.zeros(3)
+    return mass, centre, _tensor(parameters) - parallel_axes(mass, centre)
+
+
+def seen_from(frame: FloatArray, parameters: FloatArray) -> FloatArray:
+    """Return ten parameters about another frame, in which the body's own frame stands at `frame` (4, 4).
+
+    With R, t of that frame: m, s' = R s + m t, I' = R I R^T + 2 s.t 1 - s t^T - t s^T + m (t.t 1 - t t^T), s = R s.
+    """
+    R, t = frame[:3, :3], frame[:3, 3]
+    mass, s = parameters[0], R @ parameters[1:4]
+    shift = 2 * s @ t * np.eye(3) - np.outer(s, t) - np.outer(t, s) + parallel_axes(mass, t)
+    moved = R @ _tensor(parameters) @ R.T + shift
+    return np.array([mass, *(s + mass * t), *(moved[place] for place in PLACES)])
+
+
+def _tensor(parameters: FloatArray) -> FloatArray:
     inertia = np.empty((3, 3))
     for (i, j), value in zip(PLACES, parameters[4:]):
         inertia[i, j] = inertia[j, i] = value
-    return mass, centre, inertia - parallel_axes(mass, centre)
+    return inertia

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import casadi as ca
 import numpy as np
+from numpy.typing import NDArray
 from scipy.optimize import least_squares
 
 from gough.core.arrays import BoolArray, FloatArray
@@ -20,53 +21,93 @@ if TYPE_CHECKING:
 
 Failure = LoopNotClosed | InvalidMechanism
 CLOSED = 1e-10  # a loop is closed below this residual [rad, or lengths of the robot]
-# Starts are drawn in boxes about the given pose, the nearer ones first. [rad, or lengths of the robot]
+# Starts are drawn in boxes about the pose so far, the nearer ones first. [rad, or lengths of the robot]
 REACHES = (0.3, 1.0, 3.0)
-DRAWS = 16  # a box; four loops with two branches each have sixteen
+DRAWS = 12  # a box
+NEARLY = 1e-6  # loops closed so far are closed this well before the next one is added
 
 
 def assemble_start(loops: Loops) -> tuple[FloatArray, str]:
     """Return a pose near the start values that closes the loops, (n,), and how it was found, in words.
 
     Newton steps come first, with the platform held, else the motors, else nothing. Where they end open, outside the
-    limits or with welds half a turn apart, bounded least squares start from poses drawn about the given one; of those
-    that close, in the smallest box that has any, the nearest is taken.
+    limits or with welds half a turn apart, one loop after the other is closed, together with those before, by bounded
+    least squares from poses drawn about the one so far; of those that close, in the smallest box that has any, the one
+    nearest to the start is taken.
 
     Raises:
         LoopNotClosed: Says which loop stays open, by how much, and the nearest pose.
         InvalidMechanism: The loops close only outside the position limits.
     """
     start, joints = loops.home, loops.mechanism.joints
-    failed: list[tuple[FloatArray, Failure]] = []
+    failed: list[Failure] = []
     for held in ([j.virtual for j in joints], [j.actuated for j in joints], [False] * len(joints)):
         home, error = gauss_newton(loops, start, ~np.array(held))
         wrong = _wrong(loops, home, error)
         if wrong is None:
             return home, "from the start values"
-        failed.append((home, wrong))
-    guided, rng, tried = _guided(loops), np.random.default_rng(0), 0
-    low, high = np.array([joint.limits.position or (-np.inf, np.inf) for joint in joints]).T
-    best, least, found = start, np.inf, list[FloatArray]()
-    for reach in (0.0, *REACHES):
-        box = start + reach * loops.units * rng.uniform(-1, 1, (DRAWS, len(start)))
-        for drawn in box if reach else [start, *(_turned(loops, home) for home, _ in failed)]:
-            tried += 1
-            home = _bounded(loops, guided, np.clip(drawn, low, high), low, high)
-            home, error = gauss_newton(loops, home, iterations=30)
-            home = _unwound(loops, home)
-            if _wrong(loops, home, error) is None:
-                found.append(home)
-            elif np.abs(error).max() < least:
-                best, least = home, float(np.abs(error).max())
+        failed.append(wrong)
+    search = _Search(loops)
+    for held in ([j.actuated for j in joints], [False] * len(joints)):
+        pose, found = search.run(np.array(held))
         if found:
-            distance = [float(np.linalg.norm((home - start) / loops.units)) for home in found]
-            home = found[int(np.argmin(distance))]
             branches = sum(all(np.abs((a - b) / loops.units).max() > 1e-3 for b in found[:k])
                            for k, a in enumerate(found))
-            most = int(np.argmax(np.abs((home - start) / loops.units)))
-            return home, (f"by search from {tried} starts, the nearest of {branches} poses found; "
-                          f"'{joints[most].name}' moved most, by {home[most] - start[most]:.3g} {joints[most].unit}")
-    raise _refusal(loops, best, [wrong for _, wrong in failed])
+            most = int(np.argmax(np.abs((pose - start) / loops.units)))
+            return pose, (f"by search from {search.tried} starts, the nearest of {branches} poses found; "
+                          f"'{joints[most].name}' moved most, by {pose[most] - start[most]:.3g} {joints[most].unit}")
+    raise _refusal(loops, pose, failed)
+
+
+class _Search:
+    """Closes one loop after the other from drawn poses."""
+
+    def __init__(self, loops: Loops) -> None:
+        self.loops, self.tried, self.rng = loops, 0, np.random.default_rng(0)
+        self.guided, self.owner = _guided(loops)
+        self.ways = [_moves(loops, closure) for closure in loops.mechanism.closures]
+
+    def run(self, held: BoolArray) -> tuple[FloatArray, list[FloatArray]]:
+        """Return the closed pose nearest to the start and all that were found; if none, one that is nearly closed.
+
+        What carries a loop as a whole stays where it is, as do coordinates that are held.
+        """
+        start, units = self.loops.home, self.loops.units
+        involved, before = np.any(self.ways, axis=0) & ~held, held
+        pose, found = start, list[FloatArray]()
+        for k, moves in enumerate(self.ways):
+            for reach in (0.0, *REACHES):
+                found = [home for draw in range(DRAWS if reach else 1)
+                         if (home := self._closed(k, involved, pose + reach * units * self.rng.uniform(
+                             -1, 1, len(start)) * moves * ~(before if draw % 2 else held))) is not None]
+                if found:
+                    pose = min(found, key=lambda home: float(np.linalg.norm((home - start) / units)))
+                    break
+            before = before | moves
+        rest = self.owner >= 0
+        return (pose if found else _bounded(self.loops, self.guided, rest, pose, involved)[0]), found
+
+    def _closed(self, k: int, involved: BoolArray, drawn: FloatArray) -> FloatArray | None:
+        """Close the loops up to number k from a drawn pose; None where that fails."""
+        self.tried += 1
+        home, error = _bounded(self.loops, self.guided, self.owner <= k, drawn, involved)
+        if k < len(self.ways) - 1:
+            return home if np.abs(error).max() < NEARLY else None
+        home, error = gauss_newton(self.loops, home, involved, iterations=30)
+        home = _unwound(self.loops, home)
+        return home if _wrong(self.loops, home, error) is None else None
+
+
+def _moves(loops: Loops, closure: Closure) -> BoolArray:
+    """Tell which coordinates move the two sides of a closure against each other, (n,)."""
+    carriers = {joint.child: k for k, joint in enumerate(loops.mechanism.joints)}
+    found = np.array([joint.name in closure.coefficients for joint in loops.mechanism.joints])
+    for frame in closure.frames:
+        body = frame.body
+        while body in carriers:
+            found[carriers[body]] ^= True  # what carries both sides moves neither
+            body = loops.mechanism.joints[carriers[body]].parent
+    return found
 
 
 def _refusal(loops: Loops, best: FloatArray, first: list[Failure]) -> Failure:
@@ -117,40 +158,41 @@ def _mistaken(loops: Loops, home: FloatArray) -> Iterator[tuple[Closure, str]]:
                 yield closure, text
 
 
-def _turned(loops: Loops, home: FloatArray) -> FloatArray:
-    """Return a pose in which the ends of mistaken loops are turned by half a turn about their last joints."""
-    turned, carriers = np.array(home), {joint.child: k for k, joint in enumerate(loops.mechanism.joints)}
-    for closure, _ in _mistaken(loops, home):
-        for frame in closure.frames:
-            k = carriers.get(frame.body)
-            if k is not None and loops.mechanism.joints[k].kind == "revolute" and turned[k] == home[k]:
-                turned[k] += np.pi
-                break
-    return turned
+def _guided(loops: Loops) -> tuple[ca.Function, NDArray[np.int64]]:
+    """Return q -> closures as fractions of the robot and their derivative, and the number of each row's closure.
 
-
-def _guided(loops: Loops) -> ca.Function:
-    """Return q -> closures as fractions of the robot and their derivative, with what leads away from wrong branches."""
+    With what leads away from solutions that are not meant.
+    """
     mechanism = loops.mechanism
     q = ca.SX.sym("q", len(loops.home))
-    poses = body_transforms(mechanism, q)
+    poses, closures = body_transforms(mechanism, q), mechanism.closures
     rows = [ca.DM(loops.weights) * loops.equations(q)[0]]
-    for closure in mechanism.closures:
+    owner = [k for k, closure in enumerate(closures) for _ in range(closure.equations)]
+    for k, closure in enumerate(closures):
         guide = CLOSURES[closure.kind].guide
         if guide is not None:
             rows.append(guide(*(poses[frame.body] @ fixed_transform(frame.placement) for frame in closure.frames)))
+            owner.append(k)
     stacked = ca.densify(ca.vertcat(*rows))
-    return ca.Function("guided", [q], [stacked, ca.densify(ca.jacobian(stacked, q))])
+    return ca.Function("guided", [q], [stacked, ca.densify(ca.jacobian(stacked, q))]), np.array(owner)
 
 
-def _bounded(loops: Loops, guided: ca.Function, start: FloatArray, low: FloatArray, high: FloatArray) -> FloatArray:
-    """Return the pose of least squares inside the limits near a start."""
+def _bounded(loops: Loops, guided: ca.Function, rows: BoolArray, start: FloatArray,
+             free: BoolArray) -> tuple[FloatArray, FloatArray]:
+    """Return the pose of least squares inside the limits near a start, and the rows that are left there."""
+    low, high = np.array([joint.limits.position or (-np.inf, np.inf) for joint in loops.mechanism.joints]).T
     room = 1e-9 * np.minimum(high - low, 1.0)
+    whole = np.clip(start, low + room, high - room)
+
+    def at(values: FloatArray) -> FloatArray:
+        whole[free] = values
+        return whole
+
     found = least_squares(
-        lambda q: np.array(guided(q)[0]).ravel(), np.clip(start, low + room, high - room),
-        jac=lambda q: np.array(guided(q)[1]), bounds=(low, high), x_scale=loops.units, max_nfev=60, xtol=1e-12,
-        ftol=1e-12, gtol=1e-12)
-    return np.asarray(found.x)
+        lambda x: np.array(guided(at(x))[0]).ravel()[rows], whole[free],
+        jac=lambda x: np.array(guided(at(x))[1])[rows][:, free], bounds=(low[free], high[free]),
+        x_scale=loops.units[free], max_nfev=60, xtol=1e-12, ftol=1e-12, gtol=1e-12)
+    return np.array(at(found.x)), np.asarray(found.fun)
 
 
 def _unwound(loops: Loops, home: FloatArray) -> FloatArray:

@@ -243,7 +243,7 @@ def _remainders(triangle: FloatArray, cut: float) -> tuple[FloatArray, list[int]
 
 
 def standard_from_base(model: Model, base: BaseParameters, values: ArrayLike) -> tuple[FloatArray, FloatArray]:
-    """Return standard parameters (p,) and a load (10,) with the efforts of base parameter values.
+    """Return standard parameters (p,) and a load (10 l,) with the efforts of base parameter values.
 
     The regressor of base parameters is the independent columns of the standard one, so base values on these columns
     and zeros elsewhere give the same efforts at every motion, though not a physical robot.
@@ -255,15 +255,15 @@ def standard_from_base(model: Model, base: BaseParameters, values: ArrayLike) ->
     values = np.asarray(values, dtype=float)
     check_shape(values, (len(base),), "base parameter values")
     table = dict.fromkeys(model.mechanism.standard.names, 0.0)
-    load = dict.fromkeys(INERTIAL, 0.0)
+    load = np.zeros(len(model.load_columns))
     for column, value in zip(base.independent, values):
         name = base.standard[column]
         if name.payload is not None:
-            load[name.kind] += float(value)
+            load += value * model.unit_load(name)
         else:
             for member in model.resolve(name):
                 table[member] = float(value)
-    return np.array(list(table.values())), np.array(list(load.values()))
+    return np.array(list(table.values())), load
 
 
 def _regrouped(triangle: FloatArray, scale: FloatArray, independent: list[int],

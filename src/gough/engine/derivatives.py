@@ -217,7 +217,7 @@ def response(model: Model, outputs: tuple[Output, ...], by: By, *, smooth: bool 
     """
     def build() -> ca.Function:
         graph = _Graph(model, by, smooth)
-        chi, load = ca.SX.sym("chi", len(model.mechanism.standard)), ca.SX.sym("load", 10)
+        chi, load = ca.SX.sym("chi", len(model.mechanism.standard)), ca.SX.sym("load", len(model.load_columns))
         values, derivatives = zip(*_outputs(graph, outputs, chi, load))
         return ca.Function("response", [graph.q, graph.v, graph.a, graph.band, chi, load],
                            [ca.densify(ca.vertcat(*values)), ca.densify(ca.vertcat(*derivatives)), graph.check])

@@ -13,13 +13,14 @@ import numpy as np
 from gough.core.arrays import FloatArray, check_finite, check_shape
 from gough.core.errors import InvalidInput, LoopNotClosed, SingularConfiguration
 from gough.core.motion import Motion
-from gough.engine.loops import CLOSED, By, Loops, Partition, closure_expressions
+from gough.engine.loops import CLOSED, SHORTEST, By, Loops, Partition, closure_expressions
 from gough.engine.symbolic import body_transforms
 from gough.kernels.kernel import Kernel
 
 CHECK = 1e-9  # elimination without pivoting is trusted below this relative residual
 STRIDE = 0.1  # longest move at once along a branch [rad or lengths of the robot]
 ITERATIONS = 12  # of Newton's method; it converges quadratically, so that more would not help
+NO_LENGTH = 1e-4  # of the robot: shorter force elements are named where the loops cannot be followed
 SINGULAR = 1e-9  # ratio of singular values of K_D taken as singular
 
 
@@ -281,6 +282,11 @@ class ClosedChain:
         loops = self.loops
         moment = float(time[sample]) if time is not None else float("nan")
         when = f"at sample {sample}" + ("" if time is None else f" (t = {moment:.4g} s)")
+        if name := self._without_length(last, NO_LENGTH * loops.length):
+            return SingularConfiguration(
+                f"the force element '{name}' of '{loops.mechanism.name}' has no length {when}, so no direction; keep "
+                "the motion away from there, or move one of its points", sample=sample, time=moment, singular_value=0.0,
+                joint=name)
         margin = loops.margin(last, by)
         if margin < 1e-2 * loops.margin(loops.home, by):
             loose = loops.loosest(last, by)
@@ -296,12 +302,23 @@ class ClosedChain:
             f"loop '{name}' is open by {phi.max():.1e} m {when}; the position is out of reach, or check the start "
             "pose or the link lengths", loop=name, sample=sample, time=moment, residual=float(phi.max()))
 
+    def _without_length(self, q: FloatArray, shortest: float) -> str | None:
+        """Return a force element that is shorter than that at some configuration (..., n), if there is one."""
+        mechanism = self.loops.mechanism
+        for name, closure in mechanism.forces.items():
+            if (q[..., mechanism.coordinates.index(name)] - closure.constant).min() < shortest:
+                return name
+        return None
+
     def _check_branch(self, q: FloatArray, by: By, time: FloatArray | None) -> None:
-        """Raise if consecutive samples lie on different assembly branches.
+        """Raise if consecutive samples lie on different assembly branches, or a force element has no length.
 
         Steps much larger than the motion of the independent coordinates are compared with E dq_I.
         """
         independent = list(self.loops.partitions[by].independent)
+        if self._without_length(q, SHORTEST):
+            sample = next(k for k in range(len(q)) if self._without_length(q[k], SHORTEST))
+            raise self._open_loop(q[sample], q[sample, independent], by, sample, time)
         moved = self.bent(np.diff(q, axis=0))
         driven = (np.abs(np.diff(q[:, independent], axis=0)) / self.strides(by)).max(axis=1)
         suspects = np.flatnonzero((moved > 20 * driven + 1e-6) | (moved > 0.2))

@@ -23,6 +23,7 @@ from gough.mechanism.types import Closure as LoopClosure
 
 By = Literal["actuated", "task"]
 GROWTH = 1e-17  # a dependent coordinate 1e8 times as fast as the independent ones is looked at again
+SHORTEST = 1e-9  # length of a force element below which rounding makes its direction [m]
 
 
 @dataclass(frozen=True, eq=False)
@@ -192,7 +193,7 @@ def open_loops(mechanism: Mechanism) -> Loops:
     q = ca.SX.sym("q", len(mechanism.joints))
     phi = closure_equations(mechanism, q)
     equations = ca.Function("closures", [q], [phi, ca.densify(ca.jacobian(phi, q))])
-    start = np.array([joint.start for joint in mechanism.joints])
+    start = _start(mechanism, equations)
     bends = [r for r in range(phi.shape[0]) if ca.depends_on(ca.jacobian(phi[r], q), q)]
     pattern = ca.jacobian(phi[bends], q).sparsity()
     return Loops(mechanism=mechanism, home=start, degrees_of_freedom=0, partitions={}, dynamic="actuated",
@@ -217,6 +218,28 @@ def _close_loops(mechanism: Mechanism, assembled: Loops | None = None) -> Loops:
         partitions["task"] = _partition(loops, task, "task")
     dynamic: By = "task" if loops.redundant and "task" in partitions else "actuated"
     return replace(loops, partitions=partitions, dynamic=dynamic)
+
+
+def _start(mechanism: Mechanism, equations: ca.Function) -> FloatArray:
+    """Return the start values of all coordinates (n,): those of the file, and of force elements what follows from them.
+
+    Raises:
+        InvalidMechanism: A force element without length.
+    """
+    start = np.array([joint.start for joint in mechanism.joints])
+    rows = [closure.name for closure in mechanism.closures for _ in range(closure.equations)]
+    gaps = np.array(equations(start)[0]).ravel()
+    for name, closure in mechanism.forces.items():
+        i, row = mechanism.coordinates.index(name), rows.index(name)
+        _check_length(name, float(gaps[row] + start[i] - closure.constant), "at the start pose")
+        start[i] += gaps[row]
+    return start
+
+
+def _check_length(name: str, length: float, where: str) -> None:
+    if not length > SHORTEST:
+        raise InvalidMechanism(f"[[force]] '{name}' has the length {length:.1e} m {where}: its points coincide and it "
+                               "has no direction; move one of them, or the start pose", force=name, length=length)
 
 
 def _characteristic_length(mechanism: Mechanism, q: FloatArray) -> float:
@@ -298,7 +321,9 @@ def _check_motors(loops: Loops) -> list[LoopClosure]:
     loose = [mechanism.coordinates[passive[i]] for i in _best_columns(away, mobility - motors - len(idle))]
     raise InvalidMechanism(
         f"'{mechanism.name}' has {mobility} degrees of freedom but {motors} actuated joints; with these held, "
-        f"{', '.join(loose)} still move; mark more [[joint]] tables with 'actuated = true' or add closures",
+        f"{', '.join(loose)} still move; mark more [[joint]] tables with 'actuated = true' or add closures. Passive "
+        "motion is not followed yet, even where springs hold it: that needs a recorded position and a spring (term k) "
+        "of each of these",
         degrees_of_freedom=mobility, actuated=motors, loose=tuple(loose))
 
 

@@ -13,8 +13,9 @@ from numpy.typing import ArrayLike
 
 from gough.core.arrays import FloatArray, check_finite, check_shape
 from gough.core.errors import InvalidInput, nearest
+from gough.core.inertia import seen_from
 from gough.core.motion import Motion
-from gough.core.names import INERTIAL, LOAD, Parameter
+from gough.core.names import INERTIAL, Parameter
 from gough.core.names import parameters as named
 from gough.core.parameters import BaseParameters, ParameterTable
 from gough.core.regression import Regression
@@ -84,26 +85,58 @@ class Model:
         return tuple(i for i, joint in enumerate(self.mechanism.joints) if joint.actuated)
 
     @cached_property
+    def load_bodies(self) -> tuple[str, ...]:
+        """The bodies that carry payloads: those they name, or the robot's tool, (l,)."""
+        named = dict.fromkeys(payload.body for payload in self.mechanism.payloads)
+        return tuple(named) or (self.mechanism.flange,)
+
+    @property
     def load_body(self) -> str:
-        """The body that carries payloads: the one they name, or the flange."""
-        return self.mechanism.payloads[0].body if self.mechanism.payloads else self.mechanism.flange
+        """The body that carries a payload without a name: that of the first one."""
+        return self.load_bodies[0]
+
+    @cached_property
+    def load_columns(self) -> tuple[Parameter, ...]:
+        """What a load is made of: ten inertial parameters of each body that may carry one, about its frame, (10 l,)."""
+        return tuple(Parameter.of(body, kind) for body in self.load_bodies for kind in INERTIAL)
 
     def load(self, payload: str | None = None) -> FloatArray:
-        """Return the ten inertial parameters of a payload about its body's frame; zeros for none."""
-        if payload is None:
-            return np.zeros(10)
-        values = self.mechanism.payload(payload).values
-        return np.array([values.get(p, 0.0) for p in INERTIAL])
+        """Return a payload as inertial parameters of the bodies that may carry one, (10 l,); zeros for none."""
+        found = np.zeros(len(self.load_columns))
+        if payload is not None:
+            for kind, value in self.mechanism.payload(payload).values.items():
+                found += value * self.unit_load(Parameter.of_payload(payload, kind))
+        return found
+
+    def unit_load(self, name: Parameter) -> FloatArray:
+        """Return a unit of a payload's parameter, which is about the payload's frame, as a load, (10 l,)."""
+        body, ten = self._mounted(name)
+        start, found = len(INERTIAL) * self.load_bodies.index(body), np.zeros(len(self.load_columns))
+        found[start:start + len(INERTIAL)] = ten
+        return found
+
+    def split_load(self, load: FloatArray) -> dict[str, FloatArray]:
+        """Return the ten parameters of a load by the body that carries them."""
+        return dict(zip(self.load_bodies, load.reshape(len(self.load_bodies), -1)))
+
+    def _mounted(self, name: Parameter) -> tuple[str, FloatArray]:
+        """Return the body that carries a payload, and a unit of the payload's parameter about that body's frame."""
+        unit = np.eye(len(INERTIAL))[INERTIAL.index(name.kind)]
+        payload = next((p for p in self.mechanism.payloads if p.name == name.payload), None)
+        if payload is None or not payload.placement.steps:
+            return (self.load_body if payload is None else payload.body), unit
+        return payload.body, seen_from(payload.placement.matrix, unit)
 
     def resolve(self, name: str) -> tuple[Parameter, ...]:
-        """Return the standard columns a parameter name stands for: itself, all its ties, or the load body's."""
+        """Return the standard columns a parameter name stands for: itself, all its ties, or those of a load's body."""
         parameter = Parameter(name)
         if parameter in self.mechanism.ties:
             return self.mechanism.ties[parameter]
-        if parameter in self._standard_names:
+        if parameter in self._standard_names or parameter in self.load_columns:
             return (parameter,)
         if parameter.payload is not None and parameter.inertial:
-            return (Parameter.of(self.load_body, parameter.kind),)
+            body, ten = self._mounted(parameter)
+            return tuple(Parameter.of(body, kind) for kind, weight in zip(INERTIAL, ten) if weight)
         valid = [*self._standard_names, *self.mechanism.ties,
                  *(Parameter.of_payload(p.name, "m") for p in self.mechanism.payloads)]
         raise InvalidInput(f"'{self.mechanism.name}' has no parameter '{name}'{nearest(name, valid)}", name=name)
@@ -157,14 +190,17 @@ class Model:
         flat = list(dict.fromkeys(m for group in members for m in group))
         columns = tree.columns(flat)
         position = {name: k for k, name in enumerate(flat)}
-        summed = ca.horzcat(*[sum((columns[:, position[m]] for m in group[1:]), start=columns[:, position[group[0]]])
-                              for group in members])
-        return closure_map.T @ summed
+        weights = ca.DM(len(flat), len(members))
+        for k, (name, group) in enumerate(zip(named(names), members)):
+            ten = dict(zip(INERTIAL, self._mounted(name)[1])) if name.payload is not None else {}
+            for member in group:
+                weights[position[member], k] = ten.get(member.kind, 1.0)
+        return closure_map.T @ (columns @ weights)
 
     def generalised_efforts(self, tree: TreeEfforts, closure_map: ca.SX, chi: ca.SX, load: ca.SX) -> ca.SX:
-        """Return the rows' efforts (m,) for standard parameters chi (p,) and a load (10,) on the load body."""
+        """Return the rows' efforts (m,) for standard parameters chi (p,) and a load (10 l,) on the load bodies."""
         index: dict[str, int] = {name: i for i, name in enumerate(self.mechanism.standard.names)}
-        extra: dict[str, ca.SX] = {Parameter.of(self.load_body, p): load[k] for k, p in enumerate(INERTIAL)}
+        extra: dict[str, ca.SX] = {name: load[k] for k, name in enumerate(self.load_columns)}
 
         def value(name: str) -> ca.SX | None:
             own = chi[index[name]] if name in index else None
@@ -210,7 +246,7 @@ class Model:
         """Return symbols q, v, a, band (and `extra` numbers remembered), chi, load, the rows' efforts and the chain."""
         q, v, a, band = self._symbols()
         band = ca.vertcat(band, ca.SX.sym("remembered", extra))
-        chi, load = ca.SX.sym("chi", len(self.mechanism.standard)), ca.SX.sym("load", 10)
+        chi, load = ca.SX.sym("chi", len(self.mechanism.standard)), ca.SX.sym("load", len(self.load_columns))
         closure = closure_expressions(self.loops, self.loops.dynamic, q)
         qd, qdd = closure.rates(v, a)
         tree = TreeEfforts(self.mechanism, q, qd, qdd, band)
@@ -338,9 +374,8 @@ class Model:
     def _careful_efforts(self, q: FloatArray, velocity: FloatArray, acceleration: FloatArray, band: FloatArray,
                          chi: FloatArray, load: FloatArray, samples: np.ndarray) -> FloatArray:
         """Return the rows' efforts of samples where the fixed elimination order failed, (t, m)."""
-        flat = (*self.mechanism.standard.names, *LOAD)
-        values = np.concatenate([np.broadcast_to(chi, (len(q), chi.shape[-1])),
-                                 np.broadcast_to(load, (len(q), len(INERTIAL)))], axis=1)
+        flat = (*self.mechanism.standard.names, *self.load_columns)
+        values = np.concatenate([np.broadcast_to(x, (len(q), x.shape[-1])) for x in (chi, load)], axis=1)
         regressor = self._careful_regressor(q, velocity, acceleration, flat, band, samples)
         return np.asarray(np.einsum("trp,tp->tr", regressor, values))
 
@@ -398,7 +433,7 @@ class Model:
         Args:
             motion: Motion of all coordinates.
             values: Standard parameters, (p,) or (t, p); a priori by default.
-            load: Ten inertial parameters of a payload, (10,).
+            load: Inertial parameters of a payload, (10 l,), see `load`; ten are on the first body that carries one.
             dead_band: As in `regressor`.
             wrench: Known wrench on the platform, as in `regression`.
         """
@@ -482,9 +517,10 @@ class Model:
     def _chi(self, values: ArrayLike | None) -> FloatArray:
         return self.mechanism.standard.values if values is None else np.asarray(values, dtype=float)
 
-    @staticmethod
-    def _extra(load: ArrayLike | None) -> FloatArray:
-        return np.zeros(10) if load is None else np.asarray(load, dtype=float)
+    def _extra(self, load: ArrayLike | None) -> FloatArray:
+        """Return a load for all bodies that may carry one; ten parameters are on the first."""
+        given = np.zeros(0) if load is None else np.asarray(load, dtype=float)
+        return np.concatenate([given, np.zeros(len(self.load_columns) - given.shape[-1])]) if given.ndim == 1 else given
 
 
 def _at(context: FloatArray, samples: np.ndarray) -> FloatArray:

@@ -28,14 +28,14 @@ def runge_kutta_kernel(model: Model) -> Kernel:
         wd = rate (x - w)  for the lags w of joint terms, if there are any; recorded channels are as usual
 
     Few arrays, because a call costs as much for each of them as for a hundred operations. Inputs: state [q, v, w]
-    (n + m + x); tau (a, 3) at the start, middle and end of the step; constants [h, band, chi, load] (1 + n + p + 10).
+    (n + m + x); tau (a, 3) at the start, middle and end of the step; constants [h, band, chi, load] (1 + n + p + 10 l).
     Output: [q, a, q_end, v_end, w_end, check] (2n + 2m + x + 1): q with the loops closed and the rows' acceleration at
     the start, the state at the end with q not yet closed, and the largest check value (see `closure_expressions`).
     """
     def build() -> ca.Function:
         n, m, a = len(model.mechanism.joints), model.degrees_of_freedom, len(model.actuated)
         state, tau = ca.SX.sym("state", n + m + len(model.mechanism.memories)), ca.SX.sym("tau", a, 3)
-        constants = ca.SX.sym("constants", 1 + n + len(model.mechanism.standard) + 10)
+        constants = ca.SX.sym("constants", 1 + n + len(model.mechanism.standard) + len(model.load_columns))
         start, a1, q_end, v_end, check = _runge_kutta(model, state, tau, constants)
         return ca.Function("runge_kutta", [state, tau, constants],
                            [ca.densify(ca.vertcat(start, a1[:m], q_end, v_end, check))])
@@ -52,7 +52,7 @@ def held_step_kernel(model: Model) -> Kernel:
     def build() -> ca.Function:
         n, m, a = len(model.mechanism.joints), model.degrees_of_freedom, len(model.actuated)
         state = ca.SX.sym("state", n + m + len(model.mechanism.memories) + a)
-        constants = ca.SX.sym("constants", 1 + n + len(model.mechanism.standard) + 10)
+        constants = ca.SX.sym("constants", 1 + n + len(model.mechanism.standard) + len(model.load_columns))
         tau = state[-a:]
         start, a1, q_end, v_end, check = _runge_kutta(model, state[:-a], ca.horzcat(tau, tau, tau), constants)
         return ca.Function("held_step", [state, constants], [
@@ -64,9 +64,9 @@ def held_step_kernel(model: Model) -> Kernel:
 def _runge_kutta(model: Model, state: ca.SX, tau: ca.SX, constants: ca.SX) -> tuple[ca.SX, ...]:
     """Return q and rates of v and lags at the start of a step, both at its end, and the largest check value."""
     stage = _stage(model)
-    n = len(model.mechanism.joints)
+    n, size = len(model.mechanism.joints), len(model.load_columns)
     q, v = state[:n], state[n:]  # v: velocities, then lags
-    h, rest = constants[0], (constants[1:1 + n], constants[1 + n:-10], constants[-10:])
+    h, rest = constants[0], (constants[1:1 + n], constants[1 + n:-size], constants[-size:])
     start, qd1, a1, c1 = stage(q, v, tau[:, 0], *rest)
     _, qd2, a2, c2 = stage(start + h / 2 * qd1, v + h / 2 * a1, tau[:, 1], *rest)
     _, qd3, a3, c3 = stage(start + h / 2 * qd2, v + h / 2 * a2, tau[:, 1], *rest)
@@ -97,7 +97,8 @@ def _stage(model: Model) -> ca.Function:
     n, m = len(model.mechanism.joints), model.degrees_of_freedom
     q, v, a = ca.SX.sym("q", n), ca.SX.sym("v", m), ca.SX.sym("a", m)
     w = ca.SX.sym("w", len(model.mechanism.memories))
-    band, chi, load = ca.SX.sym("band", n), ca.SX.sym("chi", len(model.mechanism.standard)), ca.SX.sym("load", 10)
+    band, chi = ca.SX.sym("band", n), ca.SX.sym("chi", len(model.mechanism.standard))
+    load = ca.SX.sym("load", len(model.load_columns))
     tau = ca.SX.sym("tau", len(model.actuated))
     closure = closure_expressions(model.loops, model.loops.dynamic, q)
     qd, qdd = closure.rates(v, a)

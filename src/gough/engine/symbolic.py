@@ -46,19 +46,23 @@ def _cross(a: ca.SX, b: ca.SX) -> ca.SX:
     return ca.vertcat(a[1] * b[2, :] - a[2] * b[1, :], a[2] * b[0, :] - a[0] * b[2, :], a[0] * b[1, :] - a[1] * b[0, :])
 
 
+def _rotation(axis: FloatArray, angle: ca.SX) -> ca.SX:
+    """Return a a^T + cos (1 - a a^T) + sin [a]x for a unit vector a."""
+    x, y, z = axis
+    along, cross = np.outer(axis, axis), np.array([[0, -z, y], [z, 0, -x], [-y, x, 0]])
+    return _sparse(along) + ca.cos(angle) * _sparse(np.eye(3) - along) + ca.sin(angle) * _sparse(cross)
+
+
 def joint_transforms(mechanism: Mechanism, q: ca.SX) -> list[Transform]:
     """Return the transform from each joint's parent body to its child body."""
     transforms = []
     for i, joint in enumerate(mechanism.joints):
         fixed = fixed_transform(joint.placement)
         if joint.kind == "revolute":
-            c, s = ca.cos(q[i]), ca.sin(q[i])
-            turn, k = ca.SX(3, 3), "xyz".index(joint.axis)
-            u, v = (k + 1) % 3, (k + 2) % 3
-            turn[u, u], turn[u, v], turn[v, u], turn[v, v], turn[k, k] = c, -s, s, c, 1
+            turn = _rotation(joint.direction, q[i])
             transforms.append(Transform(fixed.rotation @ turn, fixed.translation))
         else:
-            along = fixed.rotation[:, "xyz".index(joint.axis)] * q[i]
+            along = fixed.rotation @ _sparse(joint.direction) * q[i]
             transforms.append(Transform(fixed.rotation, fixed.translation + along))
     return transforms
 
@@ -107,7 +111,7 @@ def forward_kinematics(mechanism: Mechanism, q: ca.SX, qd: ca.SX, qdd: ca.SX) ->
     linear = {BASE: _sparse(-np.array(mechanism.gravity))}
     rate, angular = {BASE: ca.SX(3, 1)}, {BASE: ca.SX(3, 1)}
     for i, joint in enumerate(mechanism.joints):
-        axis = _sparse(np.eye(3)["xyz".index(joint.axis)])
+        axis = _sparse(joint.direction)
         R, r = transforms[i].rotation, transforms[i].translation
         w, wd, a = rate[joint.parent], angular[joint.parent], linear[joint.parent]
         turned = R.T @ w
@@ -170,7 +174,7 @@ class TreeEfforts:
         while body != BASE:
             i = self._carrier[body]
             joint = self.mechanism.joints[i]
-            efforts[i, :] = (moment if joint.kind == "revolute" else force)["xyz".index(joint.axis), :]
+            efforts[i, :] = _sparse(joint.direction).T @ (moment if joint.kind == "revolute" else force)
             R, r = self.kinematics.transforms[i].rotation, self.kinematics.transforms[i].translation
             force, moment = R @ force, R @ moment
             moment = moment + _cross(r, force)
@@ -246,7 +250,7 @@ class TreeEfforts:
         for i in reversed(range(len(joints))):
             joint = joints[i]
             f, n = force[joint.child], moment[joint.child]
-            own = (n if joint.kind == "revolute" else f)["xyz".index(joint.axis)]
+            own = _sparse(joint.direction).T @ (n if joint.kind == "revolute" else f)
             for term in joint.terms:
                 coefficient = value(Parameter.of(joint.name, term))
                 if coefficient is not None:

@@ -213,6 +213,11 @@ def design(model: Robot, settings: DesignSettings | None = None, *, runs: Sequen
     payloads = tuple(dict.fromkeys(run.payload for run in wanted if run.payload is not None))
     if base is None:
         base = base_parameters(model, tie_legs=chosen.tie_legs, payloads=payloads)
+    terms, heads = model.mechanism.terms, [base.standard[i] for i in base.independent]
+    # What depends on a past or on a recorded channel is not designed for.
+    designed = [name for name, head in zip(base.names, heads)
+                if head.kind not in terms or not (terms[head.kind].lags or terms[head.kind].channels)]
+    base = base if len(designed) == len(base) else base.select(designed)
     values = model.standard_values() if parameters is None else np.asarray(parameters, dtype=float)
     check_shape(values, (len(model.mechanism.standard),), "standard parameters")
     check_finite(values, "standard parameters")

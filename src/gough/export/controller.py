@@ -53,7 +53,7 @@ def controller_code(model: Model, values: ArrayLike | None = None, *, load: Arra
     chi = mechanism.standard.values if values is None else np.asarray(values, dtype=float)
     check_shape(chi, (len(mechanism.standard),), "standard parameters")
     band = np.zeros(len(mechanism.joints)) + (0.0 if dead_band is None else np.asarray(dead_band, dtype=float))
-    newton, efforts = controller_graphs(model, chi, np.zeros(10) if load is None else np.asarray(load, float), band)
+    newton, efforts = controller_graphs(model, chi, model.load() if load is None else np.asarray(load, float), band)
     part = model.loops.partitions["actuated"]
     joints = [mechanism.joints[i] for i in part.independent]
     speeds = [FASTEST * joint.limits.velocity if joint.limits.velocity else np.inf for joint in joints]

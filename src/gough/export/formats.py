@@ -13,13 +13,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gough.core.errors import InvalidInput, OutputError, nearest
 from gough.core.files import require_free, write_together
 from gough.engine import Model
+from gough.export.rigid import approximate_terms, comment
 from gough.identification import Identification
+from gough.mechanism.terms import JointTerm
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,6 +35,7 @@ class Export:
             for what the format cannot express.
         usual: Usual name of the files; the robot's if empty.
         identifier: The files' name must be letters, digits and underscores.
+        words: Tells which joint terms the format has words for; None where it has them for all.
     """
 
     name: str
@@ -40,6 +43,7 @@ class Export:
     write: Callable[[Model, Identification, str], Mapping[str, str]]
     usual: str = ""
     identifier: bool = False
+    words: Callable[[JointTerm], bool] | None = None
 
 
 EXPORTS: dict[str, Export] = {}
@@ -54,7 +58,7 @@ def register_export(entry: Export) -> Export:
 
 
 def export(model: Model, identification: Identification, folder: str | Path, to: str, *, name: str | None = None,
-           force: bool = False) -> list[Path]:
+           force: bool = False, approximate: bool = False) -> list[Path]:
     """Write a result in some format and return the files.
 
     Args:
@@ -64,6 +68,7 @@ def export(model: Model, identification: Identification, folder: str | Path, to:
         to: The format, see `EXPORTS`.
         name: Of the files without ending; the format's usual one by default.
         force: Overwrite existing files.
+        approximate: Write joint terms that the format has no word for as those it has; the files say what is lost.
 
     Raises:
         InvalidInput: Unknown format, or a result it cannot express.
@@ -76,7 +81,14 @@ def export(model: Model, identification: Identification, folder: str | Path, to:
         raise InvalidInput(f"'{name}' is no name for a file; give the folder and the name apart", name=name)
     stem = name if name is not None and not entry.identifier else identifier(
         name or entry.usual or model.mechanism.name)
-    texts = entry.write(identification.fitted(model), identification, stem)
+    model = identification.fitted(model)
+    lost: list[str] = []
+    if approximate and entry.words is not None:
+        terms, lost = approximate_terms(model, identification.joint_terms, entry.words)
+        identification = replace(identification, joint_terms=terms)
+    texts = dict(entry.write(model, identification, stem))
+    if lost:
+        texts[next(iter(texts))] += "".join(f"<!-- {comment(line)} -->\n" for line in lost)
     target = Path(folder)
     files = [target / f"{stem}.{ending}" for ending in texts]
     try:

@@ -15,7 +15,7 @@ from gough.engine import Model
 from gough.export.formats import Export, register_export
 from gough.export.rigid import check_bodies, check_terms, comment, drive_gains, physical_result, standard_values
 from gough.mechanism.closures import CLOSURES
-from gough.mechanism.types import BASE, Joint
+from gough.mechanism.types import BASE, Closure, Joint
 from gough.virtual.mjcf import Scene, links_of, numbers, slider, text
 
 _ROTOR = 1e-9  # of that, for a massless body that holds nothing: the inertia of its joint is enough for MuJoCo
@@ -28,9 +28,10 @@ def to_mjcf(model: Model, bodies: Mapping[str, ArrayLike], terms: Mapping[str, f
     """Return a robot as MuJoCo XML.
 
     Names are Gough's. Joint terms become the attributes that `JointTerm.mjcf` says, `damping` for instance; an offset
-    becomes a weak spring stretched very far (constant to 1e-6 per rad or m). Motors come in the robot file's order;
-    with drive gains, controls are the recorded currents or voltages. The keyframe `home` holds still: its controls
-    carry the weight. Coordinates of the platform are joints without motor, friction or limits.
+    becomes a weak spring stretched very far (constant to 1e-6 per rad or m). Force elements are tendons, their offsets
+    actuators without control after the motors. Motors come in the robot file's order; with drive gains, controls are
+    the recorded currents or voltages. The keyframe `home` holds still: its controls carry the weight. Coordinates of
+    the platform are joints without motor, friction or limits.
 
     A massless body that only links two joints vanishes, exactly: MuJoCo gives a body several joints. To other bodies
     lighter than a thousandth of the heaviest that mass is added, with a radius of gyration of the robot's size and
@@ -77,27 +78,53 @@ def to_mjcf(model: Model, bodies: Mapping[str, ArrayLike], terms: Mapping[str, f
     for name in helped:
         scene.bodies[name].set("gravcomp", repr(float(light[0] / (own[name] + light)[0])))
     for closure in mechanism.closures:
-        scene.add_closure(closure, light)
+        if closure.name not in mechanism.forces:
+            scene.add_closure(closure, light)
     _draw(scene)
     _add_motors(scene, factors)
+    constants = [_add_tendon(scene, closure, coefficients) for closure in mechanism.forces.values()]
 
     rest = np.zeros((1, model.degrees_of_freedom))
     weight = model.bias(model.home[None], rest, standard_values(model, masses, coefficients))
     effort = model.distribute(model.home[None], weight)[0]
     position = [float(joint.get("ref", "0")) for joint in scene.bodies[BASE].iter("joint")]
     keyframe = SubElement(scene.root, "keyframe")
-    SubElement(keyframe, "key", name="home", qpos=numbers(position), ctrl=numbers(effort / factors))
+    controls = (*(effort / factors), *(0.0,) * sum(constants))
+    SubElement(keyframe, "key", name="home", qpos=numbers(position), ctrl=numbers(controls))
     return scene.xml()
 
 
-def _attributes(joint: Joint, model: Model, coefficients: Mapping[str, float]) -> dict[str, str]:
-    """Return limits and joint terms as attributes of a joint."""
+def _words(joint: Joint, model: Model, coefficients: Mapping[str, float]) -> dict[str, float]:
+    """Return the coefficients of joint terms by MuJoCo's words for them."""
     found: dict[str, float] = {}
     for name in joint.terms:
         key = model.mechanism.terms[name].mjcf
         value = coefficients.get(f"{joint.name}.{name}", 0.0)
         if key is not None and value:
             found[key] = found.get(key, 0.0) + value
+    return found
+
+
+def _add_tendon(scene: Scene, closure: Closure, coefficients: Mapping[str, float]) -> bool:
+    """Add a force element as a tendon, a constant force as an actuator without control; return whether it has one."""
+    joint = scene.model.mechanism.joint(closure.name)
+    found, rest = _words(joint, scene.model, coefficients), -closure.constant
+    constant = found.pop("springref", 0.0)
+    attributes = {key: repr(value) for key, value in found.items()}
+    if "stiffness" in found:
+        attributes["springlength"] = repr(rest)
+    if joint.limits.position is not None:
+        attributes["range"] = numbers(rest + bound for bound in joint.limits.position)
+    tendon = scene.add_rod(closure.name, closure.frames, attributes)
+    if constant:
+        SubElement(scene.actuator, "general", name=f"{tendon}.constant", tendon=tendon, gainprm="0",
+                   biastype="affine", biasprm=numbers((-constant, 0.0, 0.0)))
+    return constant != 0.0
+
+
+def _attributes(joint: Joint, model: Model, coefficients: Mapping[str, float]) -> dict[str, str]:
+    """Return limits and joint terms as attributes of a joint."""
+    found = _words(joint, model, coefficients)
     constant = found.pop("springref", 0.0)
     if constant or "stiffness" in found:
         stiffness = found.setdefault("stiffness", abs(constant) / _FAR)
@@ -123,7 +150,8 @@ def _add_motors(scene: Scene, gains: FloatArray) -> None:
     for name, gain in zip(scene.model.mechanism.actuated, gains.tolist()):
         limit = scene.model.mechanism.joint(name).limits.effort
         kind = "motor" if gain == 1.0 else "general"
-        motor = SubElement(scene.actuator, kind, name=text(name), joint=text(name))
+        motor = SubElement(scene.actuator, kind, name=text(name))
+        motor.set("tendon" if name in scene.model.mechanism.forces else "joint", text(name))
         if gain != 1.0:
             motor.set("gainprm", repr(gain))
         if limit is not None:
@@ -157,5 +185,6 @@ def _draw(scene: Scene) -> None:
 
 register_export(Export(
     name="mjcf", label="the physically consistent robot as MuJoCo XML, without payload",
+    words=lambda term: term.mjcf is not None,
     write=lambda model, result, name: {
         "xml": to_mjcf(model, *physical_result(result, "MJCF"), gains=drive_gains(result))}))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,8 +15,9 @@ from gough.core.names import INERTIAL, payload_of
 from gough.engine import Model
 from gough.estimators.physical.pseudo_inertia import pseudo_inertia
 from gough.identification import Identification
-from gough.mechanism.terms import JointTerm
+from gough.mechanism.terms import JointState, JointTerm
 
+_STILL = JointState(q=0.0, qd=0.0, qdd=0.0, sign=0.0, math=np)
 _CONSISTENT = 1e-9  # round-off allowed in the eigenvalues of a scaled pseudo-inertia
 
 
@@ -82,9 +84,39 @@ def check_terms(model: Model, terms: Mapping[str, float] | None, format: str = "
         for term in (model.mechanism.terms[name] for name in joint.terms):
             if found[f"{joint.name}.{term.name}"] and not known(term):
                 raise InvalidInput(f"{format} has no word for the term '{term.name}' ({term.label}) of joint "
-                                   f"'{joint.name}'; export it as C code, or identify without it",
+                                   f"'{joint.name}'; export it as C code, approximately, or identify without it",
                                    joint=joint.name, term=term.name)
     return found
+
+
+def approximate_terms(model: Model, terms: Mapping[str, float],
+                      known: Callable[[JointTerm], bool]) -> tuple[dict[str, float], list[str]]:
+    """Return terms with words only, nearest to all of them over the joints' range of motion, and what is lost.
+
+    The efforts of what has no word are fitted by the joint's terms that have one, least squares over positions and
+    speeds within the limits (1 m or rad, and per s, where there are none); lags have settled.
+    """
+    found, lost, rng = dict(terms), [], np.random.default_rng(0)
+    for joint in model.mechanism.joints:
+        own = [model.mechanism.terms[name] for name in joint.terms if f"{joint.name}.{name}" in terms]
+        missing = [t for t in own if not known(t) and terms[f"{joint.name}.{t.name}"]]
+        words = [t for t in own if known(t) and not t.mentions("qdd")]
+        if not missing:
+            continue
+        low, high = joint.limits.position or (-1.0, 1.0)
+        top = joint.limits.velocity or 1.0
+        q, qd = rng.uniform(low, high, 2000), rng.uniform(-top, top, 2000)
+        state = replace(_STILL, q=q, qd=qd, sign=np.sign(qd), other=lambda name: _STILL)
+        effort = sum(terms[f"{joint.name}.{t.name}"] * t.value(state) for t in missing) + np.zeros_like(q)
+        X = np.array([t.value(state) + np.zeros_like(q) for t in words]).T.reshape(len(q), -1)
+        change = np.linalg.lstsq(X, effort, rcond=None)[0]
+        found |= {f"{joint.name}.{t.name}": terms[f"{joint.name}.{t.name}"] + float(c) for t, c in zip(words, change)}
+        found |= {f"{joint.name}.{t.name}": 0.0 for t in missing}
+        rms = [np.sqrt(np.mean(x**2)) for x in (effort - X @ change, effort)]
+        become = ", ".join(t.name for t in words) or "nothing"
+        lost.append(f"{joint.name}: {', '.join(t.name for t in missing)} of {rms[1]:.3g} {joint.effort_unit} rms "
+                    f"became {become}; {rms[0]:.3g} {joint.effort_unit} rms are lost")
+    return found, lost
 
 
 def physical_result(result: Identification, format: str) -> tuple[Mapping[str, ArrayLike], Mapping[str, float]]:

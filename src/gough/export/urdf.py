@@ -29,13 +29,18 @@ from gough.export.rigid import check_bodies, check_terms, comment, drive_gains, 
 from gough.identification import Identification
 from gough.mechanism.closures import CLOSURES
 from gough.mechanism.placement import roll_pitch_yaw
-from gough.mechanism.terms import TERMS
+from gough.mechanism.terms import TERMS, JointTerm
 from gough.mechanism.types import BASE, Closure, Joint
 from gough.virtual.mjcf import numbers
 
 UNLIMITED = 1e6  # URDF demands numbers: written for an effort or a velocity without limit. [N, N m, m/s, rad/s]
 _WINDING = {"revolute": 2 * math.pi, "prismatic": 1e3}  # room about home of a joint without limits [rad, m]
 _TYPES = ("3d", "6d")  # of loops that the extended URDF knows; its readers take any other for 6d
+
+
+def has_words(term: JointTerm) -> bool:
+    """Tell whether URDF, or the file beside it, has a word for a term."""
+    return term.urdf is not None or term.sidecar is not None
 
 
 def to_urdf(model: Model, bodies: Mapping[str, ArrayLike], terms: Mapping[str, float] | None = None, *,
@@ -57,7 +62,7 @@ def to_urdf(model: Model, bodies: Mapping[str, ArrayLike], terms: Mapping[str, f
         InvalidInput: Parameters that no body can have, unknown names, a joint term or a closure without a word for it.
     """
     masses, mechanism = check_bodies(model, bodies), model.mechanism
-    coefficients = check_terms(model, terms, "URDF", lambda term: term.urdf is not None or term.sidecar is not None)
+    coefficients = check_terms(model, terms, "URDF", has_words)
     for closure in mechanism.closures:
         if CLOSURES[closure.kind].urdf is None:
             raise InvalidInput(f"closure '{closure.name}' of kind {closure.kind} has no form beside a URDF",
@@ -117,7 +122,7 @@ class _Tree:
     def _add_joint(self, joint: Joint, home: float) -> None:
         element = self._add(self.joint[joint.name], joint.kind, self.link[joint.parent], self.link[joint.child],
                             joint.placement.matrix)
-        SubElement(element, "axis", xyz=numbers(float(joint.axis == axis) for axis in "xyz"))
+        SubElement(element, "axis", xyz=numbers(joint.direction))
         limits, room = joint.limits, _WINDING[joint.kind]
         low, high = limits.position or (home - room, home + room)
         SubElement(element, "limit", lower=repr(low), upper=repr(high), effort=repr(limits.effort or UNLIMITED),
@@ -167,11 +172,12 @@ class _Tree:
 
     def _entry(self, closure: Closure) -> object:
         """Return a closure as it stands in the sidecar: its pair of frames, with its numbers if it has any."""
-        if not closure.frames:
-            return {"coefficients": {self.joint[j]: c for j, c in closure.coefficients.items()},
-                    "constant": closure.constant}
         frames = self.frames[closure.name]
-        return {"frames": frames, **closure.values} if closure.values else frames
+        beside: dict[str, object] = dict(closure.values)
+        if closure.coefficients:
+            beside |= {"coefficients": {self.joint[j]: c for j, c in closure.coefficients.items()},
+                       "constant": closure.constant}
+        return ({"frames": frames} if frames else {}) | beside if beside else frames
 
 
 def _add_inertial(link: Element, parameters: FloatArray) -> None:
@@ -195,4 +201,4 @@ def _write(model: Model, result: Identification, name: str) -> dict[str, str]:
 
 register_export(Export(
     name="urdf", label="the physically consistent robot as URDF, its loops in YAML beside it, without payload",
-    write=_write))
+    write=_write, words=has_words))

@@ -26,7 +26,7 @@ HIGHEST = 40  # bins tried by default
 
 
 def averaged_period(model: Model, processed: Sequence[Processed], base: BaseParameters) -> AveragedPeriod:
-    """Return the one periodic recording that maximum likelihood works on, only samples at which all rows count.
+    """Return the one periodic recording that maximum likelihood works on.
 
     Raises:
         InvalidRecording: Several recordings, or one without periods.
@@ -36,7 +36,7 @@ def averaged_period(model: Model, processed: Sequence[Processed], base: BasePara
     done = processed[0]
     if done.average is None:
         raise InvalidRecording(f"{done.source}: maximum likelihood needs at least two whole periods")
-    return AveragedPeriod(model=model, processed=done, base=base, keep=np.flatnonzero(done.mask.all(axis=1)))
+    return AveragedPeriod(model=model, processed=done, base=base, mask=done.mask)
 
 
 def cutoff_likelihood(period: AveragedPeriod, *, highest: int = HIGHEST,
@@ -89,4 +89,4 @@ def full_likelihood(period: AveragedPeriod, *, harmonics: int | None = None,
     if not model.loops.redundant:
         known = cross[:, [model.actuated.index(i) for i in model.independent]]
     return (settings or FullLikelihood(tolerance=1e-6)).fit(
-        family, family.start(), cross_covariance=known, position_periods=average.position_periods[:, period.keep])
+        family, family.start(), cross_covariance=known, position_periods=average.position_periods)

@@ -18,7 +18,7 @@ from gough.core.names import INERTIAL, LOAD
 from gough.core.options import Settings, nested, option, settle, takes
 from gough.core.regression import Regression
 from gough.core.showing import Columns, Shown
-from gough.core.text import text_table
+from gough.core.text import rounded, text_table
 from gough.engine import Model, Robot, as_model
 from gough.estimators.estimate import Estimate, Source, assemble
 from gough.estimators.load.fit import LoadFit, LoadProblem, fit
@@ -136,7 +136,7 @@ class PayloadResult(Shown):
 
     def summary(self) -> str:
         """Return the load as plain text, then the combinations the motion does not show, changes and notes."""
-        rows = [[p["name"], *((f"{p['value']:.5g}", f"{p['std']:.2g}", p["unit"], "yes") if p["observed"] else
+        rows = [[p["name"], *((*rounded(p["value"], p["std"]), p["unit"], "yes") if p["observed"] else
                               ("-", "-", p["unit"], "not observed")), f"{p['information']:.2g}"]
                 for p in self.load.to_list()]
         lines = [f"{self.robot}: load about the platform frame, from {self.estimate.samples} samples",

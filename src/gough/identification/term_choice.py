@@ -85,8 +85,9 @@ class TermChoice:
                      f"{100 * s.before:.3g} %", f"{100 * s.after:.3g} %"] for s in steps]
 
         header = ["term", "motors", "constants (SI)", "error without", "with"]
+        none = "  none: the robot file has what the data show"
         parts = [f"Terms that predict better, {self.folds} left out in turn",
-                 text_table(header, rows(self.steps)) if self.steps else "  none: the robot file has what the data show",
+                 text_table(header, rows(self.steps)) if self.steps else none,
                  "", "What each wins alone, at its best place", text_table(header, rows(self.alone))]
         if self.held_out and self.steps:
             parts += ["", "Logs that were not used, error without and with the terms proposed",
@@ -223,7 +224,7 @@ class _Moments:
     @staticmethod
     def _squares(moments: FloatArray, x: FloatArray) -> FloatArray:
         full = np.append(-x, 1.0)
-        return np.maximum(np.einsum("i,rij,j->r", full, moments, full), 0.0)
+        return np.asarray(np.maximum(np.einsum("i,rij,j->r", full, moments, full), 0.0))
 
     def values(self, groups: Sequence[Sequence[int]] | None = None) -> FloatArray:
         """Return the coefficients of all columns from all folds, zero where no group has them, (p,)."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 from gough.core.arrays import FloatArray
 from gough.core.documents import parse_json
 from gough.core.errors import InvalidInput, InvalidRecording
+from gough.logs.matlab import OBJECT, read_mat5
 from gough.logs.tables import Table, repeated_names
 from gough.logs.writers import FORMAT, MARK
 
@@ -135,21 +137,17 @@ def read_mat(path: Path) -> Table:
     Raises:
         InvalidRecording: Not such a file, or h5py is not installed.
     """
-    from scipy.io import loadmat, matlab
-
-    source = path.name
-    try:
-        data = loadmat(path, simplify_cells=True)
-    except NotImplementedError:  # SciPy's word for version 7.3, which is HDF5
+    source, data = path.name, path.read_bytes()
+    if data[124:126] in (b"\x00\x02", b"\x02\x00"):  # version 7.3 is HDF5
         return read_hdf5(path)
-    except Exception as error:  # SciPy raises whatever the damaged bytes lead to
-        raise InvalidRecording(f"{source} cannot be read as a MATLAB file ({error})", source=source) from error
-    opaque = (matlab.MatlabOpaque, matlab.MatlabFunction)
-    return array_table(source, {k: OBJECT if isinstance(v, opaque) or k == "None" else v
-                                for k, v in data.items() if not k.startswith("__")})
-
-
-OBJECT = np.array("an object of MATLAB: save its numbers, e.g. t = x.Time; q = squeeze(x.Data)")
+    if data[126:128] not in (b"IM", b"MI"):
+        raise InvalidRecording(f"{source} cannot be read as a MATLAB file: it has not the mark of version 5 or newer; "
+                               "save it with '-v7'", source=source)
+    try:
+        return array_table(source, read_mat5(data))
+    except (ValueError, KeyError, StopIteration, struct.error, zlib.error, OverflowError, MemoryError) as error:
+        raise InvalidRecording(f"{source} cannot be read as a MATLAB file ({error or type(error).__name__})",
+                               source=source) from error
 
 
 def read_hdf5(path: Path) -> Table:

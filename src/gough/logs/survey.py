@@ -330,14 +330,15 @@ def _explained(table: Table, found: Mapping[str, Sequence[tuple[str, str]]], col
                ) -> tuple[float, str]:
     """Return the share of a column's variance that a motor's position and its derivatives explain, 0 to 1."""
     q, y = (table.columns[name] for name in (found["position"][j][0], column.name))
-    if len(q) != len(y) or len(y) < 50 or column.high <= column.low:
+    use = np.isfinite(q) & np.isfinite(y) if len(q) == len(y) else np.zeros(1, dtype=bool)
+    if use.sum() < 50 or not (np.ptp(q[use]) > 0 and np.ptp(y[use]) > 0):
         return 0.0, "by its order"
-    use = np.isfinite(q) & np.isfinite(y)
-    width = max(1, use.sum() // 500)  # derivatives of a smoothed position: a hint, not a model
-    smooth = np.convolve(q[use], np.ones(width) / width, mode="same")
+    q, y = (x[use] / np.abs(x[use]).max() for x in (q, y))
+    width = max(1, len(q) // 500)  # derivatives of a smoothed position: a hint, not a model
+    smooth = np.convolve(q, np.ones(width) / width, mode="same")
     qd = np.gradient(smooth)
-    A = np.column_stack([np.ones(use.sum()), smooth, qd, np.sign(qd), np.gradient(qd)])
+    A = np.column_stack([np.ones(len(q)), smooth, qd, np.sign(qd), np.gradient(qd)])
     A /= np.maximum(np.abs(A).max(axis=0), 1e-300)
-    left = y[use] - A @ np.linalg.lstsq(A, y[use], rcond=None)[0]
-    share = max(0.0, 1 - float(np.var(left) / max(np.var(y[use]), 1e-300)))
+    left = y - A @ np.linalg.lstsq(A, y, rcond=None)[0]
+    share = max(0.0, 1 - float(np.var(left) / max(np.var(y), 1e-300)))
     return share, f"the motion of this joint explains {100 * share:.0f} % of it"

@@ -19,6 +19,7 @@ import numpy as np
 from gough.core.arrays import BoolArray, FloatArray
 from gough.core.documents import parse_json
 from gough.core.errors import InvalidInput, InvalidRecording, nearest
+from gough.core.units import is_unit
 from gough.logs.finding import Finding
 from gough.logs.writers import FORMAT, MARK
 
@@ -93,6 +94,7 @@ class _Layout:
     trailing: bool
     decimal: str
     facts: Mapping[str, object]
+    above: int = 0
 
 
 def text_blocks(path: Path, size: int = 65536, *, decimal: str = ".", skip: int = 0) -> Iterator[Table]:
@@ -124,6 +126,9 @@ def text_blocks(path: Path, size: int = 65536, *, decimal: str = ".", skip: int 
             for _ in range(skip):
                 next(lines, None)
             layout, first_lines = _layout(lines, source, decimal)
+            if layout.above:
+                findings.append(Finding(kind="above", channel=source, numbers={"lines": layout.above},
+                                        message=f"{layout.above} lines above the table were passed over"))
             data = _checked(chain(first_lines, lines), layout, source, findings)
             repeated = repeated_names(layout.names)
             read = [name for i, name in enumerate(layout.names) if i not in layout.text]
@@ -201,6 +206,7 @@ def _layout(lines: Iterator[tuple[int, str]], source: str,
         raise InvalidRecording(f"{source} is empty; expected column names and samples", source=source)
     facts = _facts(comments[0] if comments else "", source)
     above, data, delimiter = _headed(head)
+    passed = len(above)
     if not above:
         delimiter = _delimiter([line for _, line in head[:2]], source)
         above, data = [_cells(head[0][1], delimiter)], head[1:]
@@ -215,7 +221,7 @@ def _layout(lines: Iterator[tuple[int, str]], source: str,
     # columns whose first value is no number with either decimal sign, and where that was seen
     text = {i: f"'{cell}' in line {data[0][0]}" for i, cell in enumerate(first) if i not in dates and not _fits(cell)}
     return _Layout(names=tuple(names), text=text, dates=dates, delimiter=delimiter, trailing=trailing, decimal=decimal,
-                   facts=facts), data
+                   facts=facts, above=passed), data
 
 
 def _headed(head: list[tuple[int, str]]) -> tuple[list[list[str]], list[tuple[int, str]], str | None]:
@@ -245,11 +251,14 @@ def _headed(head: list[tuple[int, str]]) -> tuple[list[list[str]], list[tuple[in
 def _column_names(above: list[list[str]], width: int) -> list[str]:
     """Return the names for columns of this many cells from the lines above them; numbers if none has them.
 
-    A line that begins with `Name` has them; else the last of the right width. Cells that alternate with one word
+    A line that begins with `Name` has them; else the last of the right width, with the units below it if there is a
+    line of them. Cells that alternate with one word
     (`Name, x, Name, y` or `Time, x, Time, y`) mean that each column has its own time before it.
     """
     fitting = [row[:-1] if not row[-1] else row for row in above if row]
     fitting = [row for row in fitting if len(row) in (width, width - 1)]
+    if len(fitting) > 1 and all(not cell or is_unit(cell.strip("[]()")) for cell in fitting[-1]):  # a line of units
+        fitting[-1] = [f"{name} [{unit.strip('[]()')}]" if unit else name for name, unit in zip(*fitting[-2:])]
     keyed = [row for row in fitting if row[0].lower() in KEYS]
     names = [*fitting[-1:], *keyed[:1]]
     if not names:

@@ -45,13 +45,14 @@ class ClosureKind:
         units: Unit of each equation, which makes their number and their scale; `joints` is that of the coordinates.
         residual: Closure, configuration -> one expression for each equation, zero where the loop is closed.
         frames: It holds two frames `a` and `b`; otherwise a weighted sum of coordinates.
+        measures: It weighs coordinates beside its frames.
         values: Further keys in robot files, positive numbers, with their dimension.
         mistaken: Frames a, b at which all equations hold -> what is wrong all the same, or nothing. For equations with
             more solutions than the one meant.
         guide: Frames a, b -> expressions that are zero only in the solution meant: they lead a search to it.
         urdf: Key of the YAML file beside a URDF under which the frames stand, or None. `3d` and `6d` are types of
             `closed_loop`.
-        mjcf: Elements of MJCF that hold it, or None: `connect weld axis slider rod sum`, see `virtual.mjcf`.
+        mjcf: Elements of MJCF that hold it, or None: `connect weld axis slider rod sum reel`, see `virtual.mjcf`.
         pinocchio: Equations of the Pinocchio plant that hold it, or None: `gap axis turn distance sum`, see
             `virtual.pinocchio_plant`.
     """
@@ -61,12 +62,18 @@ class ClosureKind:
     units: tuple[Literal["m", "rad", "joints"], ...]
     residual: Callable[[Closure, Configuration], Sequence[Any]]
     frames: bool = True
+    measures: bool = False
     values: Mapping[str, str] = field(default_factory=dict)
     mistaken: Callable[[Any, Any], str] | None = None
     guide: Callable[[Any, Any], Any] | None = None
     urdf: str | None = None
     mjcf: tuple[str, ...] | None = None
     pinocchio: tuple[str, ...] | None = None
+
+    @property
+    def weighs(self) -> bool:
+        """It has coefficients of coordinates."""
+        return self.measures or not self.frames
 
 
 def _gap(closure: Closure, at: Configuration) -> list[Any]:
@@ -98,6 +105,11 @@ def _sum(closure: Closure, at: Configuration) -> list[Any]:
     return [closure.constant + sum(c * at.q[name] for name, c in closure.coefficients.items())]
 
 
+def _length(closure: Closure, at: Configuration) -> list[Any]:
+    """Return |p_b - p_a| plus the sum of coefficient x coordinate, plus the constant. [m]"""
+    return [sum(x * x for x in _gap(closure, at)) ** 0.5 + _sum(closure, at)[0]]
+
+
 def _half_turn(a: Any, b: Any) -> str:
     """Frames half a turn apart solve the equations of a weld: trace R_a^T R_b is -1 there, 3 where they coincide."""
     return "the welded frames half a turn apart" if (a.rotation * b.rotation).sum() < 0 else ""
@@ -122,6 +134,9 @@ CLOSURES: dict[str, ClosureKind] = {
         ClosureKind(name="coupling", label="the sum of coefficient times coordinate, plus the constant, is zero",
                     units=("joints",), frames=False, residual=_sum,
                     urdf="coupling", mjcf=("sum",), pinocchio=("sum",)),
+        ClosureKind(name="length", label="the distance of the origins, plus the sum of coefficient times coordinate, "
+                    "plus the constant, is zero", units=("m",), measures=True, residual=_length,
+                    urdf="length", mjcf=("reel",), pinocchio=("distance",)),
     )
 }
 

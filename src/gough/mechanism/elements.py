@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import Literal, TypeVar, cast
+from typing import Any, Literal, TypeVar, cast
 
 import numpy as np
 
@@ -14,24 +14,24 @@ from gough.core.errors import InvalidInput, nearest
 from gough.core.inertia import PLACES, parallel_axes
 from gough.core.names import INERTIAL, inside_leg
 from gough.core.units import dimension_of, is_unit, quantity
+from gough.mechanism import schema
 from gough.mechanism.closures import CLOSURES
 from gough.mechanism.placement import Placement
 from gough.mechanism.terms import BUNDLES, JOINT_DIMENSIONS, TERMS, Constant, JointTerm, check_term_name
 from gough.mechanism.toml_table import TomlTable
-from gough.mechanism.types import BASE, Body, Closure, Frame, Joint, Limits, Noise, Payload
+from gough.mechanism.types import BASE, Body, Closure, Frame, Joint, Limits, Noise, Payload, Transmission
 
 T = TypeVar("T")
 Kind = Literal["revolute", "prismatic"]
 Axis = Literal["x", "y", "z"]
+Vector = tuple[float, float, float]
 
-PLACEMENT_KEYS = ("xyz", "rpy", "polar", "mdh")
-INERTIA_KEYS = (*INERTIAL, "com", "about", "parameters", "zero", "symmetric")
 # Dimensions of (prismatic, revolute) joints.
 POSITION = {"prismatic": "length", "revolute": "angle"}
 VELOCITY = {"prismatic": "velocity", "revolute": "angular velocity"}
 ACCELERATION = {"prismatic": "acceleration", "revolute": "angular acceleration"}
 EFFORT = {"prismatic": "force", "revolute": "torque"}
-MDH = {"gamma": "angle", "b": "length", "alpha": "angle", "d": "length", "theta": "angle", "r": "length"}
+INVERTIBLE = 1e-9  # ratio of singular values of a transmission below which no gears could be built
 # Shorthands: how many revolute joints, about which axes of the placed frame, one after the other.
 SHORTHANDS = {"universal": "xy", "spherical": "xyz"}
 
@@ -85,8 +85,8 @@ def read_placement(table: TomlTable) -> Placement:
         return Placement.polar(*table.numbers("polar", ("length", "angle", "length"), shortest=2))
     if "mdh" in table:
         mdh = table.table("mdh")
-        mdh.check_keys(MDH)
-        return Placement.mdh(**{name: mdh.number(name, dimension, 0.0) for name, dimension in MDH.items()})
+        mdh.check_keys(schema.MDH)
+        return Placement.mdh(**{name: mdh.number(name, dimension, 0.0) for name, dimension in schema.MDH.items()})
     origin = (0.0, 0.0, 0.0)
     xyz = table.numbers("xyz", ("length",) * 3) if "xyz" in table else origin
     rpy = table.numbers("rpy", ("angle",) * 3) if "rpy" in table else origin
@@ -147,7 +147,7 @@ def _about_frame(table: TomlTable, values: dict[str, float]) -> dict[str, float]
 
 def read_body(table: TomlTable, scope: Scope) -> Body:
     """Read `[[body]]`."""
-    table.check_keys(("name", *INERTIA_KEYS))
+    table.check_keys((*schema.NAMED, *schema.INERTIA))
     name = table.name()
     parameters, values = read_inertia(table)
     return Body(name=scope.full(name), parameters=parameters, values=values, leg=scope.leg, template=scope.kin(name),
@@ -156,8 +156,7 @@ def read_body(table: TomlTable, scope: Scope) -> Body:
 
 def read_limits(table: TomlTable, kind: Kind, *, effort: bool = True) -> Limits:
     """Read the bounds of a joint or a task coordinate."""
-    valid = ("position", "velocity", "acceleration", *(("effort",) if effort else ()))
-    table.check_keys(valid)
+    table.check_keys(schema.LIMITS if effort else schema.BOUNDS)
     position = None
     if "position" in table:
         low, high = table.numbers("position", (POSITION[kind],) * 2)
@@ -202,8 +201,7 @@ def term_words(own: Mapping[str, JointTerm],
 
 def read_term(table: TomlTable) -> tuple[JointTerm, ...]:
     """Read `[[term]]`: a term of the robot's own, several that share their constants, or constants of a bundled one."""
-    table.check_keys(("name", "label", "unit", "expression", "constants", "channels", "nonnegative", "friction",
-                      "coulomb"))
+    table.check_keys(schema.TERM)
     name = table.text("name")
     if "expression" not in table:
         bundled = [term for term in TERMS.values() if term.family == name]
@@ -252,7 +250,7 @@ def _read_constants(table: TomlTable, usual: Mapping[str, Constant]) -> dict[str
         entry = given.table(name) if free else given
         keys = {"value": "start" if free else name, "low": "low", "high": "high"}
         if free:
-            entry.check_keys(("start", "fit", "low", "high"))
+            entry.check_keys(schema.CONSTANT)
             if "start" not in entry:
                 raise entry.error("is required but missing", "start")
         known = usual.get(name, Constant(value=0.0))
@@ -280,12 +278,11 @@ def _read_constants(table: TomlTable, usual: Mapping[str, Constant]) -> dict[str
 
 def read_joint(table: TomlTable, scope: Scope) -> list[Joint]:
     """Read `[[joint]]`; universal and spherical joints become two or three revolute ones."""
-    kind = table.choice("type", ("revolute", "prismatic", *SHORTHANDS))
-    common = ("name", "type", "parent", "child", *PLACEMENT_KEYS, "terms", "values", "start")
+    kind = table.choice("type", ("revolute", "prismatic", "fixed", *SHORTHANDS))
     if kind in SHORTHANDS:
-        table.check_keys((*common, "axes", "names"))
+        table.check_keys(schema.SHORTHAND)
         return _expand(table, scope, SHORTHANDS[kind])
-    table.check_keys((*common, "axis", "actuated", "limits", "gain"))
+    table.check_keys(schema.SINGLE)
     single: Kind = "prismatic" if kind == "prismatic" else "revolute"
     limits = read_limits(table.table("limits"), single)
     start = table.number("start", POSITION[single], 0.0)
@@ -296,11 +293,32 @@ def read_joint(table: TomlTable, scope: Scope) -> list[Joint]:
     terms, values = read_terms(table, single, scope)
     parent = scope.frame(table, "parent", read_placement(table))
     name = table.name()
-    return [Joint(
+    joint = Joint(
         name=scope.full(name), kind=single, parent=parent.body, child=_child(table, scope), placement=parent.placement,
-        axis=cast(Axis, table.choice("axis", ("x", "y", "z"), "z")), actuated=actuated, limits=limits, terms=terms,
-        values=values, gain=table.positive("gain", "gain", None), start=start, leg=scope.leg, template=scope.kin(name),
-        sources=table.sources())]
+        axis=_axis(table), actuated=actuated, limits=limits, terms=terms, values=values,
+        gain=table.positive("gain", "gain", None), start=start, leg=scope.leg, template=scope.kin(name),
+        sources=table.sources())
+    if "offset" not in table:
+        return [joint]
+    zero = Placement.moved(single, joint.direction, table.number("offset", POSITION[single]))
+    return [replace(joint, placement=joint.placement.then(zero))]
+
+
+def _axis(table: TomlTable) -> Axis | Vector:
+    """Read `axis`: a letter, one with a minus before it, or a vector."""
+    if isinstance(table.data.get("axis"), list):
+        vector = table.numbers("axis", ("none",) * 3)
+        if not any(vector):
+            raise table.error("the axis has no direction; one of its three numbers must not be zero", "axis")
+        return cast(Vector, vector)
+    name = table.choice("axis", (*"xyz", "-x", "-y", "-z"), "z")
+    return cast(Axis, name) if len(name) == 1 else cast(Vector, tuple(-float(name[1] == letter) for letter in "xyz"))
+
+
+def read_fixed(table: TomlTable, scope: Scope) -> tuple[str, Frame]:
+    """Read a `[[joint]]` of type `fixed`: the body it carries, and where that is fixed."""
+    table.check_keys(schema.FIXED)
+    return _child(table, scope), scope.frame(table, "parent", read_placement(table))
 
 
 def _child(table: TomlTable, scope: Scope) -> str:
@@ -339,16 +357,13 @@ def _expand(table: TomlTable, scope: Scope, usual: str) -> list[Joint]:
 def read_closure(table: TomlTable, scope: Scope, joints: dict[str, Joint]) -> Closure:
     """Read `[[closure]]`."""
     kind = CLOSURES[table.choice("kind", tuple(CLOSURES))]
-    own = ("a", "b", *kind.values) if kind.frames else ("coefficients", "constant")
-    table.check_keys(("name", "kind", *own))
-    name = scope.full(table.name())
-    if kind.frames:
-        ends = [table.table(key, required=True) for key in ("a", "b")]
-        for end in ends:
-            end.check_keys(("body", *PLACEMENT_KEYS))
-        a, b = (scope.frame(end, "body", read_placement(end)) for end in ends)
-        values = {key: table.positive(key, dimension) for key, dimension in kind.values.items()}
-        return Closure(name=name, kind=kind.name, a=a, b=b, values=values)
+    own = (*((*schema.ENDS, *kind.values) if kind.frames else ()), *(schema.WEIGHTS if kind.weighs else ()))
+    table.check_keys((*schema.CLOSURE, *own))
+    a, b = _ends(table, scope) if kind.frames else (None, None)
+    values = {key: table.positive(key, dimension) for key, dimension in kind.values.items()}
+    closure = Closure(name=scope.full(table.name()), kind=kind.name, a=a, b=b, values=values)
+    if not kind.weighs:
+        return closure
     given = table.table("coefficients")
     coefficients = {}
     for short in given.data:
@@ -360,28 +375,95 @@ def read_closure(table: TomlTable, scope: Scope, joints: dict[str, Joint]) -> Cl
     if not coefficients:
         raise table.error(f"a {kind.name} needs the coefficients of at least one joint", "coefficients")
     kinds = {joints[j].kind for j in coefficients}
-    dimension = POSITION[kinds.pop()] if len(kinds) == 1 else "none"
-    return Closure(name=name, kind=kind.name, coefficients=coefficients,
-                   constant=table.number("constant", dimension, 0.0))
+    dimension = "length" if kind.frames else POSITION[kinds.pop()] if len(kinds) == 1 else "none"
+    return replace(closure, coefficients=coefficients, constant=table.number("constant", dimension, 0.0))
+
+
+def _ends(table: TomlTable, scope: Scope) -> tuple[Frame, Frame]:
+    """Read the frames `a` and `b`."""
+    ends = [table.table(key, required=True) for key in ("a", "b")]
+    for end in ends:
+        end.check_keys(schema.FRAME)
+    a, b = (scope.frame(end, "body", read_placement(end)) for end in ends)
+    return a, b
+
+
+def read_force(table: TomlTable, scope: Scope) -> tuple[Joint, Closure]:
+    """Read `[[force]]`: a massless slider on the base, and the closure that makes it the length between two points."""
+    table.check_keys(schema.FORCE)
+    a, b = _ends(table, scope)
+    joint, rest = _slider(table, scope, "prismatic", table.flag("actuated")), table.number("rest", "length", 0.0)
+    if rest < 0:
+        raise table.error(f"expected a length, found {rest:g} m", "rest")
+    return joint, Closure(name=joint.name, kind="length", a=a, b=b, coefficients={joint.name: -1.0},
+                          constant=-rest)
+
+
+def _slider(table: TomlTable, scope: Scope, kind: Kind, actuated: bool, start: float = 0.0) -> Joint:
+    """Read a joint that is only a coordinate: a massless body on the base, of the joint's name."""
+    if "gain" in table and not actuated:
+        raise table.error("only what is actuated has a drive gain", "gain")
+    name, limits = table.name(), read_limits(table.table("limits"), kind)
+    terms, values = read_terms(table, kind, scope)
+    full = scope.full(name)
+    return Joint(name=full, kind=kind, parent=BASE, child=full, actuated=actuated, limits=limits, terms=terms,
+                 values=values, gain=table.positive("gain", "gain", None), start=start, leg=scope.leg,
+                 template=scope.kin(name), sources=table.sources())
+
+
+def read_transmission(table: TomlTable, scope: Scope, joints: dict[str, Joint],
+                      ) -> tuple[Transmission, list[Joint], list[Closure]]:
+    """Read `[[transmission]]`: a massless rotor on the base for each motor, and a coupling for each joint."""
+    table.check_keys(schema.TRANSMISSION)
+    name, driven = table.name(), tuple(scope.full(joint) for joint in table.words("joints"))
+    for k, joint in enumerate(driven):
+        if joint not in joints or joints[joint].actuated:
+            what = "is a motor itself" if joint in joints else f"does not exist{nearest(joint, joints)}"
+            raise table.error(f"joint '{joint}' {what}", f"joints[{k}]")
+    tables = table.sections("motor", "transmission.motor", f" of '{name}'")
+    if len(tables) != len(driven):
+        raise table.error(f"{len(driven)} joints need as many [[transmission.motor]] tables, found {len(tables)}",
+                          "motor")
+    matrix = np.array(table.matrix("matrix", len(driven)))
+    values = np.linalg.svd(matrix, compute_uv=False)
+    if not values[-1] > INVERTIBLE * values[0]:
+        raise table.error(f"the matrix is not invertible (singular values {values[0]:.3g} to {values[-1]:.1e}): some "
+                          "motion of the joints moves no motor; check its rows", "matrix")
+    start = np.linalg.solve(matrix, [joints[joint].start for joint in driven])
+    motors = [_read_motor(own, scope, float(at)) for own, at in zip(tables, start)]
+    couplings = [Closure(name=scope.full(f"{name}.{inside_leg(joint, scope.leg)}"), kind="coupling", coefficients={
+        joint: 1.0, **{motor.name: -float(b) for motor, b in zip(motors, row) if b}})
+        for joint, row in zip(driven, matrix)]
+    sides = {key: cast(Any, table.choice(key, ("joints", "motors"), "joints")) for key in ("positions", "efforts")}
+    return Transmission(name=scope.full(name), motors=tuple(motor.name for motor in motors), joints=driven,
+                        matrix=matrix, **sides), motors, couplings
+
+
+def _read_motor(table: TomlTable, scope: Scope, start: float) -> Joint:
+    table.check_keys(schema.MOTOR)
+    kind = cast(Kind, table.choice("type", ("revolute", "prismatic"), "revolute"))
+    motor = _slider(table, scope, kind, True, start)
+    check_start(table, start, motor.limits, "limits")
+    return motor
 
 
 def read_payload(table: TomlTable, scope: Scope, usual: str) -> Payload:
     """Read `[[payload]]`; it is fixed to the platform unless it names another body."""
-    table.check_keys(("name", "body", "known", *INERTIA_KEYS))
+    table.check_keys(schema.PAYLOAD)
     parameters, values = read_inertia(table)
     known = table.words("known", parameters) if "known" in table else ()
     for i, name in enumerate(known):
         if name not in values:
             raise table.error(f"'{name}' is said to be known but has no value", f"known[{i}]")
-    body = scope.frame(table, "body", Placement()).body if "body" in table else usual
-    if body == BASE:
-        raise table.error("a payload must be fixed to a moving body", "body")
-    return Payload(name=table.name(), body=body, parameters=parameters, values=values, known=known)
+    place = read_placement(table)
+    at = scope.frame(table, "body", place) if "body" in table else Frame(body=usual, placement=place)
+    return Payload(name=table.name(), body=at.body, placement=at.placement, parameters=parameters, values=values,
+                   known=known)
 
 
 def read_noise(table: TomlTable, kinds: set[Kind]) -> Noise:
     """Read `[noise]`; plain numbers are in the units of the motors, or SI if these are of both kinds."""
-    table.check_keys(("position", "effort", "correlation", "resolution", "rate"))
+    table.check_keys(schema.NOISE)
     kind = next(iter(kinds)) if len(kinds) == 1 else None
     position, effort = (POSITION[kind], EFFORT[kind]) if kind else ("none", "none")
     usual = Noise()

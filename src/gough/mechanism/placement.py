@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 
@@ -82,6 +82,18 @@ class Placement:
     def polar(cls, radius: float, angle: float, z: float = 0.0) -> Placement:
         """Place on a circle about z: x axis radial outwards, y tangential. [m, rad, m]"""
         return cls((("Rz", angle), ("Tx", radius), ("Tz", z)))
+
+    @classmethod
+    def moved(cls, kind: Literal["revolute", "prismatic"], direction: FloatArray, amount: float) -> Placement:
+        """Place as a joint about or along a unit direction does at some coordinate. [rad or m]"""
+        if kind == "prismatic" or np.count_nonzero(direction) == 1:
+            step = "T" if kind == "prismatic" else "R"
+            return cls(tuple((cast(Any, step + axis), float(d) * amount) for axis, d in zip("xyz", direction) if d))
+        x, y, z = direction
+        cross = np.array([[0, -z, y], [z, 0, -x], [-y, x, 0]])
+        turn = np.eye(4)
+        turn[:3, :3] += math.sin(amount) * cross + (1 - math.cos(amount)) * cross @ cross
+        return cls.of(turn)
 
 
 def roll_pitch_yaw(rotation: FloatArray) -> tuple[float, float, float]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import Any, cast
@@ -11,17 +11,15 @@ from gough.core.documents import parse_toml
 from gough.core.errors import InvalidInput, InvalidMechanism, nearest
 from gough.core.names import INERTIAL, PAYLOAD, Parameter
 from gough.core.units import conversion
-from gough.mechanism import elements
+from gough.mechanism import elements, schema
 from gough.mechanism.elements import Axis, Kind, Scope
+from gough.mechanism.fixed import Welds
 from gough.mechanism.terms import BUNDLES, JointTerm
 from gough.mechanism.toml_table import SOURCE_KEYS, TomlTable, unit_factors
-from gough.mechanism.types import BASE, Body, Frame, Joint, Limits, Mechanism
+from gough.mechanism.types import BASE, Body, Closure, Frame, Joint, Limits, Mechanism, Transmission
 
 FORMAT = 1
 LARGEST = 1_000_000  # bytes; the largest bundled robot has 6 kB
-TOP_KEYS = ("format", "name", "title", "reference", "gravity", "redundant", "units", "platform", "body", "joint",
-            "leg", "closure", "payload", "term", "tie", "noise")
-TASK = {"x": "prismatic", "y": "prismatic", "z": "prismatic", "rx": "revolute", "ry": "revolute", "rz": "revolute"}
 
 
 def parse_robot(text: str, source: str) -> Mechanism:
@@ -51,23 +49,27 @@ def _read_mechanism(root: TomlTable) -> Mechanism:
     version = root.number("format")
     if version != FORMAT:
         raise root.error(f"format {version:g} is not supported; this version of Gough reads format {FORMAT}", "format")
-    root.check_keys(TOP_KEYS)
+    root.check_keys(schema.TOP)
     name = root.name()
     gravity = root.numbers("gravity", ("acceleration",) * 3) if "gravity" in root else (0.0, 0.0, -9.80665)  # SI always
     root = replace(root, factors=_read_units(root))
     parts = _Parts(root)
     try:
+        parts.merge()
         tree = Mechanism(
             name=name, title=root.text("title", ""), reference=root.text("reference", ""), source=root.file,
             bodies=tuple(parts.bodies), joints=tuple(parts.joints), closures=tuple(parts.closures),
-            platform=parts.platform, twist_limits=parts.twist_limits, redundant=root.flag("redundant"),
-            gravity=cast(tuple[float, float, float], gravity), own_terms=parts.own_terms)
-        everything = Scope(inner=frozenset(body.name for body in tree.bodies), outer=frozenset())
+            transmissions=tuple(parts.transmissions), platform=parts.platform, twist_limits=parts.twist_limits,
+            redundant=root.flag("redundant"), gravity=cast(tuple[float, float, float], gravity),
+            own_terms=parts.own_terms)
+        inner = parts.welds.bodies.union(body.name for body in tree.bodies)
+        everything = Scope(inner=inner, outer=frozenset())
         tables = root.sections("payload", "payload")
         for table in tables:
             parts.claim("payload", table.name(), table)
+        payloads = (elements.read_payload(table, everything, tree.flange) for table in tables)
         return replace(
-            tree, payloads=tuple(elements.read_payload(table, everything, tree.flange) for table in tables),
+            tree, payloads=tuple(parts.welds.payload(payload) for payload in payloads),
             ties=_read_ties(root.section("tie"), tree),
             noise=elements.read_noise(root.section("noise"), {joint.kind for joint in tree.joints if joint.actuated}))
     except InvalidMechanism as error:
@@ -80,14 +82,13 @@ def _read_mechanism(root: TomlTable) -> Mechanism:
 
 def _read_units(root: TomlTable) -> dict[str, float]:
     units = root.section("units")
-    dimensions = ("length", "angle", "mass")
-    units.check_keys(dimensions)
-    for dimension in dimensions:
+    units.check_keys(schema.UNITS)
+    for dimension in schema.UNITS:
         if dimension not in units:
             raise units.error("is required but missing; write for example length = \"m\", angle = \"deg\", "
                               "mass = \"kg\"", dimension)
     factors = {}
-    for dimension in dimensions:
+    for dimension in schema.UNITS:
         try:
             factors[dimension] = conversion(units.text(dimension), dimension)
         except InvalidInput as error:
@@ -101,6 +102,9 @@ class _Parts:
     def __init__(self, root: TomlTable) -> None:
         self.bodies: list[Body] = []
         self.joints: list[Joint] = []
+        self.closures: list[Closure] = []
+        self.transmissions: list[Transmission] = []
+        self.fixed: dict[str, Frame] = {}
         self.tables: dict[tuple[object, object], TomlTable] = {}
         self.platform: str | None = None
         self.twist_limits: dict[str, Limits] = {}
@@ -118,19 +122,35 @@ class _Parts:
         words = elements.term_words(self.own_terms, {name: read for name, read in own.items() if name not in BUNDLES})
         top = Scope(inner=frozenset(inner), outer=frozenset(), terms=words)
         self._read_tree(top, bodies, joints)
-        closures: list[tuple[TomlTable, Scope]] = []
+        scopes: list[tuple[Scope, dict[str, list[TomlTable]]]] = []
         for leg in root.sections("leg", "leg"):
             self.claim("leg", leg.name(), leg)
             for scope, tables in _place_leg(leg, top):
                 self.claim("leg instance", str(scope.leg), leg)
                 self._read_tree(scope, tables["body"], tables["joint"])
-                closures += [(table, scope) for table in tables["closure"]]
+                scopes.append((scope, tables))
         everything = replace(top, inner=frozenset(body.name for body in self.bodies))
-        closures += [(table, everything) for table in root.sections("closure", "closure")]
-        known = {joint.name: joint for joint in self.joints}
-        self.closures = [elements.read_closure(table, scope, known) for table, scope in closures]
-        for closure, (table, _) in zip(self.closures, closures):
-            self.claim("closure", closure.name, table)
+        scopes.append((everything, {key: root.sections(key, key) for key in schema.PARTS}))
+        for scope, tables in scopes:
+            for table in tables["transmission"]:
+                transmission, motors, couplings = elements.read_transmission(table, scope, self._known)
+                self.transmissions.append(transmission)
+                self._add(table, *motors, *_massless(motors))
+                self._close(table, *couplings)
+            for table in tables["force"]:
+                slider, length = elements.read_force(table, scope)
+                self._add(table, slider, *_massless([slider]))
+                self._close(table, length)
+        for scope, tables in scopes:
+            for table in tables["closure"]:
+                self._close(table, elements.read_closure(table, scope, self._known))
+
+    def merge(self) -> None:
+        """Make what fixed joints carry a part of what they sit on."""
+        self.welds = Welds(self.fixed)
+        self.joints = [self.welds.joint(joint) for joint in self.joints]
+        self.closures = [self.welds.closure(closure) for closure in self.closures]
+        self.bodies = self.welds.merge(self.bodies)
 
     def claim(self, kind: str, name: str, table: TomlTable) -> None:
         """Raise if a name is taken or means something else."""
@@ -142,6 +162,15 @@ class _Parts:
             raise table.error(f"{kind} '{name}' is defined twice (also in {self.tables[kind, name].place}); "
                               "names must be unique", "name")
         self.tables[kind, name] = table
+
+    @property
+    def _known(self) -> dict[str, Joint]:
+        return {joint.name: joint for joint in self.joints}
+
+    def _close(self, table: TomlTable, *closures: Closure) -> None:
+        for closure in closures:
+            self.claim("closure", closure.name, table)
+            self.closures.append(closure)
 
     def _add(self, table: TomlTable, *parts: Body | Joint) -> None:
         for part in parts:
@@ -155,19 +184,24 @@ class _Parts:
         for table in bodies:
             self._add(table, elements.read_body(table, scope))
         for table in joints:
+            if table.data.get("type") == "fixed":
+                child, frame = elements.read_fixed(table, scope)
+                self.claim("joint", scope.full(table.name()), table)
+                if child in self.fixed:
+                    raise table.error(f"body '{child}' has two parents, both by fixed joints; keep one", "child")
+                self.fixed[child] = frame
+                continue
             chain = elements.read_joint(table, scope)
-            between = [Body(name=joint.child, parameters=(), leg=scope.leg, template=joint.template)
-                       for joint in chain[:-1]]  # massless, between the axes of a universal or spherical joint
-            self._add(table, *chain, *between)
+            self._add(table, *chain, *_massless(chain[:-1]))  # between the axes of a universal or spherical joint
 
     def _read_platform(self, table: TomlTable) -> str:
         """Read `[platform]` into a chain of virtual joints, one for each task coordinate; return its name."""
-        table.check_keys(("name", "coordinates", "start", "limits", *elements.INERTIA_KEYS))
+        table.check_keys(schema.PLATFORM)
         name = table.name("name", "platform")
-        coordinates = table.words("coordinates", TASK)
+        coordinates = table.words("coordinates", schema.TASK)
         if not coordinates:
             raise table.error("a platform needs at least one task coordinate", "coordinates")
-        kinds = [TASK[c] for c in coordinates]
+        kinds = [schema.TASK[c] for c in coordinates]
         if kinds != sorted(kinds):
             raise table.error("list translations before angles, so that they are measured in the base frame",
                               "coordinates")
@@ -181,7 +215,7 @@ class _Parts:
             self.twist_limits[parts[kind]] = elements.read_limits(own, kind, effort=False)
         parent = BASE
         for coordinate in coordinates:
-            kind = cast(Kind, TASK[coordinate])
+            kind = cast(Kind, schema.TASK[coordinate])
             bounds = elements.read_limits(limits.table(coordinate), kind, effort=False)
             value = start.number(coordinate, elements.POSITION[kind], 0.0)
             elements.check_start(start, value, bounds, coordinate)
@@ -197,9 +231,14 @@ class _Parts:
         return name
 
 
+def _massless(joints: Sequence[Joint]) -> list[Body]:
+    """Return massless bodies for joints to carry."""
+    return [Body(name=joint.child, parameters=(), leg=joint.leg, template=joint.template) for joint in joints]
+
+
 def _place_leg(leg: TomlTable, top: Scope) -> list[tuple[Scope, dict[str, list[TomlTable]]]]:
     """Return scope and tables of every instance of a leg, with `$key` replaced by the instance's value."""
-    leg.check_keys(("name", "instances", "body", "joint", "closure"))
+    leg.check_keys(schema.LEG)
     template = leg.name()
     instances = leg.sections("instances", "leg.instances", f" of leg '{template}'")
     if not instances:
@@ -209,12 +248,12 @@ def _place_leg(leg: TomlTable, top: Scope) -> list[tuple[Scope, dict[str, list[T
         name = instance.name()
         instance.sources()
         base = instance.table("base")
-        base.check_keys(("body", *elements.PLACEMENT_KEYS))
+        base.check_keys(schema.FRAME)
         frame = Frame(body=BASE, placement=elements.read_placement(base))
         if "body" in base:
             frame = top.frame(base, "body", frame.placement)
         used: set[str] = set()
-        filled = _substitute({key: leg.data.get(key, []) for key in ("body", "joint", "closure")}, instance, used)
+        filled = _substitute({key: leg.data.get(key, []) for key in schema.PARTS}, instance, used)
         unused = [key for key in instance.data if key not in ("name", "base", *SOURCE_KEYS, *used)]
         if unused:
             raise instance.error(f"unknown key: nothing in the leg says '${unused[0]}'"

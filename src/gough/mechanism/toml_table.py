@@ -17,7 +17,7 @@ SOURCE_KEYS = ("source", "sources")
 WORDS = frozenset((
     "name", "type", "kind", "parent", "child", "body", "joint", "closure", "axis", "axes", "names", "actuated", "terms",
     "values", "about", "expression", "label", "unit", "constants", "channels", "nonnegative", "friction",
-    "parameters", "zero", "symmetric", "known", "coordinates", *SOURCE_KEYS))
+    "parameters", "zero", "symmetric", "known", "coordinates", "joints", "positions", "efforts", *SOURCE_KEYS))
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 _MISSING: Any = object()
 LARGEST_NUMBER = 1e12  # SI; the square of a larger one has no place in the arithmetic of assembly
@@ -143,6 +143,14 @@ class TomlTable:
             count = str(least) if least == len(dimensions) else f"{least} to {len(dimensions)}"
             raise self.error(f"expected a list of {count} numbers, found {_described(value)}", key)
         return tuple(self._si(v, d, f"{key}[{i}]") for i, (v, d) in enumerate(zip(value, dimensions)))
+
+    def matrix(self, key: str, size: int) -> list[tuple[float, ...]]:
+        """Return a square matrix of plain numbers by rows."""
+        value = self._get(key)
+        if not isinstance(value, list) or len(value) != size:
+            raise self.error(f"expected {size} rows of {size} numbers, found {_described(value)}", key)
+        rows = replace(self, data={f"{key}[{i}]": row for i, row in enumerate(value)})
+        return [rows.numbers(row, ("none",) * size) for row in rows.data]
 
     def _si(self, value: object, dimension: str, key: str) -> float:
         if isinstance(value, str):

@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple, TypeVar
 
 import numpy as np
 
-from gough.core.arrays import FloatArray, Value
+from gough.core.arrays import FloatArray, Value, frozen
 from gough.core.errors import InvalidInput, InvalidMechanism, nearest
 from gough.core.names import INERTIAL, Parameter, inside_leg, parameters
 from gough.core.parameters import BASE_ORDER, ParameterTable
@@ -76,7 +76,7 @@ class Joint(Value):
         parent: Body it sits on (`base` for the fixed one).
         child: Body it carries.
         placement: From the parent's frame to the joint frame at q = 0.
-        axis: Axis of the joint frame it turns about or slides along.
+        axis: Axis of the joint frame it turns about or slides along, or a vector along it in that frame.
         actuated: Driven by a motor.
         virtual: A task coordinate of the platform: no real joint, no terms.
         limits: Bounds.
@@ -92,7 +92,7 @@ class Joint(Value):
     parent: str
     child: str
     placement: Placement = UNMOVED
-    axis: Literal["x", "y", "z"] = "z"
+    axis: Literal["x", "y", "z"] | tuple[float, float, float] = "z"
     actuated: bool = False
     virtual: bool = False
     limits: Limits = Limits()
@@ -103,6 +103,19 @@ class Joint(Value):
     leg: str | None = None
     template: str = ""
     sources: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not isinstance(self.axis, str) and not np.linalg.norm(self.axis) > 0:
+            raise InvalidMechanism(f"joint '{self.name}' has an axis without direction", part="joint", name=self.name,
+                                   key="axis")
+
+    @cached_property
+    def direction(self) -> FloatArray:
+        """Unit vector along its axis in the joint frame, (3,)."""
+        if isinstance(self.axis, str):
+            return frozen(np.eye(3)["xyz".index(self.axis)])
+        return frozen(np.array(self.axis) / np.linalg.norm(self.axis))
 
     @property
     def unit(self) -> str:
@@ -132,8 +145,8 @@ class Closure(Value):
         kind: Its entry in `CLOSURES`.
         a, b: The two frames, for kinds that hold frames.
         values: What the kind needs beside them, e.g. the `length` of a rod. [SI]
-        coefficients: Joint name -> coefficient, for a `coupling`.
-        constant: Of a `coupling`.
+        coefficients: Joint name -> coefficient, for kinds that weigh coordinates.
+        constant: Beside these.
     """
 
     name: str
@@ -162,12 +175,34 @@ class Closure(Value):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
+class Transmission(Value):
+    """Motors that drive joints together: q_joints = B q_motors, so that efforts are motors = B^T joints.
+
+    The motors are joints with couplings like any other; this is how logs on the other side are understood.
+
+    Args:
+        name: E.g. `wrist`.
+        motors, joints: Names, (k,) each.
+        matrix: B, (k, k). [rad or m, per rad or m]
+        positions, efforts: Whose they are in logs with columns called after the joints.
+    """
+
+    name: str
+    motors: tuple[str, ...]
+    joints: tuple[str, ...]
+    matrix: FloatArray
+    positions: Literal["joints", "motors"] = "joints"
+    efforts: Literal["joints", "motors"] = "joints"
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Payload(Value):
     """A body fixed to another (usually the platform), with what is known of it.
 
     Args:
         name: E.g. `calibration`.
-        body: The body it is fixed to; its parameters are about that body's frame.
+        body: The body it is fixed to.
+        placement: Its own frame on that body, which its parameters are about.
         parameters: Which inertial parameters it has.
         values: Values, SI.
         known: Names of the parameters known well enough to calibrate with (e.g. a weighed mass).
@@ -175,6 +210,7 @@ class Payload(Value):
 
     name: str
     body: str
+    placement: Placement = UNMOVED
     parameters: tuple[str, ...] = INERTIAL
     values: Mapping[str, float] = field(default_factory=dict)
     known: tuple[str, ...] = ()
@@ -234,6 +270,7 @@ class Mechanism(Value):
         bodies: All moving bodies; put into the order of the joints that carry them.
         joints: One per body, task coordinates (virtual) included; put into tree order, parents before children.
         closures: What closes the loops.
+        transmissions: Which motors drive joints together; their couplings are among the closures.
         platform: Body that carries tool and payloads, or None (serial: the end of the longest chain).
         twist_limits: Bounds of the platform's speed and acceleration whatever the direction, by `translation` (of its
             origin) and `rotation` (angular velocity, not rates of angles).
@@ -252,6 +289,7 @@ class Mechanism(Value):
     bodies: tuple[Body, ...]
     joints: tuple[Joint, ...]
     closures: tuple[Closure, ...] = ()
+    transmissions: tuple[Transmission, ...] = ()
     platform: str | None = None
     twist_limits: Mapping[str, Limits] = field(default_factory=dict)
     payloads: tuple[Payload, ...] = ()
@@ -281,13 +319,10 @@ class Mechanism(Value):
         for closure in self.closures:
             self._check_closure(closure)
         for payload in self.payloads:
-            first = self.payloads[0]
-            if payload.body not in bodies or payload.body != first.body:
+            if payload.body not in bodies:
                 raise InvalidMechanism(
-                    f"payload '{payload.name}' is fixed to '{payload.body}', " + (
-                        f"which is no moving body{nearest(payload.body, bodies)}" if payload.body not in bodies else
-                        f"but '{first.name}' to '{first.body}'; all payloads of a robot go on one body"),
-                    part="payload", name=payload.name, key="body")
+                    f"payload '{payload.name}' is fixed to '{payload.body}', which is no moving body"
+                    f"{nearest(payload.body, bodies)}", part="payload", name=payload.name, key="body")
 
     def _check_term(self, joint: Joint, name: str) -> None:
         known = self.known_terms
@@ -357,15 +392,17 @@ class Mechanism(Value):
                                     name=closure.name, key=key)
 
         kind, bodies = CLOSURES[closure.kind], {BASE, *(body.name for body in self.bodies)}
-        if kind.frames != bool(closure.frames) or kind.frames == bool(closure.coefficients):
-            needed = "two frames" if kind.frames else "coefficients of joints"
-            raise fault(f"needs {needed} and nothing else", "a" if kind.frames else "coefficients")
+        if kind.frames != bool(closure.frames) or kind.weighs != bool(closure.coefficients):
+            needed = ["two frames"] * kind.frames + ["coefficients of joints"] * kind.weighs
+            raise fault(f"needs {' and '.join(needed)} and nothing else", "a" if kind.frames else "coefficients")
         for joint in closure.coefficients:
             if joint not in self.coordinates:
                 raise fault(f"names the joint '{joint}'{nearest(joint, self.coordinates)}", "coefficients")
         for key, frame in zip("ab", closure.frames):
             if frame.body not in bodies:
                 raise fault(f"names the body '{frame.body}', which does not exist{nearest(frame.body, bodies)}", key)
+        if kind.measures and len({frame.body for frame in closure.frames}) == 1:
+            raise fault(f"has both ends on '{closure.frames[0].body}': their distance never changes", "b")
         for key in kind.values:
             if not closure.values.get(key, 0.0) > 0:
                 raise fault(f"needs a positive {key}", key)
@@ -384,6 +421,17 @@ class Mechanism(Value):
     def task(self) -> tuple[str, ...]:
         """Names of the task coordinates of the platform (empty for serial robots)."""
         return tuple(joint.name for joint in self.joints if joint.virtual)
+
+    @cached_property
+    def forces(self) -> Mapping[str, Closure]:
+        """Force elements: by the name of their coordinate the closure that makes it the length between two points.
+
+        The coordinate is that of a massless slider on the base with the name of the closure.
+        """
+        sliders = {joint.name for joint, body in zip(self.joints, self.bodies)
+                   if joint.parent == BASE and joint.name == body.name and not body.parameters}
+        return MappingProxyType({closure.name: closure for closure in self.closures if closure.name in sliders
+                                 and CLOSURES[closure.kind].measures and len(closure.coefficients) == 1})
 
     @cached_property
     def flange(self) -> str:

@@ -12,7 +12,7 @@ from itertools import product
 
 import numpy as np
 
-from gough.core.arrays import BoolArray, FloatArray, IntArray
+from gough.core.arrays import BoolArray, FloatArray
 from gough.core.errors import InvalidRecording
 from gough.core.motion import Motion
 from gough.core.parameters import BaseParameters
@@ -34,13 +34,13 @@ class AveragedPeriod:
         model: The robot.
         processed: The recording, processed over whole periods, efforts (not currents).
         base: The parameters.
-        keep: Samples that count (e.g. away from reversals), (s,), in the effort part only.
+        mask: Which equations count (e.g. away from reversals), (N, r); positions always do.
     """
 
     model: Model
     processed: Processed
     base: BaseParameters
-    keep: IntArray
+    mask: BoolArray
 
     def __post_init__(self) -> None:
         if self.processed.average is None or self.processed.current:
@@ -91,19 +91,17 @@ class AveragedPeriod:
         return np.ascontiguousarray(q[:, list(self.model.loops.partitions[self.by].independent)])
 
     def problem(self, motion: Motion) -> Regression:
-        """Return the regression of a motion, samples that do not count with zero weight."""
+        """Return the regression of a motion, equations that do not count masked."""
         problem = self.model.regression(motion, self.processed.effort, self.base, dead_band=self.processed.dead_band,
                                         covariance=self.processed.covariance)
         replicates = self.processed.replicates
         if replicates is not None:
             replicates = np.stack([self.model.collect(motion.q, period) for period in replicates])
-        problem = replace(problem, replicates=replicates)
-        return problem.take(self.keep)
+        return replace(problem, replicates=replicates, mask=self.mask)
 
     def measured_minus(self, motion: Motion) -> FloatArray:
-        """Return measured minus implied actuated positions of the samples that count, (s, a). [m or rad]"""
-        gap = self.average.position - motion.q[:, list(self.model.actuated)]
-        return np.asarray(gap[self.keep])
+        """Return measured minus implied actuated positions, (N, a). [m or rad]"""
+        return np.asarray(self.average.position - motion.q[:, list(self.model.actuated)])
 
     def motion(self, position: FloatArray, velocity: FloatArray, acceleration: FloatArray) -> Motion:
         """Return the motion of all coordinates."""
@@ -233,22 +231,20 @@ class TrajectoryFamily:
         return self.period.measured_minus(self._motion(z))
 
     def position_jacobian(self, z: FloatArray) -> FloatArray:
-        """Return the derivative of the actuated positions by z: E_act(q) Phi, (s, a, k)."""
-        motion, keep = self._motion(z), self.period.keep
-        maps = self.period.model.kinematics.closure_map(motion.q[keep], self.period.by)
+        """Return the derivative of the actuated positions by z: E_act(q) Phi, (N, a, k)."""
+        maps = self.period.model.kinematics.closure_map(self._motion(z).q, self.period.by)
         act = maps[:, list(self.period.model.actuated), :]
-        return np.asarray(np.einsum("tam,tk->takm", act, self.basis[0][keep]).reshape(len(keep), act.shape[1], -1))
+        return np.asarray(np.einsum("tam,tk->takm", act, self.basis[0]).reshape(*act.shape[:2], -1))
 
     def effort_jacobian(self, z: FloatArray, values: FloatArray) -> FloatArray:
-        """Return the derivative of the rows' efforts by z for base parameter values, (s, r, k)."""
-        period, keep = self.period, self.period.keep
-        model, motion = period.model, self._motion(z).take(self.period.keep)
+        """Return the derivative of the rows' efforts by z for base parameter values, (N, r, k)."""
+        period, motion = self.period, self._motion(z)
+        model = period.model
         chi, load = standard_from_base(model, period.base, values)
         kernel = response(model, tuple(("row", row) for row in model.rows), period.by, smooth=False)
         rows = list(model.loops.partitions[period.by].independent)
         _, derivative, _ = kernel(motion.q, np.ascontiguousarray(motion.qd[:, rows]),
                                   np.ascontiguousarray(motion.qdd[:, rows]), period.processed.dead_band, chi, load)
-        m = len(rows)
-        derivative = derivative.reshape(len(keep), len(model.rows), 3, m)
-        total = sum(np.einsum("trm,tk->trkm", derivative[:, :, d], self.basis[d][keep]) for d in range(3))
-        return np.asarray(total).reshape(len(keep), len(model.rows), -1)
+        derivative = derivative.reshape(len(motion), len(model.rows), 3, len(rows))
+        total = sum(np.einsum("trm,tk->trkm", derivative[:, :, d], self.basis[d]) for d in range(3))
+        return np.asarray(total).reshape(len(motion), len(model.rows), -1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -13,10 +14,38 @@ from gough.logs.finding import Finding
 from gough.logs.periods import estimate_period, resample_to_period
 from gough.logs.recording import Recording
 from gough.logs.resampling import resample_evenly
+from gough.mechanism import Mechanism
 from gough.processing.settings import Processing
 
 REPEATS = 0.05  # of the motion that may differ from one period to the next for it to count as repeated
 SHOWN = 20000  # samples in which a repetition is looked for
+
+
+def at_motors(recording: Recording, mechanism: Mechanism) -> Recording:
+    """Return the recording on the motors' side of transmissions, where its columns are called after the joints.
+
+    With q_joints = B q_motors, positions are B^-1 q_joints and efforts B^T of those of the joints, unless the
+    transmission says that they are the motors' already.
+    """
+    for gear in mechanism.transmissions:
+        if not set(gear.joints) <= set(recording.joints):
+            continue
+        columns = [recording.joints.index(name) for name in gear.joints]
+        back = {"positions": np.linalg.inv(gear.matrix).T, "efforts": gear.matrix}
+        changed: dict[str, Any] = {}
+        for kind, side in (("position", "positions"), ("velocity", "positions"), ("reference", "positions"),
+                           ("effort", "efforts")):
+            values = getattr(recording, kind)
+            if values is not None and getattr(gear, side) == "joints":
+                changed[kind] = np.array(values)
+                changed[kind][:, columns] = values[:, columns] @ back[side]
+        names, units = list(recording.joints), list(recording.position_units)
+        for column, motor in zip(columns, gear.motors):
+            names[column] = motor
+            if gear.positions == "joints" and units[column] == mechanism.joint(recording.joints[column]).unit:
+                units[column] = mechanism.joint(motor).unit
+        recording = replace(recording, joints=tuple(names), position_units=tuple(units), **changed)
+    return recording
 
 
 def matched(recording: Recording, model: Model) -> Recording:
@@ -26,6 +55,7 @@ def matched(recording: Recording, model: Model) -> Recording:
         InvalidRecording: The joints, their units or the payload are not the robot's.
     """
     mechanism = model.mechanism
+    recording = at_motors(recording, mechanism)
     missing = [name for name in mechanism.actuated if name not in recording.joints]
     if missing:
         raise InvalidRecording(

@@ -24,6 +24,7 @@ from gough.engine import Model, Robot, as_model
 from gough.estimators.estimate import Enclosure, Estimate
 from gough.identification import Identification
 from gough.report import figures, tables
+from gough.report.friction import friction_charts
 from gough.report.numbers import number, percent, unit
 from gough.report.scene import path_scene, robot_scene
 
@@ -60,7 +61,7 @@ def render(model: Model, identification: Identification, *, date: str | None = N
         raise InvalidInput(f"the result is of '{identification.robot}', the model of '{model.mechanism.name}'; give "
                            "the robot file the result was made with")
     libraries = ", ".join(f"{name} {metadata.version(name)}" for name in MADE_WITH)
-    return page("report.html", **_content(model, identification),
+    return page("report.html", **_content(identification.fitted(model), identification),
                 date=date or datetime.now().astimezone().date().isoformat(),
                 versions=f"Gough {__version__} with Python {platform.python_version()}, {libraries}")
 
@@ -121,7 +122,7 @@ def _content(model: Model, result: Identification) -> dict[str, Any]:
         "candidates": [figures.candidate_chart(tried, taken, CHOSEN[name], log=name == "cutoff")
                        for name, (tried, taken) in tables.candidates(result).items() if len(tried) > 1],
         "settings": tables.setting_rows({**result.logs, **result.settings, **result.processing.to_dict()}),
-        "scenes": scenes,
+        "scenes": scenes, "friction": friction_charts(model, result),
         # for the pointer: correlations in thousandths, lower triangle row by row
         "data": {"scenes": scenes, "correlation": {"names": list(estimate.parameters), "rows": [
             np.rint(1000 * row[:i + 1]).astype(int).tolist() for i, row in enumerate(estimate.correlation)]}},

@@ -12,6 +12,7 @@ from scipy.interpolate import Akima1DInterpolator
 from gough.core.arrays import FloatArray
 from gough.engine import Model
 from gough.engine.kinematics import ClosedChain
+from gough.mechanism.closures import CLOSURES
 from gough.mechanism.types import BASE, Mechanism
 
 SAME = 1e-6  # points nearer than this, relative to the robot's size, are one
@@ -90,7 +91,7 @@ def skeleton(chain: ClosedChain, tool: str, q: FloatArray) -> Skeleton:
             links |= {(members[0], k): "body" for k in members[1:]}
     dots: dict[int, str] = {}
     for joint in mechanism.joints:
-        if joint.virtual:
+        if joint.virtual or joint.name in mechanism.forces:
             continue
         start, end = index(joint.parent, joint.placement.translation), index(joint.child, np.zeros(3))
         if start != end:
@@ -101,7 +102,7 @@ def skeleton(chain: ClosedChain, tool: str, q: FloatArray) -> Skeleton:
         if not closure.frames:
             continue
         a, b = (index(frame.body, frame.placement.translation) for frame in closure.frames)
-        if "length" in closure.values:
+        if "length" in closure.values or CLOSURES[closure.kind].measures:
             links[a, b] = "rod"
         for k in (a, b):
             dots.setdefault(k, "joint")
@@ -114,10 +115,11 @@ def _anchors(mechanism: Mechanism) -> dict[str, list[FloatArray]]:
     """Return where each body meets its neighbours, in its own frame, its origin first; not for virtual bodies."""
     carried = {joint.child: joint for joint in mechanism.joints}
     anchors = {body.name: [np.zeros(3)] for body in mechanism.bodies
-               if not carried[body.name].virtual or body.name == mechanism.platform}
+               if body.name == mechanism.platform
+               or not (carried[body.name].virtual or body.name in mechanism.forces)}
     anchors = {BASE: []} | anchors
     for joint in mechanism.joints:
-        if not joint.virtual:
+        if not joint.virtual and joint.name not in mechanism.forces:
             anchors[joint.parent].append(joint.placement.translation)
     for closure in mechanism.closures:
         for frame in closure.frames:

@@ -14,6 +14,7 @@ from gough.identification import Identification, load_identification
 from gough.logs.readers import read_recording
 from gough.logs.recording import Recording
 from gough.mechanism import load_robot
+from gough.processing import at_motors
 
 ROBOT = "robot"  # stem of the robot file beside a result
 
@@ -59,7 +60,7 @@ def read_logs(paths: Sequence[str], description: str | None, model: Model) -> li
     recordings = []
     for path in expanded(paths):
         file, _, own = path.partition("@")
-        recording = read_recording(file, own or description, None)
+        recording = at_motors(read_recording(file, own or description, None), model.mechanism)
         missing = [name for name in model.mechanism.actuated if name not in recording.joints]
         if missing:
             raise InvalidRecording(

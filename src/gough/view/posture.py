@@ -71,7 +71,7 @@ class Posture:
             self.problem = str(error)
             self.chain = ClosedChain(open_loops(mechanism))
         self.q = np.array(self.chain.loops.home)
-        self.tool = mechanism.platform or mechanism.joints[-1].child if self.model is None else self.model.load_body
+        self.tool = mechanism.flange if self.model is None else self.model.load_body
         if self.model is None:
             free = [i for i, joint in enumerate(mechanism.joints) if not joint.virtual]
         else:

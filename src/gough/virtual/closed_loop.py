@@ -257,7 +257,7 @@ class Watch:
 
 def _trials(model: Model, payload: str | Sequence[str | None] | None, values: ArrayLike | Mapping[str, float] | None,
             ) -> tuple[tuple[str | None, ...], FloatArray, FloatArray]:
-    """Return payload names (k,), loads (k, 10) and parameters (k, p)."""
+    """Return payload names (k,), loads (k, 10 l) and parameters (k, p)."""
     names = (payload,) if payload is None or isinstance(payload, str) else tuple(payload)
     load = np.array([model.load(name) for name in names])
     if values is None or isinstance(values, Mapping):
@@ -270,7 +270,7 @@ def _trials(model: Model, payload: str | Sequence[str | None] | None, values: Ar
     if not names or {len(names), len(chi)} - {1, trials}:
         raise InvalidInput(f"{len(names)} payloads for {len(chi)} parameter sets; expected as many of both, or one",
                            payloads=len(names), sets=len(chi))
-    return (names * (trials // len(names)), np.array(np.broadcast_to(load, (trials, 10))),
+    return (names * (trials // len(names)), np.array(np.broadcast_to(load, (trials, load.shape[1]))),
             np.array(np.broadcast_to(chi, (trials, chi.shape[1]))))
 
 

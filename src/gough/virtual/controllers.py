@@ -31,7 +31,7 @@ class RobotModel(Value):
 
     Args:
         values: Standard parameters, (p,); a priori by default. Need not be physical: see `standard_from_base`.
-        load: Inertial parameters of the payload the controller knows of, (10,); none by default.
+        load: Payload the controller knows of, (10 l,), see `Model.load`; none by default.
         dead_band: Velocity band in which Coulomb compensation is interpolated, scalar or (n,); chosen by the
             controller by default. [m/s or rad/s]
     """
@@ -44,9 +44,9 @@ class RobotModel(Value):
     def __post_init__(self) -> None:
         standard = self.model.mechanism.standard.values
         object.__setattr__(self, "values", standard if self.values is None else self.values)
-        object.__setattr__(self, "load", np.zeros(10) if self.load is None else self.load)
+        object.__setattr__(self, "load", self.model.load() if self.load is None else self.load)
         super().__post_init__()
-        check_shapes(self, values=standard.shape, load=(10,))
+        check_shapes(self, values=standard.shape, load=(len(self.model.load_columns),))
 
     def __call__(self, q: FloatArray, qd: FloatArray, qdd: FloatArray) -> FloatArray:
         """Return motor efforts, (t, a). [N or N m]"""
@@ -69,7 +69,7 @@ class ControlSetup:
         period: Of the controller. [s]
         holding: Efforts that hold the robot at the start, (k, a): the integrators start there.
         dead_band: That of the simulated friction, (n,). [m/s or rad/s]
-        load: Nominal payload of the first trial, (10,).
+        load: Nominal payload of the first trial, (10 l,).
     """
 
     model: Model

@@ -47,9 +47,10 @@ def links_of(model: Model, massive: Iterable[str], without: Iterable[str] = ()) 
 
     Args:
         massive: Bodies with mass.
-        without: Bodies to leave out.
+        without: Bodies to leave out, beside the sliders of force elements, which are tendons.
     """
-    joints = [joint for joint in model.mechanism.joints if joint.child not in set(without)]
+    gone = {*without, *model.mechanism.forces}
+    joints = [joint for joint in model.mechanism.joints if joint.child not in gone]
     kept = {*massive, *(frame.body for closure in model.mechanism.closures for frame in closure.frames)}
     waiting: dict[str, tuple[str, tuple[Joint, ...]]] = {}  # by massless body: where its chain starts, and the joints
     links = []
@@ -85,6 +86,7 @@ class Scene:
         self.default = SubElement(self.root, "default")
         self._stiff = f"{2 * timestep!r} 1"
         SubElement(self.default, "joint", solreffriction=self._stiff, solimpfriction=SOLIMP)
+        SubElement(self.default, "tendon", solreffriction=self._stiff, solimpfriction=SOLIMP)
         SubElement(self.default, "equality", solref=self._stiff, solimp=SOLIMP)
         self.bodies = {BASE: SubElement(self.root, "worldbody")}
         self.tendon, self.equality = SubElement(self.root, "tendon"), SubElement(self.root, "equality")
@@ -108,7 +110,7 @@ class Scene:
                 hinge = joint.kind == "revolute"
                 SubElement(element, "joint", {
                     "name": text(joint.name), "type": "hinge" if hinge else "slide",
-                    "axis": numbers(frame[:3, "xyz".index(joint.axis)]), "ref": repr(home[joint.name]),
+                    "axis": numbers(frame[:3, :3] @ joint.direction), "ref": repr(home[joint.name]),
                     **({"pos": numbers(frame[:3, 3])} if hinge else {}), **attributes.get(joint.name, {})})
             _add_inertial(element, inertia[link.body])
 
@@ -120,11 +122,11 @@ class Scene:
         _place(site, frame.placement.matrix @ offset)
         return text(name)
 
-    def add_rod(self, name: str, ends: Iterable[str]) -> str:
-        """Add a tendon between two sites and return its name."""
-        rod = SubElement(self.tendon, "spatial", name=text(name), width="0.005")
-        for end in ends:
-            SubElement(rod, "site", site=end)
+    def add_rod(self, name: str, frames: Iterable[Frame], attributes: Mapping[str, str] | None = None) -> str:
+        """Add a tendon between two frames and return its name."""
+        rod = SubElement(self.tendon, "spatial", {"name": text(name), "width": "0.005"} | dict(attributes or {}))
+        for end, frame in zip("ab", frames):
+            SubElement(rod, "site", site=self.add_site(frame, f"{name}.{end}"))
         return text(name)
 
     def add_closure(self, closure: Closure, light: FloatArray | None = None) -> None:
@@ -132,7 +134,8 @@ class Scene:
 
         connect, weld: of the sites a and b; axis: a second `connect` along the z axes (one of its equations repeats);
         slider: a light body that slides in three directions on the first and stands for it; rod: a `spatial` tendon of
-        constant length; sum: a `fixed` tendon, the weighted sum of coordinates, of constant length.
+        constant length; sum: a `fixed` tendon, the weighted sum of coordinates, of constant length; reel: both of
+        these, one as long as the other.
 
         Args:
             closure: The closure.
@@ -148,9 +151,9 @@ class Scene:
         frames = list(closure.frames)
         if "slider" in elements and light is not None:
             frames[0] = self._add_slider(closure, light)
-        ends = [self.add_site(frame, f"{closure.name}.{end}") for end, frame in zip("ab", frames)]
         for element in elements:
             if element in ("connect", "weld"):
+                ends = [self.add_site(frame, f"{closure.name}.{end}") for end, frame in zip("ab", frames)]
                 SubElement(self.equality, element, name=name, site1=ends[0], site2=ends[1])
             elif element == "axis":
                 a, b = (self.poses[f.body] @ f.placement.matrix for f in closure.frames)
@@ -160,12 +163,19 @@ class Scene:
                          for end, frame, along in zip("ab", frames, (arm, side * arm))]
                 SubElement(self.equality, "connect", name=f"{name}.z", site1=ahead[0], site2=ahead[1])
             elif element == "rod":
-                SubElement(self.equality, "tendon", name=name, tendon1=self.add_rod(closure.name, ends))
+                SubElement(self.equality, "tendon", name=name, tendon1=self.add_rod(closure.name, frames))
             elif element == "sum":
-                fixed = SubElement(self.tendon, "fixed", name=name)
-                for joint, coefficient in closure.coefficients.items():
-                    SubElement(fixed, "joint", joint=text(joint), coef=repr(float(coefficient)))
-                SubElement(self.equality, "tendon", name=name, tendon1=name)
+                SubElement(self.equality, "tendon", name=name, tendon1=self._add_sum(name, closure, 1.0))
+            elif element == "reel":  # both tendons are measured from their lengths at home
+                SubElement(self.equality, "tendon", name=name, tendon1=self.add_rod(closure.name, frames),
+                           tendon2=self._add_sum(f"{name}.reel", closure, -1.0))
+
+    def _add_sum(self, name: str, closure: Closure, factor: float) -> str:
+        """Add the weighted sum of coordinates of a closure as a tendon and return its name."""
+        fixed = SubElement(self.tendon, "fixed", name=name)
+        for joint, coefficient in closure.coefficients.items():
+            SubElement(fixed, "joint", joint=text(joint), coef=repr(float(factor * coefficient)))
+        return name
 
     def xml(self) -> str:
         """Return the text."""

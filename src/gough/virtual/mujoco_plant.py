@@ -19,21 +19,23 @@ from gough.core.errors import InvalidInput
 from gough.core.parameters import INERTIAL
 from gough.engine.model import Model
 from gough.mechanism.closures import CLOSURES
-from gough.mechanism.types import BASE, Closure, Frame, Joint
+from gough.mechanism.types import BASE, Closure, Frame, Joint, Mechanism
 from gough.virtual.mjcf import Scene, links_of, text
 from gough.virtual.plant import PlantSettings
 from gough.virtual.tree_plant import JointEfforts, TreePlant, runge_kutta
+
+TINY = 1e-12  # of a rotor whose inertia is its joint's; MuJoCo wants more than 1e-15 [kg and kg m2]
 
 
 def build_mujoco(model: Model, values: FloatArray, load: FloatArray, timestep: float) -> Any:
     """Return a robot as MjModel; actuator k drives motor k with gear 1, joints have the coordinates' names.
 
-    A leg without inertia (base, two or three pivots in one point, slider, two ends that coincide) becomes a force
-    between its two ends.
+    Force elements are tendons; those without a motor have actuators after the motors'. A leg without inertia (base, two
+    or three pivots in one point, slider, two ends that coincide) becomes a force between its two ends, too.
 
     Args:
         values: Standard parameters, (p,).
-        load: Inertial parameters of a payload on the load body, (10,).
+        load: Payload, (10 l,), see `Model.load`.
         timestep: Of the integrator. [s]
 
     Raises:
@@ -41,15 +43,19 @@ def build_mujoco(model: Model, values: FloatArray, load: FloatArray, timestep: f
     """
     mechanism = model.mechanism
     table = dict(zip(mechanism.standard.names, values.tolist()))
+    loads = model.split_load(load)
     inertia = {body.name: np.array([table.get(f"{body.name}.{p}", 0.0) for p in INERTIAL])
-               + (load if body.name == model.load_body else 0.0) for body in mechanism.bodies}
+               + loads.get(body.name, 0.0) for body in mechanism.bodies}
     every = range(len(mechanism.joints))
     rotor = dict(zip(mechanism.coordinates, JointEfforts(mechanism, table, every, np.ones(len(every))).rotor.tolist()))
     legs = _massless_legs(model, inertia, rotor)
     massive = {name for name, parameters in inertia.items() if parameters.any()}
     links = links_of(model, massive, {joint.child for leg in legs.values() for joint in leg})
+    held = {*(link.parent for link in links), *(frame.body for c in mechanism.closures for frame in c.frames)}
     for link in links:
-        if link.body not in massive:
+        if link.body not in massive and rotor[link.joints[-1].name] > 0 and link.body not in held:
+            inertia[link.body] = TINY * np.array([1.0, 0, 0, 0, 1, 0, 1, 0, 0, 1])  # the joint has the inertia
+        elif link.body not in massive:
             raise InvalidInput(f"body '{link.body}' has no mass; MuJoCo needs some in every body: use the pinocchio or "
                                "gough plant", body=link.body)
     scene = Scene(model, links, timestep=timestep, tolerance=1e-14)
@@ -58,11 +64,13 @@ def build_mujoco(model: Model, values: FloatArray, load: FloatArray, timestep: f
     for closure in mechanism.closures:
         if (leg := legs.get(closure.name)) is not None:
             ends = (Frame(body=BASE, placement=leg[0].placement), closure.frames[1])
-            sites = [scene.add_site(frame, f"{closure.name}.{end}") for end, frame in zip("ab", ends)]
-            tendon[leg[-1].name] = scene.add_rod(closure.name, sites)
+            tendon[leg[-1].name] = scene.add_rod(closure.name, ends)
+        elif closure.name in mechanism.forces:
+            inertia_of = {"armature": repr(rotor[closure.name])} if rotor[closure.name] else {}
+            tendon[closure.name] = scene.add_rod(closure.name, closure.frames, inertia_of)
         else:
             scene.add_closure(closure)
-    for name in mechanism.actuated:
+    for name in driven(mechanism):
         where = {"tendon": tendon[name]} if name in tendon else {"joint": text(name)}
         SubElement(scene.actuator, "motor", {"name": text(name)} | where)
     try:
@@ -70,6 +78,11 @@ def build_mujoco(model: Model, values: FloatArray, load: FloatArray, timestep: f
     except ValueError as error:
         raise InvalidInput(f"MuJoCo cannot simulate '{mechanism.name}': {error}; use the pinocchio or gough plant"
                            ) from error
+
+
+def driven(mechanism: Mechanism) -> tuple[str, ...]:
+    """Return the coordinates with actuators: motors, then force elements without one."""
+    return mechanism.actuated + tuple(name for name in mechanism.forces if name not in mechanism.actuated)
 
 
 def _massless_legs(model: Model, inertia: Mapping[str, FloatArray], rotor: Mapping[str, float],
@@ -112,30 +125,38 @@ class MujocoTree:
         index = {text(name): i for i, name in enumerate(mechanism.coordinates)}
         self.coordinates = [index[self._model.joint(j).name] for j in range(self._model.njnt)]
         table = dict(zip(mechanism.standard.names, values.tolist()))
+        names, self._count = driven(mechanism), len(model.actuated)
+        actuators = [mechanism.coordinates.index(name) for name in names]
         self.terms, self._leg_terms = (JointEfforts(mechanism, table, coordinates, settings.dead_band)
-                                        for coordinates in (self.coordinates, model.actuated))
-        legs = [mechanism.joints[i] for i in model.actuated if i not in self.coordinates]
-        for joint in legs:
+                                       for coordinates in (self.coordinates, actuators))
+        for joint in (mechanism.joints[i] for i in actuators if i not in self.coordinates):
             for name in joint.terms:
                 if mechanism.terms[name].lags:
                     raise InvalidInput(f"the term '{name}' of joint '{joint.name}' remembers, and the mujoco plant has "
-                                       "no place for that on a massless leg; use the gough plant", joint=joint.name,
-                                       term=name)
-        self._on_leg = np.array([i not in self.coordinates for i in model.actuated], dtype=float)
+                                       "no place for that on a massless leg or a force; use the gough plant",
+                                       joint=joint.name, term=name)
+        self._on_leg = np.array([i not in self.coordinates for i in actuators], dtype=float)
+        self._rest = np.array([-mechanism.forces[n].constant if n in mechanism.forces else 0.0 for n in names])
+        self._effort = np.zeros(len(names))
 
     def motors(self, q: FloatArray, v: FloatArray) -> tuple[FloatArray, FloatArray]:
+        position, velocity = self._actuators(q, v)
+        return position[:self._count], velocity[:self._count]
+
+    def _actuators(self, q: FloatArray, v: FloatArray) -> tuple[FloatArray, FloatArray]:
         data = self._data
         data.qpos[:], data.qvel[:] = q, v
         mujoco.mj_fwdPosition(self._model, data)
         mujoco.mj_fwdVelocity(self._model, data)
-        return np.array(data.actuator_length), np.array(data.actuator_velocity)
+        return np.array(data.actuator_length) - self._rest, np.array(data.actuator_velocity)
 
     def acceleration(self, q: FloatArray, v: FloatArray, effort: FloatArray) -> FloatArray:
         """Return MuJoCo's qacc under motor efforts less the joint terms, also those of massless legs."""
         data = self._data
-        position, velocity = self.motors(q, v)
+        position, velocity = self._actuators(q, v)
+        self._effort[:self._count] = effort
         data.qfrc_applied[:] = -self.terms(q, v)
-        data.ctrl[:] = effort - self._on_leg * self._leg_terms(position, velocity)
+        data.ctrl[:] = self._effort - self._on_leg * self._leg_terms(position, velocity)
         mujoco.mj_fwdActuation(self._model, data)
         mujoco.mj_fwdAcceleration(self._model, data)
         mujoco.mj_fwdConstraint(self._model, data)

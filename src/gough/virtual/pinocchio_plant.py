@@ -7,7 +7,7 @@ a body: velocity J_lin v + (J_ang v) x p).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,17 +21,18 @@ from gough.core.inertia import about_centre
 from gough.core.parameters import INERTIAL
 from gough.engine.model import Model
 from gough.mechanism.closures import CLOSURES
-from gough.mechanism.types import BASE, Mechanism
+from gough.mechanism.types import BASE, Closure, Mechanism
 from gough.virtual.plant import PlantSettings
 from gough.virtual.tree_plant import JointEfforts, TreePlant, midpoint
 
-JOINTS = {
+JOINTS = {  # along an axis of the frame, and along any vector
     ("revolute", "x"): pin.JointModelRX, ("revolute", "y"): pin.JointModelRY, ("revolute", "z"): pin.JointModelRZ,
     ("prismatic", "x"): pin.JointModelPX, ("prismatic", "y"): pin.JointModelPY, ("prismatic", "z"): pin.JointModelPZ,
+    "revolute": pin.JointModelRevoluteUnaligned, "prismatic": pin.JointModelPrismaticUnaligned,
 }
 
 
-def build_tree(mechanism: Mechanism, values: Mapping[str, float], load: FloatArray, load_body: str,
+def build_tree(mechanism: Mechanism, values: Mapping[str, float], loads: Mapping[str, FloatArray],
                ) -> tuple[Any, list[int], dict[str, int]]:
     """Return the Pinocchio model, the mechanism's joint at each of its places, and the joint that carries each body.
 
@@ -39,8 +40,7 @@ def build_tree(mechanism: Mechanism, values: Mapping[str, float], load: FloatArr
 
     Args:
         values: Standard parameters by name.
-        load: Inertial parameters of a payload, (10,).
-        load_body: The body it is fixed to.
+        loads: Inertial parameters of payloads by the body they are fixed to, (10,) each.
     """
     model = pin.Model()
     model.gravity.linear = np.array(mechanism.gravity)
@@ -50,10 +50,11 @@ def build_tree(mechanism: Mechanism, values: Mapping[str, float], load: FloatArr
     def add(body: str) -> None:
         for i, joint in enumerate(mechanism.joints):
             if joint.parent == body:
-                index = model.addJoint(carried[body], JOINTS[joint.kind, joint.axis](),
-                                       pin.SE3(np.array(joint.placement.matrix)), joint.name)
+                kind = (JOINTS[joint.kind, joint.axis]() if isinstance(joint.axis, str)
+                        else JOINTS[joint.kind](joint.direction))
+                index = model.addJoint(carried[body], kind, pin.SE3(np.array(joint.placement.matrix)), joint.name)
                 given = np.array([values.get(f"{joint.child}.{p}", 0.0) for p in INERTIAL])
-                inertia = _inertia(given + (load if joint.child == load_body else 0.0), joint.child)
+                inertia = _inertia(given + loads.get(joint.child, 0.0), joint.child)
                 model.appendBodyToJoint(index, inertia, pin.SE3.Identity())
                 carried[joint.child] = index
                 order.append(i)
@@ -82,7 +83,7 @@ class Closures:
     (p origins, w angular velocities in the world):
 
         gap       p_b - p_a                                    d/dt of it
-        distance  |p_b - p_a| - length                         d/dt of it
+        distance  |p_b - p_a| - length (or + the sum below)    d/dt of it
         axis      x_a . z_b and y_a . z_b                      (w_b - w_a) . (z_b x axis), axis = x_a, y_a
         turn      rotation vector of R_a^T R_b                 R_a^T (w_b - w_a)
         sum       constant + sum of coefficient x coordinate   sum of coefficient x rate
@@ -104,7 +105,8 @@ class Closures:
         self._gap, self._axis, self._turn, self._distance = (
             [k for k, closure in enumerate(pairs) if part in (parts[closure.name] or ())]
             for part in ("gap", "axis", "turn", "distance"))
-        self._length = np.array([pairs[k].values["length"] for k in self._distance])
+        self._length = np.array([pairs[k].values.get("length", -pairs[k].constant) for k in self._distance])
+        self._reel = _weights(mechanism, order, [pairs[k] for k in self._distance])
         # Ends 0..c-1 are the frames a, ends c..2c-1 the frames b.
         frames = [closure.frames[end] for end in (0, 1) for closure in pairs]
         joints = [carried[frame.body] for frame in frames]
@@ -119,8 +121,7 @@ class Closures:
         self._mask = support[joints]  # which coordinates move each end, (2c, n)
         self._poses = np.tile(np.eye(3, 4), (len(self._joints) + 1, 1, 1))
         sums = [closure for closure in mechanism.closures if not closure.frames]
-        weights = [[closure.coefficients.get(mechanism.coordinates[i], 0.0) for i in order] for closure in sums]
-        self._coupling = np.array(weights).reshape(len(sums), model.nv)
+        self._coupling = _weights(mechanism, order, sums)
         self._constant = np.array([closure.constant for closure in sums])
         self._still = np.zeros(len(sums))
 
@@ -142,7 +143,8 @@ class Closures:
         parts = [gap[self._gap].ravel()]
         parts += [rotation[k, :, :2].T @ rotation[c + k, :, 2] for k in self._axis]
         parts += [pin.log3(rotation[k].T @ rotation[c + k]) for k in self._turn]
-        parts += [np.linalg.norm(gap[self._distance], axis=1) - self._length, self._coupling @ q + self._constant]
+        parts += [np.linalg.norm(gap[self._distance], axis=1) - self._length + self._reel @ q,
+                  self._coupling @ q + self._constant]
         return np.concatenate(parts)
 
     def jacobian(self, data: Any, v: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -181,10 +183,17 @@ class Closures:
             gap, moving = (origin[c:] - origin[:c])[far], (speed[c:] - speed[:c])[far]
             size = np.sqrt((gap**2).sum(axis=1))
             along = gap / size[:, None]
-            rows.append((along[:, None] @ linear[far])[:, 0])
+            rows.append((along[:, None] @ linear[far])[:, 0] + self._reel)
             extra.append((along * push[far]).sum(axis=1)
                          + ((moving**2).sum(axis=1) - (along * moving).sum(axis=1)**2) / size)
         return np.concatenate([*rows, self._coupling]), np.concatenate([*extra, self._still])
+
+
+def _weights(mechanism: Mechanism, order: list[int], closures: Sequence[Closure]) -> FloatArray:
+    """Return the coefficients of the tree's coordinates in closures, (k, n)."""
+    names = [mechanism.coordinates[i] for i in order]
+    return np.array([[closure.coefficients.get(name, 0.0) for name in names] for closure in closures]
+                    ).reshape(len(closures), len(names))
 
 
 _LEVI_CIVITA = np.array([[0, 0, 0, 0, 0, -1, 0, 1, 0], [0, 0, 1, 0, 0, 0, -1, 0, 0], [0, -1, 0, 1, 0, 0, 0, 0, 0.0]])
@@ -222,14 +231,14 @@ class ConstrainedTree:
     Args:
         model: The robot; at its home independent closure equations are chosen.
         values: Standard parameters, (p,).
-        load: Payload on the load body, (10,).
+        load: Payload, (10 l,), see `Model.load`.
         dead_band: Velocity band of Coulomb friction, (n,). [m/s or rad/s]
     """
 
     def __init__(self, model: Model, values: FloatArray, load: FloatArray, dead_band: FloatArray) -> None:
         mechanism = model.mechanism
         table = dict(zip(mechanism.standard.names, values.tolist()))
-        self._model, self.coordinates, carried = build_tree(mechanism, table, load, model.load_body)
+        self._model, self.coordinates, carried = build_tree(mechanism, table, model.split_load(load))
         self._data = self._model.createData()
         self._closures = Closures(mechanism, self._model, self.coordinates, carried)
         self.terms = JointEfforts(mechanism, table, self.coordinates, dead_band)

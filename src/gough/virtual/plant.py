@@ -23,7 +23,7 @@ class PlantSettings(Value):
 
     Args:
         values: Standard parameters of each trial, (k, p).
-        load: Inertial parameters of the payload of each trial about the load body's frame, (k, 10).
+        load: Payload of each trial, (k, 10 l), see `Model.load`.
         dead_band: Half-width of the velocity band in which Coulomb friction grows linearly, (n,). [m/s or rad/s]
         period: Of the controller. [s]
         substeps: Steps of the integrator in a period.
@@ -40,8 +40,9 @@ class PlantSettings(Value):
         super().__post_init__()
         for name in ("values", "load", "dead_band"):
             check_finite(getattr(self, name), name)
-        check_shapes(self, values=(None, len(self.model.mechanism.standard)), load=(len(self.values), 10),
-                     dead_band=(len(self.model.mechanism.joints),))
+        mechanism, load = self.model.mechanism, len(self.model.load_columns)
+        check_shapes(self, values=(None, len(mechanism.standard)), load=(len(self.values), load),
+                     dead_band=(len(mechanism.joints),))
 
     @property
     def trials(self) -> int:
@@ -164,7 +165,7 @@ def friction_rate(model: Model, values: FloatArray, load: FloatArray, dead_band:
 
     Args:
         values: Standard parameters of the trials, (k, p).
-        load: Payloads, (k, 10).
+        load: Payloads, (k, 10 l).
         dead_band: (n,). [m/s or rad/s]
         q: Configurations to look at, loops closed, (s, n).
     """

@@ -9,6 +9,7 @@ import numpy as np
 
 from gough.core.arrays import FloatArray
 from gough.core.errors import InvalidInput
+from gough.engine.loops import By
 from gough.mechanism.terms import JointState, JointTerm
 from gough.mechanism.types import Mechanism
 from gough.virtual.plant import PlantSettings, Sample
@@ -66,7 +67,7 @@ def runge_kutta(acceleration: Acceleration, q: FloatArray, v: FloatArray, effort
 class TreePlant:
     """Trees, one for each trial. Coulomb friction is linear inside the dead band, as in `GoughPlant`.
 
-    Coordinates that the trees do not have (massless legs) follow from the platform's.
+    Coordinates that the trees do not have (massless legs, force elements) follow from the platform's or the motors'.
 
     Args:
         settings: What the trees were built from.
@@ -78,6 +79,13 @@ class TreePlant:
         self._settings, self._trees, self._step = settings, trees, step
         self._own = list(trees[0].coordinates)
         self._q = np.repeat(settings.model.home[None], settings.trials, axis=0)
+        ways: tuple[By, ...] = ("task", "actuated")
+        parts = settings.model.loops.partitions
+        told = [by for by in ways if by in parts and set(parts[by].independent) <= set(self._own)]
+        if not told:
+            raise InvalidInput(f"'{settings.model.mechanism.name}' is driven by force elements and has no platform "
+                               "that tells its pose; use the pinocchio or gough plant")
+        self._by = told[0]
 
     def start(self, q: FloatArray, qd: FloatArray) -> TreeState:
         self._q = np.array(q)
@@ -109,10 +117,11 @@ class TreePlant:
         model, q = self._settings.model, self._q.copy()
         q[:, self._own] = own
         if len(self._own) < q.shape[1]:
-            q, check = model.kinematics.close(q, "task")
+            by = self._by
+            q, check = model.kinematics.close(q, by)
             self._q = q.copy()
-            order = [self._own.index(i) for i in model.loops.partitions["task"].independent]
-            qd, qdd = model.kinematics.rates(q, velocity[:, order], acceleration[:, order], "task")
+            order = [self._own.index(i) for i in model.loops.partitions[by].independent]
+            qd, qdd = model.kinematics.rates(q, velocity[:, order], acceleration[:, order], by)
             q[:, list(model.actuated)] = self.read((own, velocity, own[:, :0]))[0]
             rows = list(model.independent)
             return Sample(q, qd[:, rows], qdd[:, rows], check)

@@ -175,6 +175,9 @@ class LikelihoodResult(Value):
         cost: Half the weighted squares that are left; the negative log-likelihood up to a constant. [1]
         consistency: 2 cost / degrees of freedom; 1 if both covariances are right. [1]
         iterations: Steps taken.
+        bound: Errors-in-variables bound: no unbiased estimator has smaller standard deviations under the stated
+            covariances, white noise, (p,).
+        believing: Those of Gauss-Markov, which believes the trajectory that fits the positions best, (p,).
     """
 
     estimate: Estimate
@@ -183,6 +186,8 @@ class LikelihoodResult(Value):
     cost: float
     consistency: float
     iterations: int
+    bound: FloatArray
+    believing: FloatArray
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -263,7 +268,13 @@ class FullLikelihood:
                        white=white, white_freedom=np.inf, mode=self.uncertainty)
         noise = point.regression.covariance
         assert noise is not None
-        notes = [f"{k} nonlinear parameters estimated along in {iterations} steps"]
+        bound, believing = np.sqrt(np.diag(white)), _believing(family, z, point)
+        times, worst = believing / bound, int(np.argmax(believing / bound))
+        notes = [f"{k} nonlinear parameters estimated along in {iterations} steps",
+                 "no unbiased estimator can do better than the errors-in-variables bound, the white standard "
+                 "deviations here; those of Gauss-Markov, which believes the positions, are "
+                 f"{np.exp(np.log(times).mean()):.3g} times it (at most {times[worst]:.3g}, "
+                 f"{point.regression.parameters[worst]})"]
         if abs(consistency - 1) > 5 * np.sqrt(2 / freedom) + 0.1:
             notes.append(f"weighted residuals are {np.sqrt(consistency):.2g} times those of the stated covariances: "
                          "noise or model differ from what was stated, and white standard deviations with them")
@@ -272,7 +283,7 @@ class FullLikelihood:
             condition_number=point.solution.condition_number,
             noise_covariance=noise.mean(axis=0) if noise.ndim == 3 else noise)
         return LikelihoodResult(estimate=estimate, nonlinear=z, nonlinear_covariance=other @ other.T, cost=point.cost,
-                                consistency=consistency, iterations=iterations)
+                                consistency=consistency, iterations=iterations, bound=bound, believing=believing)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -340,6 +351,27 @@ def _whitened_jacobian(family: SmoothFamily, z: FloatArray, point: _Point) -> Fl
     check_shape(position, (t, None, len(z)), "position Jacobian")
     check_shape(effort, (t, r, len(z)), "effort Jacobian")
     return -point.whitened(np.concatenate([position, effort], axis=1)).reshape(-1, len(z))
+
+
+def _believing(family: SmoothFamily, z: FloatArray, point: _Point) -> FloatArray:
+    """Return standard deviations of Gauss-Markov on the trajectory fitted to the positions alone, (p,).
+
+    Errors of that trajectory, of covariance C = (J_d^T Sigma_dd^-1 J_d)^-1, reach the efforts by their Jacobian J_e:
+    cov p = (X^T X)^-1 + A J_e C J_e^T A^T,  A = (X^T X)^-1 X^T, X and J_e whitened by the efforts' covariance.
+    """
+    regression = point.regression
+    position = family.position_jacobian(z)
+    effort = family.effort_jacobian(z, point.solution.values)
+    root = inverse_root(family.position_covariance, _names(position.shape[1]))
+    own = _triangle((root @ position).reshape(-1, len(z)))
+    assert regression.covariance is not None
+    both = whiten(np.concatenate([regression.regressor, effort], axis=2), regression.covariance, regression.mask,
+                  regression.rows)
+    p = regression.regressor.shape[2]
+    basis, triangle = np.linalg.qr(both[:, :, :p].reshape(-1, p))
+    inverse = np.linalg.inv(triangle)
+    pulled = inverse @ np.linalg.solve(own.T, (basis.T @ both[:, :, p:].reshape(-1, len(z))).T).T
+    return np.asarray(np.sqrt((inverse**2).sum(axis=1) + (pulled**2).sum(axis=1)))
 
 
 def _linearise(family: SmoothFamily, z: FloatArray, point: _Point) -> tuple[FloatArray, FloatArray]:

@@ -162,22 +162,27 @@ def _of_the_logs() -> Iterator[Direction]:
                     advice="friction or magnets warm up: record after a warm-up")
 
 
-def _lacks(what: str) -> str:
-    return f"the robot file has no term for {what} at {{place}}; add one, or take sigmas as low"
+def _lacks(what: str, *terms: str) -> str:
+    if not terms:
+        return f"no term of a robot file is {what}; take sigmas as low, or record with one load"
+    names = " and ".join(f'"{term}"' for term in terms)
+    return f"add {names} for {what} to the terms of {{place}} in the robot file, or take sigmas as low"
 
 
 def _of_the_model() -> Iterator[Direction]:
-    """What no robot file can say yet."""
+    """What a robot file may lack, in shapes that need no constants."""
     uneven, curved = "viscous friction that differs by direction", "friction that grows with the square of the speed"
-    yield Direction(name=uneven, unit="{effort} s/{position}", places=_joints, advice=_lacks(uneven),
+    yield Direction(name=uneven, unit="{effort} s/{position}", places=_joints,
+                    advice=_lacks(uneven, "fv_plus", "fv_minus"),
                     says="{place}: viscous friction differs by direction, by {size} either way",
                     column=column.of_state(lambda joint: np.abs(joint.qd)))
     for part in STRIBECK:
         yield Direction(name="Stribeck friction", says="{place}: friction is larger at low speed by {size}",
                         unit="{effort}", places=_joints, column=column.stribeck(part), positive=True,
-                        advice=_lacks("Stribeck friction"))
+                        advice=_lacks("Stribeck friction", "stribeck"))
     yield Direction(name="friction curved over speed", unit="{effort} s2/{position}2", places=_joints,
-                    says="{place}: friction grows with the square of the speed by {size}", advice=_lacks(curved),
+                    says="{place}: friction grows with the square of the speed by {size}",
+                    advice=_lacks(curved, "fv_cubic"),
                     column=column.of_state(lambda joint: joint.qd * np.abs(joint.qd)))
     yield Direction(name="friction that grows with load", says="{place}: friction grows with the load by {size} of it",
                     unit="1", places=_motors, column=column.loaded_friction, positive=True,
@@ -185,11 +190,11 @@ def _of_the_model() -> Iterator[Direction]:
     for lag in MEMORY:
         yield Direction(name="friction with memory", unit="{effort}", places=_motors, column=column.memory(lag),
                         positive=True, says="{place}: friction builds up after a reversal, {size} of it",
-                        advice=_lacks("friction that builds up after a reversal"))
+                        advice=_lacks("friction that builds up after a reversal", "fs_time"))
     yield Direction(name="ripple", says="{place}: there is a ripple of {size}", unit="{effort}", places=_motors,
                     column=column.ripple, tried=lambda view, place: column.wave_of(view, place)[1],
-                    advice="{place} has a ripple each {pitch:.4g} of its position (cogging, a gear's teeth); add a "
-                           "term for it, or take sigmas as low")
+                    advice="{place} has a ripple each {pitch:.4g} of its position (cogging, a gear's teeth); add "
+                           '"ripple" with that pitch to its terms in the robot file, or take sigmas as low')
 
 
 DIRECTIONS: dict[str, tuple[Direction, ...]] = {}

@@ -17,7 +17,7 @@ from scipy.linalg import block_diag
 from gough.core.arrays import FloatArray
 from gough.core.errors import GoughError
 from gough.core.motion import Motion
-from gough.core.names import INERTIAL, LOAD, Parameter
+from gough.core.names import Parameter
 from gough.core.parameters import BaseParameters
 from gough.core.regression import Regression
 from gough.engine import Model, standard_from_base
@@ -192,7 +192,7 @@ class View:
 
     @cached_property
     def _parameters(self) -> tuple[FloatArray, FloatArray]:
-        """Standard parameters (p,) and the load (10,) of this log."""
+        """Standard parameters (p,) and the load (10 l,) of this log."""
         evidence, payload = self.evidence, self.source.payload
         own = [k for k, name in enumerate(evidence.base.names)
                if name.payload is None or name.payload == payload]
@@ -201,7 +201,7 @@ class View:
         chi = chi + evidence.unseen
         for name, value in evidence.known.items():
             if payload is not None and Parameter(name).payload == payload:
-                load[INERTIAL.index(Parameter(name).kind)] += value
+                load = load + value * self.model.unit_load(Parameter(name))
         return chi, load
 
     @cached_property
@@ -274,7 +274,7 @@ class View:
     def gravity(self) -> FloatArray:
         """Derivative of the rows' efforts by the components of gravity, (t, 3, r). [N or N m, per m/s2]"""
         chi, load = self._parameters
-        names = (*self.model.mechanism.standard.names, *LOAD)
+        names = (*self.model.mechanism.standard.names, *self.model.load_columns)
         values = np.concatenate([chi, load])
         used = np.flatnonzero(values)
         if not used.size:

@@ -169,11 +169,11 @@ def _closure_table(closure: Closure, names: Mapping[str, str], name: str, joints
         if set(CLOSURES[closure.kind].units) == {"m"}:  # holds points: no matter how their frames are turned
             end["rpy"] = [0, 0, 0]
         table[key] = end if frames is not None else _without_zeros(end)
-    if not CLOSURES[closure.kind].frames:
+    if CLOSURES[closure.kind].weighs:
         kinds = {joint.name: joint.kind for joint in joints}
         turning = {kinds[j] for j in closure.coefficients} == {"revolute"}
         table["coefficients"] = {names.get(j, j): _number(c) for j, c in closure.coefficients.items()}
-        table["constant"] = _degrees(closure.constant) if turning else _number(closure.constant)
+        table["constant"] = _degrees(closure.constant) if turning and not closure.frames else _number(closure.constant)
     return table | {key: _number(value) for key, value in closure.values.items()}
 
 
@@ -315,8 +315,8 @@ def _leg_table(leg: _Leg, bodies: Mapping[str, Body], closures: Sequence[Closure
         ends = [inside.get(name) for name in (*(f.body for f in closure.frames), *closure.coefficients)]
         mine = {end for end in ends if end is not None}
         onto_base = any(frame.body == BASE for frame in closure.frames) and leg.roots[0].parent != BASE
-        if len(mine) == 1 and next(iter(mine))[0] is leg and not onto_base and (
-                closure.frames or None not in ends):
+        if len(mine) == 1 and next(iter(mine))[0] is leg and not onto_base and all(
+                name in inside for name in closure.coefficients):
             held[next(iter(mine))[1]].append(closure)
     taken: list[Closure] = []
     try:

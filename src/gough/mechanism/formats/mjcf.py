@@ -16,17 +16,8 @@ import numpy as np
 from gough.core.arrays import FloatArray
 from gough.core.inertia import about_centre
 from gough.core.names import INERTIAL
-from gough.mechanism.formats.shapes import solid
-from gough.mechanism.formats.tree import (
-    BALL,
-    FREE,
+from gough.mechanism.formats.geometry import (
     HERE,
-    Connection,
-    Link,
-    Loop,
-    Motion,
-    Place,
-    RobotTree,
     X,
     Y,
     Z,
@@ -37,6 +28,8 @@ from gough.mechanism.formats.tree import (
     transform,
     turned,
 )
+from gough.mechanism.formats.shapes import solid
+from gough.mechanism.formats.tree import BALL, FREE, Connection, Link, Loop, Motion, Place, RobotTree
 from gough.mechanism.formats.xml import Element
 from gough.mechanism.terms import TERMS
 from gough.mechanism.types import Limits

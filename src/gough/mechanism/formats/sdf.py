@@ -10,20 +10,8 @@ import numpy as np
 
 from gough.core.arrays import FloatArray
 from gough.core.errors import nearest
-from gough.mechanism.formats.tree import (
-    BALL,
-    HERE,
-    Connection,
-    Link,
-    Loop,
-    Motion,
-    RobotTree,
-    inverse,
-    quaternion_rotation,
-    rpy_rotation,
-    ten_parameters,
-    transform,
-)
+from gough.mechanism.formats.geometry import HERE, inverse, quaternion_rotation, rpy_rotation, ten_parameters, transform
+from gough.mechanism.formats.tree import BALL, Connection, Link, Loop, Motion, RobotTree
 from gough.mechanism.formats.xml import Element
 from gough.mechanism.terms import TERMS
 from gough.mechanism.types import Limits

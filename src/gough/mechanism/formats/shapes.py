@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from gough.core.arrays import FloatArray
-from gough.mechanism.formats.tree import ten_parameters
+from gough.mechanism.formats.geometry import ten_parameters
 from gough.mechanism.formats.xml import Element
 
 DENSITY = 1000.0  # MuJoCo's, that of water [kg/m3]

@@ -17,7 +17,8 @@ import numpy as np
 from gough.core.arrays import FloatArray
 from gough.core.errors import InvalidMechanism
 from gough.core.names import INERTIAL
-from gough.mechanism.formats.tree import HERE, Connection, Link, Loop, RobotTree, X, Z, moved
+from gough.mechanism.formats.geometry import HERE, X, Z, moved
+from gough.mechanism.formats.tree import Connection, Link, Loop, RobotTree
 from gough.mechanism.terms import TERMS
 
 GEOMETRY = ("gamma", "b", "alpha", "d", "theta", "r")

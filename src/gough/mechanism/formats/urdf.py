@@ -13,24 +13,8 @@ import yaml
 from gough.core.arrays import FloatArray
 from gough.core.errors import InvalidMechanism, nearest
 from gough.mechanism.closures import CLOSURES
-from gough.mechanism.formats.tree import (
-    BALL,
-    FREE,
-    HERE,
-    Connection,
-    Link,
-    Loop,
-    Motion,
-    Place,
-    RobotTree,
-    X,
-    Y,
-    Z,
-    along_z,
-    rpy_rotation,
-    ten_parameters,
-    transform,
-)
+from gough.mechanism.formats.geometry import HERE, X, Y, Z, along_z, rpy_rotation, ten_parameters, transform
+from gough.mechanism.formats.tree import BALL, FREE, Connection, Link, Loop, Motion, Place, RobotTree
 from gough.mechanism.formats.xml import Element
 from gough.mechanism.terms import TERMS
 from gough.mechanism.types import Limits
@@ -205,15 +189,16 @@ def _with_loops(tree: RobotTree, beside: Mapping[str, Any]) -> RobotTree:
         loops.append(_loop(pair, known[str(kind).lower()].name, frames, {}))
     for key, closure in known.items():
         for entry in [] if key in ("3d", "6d") else _list(beside, str(key)):
-            if not closure.frames:
-                weights = {_one_of(name, joints, "joint"): _float(c, str(key))
-                           for name, c in _table(entry, "coefficients").items()}
-                loops.append(Loop(name=f"loop{len(loops) + 1}", kind=closure.name, coefficients=weights,
-                                  constant=_float(entry.get("constant", 0.0), str(key))))
-            else:
+            loop = Loop(name=f"loop{len(loops) + 1}", kind=closure.name)
+            if closure.frames:
                 pair = entry["frames"] if isinstance(entry, dict) and "frames" in entry else entry
                 values = {v: _float(entry[v], v) for v in closure.values if isinstance(entry, dict) and v in entry}
-                loops.append(_loop(pair, closure.name, frames, values))
+                loop = _loop(pair, closure.name, frames, values)
+            if closure.weighs:
+                weights = {_one_of(name, joints, "joint"): _float(c, str(key))
+                           for name, c in _table(entry, "coefficients").items()}
+                loop = replace(loop, coefficients=weights, constant=_float(entry.get("constant", 0.0), str(key)))
+            loops.append(loop)
     gravity = beside.get("gravity", tree.gravity)
     if not isinstance(gravity, list | tuple) or len(gravity) != 3:
         raise InvalidMechanism(f"gravity is {gravity!r}, expected three numbers")

@@ -23,8 +23,12 @@ def export(folder: Folder, *,
                help="Folder; that of the result by default.", file=True, short="-o")] = None,
            name: Annotated[str | None, About(
                help="Base name of the files; controller, parameters or the robot's name by default.")] = None,
+           approximate: Annotated[bool, About(
+               help="Write joint terms that URDF or MJCF have no words for as damping and friction; the file says what "
+                    "is lost.")] = False,
            force: Force = False) -> Written:
     """Write a result for a controller or another tool; into its folder by default."""
     model, result = load_result(folder)
     target = Path(folder if output is None else output)
-    return Written(files=tuple(export_model(model, result, target, to=to, name=name, force=force)))
+    return Written(files=tuple(export_model(model, result, target, to=to, name=name, force=force,
+                                            approximate=approximate)))

@@ -12,17 +12,19 @@ from typing import Annotated, Any, cast
 
 import numpy as np
 
-from gough.core.errors import InvalidMechanism, SingularConfiguration, nearest
+from gough.core.errors import InvalidMechanism, LoopNotClosed, SingularConfiguration, nearest
 from gough.core.files import require_free, write_text
 from gough.core.options import About
 from gough.engine.loops import Loops, assemble, close_loops
 from gough.mechanism import Mechanism, parse_robot, robot_text
 from gough.mechanism.formats.description import Description, describe, inside
+from gough.mechanism.formats.geometry import HERE, inverse, transform
 from gough.mechanism.formats.reading import read_tree
-from gough.mechanism.formats.tree import FREE, HERE, Connection, Link, Loop, RobotTree, inverse, transform
+from gough.mechanism.formats.tree import FREE, Connection, Link, Loop, RobotTree
 from gough.study.common import Force
 
-AWAY = (0.05, 0.1, 0.2, 0.4, 0.8)  # how far starts are drawn from a singular one [m or rad]
+AWAY = (0.1, 0.2, 0.4, 0.8)  # how far starts are drawn from a singular one [m or rad]
+WELL = 2e-3  # distance to a singularity that will do; the bundled robots start at 0.07 to 0.35
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -121,23 +123,30 @@ def _closed(tree: RobotTree, source: str) -> tuple[Description, Loops]:
         LoopNotClosed, InvalidMechanism, SingularConfiguration: See `close_loops`; says which options answer it.
     """
     done, mechanism = _read(tree, source)
-    rng, moved, loops = np.random.default_rng(0), "", None
+    rng, tried, singular = np.random.default_rng(0), list[Loops](), None
     for reach in (0.0, *AWAY):
         shift = reach * rng.uniform(-1, 1, len(mechanism.joints))
-        start = tuple(replace(joint, start=inside(joint.start + s, joint.limits))
-                      for joint, s in zip(mechanism.joints, shift))
+        near = tried[0].home if tried else [joint.start for joint in mechanism.joints]
+        start = tuple(replace(joint, start=inside(float(at + s), joint.limits))
+                      for joint, at, s in zip(mechanism.joints, near, shift))
         try:
-            loops = close_loops(replace(mechanism, joints=start))
-            break
-        except SingularConfiguration:
-            moved = "guessed: the start pose of the file is singular; another one near it was taken"
-            if reach == AWAY[-1]:
+            tried.append(close_loops(replace(mechanism, joints=start)))
+        except (SingularConfiguration, LoopNotClosed) as error:
+            singular = singular or error
+            if reach == 0.0 and isinstance(error, LoopNotClosed):
                 raise
         except InvalidMechanism as error:
-            if "loose" not in error.numbers:
+            if "loose" in error.numbers:
+                raise _missing(error, done, source) from None
+            if not tried and singular is None:
                 raise
-            raise _missing(error, done, source) from None
-    assert loops is not None
+        if tried and tried[-1].margin(tried[-1].home, "actuated") > WELL:
+            break
+    if not tried:
+        raise singular or InvalidMechanism(f"{source}: no pose found")
+    loops = max(tried, key=lambda loops: loops.margin(loops.home, "actuated"))
+    moved = "" if loops is tried[0] and singular is None else (
+        "guessed: the start pose of the file is singular, or nearly; another one near it was taken")
     notes = [moved, f"held, as all they do is turn bodies about themselves: {', '.join(loops.held)}" if loops.held
              else ""]
     started = _started(tree, done, loops).noting(*filter(None, notes))

@@ -1,0 +1,85 @@
+"""Rigid transforms as (4, 4) arrays, rotations, and inertial parameters carried along."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from gough.core.arrays import FloatArray
+from gough.core.inertia import PLACES
+
+X, Y, Z = (1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0)
+HERE = np.eye(4)
+
+
+def transform(xyz: ArrayLike = (0.0, 0.0, 0.0), rotation: ArrayLike | None = None) -> FloatArray:
+    """Return position and rotation (3, 3) as one transform, (4, 4)."""
+    result = np.eye(4)
+    result[:3, 3] = xyz
+    if rotation is not None:
+        result[:3, :3] = rotation
+    return result
+
+
+def inverse(pose: FloatArray) -> FloatArray:
+    """Return the inverse of a rigid transform."""
+    return transform(-pose[:3, :3].T @ pose[:3, 3], pose[:3, :3].T)
+
+
+def turned(axis: ArrayLike, angle: float) -> FloatArray:
+    """Return the rotation about an axis of any length (Rodrigues), (3, 3)."""
+    a = np.asarray(axis, dtype=float)
+    x, y, z = a / np.linalg.norm(a)
+    K = np.array([[0, -z, y], [z, 0, -x], [-y, x, 0]])
+    return np.asarray(np.eye(3) + np.sin(angle) * K + (1 - np.cos(angle)) * K @ K)
+
+
+def moved(kind: str, axis: ArrayLike, value: float) -> FloatArray:
+    """Return the motion of a joint as a transform, (4, 4)."""
+    a = np.asarray(axis, dtype=float)
+    return transform(rotation=turned(a, value)) if kind == "revolute" else transform(value * a / np.linalg.norm(a))
+
+
+def rpy_rotation(roll: float, pitch: float, yaw: float) -> FloatArray:
+    """Return R = Rz(yaw) Ry(pitch) Rx(roll)."""
+    return turned(Z, yaw) @ turned(Y, pitch) @ turned(X, roll)
+
+
+def quaternion_rotation(quaternion: ArrayLike) -> FloatArray:
+    """Return the rotation of a quaternion w, x, y, z of any length."""
+    q = np.asarray(quaternion, dtype=float)
+    w, x, y, z = q / np.linalg.norm(q)
+    return np.array([[1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)],
+                     [2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)],
+                     [2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)]])
+
+
+def along_z(axis: ArrayLike) -> FloatArray:
+    """Return a rotation whose z axis is this axis, (3, 3)."""
+    z = np.asarray(axis, dtype=float) / np.linalg.norm(axis)
+    x = np.cross(np.eye(3)[int(np.argmin(np.abs(z)))], z)
+    x /= np.linalg.norm(x)
+    return np.column_stack([x, np.cross(z, x), z])
+
+
+def ten_parameters(mass: float, inertia: FloatArray, at: FloatArray) -> FloatArray:
+    """Return mass and inertia about the centre of mass, given in a frame there, about the frame `at` is in, (10,)."""
+    local = np.array([mass, 0.0, 0.0, 0.0, *(inertia[place] for place in PLACES)])
+    return carried(local, at)
+
+
+def carried(parameters: FloatArray, at: FloatArray) -> FloatArray:
+    """Return ten inertial parameters about another frame, in which the first is `at` (4, 4).
+
+    With the pseudo-inertia J = [[tr(I)/2 1 - I, m c], [m c^T, m]] that is T J T^T.
+    """
+    moments, J = np.empty((3, 3)), np.empty((4, 4))
+    for (i, j), value in zip(PLACES, parameters[4:]):
+        moments[i, j] = moments[j, i] = value
+    J[:3, :3] = 0.5 * np.trace(moments) * np.eye(3) - moments
+    J[:3, 3] = J[3, :3] = parameters[1:4]
+    J[3, 3] = parameters[0]
+    J = at @ J @ at.T
+    moments = np.trace(J[:3, :3]) * np.eye(3) - J[:3, :3]
+    return np.array([J[3, 3], *J[:3, 3], *(moments[place] for place in PLACES)])
+
