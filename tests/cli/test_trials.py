@@ -34,7 +34,7 @@ def test_the_table_is_the_same_with_any_number_of_workers_and_that_of_single_tri
 
 @pytest.mark.slow
 def test_trials_that_cannot_run_are_named() -> None:
-    with pytest.raises(NotConverged, match="none of 2 trials came to an end; the first: .*drive gains"):
+    with pytest.raises(NotConverged, match=r"none of 2 trials came to an end; the first: .*drive gains"):
         run_trials(["five_bar"], seeds=2, periods=3, estimator="tls")
 
 

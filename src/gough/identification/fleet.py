@@ -107,7 +107,7 @@ class RobotHistory:
 
 @dataclass(frozen=True, kw_only=True)
 class Alert:
-    """One thing about one robot that somebody should look at: `drift`, `mistake`, `strange` or `unlike`."""
+    """One thing about one robot that somebody should look at: `drift`, `mistake` or `strange`."""
 
     robot: str
     kind: str
@@ -263,8 +263,10 @@ def fleet(robot: str, logs: Sequence[FleetLog], settings: FleetSettings | None =
     trends = {h.robot: h.trend for h in histories if h.trend is not None}
     drift = drifts(list(trends.values()), chosen.level) if trends else None
     tell(0.9)
+    strange, odd = _strange(histories, common, job, chosen, work.executor)
+    notes += odd
     alerts = [*_drifting(histories, drift, tuple(trends), chosen.level),
-                *_strange(histories, common, job, chosen, work.executor)]
+                *strange]
     names = histories[0].estimate.parameters
     return Fleet(kind=model.mechanism.name, parameters=names, units=histories[0].estimate.units, histories=histories,
                  common=common, drift=drift, trending=tuple(trends), alerts=tuple(alerts), level=chosen.level,
@@ -391,8 +393,8 @@ def _drifting(histories: Sequence[RobotHistory], drift: Drifts | None, trending:
 
 
 def _strange(histories: Sequence[RobotHistory], common: Hierarchy, job: Job, settings: FleetSettings,
-             executor: Executor) -> list[Alert]:
-    """Return robots and periods whose residual stands out, with what their diagnosis says."""
+             executor: Executor) -> tuple[list[Alert], list[str]]:
+    """Return robots and periods whose residual stands out with what explains it, and periods that nothing explains."""
     logs = [np.log(np.maximum(h.residual, np.finfo(float).tiny)) for h in histories]
     middle = np.array([np.median(own, axis=0) for own in logs])  # (n, r)
     robot_z = _robust(middle).max(axis=1)
@@ -403,7 +405,7 @@ def _strange(histories: Sequence[RobotHistory], common: Hierarchy, job: Job, set
     found: list[tuple[float, int, int | None]] = []
     beside, std = _gains_beside(histories, common)
     gain_z = np.abs(beside) / std
-    alerts = []
+    alerts, notes = list[Alert](), list[str]()
     for i, (z, own) in enumerate(zip(robot_z, period_z)):
         j = int(gain_z[i].argmax())
         if gain_z[i, j] > limit:
@@ -429,11 +431,14 @@ def _strange(histories: Sequence[RobotHistory], common: Hierarchy, job: Job, set
         named = [m for m in dict.fromkeys(own) if m[0] not in shared] if isinstance(own, list) else []
         alerts += [Alert(robot=h.robot, kind="mistake", text=f"{text}: {what}", advice=advice)
                      for _, what, advice in named[:2]]
-        if not named and not any(alert.robot == h.robot for alert in alerts):
+        if not named and (t is not None or not any(alert.robot == h.robot for alert in alerts)):
             why = str(own) if isinstance(own, GoughError) else "no usual mistake explains it" if n in answers else \
                 "not diagnosed"
-            alerts.append(Alert(robot=h.robot, kind="strange", text=f"{text}: {why}"))
-    return alerts
+            if t is None:
+                alerts.append(Alert(robot=h.robot, kind="strange", text=f"{text}: {why}"))
+            else:  # one bad log is no reason to send somebody to a robot
+                notes.append(f"{h.robot}: {text}: {why}")
+    return alerts, notes
 
 
 def _gains_beside(histories: Sequence[RobotHistory], common: Hierarchy) -> tuple[FloatArray, FloatArray]:

@@ -1,0 +1,46 @@
+"""Processes that share a machine: one of them compiles, each keeps to its threads."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from gough.kernels import cache
+
+PROGRAM = """
+import casadi as ca
+from gough.kernels.kernel import Kernel, _cores
+x = ca.SX.sym("x", 40)
+y = x
+for _ in range(60):
+    y = ca.sin(y) * x + ca.cos(y)
+print(int(Kernel(ca.Function("large", [x], [y])).compiled), _cores())
+"""
+
+
+@pytest.mark.slow
+def test_of_processes_that_start_together_one_compiles(tmp_path: Path) -> None:
+    own = os.environ | {"GOUGH_CACHE_DIR": str(tmp_path / "cache"), "GOUGH_THREADS": "1"}
+    running = [subprocess.Popen([sys.executable, "-c", PROGRAM], env=own, stdout=subprocess.PIPE, text=True)
+               for _ in range(3)]
+    told = [process.communicate()[0].split() for process in running]
+    assert sorted(words[0] for words in told) == ["0", "0", "1"]
+    assert {words[1] for words in told} == {"1"}
+    assert not list((tmp_path / "cache").glob("*.lock"))
+
+
+def test_a_lock_that_nobody_holds_any_more_is_passed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "cache").mkdir(mode=0o700)
+    monkeypatch.setenv("GOUGH_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setattr(cache, "PATIENCE", 0.2)
+    lock = tmp_path / "cache" / "key.lock"
+    lock.touch()
+    os.utime(lock, (1.0, 1.0))
+    with cache.reserved("key"):
+        assert lock.exists()
+        assert lock.stat().st_mtime > 1e9
+    assert not lock.exists()
