@@ -468,16 +468,16 @@ def test_missing_or_singular_covariances_are_refused():
 
 
 def test_the_bound_and_what_believing_the_positions_costs_are_those_of_many_trials():
-    """Scatter of full likelihood and of Gauss-Markov on the fitted trajectory, 400 trials of noise each."""
+    """Scatter of full likelihood and of Gauss-Markov on the fitted trajectory, 200 trials of noise each."""
     found = {"free": [], "believing": []}
-    for seed in range(400):
+    for seed in range(200):
         family, _, _ = make_family("arm", seed=seed, position_std=0.02)
         start = fitted_start(family)
         result = FullLikelihood(uncertainty="white").fit(family, start)
         found["free"].append(result.estimate.values)
         found["believing"].append(GaussMarkov(uncertainty="white").fit(family.regression(start)).values)
-    np.testing.assert_allclose(np.std(found["free"], axis=0), result.bound, rtol=0.15)
-    np.testing.assert_allclose(np.std(found["believing"], axis=0), result.believing, rtol=0.2)
+    np.testing.assert_allclose(np.std(found["free"], axis=0), result.bound, rtol=0.2)
+    np.testing.assert_allclose(np.std(found["believing"], axis=0), result.believing, rtol=0.25)
     assert (result.believing / result.bound).max() > 1.3
     note = next(note for note in result.estimate.notes if note.startswith("no unbiased estimator can do better"))
     assert f"at most {(result.believing / result.bound).max():.3g}" in note
