@@ -265,8 +265,7 @@ def fleet(robot: str, logs: Sequence[FleetLog], settings: FleetSettings | None =
     tell(0.9)
     strange, odd = _strange(histories, common, job, chosen, work.executor)
     notes += odd
-    alerts = [*_drifting(histories, drift, tuple(trends), chosen.level),
-                *strange]
+    alerts = [*_drifting(histories, drift, tuple(trends), chosen.level), *strange]
     names = histories[0].estimate.parameters
     return Fleet(kind=model.mechanism.name, parameters=names, units=histories[0].estimate.units, histories=histories,
                  common=common, drift=drift, trending=tuple(trends), alerts=tuple(alerts), level=chosen.level,
