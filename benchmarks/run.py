@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 ALL = ("engine", "kernel", "streaming", "design", "simulation", "estimation", "serial", "coverage", "scale", "bounds",
-       "controller", "startup", "house")
+       "controller", "startup", "house", "terms")
 
 
 def main() -> None:

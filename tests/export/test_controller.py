@@ -24,8 +24,9 @@ BUNDLED = [name for name, _ in bundled_robots()]
 UNBUNDLED = Path(__file__).parents[1] / "oracles" / "robots"
 EDGY = [str(UNBUNDLED / f"{name}.toml") for name in ("agile_eye", "all_closures", "planar_3rrr", "spatial_3prs")]
 OTHERS = [*EDGY, *(str(UNBUNDLED / f"{name}.toml") for name in ("hybrid_arm", "welded_arm"))]
+EXAMPLES = sorted(str(path) for path in (Path(__file__).parents[2] / "examples" / "robots").glob("*.toml"))
 ROBOTS = [pytest.param(name, limited, id=f"{Path(name).stem}-{'limits' if limited else 'no limits'}")
-          for limited in (True, False) for name in (BUNDLED if limited else BUNDLED + OTHERS)]
+          for limited in (True, False) for name in (BUNDLED + EXAMPLES if limited else BUNDLED + OTHERS)]
 OK, NOT_CLOSED, NOT_FINITE, JUMP = range(4)
 
 

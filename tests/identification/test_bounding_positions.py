@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +16,7 @@ from gough.core.errors import InconsistentData, InvalidInput, NotConverged
 from gough.core.intervals import Interval
 from gough.engine import base_parameters
 from gough.engine.enclosure import closed_box
+from gough.estimators.bounds.verify import verify
 from gough.identification.enclosing import harmonic_motion
 from tests_support import fourier
 
@@ -85,6 +87,8 @@ def test_the_truth_is_inside_boxes_from_rounded_positions(name: str, step: float
         log = log_of(model, (h4_truth if name == "h4" else pinocchio_truth)(seed, model), step, error, seed)
         box = bounds(model, [log], error_bound=error, tie_legs=True, position_error=step / 2, processing=CUTOFF)
         assert ((box.lower <= truth) & (truth <= box.upper)).all()
+        if name == "h4":
+            verify(json.loads(json.dumps(box.to_dict())))  # in rational arithmetic, from the intervals stored
         assert "holds if the pose has no harmonics above 2 Hz" in box.notes[0]
         fair = bounds(model, [log], error_bound=3 * error, tie_legs=True, processing=CUTOFF)
         assert np.median(box.width / fair.width) < 1.5  # not just anything contains the truth

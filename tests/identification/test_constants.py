@@ -17,6 +17,7 @@ from gough.identification.constants import ConstantSearch, check_free, fit_const
 from gough.identification.experiment import Experiment
 from gough.logs.recording import Recording
 from gough.mechanism import parse_robot, robot_text
+from gough.report.report import render
 from gough.virtual import Simulation, record, simulate
 from tests_support import fourier
 
@@ -122,6 +123,7 @@ def test_a_constant_that_runs_to_its_bound_says_so(log: Recording) -> None:
     result = identify(robot('{ start = "0.02 rad/s", low = "0.01 rad/s", high = "0.05 rad/s" }'), [log])
     assert result.constants.values["stribeck.speed"] == pytest.approx(0.05)
     assert result.constants.std["stribeck.speed"] == np.inf
+    assert "stribeck.<b>speed</b>" in render(robot(), result)
     assert any("stribeck.speed ran to its bound 0.05" in note for note in result.notes)
 
 

@@ -79,6 +79,14 @@ def test_without_a_robot_the_joints_have_names_to_be_replaced(tmp_path) -> None:
     assert np.allclose(log.current, EFFORT)
 
 
+def test_a_log_that_describes_itself_is_told_so(tmp_path) -> None:
+    header = "time [s],left.motor.position [rad],right.motor.position [rad]"
+    found = survey(table(tmp_path, header, TIME, *POSITION.T), MOTORS)
+    assert found.plain
+    assert found.summary().endswith("can be read without a description.")
+    assert [column for column, _ in found.proposal["position"]] == header.split(",")[1:]
+
+
 def test_what_is_unknown_is_refused_until_somebody_says_it(tmp_path) -> None:
     path = table(tmp_path, "t,q1,q2,drv1,drv2", TIME, *POSITION.T, *EFFORT.T)
     found = survey(path, MOTORS)

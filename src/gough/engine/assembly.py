@@ -20,10 +20,12 @@ if TYPE_CHECKING:
     from gough.engine.loops import Loops
 
 Failure = LoopNotClosed | InvalidMechanism
+GIVEN = "from the start values"
 CLOSED = 1e-10  # a loop is closed below this residual [rad, or lengths of the robot]
 # Starts are drawn in boxes about the pose so far, the nearer ones first. [rad, or lengths of the robot]
 REACHES = (0.3, 1.0, 3.0)
 DRAWS = 12  # a box
+ROUNDED = 1e-5  # what is left where lengths and angles were printed with five digits
 NEARLY = 1e-6  # loops closed so far are closed this well before the next one is added
 
 
@@ -43,9 +45,9 @@ def assemble_start(loops: Loops) -> tuple[FloatArray, str]:
     failed: list[Failure] = []
     for held in ([j.virtual for j in joints], [j.actuated for j in joints], [False] * len(joints)):
         home, error = gauss_newton(loops, start, ~np.array(held))
-        wrong = _wrong(loops, home, error)
+        wrong = wrong_with(loops, home, error)
         if wrong is None:
-            return home, "from the start values"
+            return home, GIVEN
         failed.append(wrong)
     search = _Search(loops)
     for held in ([j.actuated for j in joints], [False] * len(joints)):
@@ -95,7 +97,7 @@ class _Search:
             return home if np.abs(error).max() < NEARLY else None
         home, error = gauss_newton(self.loops, home, involved, iterations=30)
         home = _unwound(self.loops, home)
-        return home if _wrong(self.loops, home, error) is None else None
+        return home if wrong_with(self.loops, home, error) is None else None
 
 
 def _moves(loops: Loops, closure: Closure) -> BoolArray:
@@ -116,22 +118,25 @@ def _refusal(loops: Loops, best: FloatArray, first: list[Failure]) -> Failure:
     if beyond is not None:
         return beyond
     error = np.array(loops.equations(best)[0]).ravel() * loops.weights
-    wrong = _wrong(loops, best, error)
+    wrong = wrong_with(loops, best, error)
     pose = dict(zip(loops.mechanism.coordinates, best.tolist()))
     told = ", ".join(f"{name} = {value:.4g}" for name, value in list(pose.items())[:12])
     return LoopNotClosed(f"{wrong}; nearest pose found: {told}{', ...' if len(pose) > 12 else ''}",
                          **{**getattr(wrong, "numbers", {}), "pose": pose})
 
 
-def _wrong(loops: Loops, home: FloatArray, error: FloatArray) -> Failure | None:
+def wrong_with(loops: Loops, home: FloatArray, error: FloatArray) -> Failure | None:
     """Return what is wrong with a pose: an open loop, a branch that is not meant, a limit exceeded; or nothing."""
     mechanism = loops.mechanism
     if error.size and not np.abs(error).max() < CLOSED:
         worst = int(np.argmax(np.where(np.isfinite(error), np.abs(error), np.inf)))
         residual, name = float(np.abs(error / loops.weights)[worst]), loops.loop_name(worst)
+        cure = ("its equations are more than it needs and contradict each other in their last digits: give lengths and "
+                "angles with more digits, or close it with fewer equations" if np.abs(error).max() < ROUNDED else
+                "check the keys 'start' of the joints or the link lengths")
         return LoopNotClosed(
             f"[[closure]] '{name}': this loop of '{mechanism.name}' stays open by {residual:.2e} m (or rad) when "
-            "assembled from the start values; check the keys 'start' of the joints or the link lengths",
+            f"assembled from the start values; {cure}",
             loop=name, residual=residual)
     for closure, text in _mistaken(loops, home):
         return LoopNotClosed(f"[[closure]] '{closure.name}': this loop of '{mechanism.name}' assembles with {text};"
@@ -259,8 +264,9 @@ def idle_directions(loops: Loops, null: FloatArray, passive: list[int]) -> Float
     return np.asarray(vt[still] @ null)
 
 
-# A centre of mass this near the axis, in lengths of the robot: rods drawn in CAD have theirs on the axis to 1e-4.
-IDLE = 1e-3
+# A centre of mass this near the axis, in lengths of the robot: motors feel a hundredth of the body's weight at most.
+# Rods drawn in CAD have theirs on the axis to 1e-15.
+IDLE = 1e-2
 
 
 def number(expression: ca.SX) -> Any:

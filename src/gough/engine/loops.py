@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from gough.core.arrays import FloatArray
 from gough.core.errors import InvalidMechanism, LoopNotClosed, SingularConfiguration
 from gough.engine.assembly import CLOSED as CLOSED
-from gough.engine.assembly import assemble_start, gauss_newton, idle_directions, number
+from gough.engine.assembly import GIVEN, assemble_start, gauss_newton, idle_directions, number, wrong_with
 from gough.engine.elimination import Pivots, choose_pivots, solve
 from gough.engine.symbolic import body_transforms, closure_equations, fixed_transform
 from gough.mechanism.closures import CLOSURES
@@ -205,7 +205,7 @@ def _close_loops(mechanism: Mechanism, assembled: Loops | None = None) -> Loops:
     loops = assemble(mechanism) if assembled is None else replace(
         open_loops(mechanism), home=assembled.home, neighbours=assembled.home[None], assembly=assembled.assembly)
     neighbours, mobility = _explore(loops)
-    loops = replace(loops, degrees_of_freedom=mobility, neighbours=neighbours)
+    loops = replace(loops, home=neighbours[0], degrees_of_freedom=mobility, neighbours=neighbours)
     held = _check_motors(loops)
     if held:
         closed = _close_loops(replace(mechanism, closures=(*mechanism.closures, *held)), loops)
@@ -261,7 +261,7 @@ def _rank(values: NDArray[Any]) -> int:
 
 
 def _explore(loops: Loops) -> tuple[FloatArray, int]:
-    """Return assembled configurations near home and the mobility there.
+    """Return assembled configurations, home first, and the mobility there; a home found by search may move a little.
 
     Raises:
         SingularConfiguration: Home has more mobility than its neighbours.
@@ -282,6 +282,10 @@ def _explore(loops: Loops) -> tuple[FloatArray, int]:
             found.append(q)
             ranks.append(_rank(np.linalg.svd(loops.scaled(np.array(loops.equations(q)[1])), compute_uv=False)))
     generic = max(ranks, default=rank_home)
+    if generic > rank_home and loops.assembly != GIVEN:  # found by search: what is beside it is as good
+        for q, rank in zip(found, ranks):
+            if rank == generic and wrong_with(loops, q, np.zeros(0)) is None:
+                return _explore(replace(loops, home=q, assembly=GIVEN))
     if generic > rank_home:
         raise SingularConfiguration(
             f"'{mechanism.name}' is singular at its start pose: {n - rank_home} degrees of freedom there, "

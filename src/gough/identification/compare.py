@@ -13,7 +13,7 @@ from gough.core.names import Parameter
 from gough.core.options import Settings, option, settle, takes
 from gough.core.showing import Columns, Shown
 from gough.core.statistics import f_tail, holm, student_tail
-from gough.core.text import text_table
+from gough.core.text import rounded, text_table
 from gough.engine import Model
 from gough.identification.result import Identification
 from gough.identification.validation import validate_result
@@ -132,7 +132,7 @@ class Comparison(Shown):
         lines = [f"{answer}: {' / '.join(self.labels)}", ""]
         lines.append(text_table(
             ["parameter", "result", self.labels[0], "sigma", "other", "sigma", "change", "sigmas", "p, all", "unit"],
-            [[d.name, d.result, f"{d.first:.5g}", f"{d.first_std:.2g}", f"{d.value:.5g}", f"{d.std:.2g}",
+            [[d.name, d.result, *rounded(d.first, d.first_std), *rounded(d.value, d.std),
               f"{100 * d.change:.1f} %", f"{d.sigmas:+.1f}", f"{d.p_corrected:.2g}{' *' if d.differs else ''}", d.unit]
              for d in self.differences[:MOST_ROWS]]))
         if len(self.differences) > MOST_ROWS:

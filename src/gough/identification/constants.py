@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from gough.core.arrays import FloatArray
-from gough.core.errors import InvalidInput
+from gough.core.errors import GoughError, InvalidInput
 from gough.core.names import Parameter
 from gough.core.regression import Regression
 from gough.core.text import text_table
@@ -211,7 +211,11 @@ def with_constants(model: Model, experiment: Experiment, problem: Regression, es
                    units=(*problem.units, *(free[name].unit or "1" for name in names)))
     made, std = dict(estimates), dict.fromkeys(free, np.inf)
     for name in estimates:
-        joint = estimators[name].fit(wide)
+        try:
+            joint = estimators[name].fit(wide)
+        except GoughError as error:
+            notes.append(f"standard deviations of {name} hold for the constants found, as if they were known: {error}")
+            continue
         own = joint.select(problem.parameters)
         made[name] = replace(estimates[name], covariance=own.covariance, degrees_of_freedom=own.degrees_of_freedom,
                              sources=own.sources, uncertainty=own.uncertainty)

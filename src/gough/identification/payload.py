@@ -149,7 +149,8 @@ class PayloadResult(Shown):
 
 
 def _told(load: Load) -> str:
-    return f"{load.estimate.values[0]:.4g} +- {load.estimate.std[0]:.2g} kg" if load.observed[0] else "not observed"
+    mass = rounded(float(load.estimate.values[0]), float(load.estimate.std[0]))
+    return f"{mass[0]} +- {mass[1]} kg" if load.observed[0] else "not observed"
 
 
 @dataclass(frozen=True, kw_only=True)

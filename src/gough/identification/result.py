@@ -22,7 +22,7 @@ from gough.core.names import Parameter
 from gough.core.parameters import BaseParameters
 from gough.core.showing import Columns, ShortRepr, Shown, panels
 from gough.core.storage import plain, restored
-from gough.engine import Model, standard_from_base
+from gough.engine import Model, Robot, as_model, standard_from_base
 from gough.estimators.estimate import Enclosure, Estimate
 from gough.identification.constants import FittedConstants
 from gough.identification.diagnosis.mistakes import Diagnosis
@@ -148,21 +148,26 @@ class Identification(Shown):
             each.legend(loc="upper right", fontsize="small")
         return axes
 
-    def plot_friction(self, speed: float = 1.0) -> Any:
+    def plot_friction(self, robot: Robot | None = None, *, speed: float = 1.0) -> Any:
         """Draw the friction of each joint over its velocity, with two standard deviations; returns the axes.
 
+        Terms that depend on other joints are left out; lags are settled.
+
         Args:
+            robot: Needed where its file has terms of its own.
             speed: Largest velocity. [m/s or rad/s]
         """
+        known = TERMS if robot is None else as_model(robot).mechanism.terms
+        friction = {name: term for name, term in known.items() if term.dissipative and not term.others}
         qd = np.linspace(-speed, speed, 401)
-        state = JointState(q=0 * qd, qd=qd, qdd=0 * qd, sign=np.sign(qd), math=np)
+        state = JointState(q=0 * qd, qd=qd, qdd=0 * qd, sign=np.sign(qd), math=np, constants=self.constants.values)
         joints: dict[str, list[int]] = {}
         for k, name in enumerate(self.estimate.parameters):
-            if not name.is_gain and name.kind in TERMS and TERMS[name.kind].dissipative:
+            if not name.is_gain and name.kind in friction:
                 joints.setdefault(name.owner, []).append(k)
         axes = panels([f"{joint}: friction" for joint in joints], 1.6, along="velocity [m/s or rad/s]")
         for each, columns in zip(axes, joints.values()):
-            W = np.column_stack([TERMS[self.estimate.parameters[k].kind].value(state) for k in columns])
+            W = np.column_stack([friction[self.estimate.parameters[k].kind].value(state) + 0 * qd for k in columns])
             effort = W @ self.estimate.values[columns]
             std = np.sqrt(np.einsum("ti,ij,tj->t", W, self.estimate.covariance[np.ix_(columns, columns)], W))
             each.plot(qd, effort)

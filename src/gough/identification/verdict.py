@@ -31,7 +31,7 @@ from scipy import stats
 
 from gough.core.arrays import FloatArray, Value
 from gough.core.regression import Regression
-from gough.core.showing import ShortRepr
+from gough.core.showing import Columns, Shown
 from gough.estimators.estimate import Estimate
 from gough.identification.validation import FAIR, GOOD, WEAK_CONDITION, Validation
 from gough.logs.checks import inspected
@@ -70,7 +70,7 @@ class Remark:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Verdict(ShortRepr):
+class Verdict(Shown):
     """All remarks and one headline.
 
     Args:
@@ -88,6 +88,10 @@ class Verdict(ShortRepr):
 
     def __str__(self) -> str:
         return f"{self.headline}: {self.sentence}" if self.sentence else self.headline
+
+    def table(self) -> Columns:
+        """Return the remarks."""
+        return {name: [getattr(r, name) for r in self.remarks] for name in ("rule", "level", "message")}
 
     def to_dict(self) -> dict[str, Any]:
         """Return the documented JSON form."""

@@ -20,6 +20,7 @@ from gough.logs.finding import Finding
 JOINT_KINDS = ("position", "velocity", "reference", "effort", "current")
 OTHER_KINDS = ("pose", "passive", "mocap", "extra")
 KINDS = JOINT_KINDS + OTHER_KINDS
+LARGEST = 1e100  # of any number in a log; the squares of larger ones overflow
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -324,8 +325,8 @@ class Recording(Shown, Value):
 
 def check_values(values: FloatArray, names: Sequence[str], kind: str, time: FloatArray, source: str,
                  first: int = 0) -> None:
-    """Raise `InvalidRecording` naming the first value that is not finite; arguments as `check_time`."""
-    bad = ~np.isfinite(values)
+    """Raise `InvalidRecording` naming the first value that no instrument records; arguments as `check_time`."""
+    bad = ~(np.abs(values) < LARGEST)  # NaN is not
     if bad.any():
         i, j = (int(n) for n in np.argwhere(bad)[0])
         column = f"{names[j]}.{kind}"

@@ -18,7 +18,7 @@ from gough.core.errors import InvalidRecording
 from gough.core.showing import Columns, Shown
 from gough.core.text import text_table
 from gough.core.units import UNITS, conversion, dimension_of, is_unit
-from gough.logs.description import FORMAT, Description
+from gough.logs.description import FORMAT, Description, describe_headers
 from gough.logs.formats import is_folder, table_blocks
 from gough.logs.tables import Table, joined
 
@@ -83,6 +83,7 @@ class Survey(Shown, Value):
         joints: The motors, of the robot or with names to be replaced.
         proposal: For each kind the column of each joint and why, in the order of the joints.
         decimal: Decimal sign of a text file.
+        plain: The headers say all that is needed; no description is.
     """
 
     source: str
@@ -91,6 +92,7 @@ class Survey(Shown, Value):
     joints: tuple[str, ...]
     proposal: Mapping[str, tuple[tuple[str, str], ...]]
     decimal: str = "."
+    plain: bool = False
 
     def column(self, name: str) -> Column:
         """Return a column by name."""
@@ -106,7 +108,8 @@ class Survey(Shown, Value):
         columns = [{"name": c.name, "samples": c.samples, "low": c.low, "high": c.high, "clock": c.clock or None,
                     "rate": c.rate if np.isfinite(c.rate) else None, "kind": c.kind or None, "unit": c.unit or None,
                     "unit_is_a_guess": c.guessed} for c in self.columns]
-        return {"source": self.source, "columns": columns, "unread": dict(self.unread), "joints": list(self.joints),
+        return {"source": self.source, "self_describing": self.plain, "columns": columns,
+                "unread": dict(self.unread), "joints": list(self.joints),
                 "proposal": {kind: [{"joint": joint, "column": column, "why": why}
                                     for joint, (column, why) in zip(self.joints, found)]
                              for kind, found in self.proposal.items()}}
@@ -122,6 +125,8 @@ class Survey(Shown, Value):
         for kind, found in self.proposal.items():
             text += ["", f"proposed as {kind}:", *(f"  {joint}: '{column}' ({why})"
                                                    for joint, (column, why) in zip(self.joints, found))]
+        if self.plain:
+            return "\n".join([*text, "", "The headers say it themselves: the log can be read without a description."])
         return "\n".join([*text, "", "What is marked with ? is a guess, and nothing is used before a description says "
                           "it: write one, look at every line of it, and read the log with it."])
 
@@ -188,7 +193,11 @@ def survey(path: str | Path, motors: Sequence[Motor] = ()) -> Survey:
             found[kind] = _assigned(candidates, motors, lambda c, j: _explained(table, found, c, j))
     used = {column: (kind, motors[j]) for kind, group in found.items() for j, (column, _) in enumerate(group)}
     fitted = tuple(_with_unit(c, *used[c.name]) if c.name in used else c for c in columns)
-    return Survey(source=Path(path).name, columns=fitted, unread=table.unread, decimal=decimal,
+    try:
+        plain = bool(describe_headers([*table.columns, *table.unread], table.source))
+    except InvalidRecording:
+        plain = False
+    return Survey(source=Path(path).name, columns=fitted, plain=plain, unread=table.unread, decimal=decimal,
                   joints=tuple(motor.name for motor in motors) if found else (), proposal=found)
 
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import Any, Literal, TypeVar, cast
+from typing import Literal, TypeVar, cast
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from gough.mechanism.closures import CLOSURES
 from gough.mechanism.placement import Placement
 from gough.mechanism.terms import BUNDLES, JOINT_DIMENSIONS, TERMS, Constant, JointTerm, check_term_name
 from gough.mechanism.toml_table import TomlTable
-from gough.mechanism.types import BASE, Body, Closure, Frame, Joint, Limits, Noise, Payload, Transmission
+from gough.mechanism.types import BASE, Body, Closure, Frame, Joint, Limits, Noise, Payload
 
 T = TypeVar("T")
 Kind = Literal["revolute", "prismatic"]
@@ -31,7 +31,6 @@ POSITION = {"prismatic": "length", "revolute": "angle"}
 VELOCITY = {"prismatic": "velocity", "revolute": "angular velocity"}
 ACCELERATION = {"prismatic": "acceleration", "revolute": "angular acceleration"}
 EFFORT = {"prismatic": "force", "revolute": "torque"}
-INVERTIBLE = 1e-9  # ratio of singular values of a transmission below which no gears could be built
 # Shorthands: how many revolute joints, about which axes of the placed frame, one after the other.
 SHORTHANDS = {"universal": "xy", "spherical": "xyz"}
 
@@ -359,7 +358,7 @@ def read_closure(table: TomlTable, scope: Scope, joints: dict[str, Joint]) -> Cl
     kind = CLOSURES[table.choice("kind", tuple(CLOSURES))]
     own = (*((*schema.ENDS, *kind.values) if kind.frames else ()), *(schema.WEIGHTS if kind.weighs else ()))
     table.check_keys((*schema.CLOSURE, *own))
-    a, b = _ends(table, scope) if kind.frames else (None, None)
+    a, b = read_ends(table, scope) if kind.frames else (None, None)
     values = {key: table.positive(key, dimension) for key, dimension in kind.values.items()}
     closure = Closure(name=scope.full(table.name()), kind=kind.name, a=a, b=b, values=values)
     if not kind.weighs:
@@ -379,72 +378,13 @@ def read_closure(table: TomlTable, scope: Scope, joints: dict[str, Joint]) -> Cl
     return replace(closure, coefficients=coefficients, constant=table.number("constant", dimension, 0.0))
 
 
-def _ends(table: TomlTable, scope: Scope) -> tuple[Frame, Frame]:
+def read_ends(table: TomlTable, scope: Scope) -> tuple[Frame, Frame]:
     """Read the frames `a` and `b`."""
     ends = [table.table(key, required=True) for key in ("a", "b")]
     for end in ends:
         end.check_keys(schema.FRAME)
     a, b = (scope.frame(end, "body", read_placement(end)) for end in ends)
     return a, b
-
-
-def read_force(table: TomlTable, scope: Scope) -> tuple[Joint, Closure]:
-    """Read `[[force]]`: a massless slider on the base, and the closure that makes it the length between two points."""
-    table.check_keys(schema.FORCE)
-    a, b = _ends(table, scope)
-    joint, rest = _slider(table, scope, "prismatic", table.flag("actuated")), table.number("rest", "length", 0.0)
-    if rest < 0:
-        raise table.error(f"expected a length, found {rest:g} m", "rest")
-    return joint, Closure(name=joint.name, kind="length", a=a, b=b, coefficients={joint.name: -1.0},
-                          constant=-rest)
-
-
-def _slider(table: TomlTable, scope: Scope, kind: Kind, actuated: bool, start: float = 0.0) -> Joint:
-    """Read a joint that is only a coordinate: a massless body on the base, of the joint's name."""
-    if "gain" in table and not actuated:
-        raise table.error("only what is actuated has a drive gain", "gain")
-    name, limits = table.name(), read_limits(table.table("limits"), kind)
-    terms, values = read_terms(table, kind, scope)
-    full = scope.full(name)
-    return Joint(name=full, kind=kind, parent=BASE, child=full, actuated=actuated, limits=limits, terms=terms,
-                 values=values, gain=table.positive("gain", "gain", None), start=start, leg=scope.leg,
-                 template=scope.kin(name), sources=table.sources())
-
-
-def read_transmission(table: TomlTable, scope: Scope, joints: dict[str, Joint],
-                      ) -> tuple[Transmission, list[Joint], list[Closure]]:
-    """Read `[[transmission]]`: a massless rotor on the base for each motor, and a coupling for each joint."""
-    table.check_keys(schema.TRANSMISSION)
-    name, driven = table.name(), tuple(scope.full(joint) for joint in table.words("joints"))
-    for k, joint in enumerate(driven):
-        if joint not in joints or joints[joint].actuated:
-            what = "is a motor itself" if joint in joints else f"does not exist{nearest(joint, joints)}"
-            raise table.error(f"joint '{joint}' {what}", f"joints[{k}]")
-    tables = table.sections("motor", "transmission.motor", f" of '{name}'")
-    if len(tables) != len(driven):
-        raise table.error(f"{len(driven)} joints need as many [[transmission.motor]] tables, found {len(tables)}",
-                          "motor")
-    matrix = np.array(table.matrix("matrix", len(driven)))
-    values = np.linalg.svd(matrix, compute_uv=False)
-    if not values[-1] > INVERTIBLE * values[0]:
-        raise table.error(f"the matrix is not invertible (singular values {values[0]:.3g} to {values[-1]:.1e}): some "
-                          "motion of the joints moves no motor; check its rows", "matrix")
-    start = np.linalg.solve(matrix, [joints[joint].start for joint in driven])
-    motors = [_read_motor(own, scope, float(at)) for own, at in zip(tables, start)]
-    couplings = [Closure(name=scope.full(f"{name}.{inside_leg(joint, scope.leg)}"), kind="coupling", coefficients={
-        joint: 1.0, **{motor.name: -float(b) for motor, b in zip(motors, row) if b}})
-        for joint, row in zip(driven, matrix)]
-    sides = {key: cast(Any, table.choice(key, ("joints", "motors"), "joints")) for key in ("positions", "efforts")}
-    return Transmission(name=scope.full(name), motors=tuple(motor.name for motor in motors), joints=driven,
-                        matrix=matrix, **sides), motors, couplings
-
-
-def _read_motor(table: TomlTable, scope: Scope, start: float) -> Joint:
-    table.check_keys(schema.MOTOR)
-    kind = cast(Kind, table.choice("type", ("revolute", "prismatic"), "revolute"))
-    motor = _slider(table, scope, kind, True, start)
-    check_start(table, start, motor.limits, "limits")
-    return motor
 
 
 def read_payload(table: TomlTable, scope: Scope, usual: str) -> Payload:

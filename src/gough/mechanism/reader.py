@@ -12,6 +12,7 @@ from gough.core.errors import InvalidInput, InvalidMechanism, nearest
 from gough.core.names import INERTIAL, PAYLOAD, Parameter
 from gough.core.units import conversion
 from gough.mechanism import elements, schema
+from gough.mechanism.drives import read_force, read_transmission
 from gough.mechanism.elements import Axis, Kind, Scope
 from gough.mechanism.fixed import Welds
 from gough.mechanism.terms import BUNDLES, JointTerm
@@ -133,12 +134,12 @@ class _Parts:
         scopes.append((everything, {key: root.sections(key, key) for key in schema.PARTS}))
         for scope, tables in scopes:
             for table in tables["transmission"]:
-                transmission, motors, couplings = elements.read_transmission(table, scope, self._known)
+                transmission, motors, couplings = read_transmission(table, scope, self._known)
                 self.transmissions.append(transmission)
                 self._add(table, *motors, *_massless(motors))
                 self._close(table, *couplings)
             for table in tables["force"]:
-                slider, length = elements.read_force(table, scope)
+                slider, length = read_force(table, scope)
                 self._add(table, slider, *_massless([slider]))
                 self._close(table, length)
         for scope, tables in scopes:

@@ -24,12 +24,17 @@ def friction_charts(model: Model, result: Identification) -> list[dict[str, Any]
 
     Points are what a motor's effort is besides all else: measured - predicted + the terms shown.
     """
+    if not {n for n in result.estimate.parameters if n.payload is None and not n.is_gain} <= set(result.base.names):
+        return []  # the estimate is of other parameters than the base
     mechanism, fits = model.mechanism, [fit for fit in result.fits if len(fit.time) > 2]
+    named = [name for name in result.estimate.parameters if name.payload is None and not name.is_gain]
+    if any(name not in result.base.names for name in named):
+        return []  # values put together by hand, not those of this model
     values = dict(zip(mechanism.standard.names, result.standard(model)))
     found = []
     for joint in (j for j in mechanism.joints if j.actuated and j.name in model.rows and fits):
-        own = [mechanism.terms[name] for name in joint.terms if values[f"{joint.name}.{name}"]]
-        own = [term for term in own if not term.others]
+        shown = [mechanism.terms[name] for name in joint.terms if values[f"{joint.name}.{name}"]]
+        shown = [term for term in shown if not term.others]
         i, row = mechanism.coordinates.index(joint.name), model.rows.index(joint.name)
         q = np.concatenate([fit.q[:, i] for fit in fits])
         qd = np.concatenate([np.gradient(fit.q[:, i], fit.time) for fit in fits])
@@ -38,8 +43,9 @@ def friction_charts(model: Model, result: Identification) -> list[dict[str, Any]
         at = np.flatnonzero(used)[::max(1, int(used.sum()) // SHOWN)]
         charts = []
         for terms, x, unit, words in (
-                ([t for t in own if t.dissipative], qd, f"{joint.unit}/s", "friction over speed"),
-                ([t for t in own if t.mentions("q") and not t.mentions("qd")], q, joint.unit, "efforts over position")):
+                ([t for t in shown if t.dissipative], qd, f"{joint.unit}/s", "friction over speed"),
+                ([t for t in shown if t.mentions("q") and not t.mentions("qd")], q, joint.unit,
+                 "efforts over position")):
             if terms and len(at):
                 seen = _sum(terms, joint, values, q[at], qd[at]) + left[at]
                 grid = np.linspace(x[at].min(), x[at].max(), STEPS)

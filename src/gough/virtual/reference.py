@@ -89,13 +89,14 @@ def driven_by(model: Model, trajectory: Trajectory) -> By:
         raise InvalidTrajectory(f"the trajectory was made for the robot '{trajectory.robot}', not for "
                                 f"'{mechanism.name}'", robot=trajectory.robot)
     by: By = "task" if trajectory.coordinates[0] in mechanism.task else "actuated"
-    valid = model.loops.names("task") or mechanism.task if by == "task" else mechanism.actuated
+    lead = model.loops.names("task") or mechanism.task
+    valid = lead if by == "task" else mechanism.actuated
     for name, unit in zip(trajectory.coordinates, trajectory.units):
         if name not in valid:
             raise InvalidTrajectory(
-                f"the trajectory moves '{name}', but '{mechanism.name}' follows its task coordinates"
-                f"{_of_them(model)} or its actuated joints, all of one kind"
-                f"{nearest(name, (*valid, *mechanism.actuated))}", joint=name)
+                f"the trajectory moves '{name}', but '{mechanism.name}' follows its independent task coordinates "
+                f"({', '.join(lead) or 'none'}) or its actuated joints, all of one kind"
+                f"{nearest(name, (*lead, *mechanism.actuated))}", joint=name)
         if unit != mechanism.joint(name).unit:
             raise InvalidTrajectory(f"the trajectory moves '{name}' in {unit}, but the robot in "
                                     f"{mechanism.joint(name).unit}", joint=name)
@@ -104,12 +105,6 @@ def driven_by(model: Model, trajectory: Trajectory) -> By:
             f"'{mechanism.name}' cannot be led by its {by} coordinates: {len(valid)} of them for "
             f"{model.degrees_of_freedom} degrees of freedom; use the other kind")
     return by
-
-
-def _of_them(model: Model) -> str:
-    """Say which task coordinates are independent, where the platform has more than degrees of freedom."""
-    own = model.loops.names("task")
-    return f" ({', '.join(own)}: the others follow)" if 0 < len(own) < len(model.mechanism.task) else ""
 
 
 def _motion(model: Model, trajectory: Trajectory, time: FloatArray, by: By,

@@ -13,7 +13,8 @@ from gough.core.errors import InvalidInput
 from gough.core.motion import Motion
 from gough.core.parameters import BaseParameters
 from gough.core.regression import Regression
-from gough.core.text import text_table
+from gough.core.showing import Columns, Shown
+from gough.core.text import relative, rounded, text_table
 from gough.core.trajectory import Trajectory
 from gough.engine import Model, Robot, as_model, base_parameters
 from gough.estimators.selection.selection import WeakDirections, weak_directions
@@ -32,7 +33,7 @@ WEAKEST = 3  # directions named
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Foresight(Value):
+class Foresight(Shown, Value):
     """What a motion will tell.
 
     Args:
@@ -80,9 +81,13 @@ class Foresight(Value):
                          for k in range(min(WEAKEST, len(self.parameters)))],
                 "limits": [limit.to_dict() for limit in self.limits], "notes": list(self.notes)}
 
+    def table(self) -> Columns:
+        """Return the sigma to expect by parameter."""
+        return {"parameter": self.parameters, "robot file": self.values, "sigma": self.sigma, "unit": self.units}
+
     def summary(self) -> str:
         """Return the outlook as plain text."""
-        rows = [[name, f"{value:.4g}", f"{sigma:.2g}", f"{100 * sigma / abs(value):.2g} %" if value else "-", unit]
+        rows = [[name, *rounded(value, sigma), relative(value, sigma), unit]
                 for name, value, sigma, unit in zip(self.parameters, self.values, self.sigma, self.units)]
         doubt = "fine" if self.condition_number < WEAK_CONDITION else "too large: the motion hardly sees some of them"
         lines = [f"{self.robot} along {self.source}: {self.samples} samples, {self.periods} period(s), condition "

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from gough.core.showing import Columns, Shown
-from gough.core.text import text_table
+from gough.core.text import rounded, text_table
 from gough.identification.diagnosis.directions import describe
 
 HELD_OUT, LEFT_OUT = "held-out logs", "stretches left out"
@@ -54,7 +54,7 @@ class Mistake:
         if not self.size:
             return ""
         size, unit = describe(float(np.linalg.norm(self.size)) if len(self.size) > 1 else self.size[0], self.unit)
-        return f"{size:.4g} +- {describe(max(self.sigma), self.unit)[0]:.2g} {unit}"
+        return " +- ".join(rounded(size, describe(max(self.sigma), self.unit)[0])) + f" {unit}"
 
     @property
     def sentence(self) -> str:

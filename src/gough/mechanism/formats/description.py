@@ -26,7 +26,9 @@ from gough.mechanism.placement import Placement
 from gough.mechanism.terms import TERMS
 from gough.mechanism.types import BASE, Body, Closure, Frame, Joint, Limits, Mechanism
 
-USUAL = tuple(term.name for term in TERMS.values() if term.dissipative or term.mjcf == "armature")
+# Kinds that are pins in a flat loop; axes this parallel are exactly so, or but for three printed digits. [rad]
+PINS, EXACT, FLAT = ("point", "revolute"), 1e-9, 2e-3
+USUAL = tuple(term.name for term in TERMS.values() if term.mjcf in ("armature", "damping", "frictionloss"))
 
 
 @dataclass(frozen=True)
@@ -61,10 +63,11 @@ def describe(tree: RobotTree, source: str, redundant: bool = True) -> Descriptio
         name=spelled(tree.name) or "robot", title=" ".join(tree.title.split()), bodies=tuple(parts.bodies),
         joints=tuple(parts.joints), closures=tuple(parts.closures), platform=parts.platform, gravity=tree.gravity,
         redundant=redundant, reference=f"imported from {Path(source).name}")
-    text, renamed = robot_file(mechanism, notes)
+    text, renamed, legs = robot_file(mechanism, notes)
     return Description(
         text, {old: tuple(renamed.get(name, name) for name in new) for old, new in parts.coordinates.items()},
-        {link: (renamed.get(body, body), at) for link, (body, at) in parts.at.items()}, notes)
+        {link: (renamed.get(body, body), at) for link, (body, at) in parts.at.items()},
+        (*notes, *filter(None, [legs])))
 
 
 def _with_motors(tree: RobotTree) -> RobotTree:
@@ -99,7 +102,7 @@ class _Parts:
         for link in tree.links:
             self._carry(link)
         self.bodies = [self._with_inertia(body.name) for body in self.bodies]
-        self.closures = [self._closure(loop) for loop in (*tree.loops, *cut)]
+        self.closures = [closure for loop in (*tree.loops, *cut) for closure in self._flattened(self._closure(loop))]
         self._note_all(cut)
 
     def _name(self, kind: str, wanted: str) -> str:
@@ -135,7 +138,8 @@ class _Parts:
             names.append(name)
         self.at[joint.child] = (body, placed @ joint.after)
         if names:
-            self.coordinates[joint.name] = tuple(names)
+            back = any(j.name == joint.name and j.parent != joint.parent for j in self.tree.joints)
+            self.coordinates[joint.name] = tuple(names[::-1] if back else names)
 
     def _add_platform(self, joints: list[Connection]) -> str | None:
         """Add the joints that are task coordinates, if they can be those of a platform; return its name."""
@@ -192,6 +196,35 @@ class _Parts:
         a, b = frames if frames else (None, None)
         return Closure(name=self._name("closure", loop.name), kind=loop.kind, a=a, b=b, values=loop.values,
                        coefficients=coefficients, constant=loop.constant)
+
+    def _flattened(self, closure: Closure) -> list[Closure]:
+        """Return a closure; of a loop that is flat but for its digits, one in its plane: two rods of length one.
+
+        A pin in space holds a flat loop with more equations than it needs; printed angles let them contradict.
+        """
+        carriers, turns = {joint.child: joint for joint in self.joints}, dict[str, FloatArray]({BASE: np.eye(3)})
+        for joint in self.joints:
+            turns[joint.child] = turns[joint.parent] @ joint.placement.rotation
+        way = set[str]()
+        for frame in closure.frames:
+            body = frame.body
+            while body in carriers:
+                way ^= {body}  # what carries both ends does not move them against each other
+                body = carriers[body].parent
+        axes = [np.asarray(turns[body][:, "xyz".index(str(carriers[body].axis))]) for body in sorted(way)
+                if carriers[body].kind == "revolute"]
+        flat = len(axes) == len(way) > 0 and closure.kind in PINS
+        if closure.kind == "revolute":
+            axes += [np.asarray((turns[frame.body] @ frame.placement.rotation)[:, 2]) for frame in closure.frames]
+        apart = max((float(np.linalg.norm(np.cross(axes[0], axis))) for axis in axes), default=0.0)
+        if not flat or not EXACT < apart < FLAT or closure.b is None:
+            return [closure]
+        self.notes.append(f"guessed: the loop '{closure.name}' is flat but for its digits, and closed in its plane")
+        plane = along_z(turns[closure.b.body].T @ axes[0])
+        ends = [closure.b.placement.matrix @ transform(closure.b.placement.rotation.T @ plane[:, k]) for k in (0, 1)]
+        return [replace(closure, name=self._name("closure", f"{closure.name}_{side}"), kind="distance",
+                        values={"length": 1.0}, b=Frame(body=closure.b.body, placement=Placement.of(end)))
+                for side, end in zip("xy", ends)]
 
     def _note_all(self, cut: list[Loop]) -> None:
         """Say what was guessed, lost, renamed."""

@@ -42,8 +42,8 @@ class _Leg:
     local: dict[str, str] = field(default_factory=dict)  # of bodies and joints, by full name
 
 
-def robot_file(mechanism: Mechanism, notes: Sequence[str]) -> tuple[str, dict[str, str]]:
-    """Return a mechanism as the text of a robot file, and the names that changed because they are in legs."""
+def robot_file(mechanism: Mechanism, notes: Sequence[str]) -> tuple[str, dict[str, str], str]:
+    """Return a mechanism as a robot file, and the names that changed because they are in legs, also as a note."""
     bodies = {body.name: body for body in mechanism.bodies}
     legs = _find_legs(mechanism, bodies)
     inside = {joint.name: (leg, k) for leg in legs for k, chain in enumerate(leg.joints) for joint in chain}
@@ -65,8 +65,10 @@ def robot_file(mechanism: Mechanism, notes: Sequence[str]) -> tuple[str, dict[st
     content["joint"] = [_joint_table(joint, full, joint.name) for joint in outside]
     content["leg"] = tables
     content["closure"] = [_closure_table(closure, full, closure.name, mechanism.joints) for closure in left]
-    head = [f"# {line}" for note in (mechanism.reference, *notes) for line in _folded(note)]
-    return "\n".join([*head, *_lines(content)]) + "\n", full
+    pairs = ", ".join(f"{chain[0].name} -> {full[chain[0].name]}" for leg in legs for chain in leg.joints)
+    note = f"legs that repeat are written once, and their names with a dot: {pairs}" if legs else ""
+    head = [f"# {line}" for each in (mechanism.reference, *notes, note) if each for line in _folded(each)]
+    return "\n".join([*head, *_lines(content)]) + "\n", full, note
 
 
 def _folded(note: str) -> list[str]:

@@ -18,9 +18,6 @@ from gough.core.inertia import about_centre
 from gough.core.names import INERTIAL
 from gough.mechanism.formats.geometry import (
     HERE,
-    X,
-    Y,
-    Z,
     inverse,
     moved,
     quaternion_rotation,
@@ -54,7 +51,8 @@ class _Reader:
         for element in _everything(root):
             if element.tag in REFUSED:
                 raise element.error("is not read; save the model from MuJoCo (mj_saveLastXML), which resolves it")
-        self.compiler = {key: value for part in root.all("compiler") for key, value in part.attributes.items()}
+        given = {key: value for part in root.all("compiler") for key, value in part.attributes.items()}
+        self.compiler = Element("compiler", given, root.source, root.line)
         self.classes: Classes = {"main": {}}
         for part in root.all("default"):
             self._add_class(part, "main", part.attributes.get("class", "main"))
@@ -64,9 +62,11 @@ class _Reader:
         self.sites: dict[str, Place] = {}
         self.refs: dict[str, float] = {}  # coordinates at which the model is written, by joint
         self.tied: list[Loop] = []
-        self.added = {e.get("name"): e.numbers("data") for part in root.all("custom") for e in part.all("numeric")
-                      if "name" in e.attributes and "data" in e.attributes}
+        self.task: list[str] = []
+        self.lost: dict[str, list[str]] = {}
         self.ours = any(e.attributes.get("name") == "gough" for part in root.all("custom") for e in part.all("text"))
+        self.added = {e.get("name"): e.numbers("data", count=10) for part in root.all("custom") if self.ours
+                      for e in part.all("numeric")}
         for world in root.all("worldbody"):
             self._add_children(world, WORLD, HERE, "main")
 
@@ -75,8 +75,7 @@ class _Reader:
         self._start()
         name = self.root.get("model", "robot")
         free = [joint.name for joint in self.joints if joint.motions == FREE and joint.parent == WORLD]
-        named = [joint.name for joint in self.joints if joint.name in self._platforms()]
-        options = [part for part in self.root.all("option")]
+        options = self.root.all("option")
         gravity = next((part.numbers("gravity", count=3) for part in options if "gravity" in part.attributes),
                        (0.0, 0.0, -9.81))
         if any(f.attributes.get("gravity") == "disable" for part in options for f in part.all("flag")):
@@ -86,16 +85,20 @@ class _Reader:
         self._scale_masses()
         motors = self._motors()
         loops = self._loops()
+        self.notes += [f"lost: {what}: {', '.join(names)}" for what, names in self.lost.items()]
         tree = RobotTree(
             name=name, title=f"{name}, from MJCF", root=WORLD, links=tuple(self.links), joints=tuple(self.joints),
             loops=tuple(loops), gravity=cast(tuple[float, float, float], gravity), usual_terms=not self.ours,
-            task=tuple(named or (free if len(free) == 1 else ())), notes=tuple(self.notes))
+            task=tuple(self.task or (free if len(free) == 1 else ())), notes=tuple(self.notes))
         return tree.driven_by(motors) if motors else tree
+
+    def _lose(self, what: str, name: str) -> None:
+        self.lost.setdefault(what, []).append(name)
 
     def _scale_masses(self) -> None:
         """Do what the compiler's settotalmass says."""
         total = float(np.sum([link.inertia[0] for link in self.links]))
-        wanted = float(self.compiler.get("settotalmass", "-1"))
+        wanted = self.compiler.number("settotalmass", -1.0)
         if wanted > 0 and total > 0:
             self.links = [replace(link, inertia=link.inertia * wanted / total) for link in self.links]
 
@@ -131,7 +134,7 @@ class _Reader:
             for letter, angle in zip(self.compiler.get("eulerseq", "xyz"), element.numbers("euler", count=3)):
                 if letter.lower() not in "xyz":
                     raise element.error(f"eulerseq has the letter '{letter}', expected x, y, z")
-                part = turned({"x": X, "y": Y, "z": Z}[letter.lower()], self._angle(angle))
+                part = turned(np.eye(3)["xyz".index(letter.lower())], self._angle(angle))
                 result = result @ part if letter.islower() else part @ result
             return result
         if "xyaxes" in given:
@@ -172,7 +175,7 @@ class _Reader:
         pose = at @ self._pose(element)
         self.poses[name] = world @ pose
         if element.attributes.get("gravcomp", "0") != "0" and not self.ours:
-            self.notes.append(f"lost: gravcomp of '{name}'; its weight acts")
+            self._lose("gravcomp, so that weights act", name)
         inertia, parameters = self._inertia(element, usual)
         self.links.append(Link(name=name, inertia=inertia - np.array(self.added.get(f"added {name}", np.zeros(10))),
                                parameters=parameters))
@@ -195,6 +198,8 @@ class _Reader:
                     by: FloatArray) -> Connection:
         kind = "free" if tag == "freejoint" else joint.get("type", "hinge")
         if kind == "free":
+            if parent != WORLD:
+                raise joint.error("is free inside another body; only bodies of the world can be")
             return Connection(name=name, parent=parent, child=child, motions=FREE, start=_free_start(pose))
         position = by @ transform(joint.numbers("pos", "0 0 0", 3))
         back = inverse(position)
@@ -239,7 +244,7 @@ class _Reader:
             return self._bounded(self._given(inertial)), None
         if how == "false":
             return np.zeros(10), None
-        low, high = (float(x) for x in self.compiler.get("inertiagrouprange", "0 5").split())
+        low, high = self.compiler.numbers("inertiagrouprange", "0 5", 2)
         total, unknown = np.zeros(10), False
         for child, own, at in self._inside(body, usual):
             if child.tag != "geom":
@@ -268,7 +273,7 @@ class _Reader:
 
     def _bounded(self, parameters: FloatArray) -> FloatArray:
         """Apply the compiler's lower bounds of mass and principal inertias."""
-        mass, inertia = (float(self.compiler.get(key, "0")) for key in ("boundmass", "boundinertia"))
+        mass, inertia = (self.compiler.number(key, 0.0) for key in ("boundmass", "boundinertia"))
         if not mass and not inertia:
             return parameters
         own, centre, about = about_centre(parameters)
@@ -286,25 +291,20 @@ class _Reader:
         return transform(ends.mean(axis=0), _tilted(_direction(geom, along))), (
             *width, float(np.linalg.norm(along)) / 2)
 
-    def _platforms(self) -> set[str]:
-        """Return the joints that are coordinates of a platform as Gough names them: `platform.x`."""
-        words = ("x", "y", "z", "rx", "ry", "rz")
-        return {f"{link.name}.{word}" for link in self.links for word in words}
-
     def _merge_platform(self, body: str, count: int) -> None:
         """Write the joints of a platform that Gough exported in the base frame again, if that is the same."""
         chain = self.joints[-count:] if count else []
-        letters = ["x", "y", "z", "rx", "ry", "rz"]
-        if not chain or chain[0].parent != WORLD or any(
-                joint.name not in {f"{body}.{word}" for word in letters} or joint.values for joint in chain):
+        known = dict(zip((f"{body}.{word}" for word in ("x", "y", "z", "rx", "ry", "rz")), FREE))
+        if not chain or chain[0].parent != WORLD or any(j.name not in known or j.values for j in chain):
             return
-        motions = [FREE[[f"{body}.{word}" for word in letters].index(joint.name)] for joint in chain]
+        motions = [known[joint.name] for joint in chain]
         pose = HERE
         for (kind, axis), joint in zip(motions, chain):
             pose = pose @ moved(kind, axis, joint.start[0])
         if np.abs(pose - self.poses[body]).max() < 1e-9:
             self.joints[-count:] = [replace(joint, motions=(motion,), placement=HERE, after=HERE)
                                     for joint, motion in zip(chain, motions)]
+            self.task = [joint.name for joint in chain]
 
     def _start(self) -> None:
         """Start at the keyframe `home`, or the first, where there is one."""
@@ -337,7 +337,7 @@ class _Reader:
         for actuator in (child for part in self.root.all("actuator") for child in part.children):
             whole = self._filled(actuator, "main")
             if actuator.tag == "adhesion":
-                self.notes.append(f"lost: the adhesion '{actuator.attributes.get('name', '')}'")
+                self._lose("adhesion", actuator.attributes.get("name", ""))
                 continue
             gear = whole.numbers("gear", "1")[0]
             if "tendon" in whole.attributes:
@@ -360,8 +360,7 @@ class _Reader:
         if not force and plain:
             force = max(map(abs, actuator.numbers("ctrlrange", "0 0", 2))) * abs(gain)
         if gear != 1.0:
-            self.notes.append(f"lost: gear {gear:g} of '{actuator.attributes.get('name', joint.name)}'; efforts are "
-                              "those of the joint")
+            self._lose("gears, so that efforts are those of the joints", f"{joint.name} {gear:g}")
         limit = joint.limits.effort or abs(gear) * force or None
         own = self.ours and actuator.tag == "general"
         self._replace(replace(joint, limits=replace(joint.limits, effort=limit), gain=gain if own else None))
@@ -394,7 +393,7 @@ class _Reader:
         starts = {joint.name: joint.start[0] for joint in self.joints if joint.name in weights}
         self.links.append(Link(name=f"{name}.length"))
         self.joints.append(Connection(
-            name=name, parent=WORLD, child=f"{name}.length", motions=(cast(Motion, (kind, Z)),),
+            name=name, parent=WORLD, child=f"{name}.length", motions=(cast(Motion, (kind, FREE[2][1])),),
             start=(sum(c * starts[j] for j, c in weights.items()),), limits=Limits(effort=force or None),
             values=self._values(tendon, False)))
         self.tied.append(Loop(name=f"{name}.tendon", kind="coupling",
@@ -408,7 +407,7 @@ class _Reader:
             whole = self._filled(element, "main", "equality")
             name = whole.attributes.get("name", f"{element.tag}{n + 1}")
             if whole.get("active", "true") == "false":
-                self.notes.append(f"lost: the equality '{name}', which is not active")
+                self._lose("equality that is not active", name)
             elif element.tag in ("connect", "weld"):
                 kind = "point" if element.tag == "connect" else "weld"
                 loops.append(Loop(name=name, kind=kind, frames=self._ends(whole)))
@@ -494,9 +493,9 @@ def _direction(element: Element, vector: Any) -> FloatArray:
 
 def _tilted(z: FloatArray) -> FloatArray:
     """Return the shortest rotation that turns the z axis into a direction."""
-    axis = np.cross(Z, z)
+    axis = np.cross((0.0, 0.0, 1.0), z)
     size = float(np.linalg.norm(axis))
-    return turned(axis if size > 1e-12 else X, math.atan2(size, float(z[2])))
+    return turned(axis if size > 1e-12 else (1.0, 0.0, 0.0), math.atan2(size, float(z[2])))
 
 
 def _first(element: Element, key: str) -> float:

@@ -54,8 +54,9 @@ def read_robot(text: str, source: str) -> Mechanism:
 
 
 def _beside(source: str, loops: str | None) -> dict[str, Any]:
-    path = Path(source).with_suffix(".yaml") if loops is None else Path(loops)
-    if loops is None and not path.is_file():
+    beside = [Path(source).with_suffix(suffix) for suffix in (".yaml", ".yml")]
+    path = Path(loops) if loops is not None else next((path for path in beside if path.is_file()), None)
+    if path is None:
         return {}
     try:
         return read_yaml(path.read_text(encoding="utf-8-sig"), str(path))

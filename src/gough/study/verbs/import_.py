@@ -104,8 +104,8 @@ def _started(tree: RobotTree, done: Description, loops: Loops) -> RobotTree:
     """Return a tree that starts where its loops are closed."""
     home = dict(zip(loops.mechanism.coordinates, loops.home.tolist()))
     return replace(tree, joints=tuple(
-        replace(joint, start=tuple(home[name] for name in done.coordinates[joint.name])) if joint.motions else joint
-        for joint in tree.joints))
+        replace(joint, start=tuple(home[name] for name in done.coordinates[joint.name]))
+        if joint.name in done.coordinates else joint for joint in tree.joints))  # joints that were cut have none
 
 
 def _locked(tree: RobotTree, source: str, names: list[str]) -> RobotTree:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from models import described, samples, tree_efforts
+from foreign import described, samples, tree_efforts
 
 from gough.core.errors import InvalidMechanism
 from gough.engine import Model

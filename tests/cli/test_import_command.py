@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+from foreign import BARS, BARS_YAML, written
+from scipy.spatial.transform import Rotation
+from test_import_sdf import LOOP
 
 from command_line import run, succeed
 from gough.engine import Model
 from gough.mechanism import load_robot
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "formats"))
-from models import BARS, BARS_YAML, written
 
 
 @pytest.fixture
@@ -73,3 +72,20 @@ def test_a_platform_gets_the_coordinates_in_which_it_moves(folder: Path) -> None
     assert at["end_b_platform.x"] + 1j * at["end_b_platform.z"] == pytest.approx(reach)
     wrong = run("gough import bars.urdf --loops two.yaml --platform ground -o x.toml --lock rocker", folder)
     assert "stands still" in wrong.err
+
+
+def test_joints_that_were_cut_and_a_free_base_that_is_locked(tmp_path: Path) -> None:
+    written(tmp_path, "loop.sdf", LOOP)
+    succeed("gough import loop.sdf", tmp_path)
+    assert Model(load_robot(tmp_path / "loop.toml")).degrees_of_freedom == 1
+    written(tmp_path, "walker.xml", """<mujoco><compiler angle="radian"/><worldbody>
+      <body name="pelvis" pos="0 0 1" euler="0.1 0.2 0.3"><freejoint name="float"/><geom size="0.1"/>
+        <body name="leg" pos="0.1 0 0"><joint name="hip" axis="0 1 0"/><geom size="0.05" pos="0 0 -0.3"/></body></body>
+      </worldbody><actuator><motor joint="hip"/></actuator></mujoco>""")
+    asked = run("gough import walker.xml", tmp_path)
+    assert "7 degrees of freedom but 1 motors; with these held, float still move" in asked.err
+    succeed("gough import walker.xml --lock float", tmp_path)
+    robot = load_robot(tmp_path / "walker.toml")
+    assert robot.coordinates == ("hip",)
+    x = Rotation.from_euler("XYZ", [0.1, 0.2, 0.3]).as_matrix()[:, 0]
+    np.testing.assert_allclose(robot.joint("hip").placement.translation, [0, 0, 1] + 0.1 * x, atol=1e-12)

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "export"))
 from exported import closed_chain, model_of, possible_bodies
 
 from gough.engine import Model, random_motion

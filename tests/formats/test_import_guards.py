@@ -8,10 +8,10 @@ import tracemalloc
 from pathlib import Path
 
 import pytest
-from models import ARM, BARS
-from test_mjcf import GRIPPER
-from test_sdf import LOOP
-from test_symoro import PARALLELOGRAM
+from foreign import ARM, BARS
+from test_import_mjcf import GRIPPER
+from test_import_sdf import LOOP
+from test_import_symoro import PARALLELOGRAM
 
 from gough.core.errors import GoughError, InvalidMechanism
 from gough.mechanism import load_robot

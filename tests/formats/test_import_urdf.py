@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from models import ARM, BARS, BARS_YAML, described, samples, tree_efforts, written
+from foreign import ARM, BARS, BARS_YAML, described, samples, tree_efforts, written
 
 from gough.core.errors import InvalidMechanism
 from gough.engine import Model

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from models import described, samples, tree_efforts
+from foreign import described, samples, tree_efforts
 
 from gough.core.errors import InvalidMechanism
 from gough.engine import Model
@@ -99,7 +99,7 @@ def test_limits_motors_and_terms_come_along() -> None:
     assert turn.limits.effort == pytest.approx(100)
     assert turn.start == pytest.approx(np.radians(15))
     assert dict(turn.values) == pytest.approx({"ia": 0.02, "fv": 0.1, "k": 3, "off": -3 * np.radians(20)})
-    assert any("gear 50" in note for note in done.notes)
+    assert any("lost: gears" in note and "turn 50" in note for note in done.notes)
 
 
 def test_connects_close_where_the_model_is_written_and_a_tendon_is_a_motor() -> None:

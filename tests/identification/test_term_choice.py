@@ -1,0 +1,83 @@
+"""Which terms data ask for, on robots whose friction is known."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from gough.core.regression import Regression
+from gough.engine import Model, base_parameters
+from gough.identification import identify, prepare
+from gough.identification.structures import ModelChoice
+from gough.identification.term_choice import TermChoice, _folds, _Moments, choose_terms
+from gough.logs.recording import Recording
+from gough.mechanism import load_robot, parse_robot, robot_text
+from gough.virtual import record, simulate
+from tests_support import fourier
+
+TEXT = robot_text("five_bar")[0]
+
+
+def log_of(term: str, values: str, seed: int) -> Recording:
+    """A log of a five-bar whose left motor has one more term."""
+    text = TEXT.replace('terms = ["ia", "fv", "fs"]', f'terms = ["ia", "fv", "fs", {term}]').replace(
+        'fs = "$fs" }', f'fs = "$fs", {values} }}') + '\n[[term]]\nname = "ripple"\nconstants = { pitch = "9 deg" }\n'
+    model = Model(parse_robot(text, "five_bar.toml"))
+    zero = {name: 0.0 for name in model.mechanism.standard.names if name.owner == "right.motor"
+            and name.kind not in ("ia", "fv", "fs")}
+    return record(simulate(model, fourier(model, 0.4, 0.5, seed=seed, harmonics=5), periods=3, values=zero), seed=seed)
+
+
+@pytest.mark.parametrize(("term", "values", "label"), [
+    ('"ripple"', "ripple_sin = 0.3, ripple_cos = 0.2", "ripple"),
+    ('"fs_time"', "fs_time = 0.6", "friction with memory over time"),
+    ('"fv_plus"', "fv_plus = 0.5", "asymmetric viscous friction")])
+def test_the_term_that_is_missing_is_found_where_it_is_missing(term: str, values: str, label: str) -> None:
+    model = Model(load_robot("five_bar"))
+    base = base_parameters(model)
+    known = prepare(model, [log_of(term, values, 1)], base)
+    unseen = prepare(model, [log_of(term, values, 2)], base, processing=known.processing)
+    found = choose_terms(model, known, unseen)
+    assert found.steps[0].label == label
+    assert found.steps[0].joints == ("left.motor",)
+    if label == "ripple":
+        assert found.steps[0].constants["left.motor"]["ripple.pitch"] == pytest.approx(np.radians(9), rel=0.05)
+    without, with_ = found.held_out["left.motor"]
+    assert with_ < 0.7 * without
+    assert found.alone[0].label == label
+
+
+def test_a_robot_that_lacks_nothing_wins_next_to_nothing_and_the_answer_is_kept() -> None:
+    """What is left near reversals, where the filter smears them, looks a little like memory."""
+    model = Model(load_robot("five_bar"))
+    log = record(simulate(model, fourier(model, 0.4, 0.5, harmonics=5), periods=3), seed=4)
+    choice = identify(model, [log], structures=True).structures
+    assert choice is not None
+    if choice.terms.steps:
+        assert choice.terms.steps[-1].after > 0.93 * choice.terms.steps[0].before
+    assert "What each wins alone" in choice.summary()
+    assert "none: the robot file has what the data show" in TermChoice().summary()
+    again = ModelChoice.from_dict(json.loads(json.dumps(choice.to_dict())))
+    assert again.terms.alone == choice.terms.alone
+
+
+def test_errors_from_moments_are_those_of_refitting_without_each_fold() -> None:
+    rng = np.random.default_rng(0)
+    W, chi = rng.standard_normal((300, 2, 4)), np.array([1.0, -2.0, 0.5, 0.0])
+    mask = rng.uniform(size=(300, 2)) < 0.8
+    problem = Regression(regressor=W, effort=W @ chi + 0.3 * rng.standard_normal((300, 2)), rows=("a", "b"),
+                         row_units=("N", "N"), parameters=tuple("wxyz"), units=("1",) * 4, mask=mask,
+                         recording=np.repeat([0, 1, 2], 100))
+    fold, what = _folds(problem)
+    assert what == "logs"
+    moments = _Moments(problem, fold, np.array([1.0, 4.0]))
+    tied = [[0], [1], [2, 3]]
+    columns = np.stack([W[:, :, 0], W[:, :, 1], W[:, :, 2] + W[:, :, 3]], axis=2)
+    weight = np.array([1.0, 2.0]) * mask
+    for f in range(3):
+        A, y = columns * weight[:, :, None], problem.effort * weight
+        x = np.linalg.lstsq(A[fold != f].reshape(-1, 3), y[fold != f].reshape(-1), rcond=None)[0]
+        left = (y - A @ x)[fold == f]
+        assert moments.errors(tied)[0, f] == pytest.approx((left**2).sum(), rel=1e-6)
