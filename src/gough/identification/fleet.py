@@ -413,7 +413,7 @@ def _strange(histories: Sequence[RobotHistory], common: Hierarchy, job: Job, set
                 text=f"{histories[i].estimate.rows[j]}: effort is too {'large' if beside[i, j] > 0 else 'small'} by "
                      f"{100 * abs(beside[i, j]):.1f} +- {100 * std[i, j]:.1f} % beside the other robots "
                      f"({gain_z[i, j]:.1f} sigma)"))
-        if z > limit:
+        elif z > limit:  # which a wrong drive explains
             found.append((float(z), i, None))
         elif len(own) and own.max() > limit:
             found.append((float(own.max()), i, int(own.argmax())))
