@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 
 from gough.core.errors import InvalidMechanism
+from gough.core.trajectory import Fourier
 from gough.engine import Model, base_parameters, random_motion, standard_from_base
 from gough.mechanism import parse_robot
+from gough.virtual import simulate
 from gough.virtual.closed_loop import PLANTS
 from gough.virtual.plant import PlantSettings
 
@@ -125,3 +127,12 @@ def test_too_few_motors_name_what_still_moves_and_what_would_be_needed() -> None
     with pytest.raises(InvalidMechanism, match=r"2 degrees of freedom but 1 actuated joints; with these held, "
                                                r"fore_joint still move.*spring \(term k\)"):
         Model(parse_robot(text[:at], "arm.toml"))
+
+
+@pytest.mark.parametrize("name", ["disc", "box"])
+def test_the_control_loop_carries_it_where_it_is(model: Model, name: str) -> None:
+    path = Fourier(coordinates=model.mechanism.actuated, frequency=1.0, offset=np.zeros(2), mu=np.array([[1.0, 0.5]]),
+                   nu=np.array([[0.2, -1.0]]), units=("rad", "rad"))
+    part = Model(parse_robot(carried(name)[0], "arm.toml"))
+    own = simulate(model, path, payload=name, periods=1, rate=200)
+    np.testing.assert_allclose(own.effort, simulate(part, path, periods=1, rate=200).effort, rtol=1e-6, atol=1e-6)

@@ -41,7 +41,7 @@ def computed_torque_kernel(model: Model) -> Kernel:
     """Return the kernel of computed torque.
 
     Memory [q, qd, integral, held] (2n + 2a), the latter an effort added throughout; reference [q, qd and means of qd
-    and qdd over the period] (4a); constants [period, bandwidth, band, chi, load] (2 + n + p + 10).
+    and qdd over the period] (4a); constants [period, bandwidth, band, chi, load] (2 + n + p + 10 l).
     """
     a, n, p = len(model.actuated), len(model.mechanism.joints), len(model.mechanism.standard)
 
@@ -63,7 +63,7 @@ def computed_torque_kernel(model: Model) -> Kernel:
         tau = inverse(closed, speed, wanted, rest[:n], rest[n:n + p], rest[n + p:]) + memory[2 * n + a:]
         return tau, ca.vertcat(closed, qd(closed, speed), integral, memory[2 * n + a:])
 
-    return _in_loop(model, "computed_torque", law, (2 * n + 2 * a, 4 * a, 2 + n + p + 10))
+    return _in_loop(model, "computed_torque", law, (2 * n + 2 * a, 4 * a, 2 + n + p + len(model.load_columns)))
 
 
 def _in_loop(model: Model, name: str, law: Law, sizes: tuple[int, int, int]) -> Kernel:

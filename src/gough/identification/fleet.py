@@ -265,8 +265,7 @@ def fleet(robot: str, logs: Sequence[FleetLog], settings: FleetSettings | None =
     tell(0.9)
     strange, odd = _strange(histories, common, job, chosen, work.executor)
     notes += odd
-    alerts = [*_drifting(histories, drift, tuple(trends), chosen.level),
-                *strange]
+    alerts = [*_drifting(histories, drift, tuple(trends), chosen.level), *strange]
     names = histories[0].estimate.parameters
     return Fleet(kind=model.mechanism.name, parameters=names, units=histories[0].estimate.units, histories=histories,
                  common=common, drift=drift, trending=tuple(trends), alerts=tuple(alerts), level=chosen.level,
@@ -414,7 +413,7 @@ def _strange(histories: Sequence[RobotHistory], common: Hierarchy, job: Job, set
                 text=f"{histories[i].estimate.rows[j]}: effort is too {'large' if beside[i, j] > 0 else 'small'} by "
                      f"{100 * abs(beside[i, j]):.1f} +- {100 * std[i, j]:.1f} % beside the other robots "
                      f"({gain_z[i, j]:.1f} sigma)"))
-        if z > limit:
+        elif z > limit:  # which a wrong drive explains
             found.append((float(z), i, None))
         elif len(own) and own.max() > limit:
             found.append((float(own.max()), i, int(own.argmax())))
