@@ -159,6 +159,8 @@ def test_missing_terms_are_the_columns_a_file_with_them_would_have() -> None:
     seen = evidence(Model(bare))
     view, model = seen.views[0], Model(full)
     for term, unit in TERMS.items():
+        if not unit.suspected:
+            continue
         direction = entry(f"missing {unit.label}")
         for place in direction.places(seen):
             assert term not in bare.joint(place).terms
