@@ -38,6 +38,8 @@ def test_help_of_every_verb_shows_an_example_of_it(verb: str) -> None:
 @pytest.mark.slow
 def test_the_examples_run_one_after_the_other(tmp_path: Path) -> None:
     (tmp_path / "study.toml").write_text(STUDY)
+    rows = "".join(f"{k / 100},{k * 0.01},{-k * 0.01},{k % 7},{k % 5}\n" for k in range(50))
+    (tmp_path / "run.csv").write_text("time [s],a [rad],b [rad],c [N m],d [N m]\n" + rows)
     (tmp_path / "robot.urdf").write_text(URDF)
     (tmp_path / "robot.yaml").write_text("name_mot: [hinge]\n")
     for verb in (verb for verb in COMMANDS if verb not in ("view", "schema")):  # one stays, one has nothing but JSON

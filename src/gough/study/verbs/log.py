@@ -2,7 +2,7 @@
 
 With a robot, it proposes which column is which joint. Nothing of this is used before a description says it.
 
-Example:  gough log run.mcap --robot five_bar -o run.toml
+Example:  gough log run.csv --robot five_bar -o run.toml
 """
 
 from __future__ import annotations
