@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parent
 MADE = (".venv", "gough-demo", "build")
-PYTEST = ("pytest", "-n", "2", "--dist", "loadfile")
+PYTEST = ("pytest", "-n", "2", "--dist", "worksteal")
 LINT = (("ruff", "check", "src", "tests", "benchmarks", "examples", "tools.py"), ("mypy",))
 
 

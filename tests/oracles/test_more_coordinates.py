@@ -68,7 +68,7 @@ def test_singularity_margins_are_reported(model: Model) -> None:
 @pytest.mark.parametrize("name", ["spatial_3rps", "exechon"])
 def test_it_can_be_designed_simulated_and_identified(name: str) -> None:
     model = Model(load_robot(FOLDER / f"{name}.toml"))
-    plan = design(model, frequency=0.5, harmonics=4, starts=1, seed=0)
+    plan = design(model, frequency=0.5, harmonics=4, starts=1, seed=0, iterations=25)
     assert plan.trajectories[0].coordinates == model.loops.names("task")
     run = simulate(model, plan.trajectories[0], plant="pinocchio", periods=4)
     result = identify(model, [record(run, seed=3)])
