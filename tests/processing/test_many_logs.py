@@ -270,7 +270,8 @@ def test_identification_is_the_same_byte_for_byte_with_any_number_of_workers(log
         return (tmp_path / name / "estimate.json").read_bytes() + (tmp_path / name / "fits.npz").read_bytes()
 
     first = command("one", "--workers", "1")
-    assert command("cluster", "--cluster", "local", order=-1) == first
+    assert command("two", "--workers", "2", order=-1) == first
+    assert command("cluster", "--cluster", "local") == first
 
 
 def test_estimators_that_need_samples_say_so(logs: list[str], tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ from gough.identification.diagnosis.diagnose import diagnose
 from gough.identification.many import FactorSettings, frozen_job, looked_at, sample_of
 from gough.mechanism import load_robot
 from gough.processing import Processing
-from gough.processing.factors import Collected, Job, collect, robot_of
+from gough.processing.factors import Collected, Job, collect, name_of, robot_of
 
 DAY = 86400.0  # [s]
 LIKELY = 1e-4  # chance of a trend below which a robot's residual is taken about its line instead of its mean
@@ -424,7 +424,7 @@ def _strange(histories: Sequence[RobotHistory], common: Hierarchy, job: Job, set
     shared = {name for name, *_ in answers.get(0, [])} if isinstance(answers.get(0), list) else set()
     for n, (z, i, t) in enumerate(found, start=1):
         h = histories[i]
-        when = "in all its logs" if t is None else f"on {_date(h.starts[t])[:10]} ({_name(h.logs[t][0])})"
+        when = "in all its logs" if t is None else f"on {_date(h.starts[t])[:10]} ({name_of(h.logs[t][0])})"
         text = f"the model leaves more than elsewhere {when}, {z:.1f} sigma"
         own = answers.get(n, [])
         named = [m for m in dict.fromkeys(own) if m[0] not in shared] if isinstance(own, list) else []
@@ -461,10 +461,6 @@ def _robust(values: FloatArray) -> FloatArray:
     """Return values in robust standard deviations from their median, column by column, (n, r)."""
     gap = values - np.median(values, axis=0)
     return np.asarray(gap / np.maximum(MAD * np.median(np.abs(gap), axis=0), np.finfo(float).tiny))
-
-
-def _name(path: str) -> str:
-    return Path(path.partition("@")[0]).name
 
 
 def _spread(history: RobotHistory, period: int | None) -> tuple[str, ...]:

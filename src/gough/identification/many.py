@@ -22,7 +22,7 @@ from gough.logs.readers import RecordingSource
 from gough.logs.recording import Recording
 from gough.mechanism import load_robot
 from gough.processing import Processing, choose_processing
-from gough.processing.factors import Bad, Collected, Job, collect, opened
+from gough.processing.factors import Bad, Job, collect, name_of, opened
 from gough.processing.ready import matched
 
 SAMPLE = 8  # logs that processing is chosen from, spread over all by name
@@ -129,9 +129,4 @@ def identify_logs(robot: str, logs: Sequence[str], settings: IdentifySettings | 
     notes = (f"{len(collected.keys)} logs through factors; verdict, pictures and information over noise are those of "
              f"{len(sample)} of them", f"correlation of neighbouring residuals: {words}", *collected.notes)
     return replace(result, notes=(*notes, *result.notes), settings=chosen.to_dict(),
-                   logs={**result.logs, "identification": names_of(collected)})
-
-
-def names_of(collected: Collected) -> tuple[str, ...]:
-    """Return the file names of the logs that count."""
-    return tuple(Path(log.partition("@")[0]).name for log in collected.keys)
+                   logs={**result.logs, "identification": tuple(map(name_of, collected.keys))})

@@ -216,13 +216,18 @@ Log = Recording | str | Path | Any
 """A log: read, a file with or without `@description.toml`, or a DataFrame."""
 
 
+def log_and_description(log: str) -> tuple[str, str | None]:
+    """Return the file of a log and its own description: of `log.csv@its.toml` both, of `log.csv` no description."""
+    file, _, own = log.partition("@")
+    return file, own or None
+
+
 def as_recordings(logs: Log | Sequence[Log], what: str = "recordings") -> list[Recording]:
     """Return logs as recordings, whatever they were given as; one alone need not be in a list."""
     if isinstance(logs, Sequence) and not isinstance(logs, str | Recording):
         return [each for log in logs for each in as_recordings(log, what)]
     if isinstance(logs, str | Path):
-        file, _, own = str(logs).partition("@")
-        return [read_recording(file, own or None)]
+        return [read_recording(*log_and_description(str(logs)))]
     if hasattr(logs, "iloc") or hasattr(logs, "to_pandas"):
         return [Recording.from_dataframe(logs)]
     expect(logs, Recording, what, "a Recording, the path of a log, a DataFrame, or several of them")

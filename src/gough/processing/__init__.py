@@ -2,9 +2,19 @@
 
 from gough.processing.choice import ProcessingChoice, choose_processing
 from gough.processing.pieces import Processed, regression
-from gough.processing.ready import at_motors, matched
+from gough.processing.ready import matched, on_motor_side
 from gough.processing.settings import Processing
 from gough.processing.stream import condense_log, process, regression_blocks
 
-__all__ = ["Processed", "Processing", "ProcessingChoice", "at_motors", "choose_processing", "condense_log", "matched",
-           "process", "regression", "regression_blocks"]
+__all__ = [
+           "Processed",
+           "Processing",
+           "ProcessingChoice",
+           "choose_processing",
+           "condense_log",
+           "matched",
+           "on_motor_side",
+           "process",
+           "regression",
+           "regression_blocks",
+]

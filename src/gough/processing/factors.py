@@ -24,7 +24,7 @@ from gough.core.options import arguments
 from gough.core.parameters import BaseParameters
 from gough.core.regression import Regression, condense
 from gough.engine import Model, base_parameters
-from gough.logs.readers import RecordingSource, open_recording, read_recording
+from gough.logs.readers import RecordingSource, log_and_description, open_recording, read_recording
 from gough.logs.recording import Recording
 from gough.mechanism import load_robot, robot_text
 from gough.processing.settings import Processing
@@ -110,8 +110,7 @@ def robot_of(job: Job) -> tuple[Model, BaseParameters]:
 def log_hash(log: str) -> str:
     """Return the hash of a log's content and its description (`log.csv@its.toml`); of a folder that of its files."""
     found = hashlib.sha256()
-    for name in log.split("@"):
-        path = Path(name)
+    for path in map(Path, filter(None, log_and_description(log))):
         for file in sorted(path.rglob("*")) if path.is_dir() else [path]:
             if file.is_file() or not path.is_dir():
                 found.update(f"{file.relative_to(path) if path.is_dir() else ''}\n".encode())
@@ -119,6 +118,11 @@ def log_hash(log: str) -> str:
                     while block := stream.read(2**20):
                         found.update(block)
     return found.hexdigest()
+
+
+def name_of(log: str) -> str:
+    """Return the name of a log's file, without folder and description."""
+    return Path(log_and_description(log)[0]).name
 
 
 @one_blas_thread
@@ -138,19 +142,19 @@ def factor_of(work: tuple[Job, str]) -> bytes:
                                f"job ({', '.join(job.payloads) or 'none'})", source=source.source)
     watch = _Neighbours()
     condensed = condense(watch.seen(regression_blocks(model, source, base, job.settings, gains=known)), joint=job.joint)
-    return Factor(made_from=job.made_from, logs=(digest,), sources=(Path(log.partition("@")[0]).name,),
+    return Factor(made_from=job.made_from, logs=(digest,), sources=(name_of(log),),
                   condensed=condensed, lagged=watch.lagged, pairs=watch.pairs).to_bytes()
 
 
 def opened(log: str, *, averaged: bool = False) -> Recording | RecordingSource:
     """Return a log, its samples left in the file if that is large and may be read in blocks."""
-    file, _, description = log.partition("@")
+    file, description = log_and_description(log)
     if Path(file).is_file() and Path(file).stat().st_size > WHOLE and not averaged:
         try:
-            return open_recording(file, description or None)
+            return open_recording(file, description)
         except InvalidRecording:
             pass  # needs resampling: read whole, or refused there
-    return read_recording(file, description or None)
+    return read_recording(file, description)
 
 
 class _Neighbours:
@@ -268,10 +272,10 @@ def collect(job: Job, logs: Sequence[str], folder: str | os.PathLike[str], execu
 def _stamp(log: str) -> str:
     """Return size and time of change of a log and its description; empty of a folder, or where there is none."""
     try:
-        facts = [os.stat(path) for path in log.split("@")]
+        facts = [os.stat(path) for path in filter(None, log_and_description(log))]
     except OSError:
         return ""
-    if Path(log.partition("@")[0]).is_dir():
+    if Path(log_and_description(log)[0]).is_dir():
         return ""
     return " ".join(f"{status.st_size} {status.st_mtime_ns}" for status in facts)
 

@@ -21,7 +21,7 @@ REPEATS = 0.05  # of the motion that may differ from one period to the next for 
 SHOWN = 20000  # samples in which a repetition is looked for
 
 
-def at_motors(recording: Recording, mechanism: Mechanism) -> Recording:
+def on_motor_side(recording: Recording, mechanism: Mechanism) -> Recording:
     """Return the recording on the motors' side of transmissions, where its columns are called after the joints.
 
     With q_joints = B q_motors, positions are B^-1 q_joints and efforts B^T of those of the joints, unless the
@@ -55,7 +55,7 @@ def matched(recording: Recording, model: Model) -> Recording:
         InvalidRecording: The joints, their units or the payload are not the robot's.
     """
     mechanism = model.mechanism
-    recording = at_motors(recording, mechanism)
+    recording = on_motor_side(recording, mechanism)
     missing = [name for name in mechanism.actuated if name not in recording.joints]
     if missing:
         raise InvalidRecording(

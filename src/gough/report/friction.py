@@ -24,8 +24,6 @@ def friction_charts(model: Model, result: Identification) -> list[dict[str, Any]
 
     Points are what a motor's effort is besides all else: measured - predicted + the terms shown.
     """
-    if not {n for n in result.estimate.parameters if n.payload is None and not n.is_gain} <= set(result.base.names):
-        return []  # the estimate is of other parameters than the base
     mechanism, fits = model.mechanism, [fit for fit in result.fits if len(fit.time) > 2]
     named = [name for name in result.estimate.parameters if name.payload is None and not name.is_gain]
     if any(name not in result.base.names for name in named):

@@ -11,10 +11,10 @@ from gough.core.errors import InvalidInput, InvalidRecording
 from gough.core.files import written_together
 from gough.engine import Model
 from gough.identification import Identification, load_identification
-from gough.logs.readers import read_recording
+from gough.logs.readers import log_and_description, read_recording
 from gough.logs.recording import Recording
 from gough.mechanism import load_robot
-from gough.processing import at_motors
+from gough.processing import on_motor_side
 
 ROBOT = "robot"  # stem of the robot file beside a result
 
@@ -44,7 +44,7 @@ def expanded(paths: Sequence[str], description: str | None = None) -> list[str]:
     """
     found = []
     for path in paths:
-        pattern, _, own = path.partition("@")
+        pattern, own = log_and_description(path)
         named = own or description
         matches = [pattern]
         if not os.path.lexists(pattern) and set(pattern) & set("*?["):
@@ -59,8 +59,8 @@ def read_logs(paths: Sequence[str], description: str | None, model: Model) -> li
     """Read logs; each may carry its own description as `log.csv@description.toml`."""
     recordings = []
     for path in expanded(paths):
-        file, _, own = path.partition("@")
-        recording = at_motors(read_recording(file, own or description, None), model.mechanism)
+        file, own = log_and_description(path)
+        recording = on_motor_side(read_recording(file, own or description, None), model.mechanism)
         missing = [name for name in model.mechanism.actuated if name not in recording.joints]
         if missing:
             raise InvalidRecording(

@@ -102,11 +102,12 @@ class Posture:
 
     def place(self) -> tuple[FloatArray, FloatArray]:
         """Return rotation (3, 3) and origin (3,) of the tool's body in the base frame."""
-        rotations, origins = self._tool(self.q[None])
+        rotations, origins = self._body(self.tool, self.q[None])
         return rotations[0], origins[0]
 
-    def _tool(self, q: FloatArray) -> tuple[FloatArray, FloatArray]:
-        body = [body.name for body in self.chain.loops.mechanism.bodies].index(self.tool)
+    def _body(self, name: str, q: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return rotations (t, 3, 3) and origins (t, 3) of a body."""
+        body = [body.name for body in self.chain.loops.mechanism.bodies].index(name)
         rotations, origins = self.chain.body_poses(np.ascontiguousarray(q))
         return rotations[:, body], origins[:, body]
 
@@ -127,7 +128,7 @@ class Posture:
                 E = self.chain.closure_map(self.q[None], "actuated")[0] * units
             except GoughError as error:
                 return str(error)
-            turns, places = self._tool(np.vstack([self.q, self.q + PROBE * E.T]))
+            turns, places = self._body(self.tool, np.vstack([self.q, self.q + PROBE * E.T]))
             twists = [_twist(turns[0], places[0], turns[k], places[k], length) / PROBE for k in range(1, len(turns))]
             J, missing = np.array(twists).T, _twist(turns[0], places[0], rotation, origin, length)
             damping = 1e-6 * max(float(np.trace(J.T @ J)), 1e-12)
@@ -157,9 +158,8 @@ class Posture:
     def _point(self, frame: Frame) -> FloatArray:
         if frame.body == BASE:
             return np.asarray(frame.placement.translation)
-        body = [body.name for body in self.chain.loops.mechanism.bodies].index(frame.body)
-        rotations, origins = self.chain.body_poses(self.q[None])
-        return np.asarray(origins[0, body] + rotations[0, body] @ frame.placement.translation)
+        rotations, origins = self._body(frame.body, self.q[None])
+        return np.asarray(origins[0] + rotations[0] @ frame.placement.translation)
 
     def describe(self) -> list[str]:
         """Return what to know of the pose: open loops, or distance to singularities, and motors at their limits."""

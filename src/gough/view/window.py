@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from importlib.util import find_spec
 from threading import RLock
 from time import monotonic, sleep
 from typing import Any
@@ -11,7 +10,7 @@ from typing import Any
 import numpy as np
 from scipy.spatial.transform import Rotation
 
-from gough.core.errors import InvalidInput
+from gough.core.showing import needed
 from gough.identification.result import Fit
 from gough.report.skeleton import skeleton, upright
 from gough.view.posture import Posture
@@ -34,13 +33,9 @@ class Window:
 
     def __init__(self, posture: Posture, fits: Sequence[Fit] = (), *, host: str = "127.0.0.1",
                  port: int = 8080) -> None:
-        if find_spec("viser") is None:
-            raise InvalidInput("showing a robot needs the package 'viser'; install it with: pip install 'gough[view]'")
-        import viser
-
         self.posture, self.fits = posture, tuple(fits)
         self._lock = RLock()
-        self._server = viser.ViserServer(host=host, port=port, label=self._name, verbose=False)
+        self._server = needed("viser", "view").ViserServer(host=host, port=port, label=self._name, verbose=False)
         self.address = f"http://{host}:{self._server.get_port()}"
         self._server.scene.set_up_direction(tuple(upright(posture.chain.loops.mechanism.gravity)[2]))
         self._drawn: dict[str, Any] = {}

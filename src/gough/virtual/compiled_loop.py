@@ -64,9 +64,8 @@ def compiled_blocks(settings: PlantSettings, law: CompiledLaw, start: FloatArray
     state, seen = np.empty((steps + 1, lanes, start.shape[1] + a)), np.empty((steps, lanes, n + m + 1))
     memory = np.empty((steps + substeps, lanes, law.memory.shape[1] + a))
     reference = np.empty((steps, lanes, law.reference.shape[1]))
-    head = np.concatenate([[settings.period / substeps], settings.dead_band])
-    robot = np.column_stack([np.tile(head, (trials, 1)), settings.values, settings.load])
-    constants = robot[0] if (robot == robot[0]).all() else np.tile(robot[own], (steps, 1))
+    robot = settings.constants
+    constants = robot if robot.ndim == 1 else np.tile(robot[own], (steps, 1))
 
     def flat(array: FloatArray) -> FloatArray:
         return array.reshape(-1, array.shape[-1])

@@ -49,6 +49,13 @@ class PlantSettings(Value):
         """Number of trials."""
         return len(self.values)
 
+    @property
+    def constants(self) -> FloatArray:
+        """What kernels of a step take, [step, dead band, values, load] of each trial, (k, c), or of all alike, (c,)."""
+        head = np.concatenate([[self.period / self.substeps], self.dead_band])
+        every = np.column_stack([np.tile(head, (self.trials, 1)), self.values, self.load])
+        return np.asarray(every[0] if (every == every[0]).all() else every)
+
 
 class Sample(NamedTuple):
     """The robot at a controller sample, under the efforts that follow it.
@@ -131,9 +138,7 @@ class GoughPlant:
         self._rows, self._motors = list(model.independent), list(model.actuated)
         self._n, self._m = len(model.home), model.degrees_of_freedom
         self._rates = [self._n + self._rows.index(i) for i in self._motors if i in self._rows]
-        head = np.concatenate([[settings.period / settings.substeps], settings.dead_band])
-        constants = np.column_stack([np.tile(head, (settings.trials, 1)), settings.values, settings.load])
-        self._constants = constants[0] if (constants == constants[0]).all() else constants
+        self._constants = settings.constants
 
     def start(self, q: FloatArray, qd: FloatArray) -> FloatArray:
         return np.column_stack([q, qd[:, self._rows], np.zeros((len(q), len(self._model.mechanism.memories)))])

@@ -28,7 +28,7 @@ from gough.identification.experiment import prepare
 from gough.identification.validation import FAIR, GOOD
 from gough.logs.readers import Log, as_recordings
 from gough.logs.recording import Recording
-from gough.processing import Processing, at_motors
+from gough.processing import Processing, on_motor_side
 
 POWER = 1.64  # sigmas above the threshold that a mistake needs to be found in 95 of 100 cases
 FADED = 0.01  # change of an effort over a log that is worth a word
@@ -333,7 +333,7 @@ def _made_to_close(model: Model, logs: Sequence[Recording], others: Sequence[Rec
 
 def _may_close(model: Model, logs: Sequence[Recording]) -> bool:
     """Tell whether the loops close at a few samples of each log, inside the limits of the motors."""
-    for log in (at_motors(log, model.mechanism) for log in logs):
+    for log in (on_motor_side(log, model.mechanism) for log in logs):
         if any(name not in log.joints for name in model.mechanism.actuated):
             return False
         order = [log.joints.index(name) for name in model.mechanism.actuated]

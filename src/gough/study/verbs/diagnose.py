@@ -18,7 +18,7 @@ from gough.identification.diagnosis.diagnose import DiagnoseSettings
 from gough.identification.diagnosis.diagnose import diagnose as diagnose_logs
 from gough.identification.diagnosis.mistakes import Diagnosis, limits_table
 from gough.logs.description import load_description
-from gough.logs.readers import describe_log
+from gough.logs.readers import describe_log, log_and_description
 from gough.mechanism import load_robot, robot_text
 from gough.study.common import Description, Force, Logs, Robot
 from gough.study.data import read_logs
@@ -69,7 +69,7 @@ def diagnose(robot: Robot, logs: Logs, settings: DiagnoseSettings, *,
         if done:
             texts[_beside(Path(robot))] = changed
         gains = {joint.name: joint.gain for joint in model.mechanism.joints if joint.gain is not None}
-        log, _, own = logs[0].partition("@")
+        log, own = log_and_description(logs[0])
         given = own or description
         known = load_description(given) if given else describe_log(log)
         fresh, mended = corrected_description(known, found.mistakes, gains | dict(settings.gains or {}))

@@ -8,6 +8,7 @@ Example:  gough fleet fleet/fleet.toml -o fleet/result
 from __future__ import annotations
 
 import csv
+import io
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -120,8 +121,9 @@ def _write_table(path: Path, columns: Mapping[str, list[Any]]) -> None:
     """Write a table as Parquet, or as CSV where pyarrow is not installed."""
     if find_spec("pyarrow") is None:
         with replacing(path.with_suffix(".csv")) as stream:
-            rows = [list(columns), *zip(*columns.values())]
-            stream.write("\r\n".join(",".join(_quoted(cell) for cell in row) for row in rows).encode() + b"\r\n")
+            text = io.StringIO(newline="")
+            csv.writer(text).writerows([list(columns), *zip(*columns.values())])
+            stream.write(text.getvalue().encode())
         return
     import pyarrow
     from pyarrow import parquet
@@ -131,8 +133,3 @@ def _write_table(path: Path, columns: Mapping[str, list[Any]]) -> None:
             parquet.write_table(pyarrow.table(dict(columns)), stream)
     except pyarrow.ArrowException as error:
         raise OutputError(f"cannot write '{path}': {error}", path=str(path)) from None
-
-
-def _quoted(cell: object) -> str:
-    text = "" if cell is None else repr(cell) if isinstance(cell, float) else str(cell)
-    return '"' + text.replace('"', '""') + '"' if set(text) & set(',"\r\n') else text
