@@ -331,7 +331,7 @@ def history_of(task: _Task) -> RobotHistory:
     gain, gain_std, pull = _gains(every, whole)
     return RobotHistory(robot=task.robot, estimate=whole, starts=starts, temperature=warm, values=values, std=std,
                         noise_std=noise, residual=residual, gain=gain, gain_std=gain_std, pull=pull,
-                        trend=line,                         logs=tuple(task.logs[k] for k in kept), notes=tuple(notes))
+                        trend=line, logs=tuple(task.logs[k] for k in kept), notes=tuple(notes))
 
 
 def _itself(factor: Factor) -> Factor:
