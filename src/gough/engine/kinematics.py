@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Literal, cast
 
 import casadi as ca
 import numpy as np
 
-from gough.core.arrays import FloatArray, check_finite, check_shape
+from gough.core.arrays import FloatArray, IntArray, check_finite, check_shape
 from gough.core.errors import InvalidInput, LoopNotClosed, SingularConfiguration
 from gough.core.motion import Motion
 from gough.engine.loops import CLOSED, SHORTEST, By, Loops, Partition, closure_expressions
 from gough.engine.symbolic import body_transforms
-from gough.kernels.kernel import Kernel
+from gough.kernels.kernel import compiled
 
 CHECK = 1e-9  # elimination without pivoting is trusted below this relative residual
 STRIDE = 0.1  # longest move at once along a branch [rad or lengths of the robot]
@@ -33,22 +31,12 @@ class ClosedChain:
 
     def __init__(self, loops: Loops) -> None:
         self.loops = loops
-        self._kernels: dict[tuple[object, ...], Kernel] = {}
+        self._size = len(loops.home)
         self._strides: dict[By, FloatArray] = {}
-
-    def kernel(self, key: tuple[object, ...], build: Callable[[], ca.Function]) -> Kernel:
-        """Return the kernel of a key, compiling it on first use."""
-        if key not in self._kernels:
-            self._kernels[key] = Kernel(build())
-        return self._kernels[key]
-
-    @cached_property
-    def _size(self) -> int:
-        return len(self.loops.home)
 
     def bent(self, change: FloatArray) -> FloatArray:
         """Return the largest change (..., n) of a coordinate that bends the loops. [rad or lengths of the robot]"""
-        bending = list(self.loops.bending)
+        bending = self.loops.bending
         return np.asarray(np.abs(change[..., bending] / self.loops.units[bending]).max(axis=-1, initial=0.0))
 
     def strides(self, by: By) -> FloatArray:
@@ -63,55 +51,45 @@ class ClosedChain:
             self._strides[by] = np.divide(1.0, fastest, out=np.full(len(fastest), np.inf), where=fastest > 1e-9)
         return self._strides[by]
 
-    @cached_property
-    def _equations(self) -> int:
-        return sum(closure.equations for closure in self.loops.mechanism.closures)
-
-    def _partition_of(self, by: By) -> tuple[int, ...]:
+    def _partition_of(self, by: By) -> Partition:
         if by not in self.loops.partitions:
             mechanism = self.loops.mechanism
             raise InvalidInput(
                 f"'{mechanism.name}' cannot be driven by its {by} coordinates: it has {len(mechanism.task)} of them "
                 f"and {self.loops.degrees_of_freedom} degrees of freedom; use the actuated coordinates")
-        return self.loops.partitions[by].independent
+        return self.loops.partitions[by]
 
-    def _closed(self, kind: Literal["step", "map", "rates"], by: By) -> Kernel:
+    @compiled
+    def _closed(self, kind: Literal["step", "map", "rates"], by: By) -> ca.Function:
         """Return q -> Newton's step and the residual, q -> E and a check, or q, v, a -> qd, qdd and a check."""
-        def build() -> ca.Function:
-            m = len(self.loops.partitions[by].independent)
-            q, v, a = ca.SX.sym("q", self._size), ca.SX.sym("v", m), ca.SX.sym("a", m)
-            closure = closure_expressions(self.loops, by, q)
-            if kind == "step":
-                return ca.Function("step", [q], [closure.newton_step(), ca.densify(closure.residual)])
-            if kind == "map":
-                return ca.Function("map", [q], [closure.closure_map, closure.check])
-            return ca.Function("rates", [q, v, a], [*closure.rates(v, a), closure.check])
+        m = len(self.loops.partitions[by].independent)
+        q, v, a = ca.SX.sym("q", self._size), ca.SX.sym("v", m), ca.SX.sym("a", m)
+        closure = closure_expressions(self.loops, by, q)
+        if kind == "step":
+            return ca.Function("step", [q], [closure.newton_step(), ca.densify(closure.residual)])
+        if kind == "map":
+            return ca.Function("map", [q], [closure.closure_map, closure.check])
+        return ca.Function("rates", [q, v, a], [*closure.rates(v, a), closure.check])
 
-        return self.kernel((kind, by), build)
-
-    def _jacobian(self) -> Kernel:
-        def build() -> ca.Function:
-            q, v = ca.SX.sym("q", self._size), ca.SX.sym("v", self._size)
-            closure = closure_expressions(self.loops, "actuated", q)
-            rate = ca.jtimes(closure.jacobian @ v, q, v)
-            return ca.Function("jacobian", [q, v], [ca.densify(closure.jacobian), ca.densify(rate)])
-
-        return self.kernel(("jacobian",), build)
+    @compiled
+    def _jacobian(self) -> ca.Function:
+        q, v = ca.SX.sym("q", self._size), ca.SX.sym("v", self._size)
+        closure = closure_expressions(self.loops, "actuated", q)
+        rate = ca.jtimes(closure.jacobian @ v, q, v)
+        return ca.Function("jacobian", [q, v], [ca.densify(closure.jacobian), ca.densify(rate)])
 
     def jacobian(self, q: FloatArray) -> FloatArray:
         """Return K, the derivative of the closures by all coordinates, (t, c, n). [m or rad / unit of q]"""
-        return self._jacobian()(q, np.zeros_like(q))[0].reshape(len(q), self._equations, self._size)
+        return self._jacobian()(q, np.zeros_like(q))[0].reshape(len(q), len(self.loops.weights), self._size)
 
-    def _poses(self) -> Kernel:
-        def build() -> ca.Function:
-            q = ca.SX.sym("q", self._size)
-            poses = body_transforms(self.loops.mechanism, q)
-            bodies = [poses[body.name] for body in self.loops.mechanism.bodies]
-            return ca.Function("poses", [q], [
-                ca.densify(ca.vertcat(*[ca.reshape(p.rotation.T, 1, 9) for p in bodies])),
-                ca.densify(ca.vertcat(*[p.translation.T for p in bodies]))])
-
-        return self.kernel(("poses",), build)
+    @compiled
+    def _poses(self) -> ca.Function:
+        q = ca.SX.sym("q", self._size)
+        poses = body_transforms(self.loops.mechanism, q)
+        bodies = [poses[body.name] for body in self.loops.mechanism.bodies]
+        return ca.Function("poses", [q], [
+            ca.densify(ca.vertcat(*[ca.reshape(p.rotation.T, 1, 9) for p in bodies])),
+            ca.densify(ca.vertcat(*[p.translation.T for p in bodies]))])
 
     def body_poses(self, q: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return rotations (t, bodies, 3, 3) and origins (t, bodies, 3) of all bodies in the base frame."""
@@ -122,8 +100,7 @@ class ClosedChain:
         """Return the largest closure error of each sample, (t,). [m or rad]"""
         if not self.loops.mechanism.closures:
             return np.zeros(len(q))
-        phi = self._closed("step", self.loops.dynamic)(q)[1]
-        return np.asarray(np.abs(phi).max(axis=1))
+        return np.asarray(np.abs(self._closed("step", self.loops.dynamic)(q)[1]).max(axis=1))
 
     def close(self, q: FloatArray, by: By, positions: FloatArray | None = None) -> tuple[FloatArray, FloatArray]:
         """Close the loops of all samples at once from a guess that is already near.
@@ -139,7 +116,7 @@ class ClosedChain:
         """
         q = np.array(q, dtype=float)
         if positions is not None:
-            q[:, list(self.loops.partitions[by].independent)] = positions
+            q[:, self.loops.partitions[by].independent] = positions
         if not self.loops.partitions[by].dependent:
             return q, np.zeros(len(q))
         kernel = self._closed("step", by)
@@ -179,13 +156,11 @@ class ClosedChain:
             LoopNotClosed: No solution near the previous sample; carries loop, sample, time, residual.
             SingularConfiguration: The closures lose rank on the way.
         """
-        independent = self._partition_of(by)
+        independent = self._partition_of(by).independent
         positions = np.asarray(positions, dtype=float)
-        if by == "actuated" and self.loops.redundant and positions.ndim == 2:
-            index = {name: i for i, name in enumerate(self.loops.mechanism.coordinates)}
-            columns = [index[name] for name in self.loops.mechanism.actuated]
-            if positions.shape[1] == len(columns):
-                positions = positions[:, [columns.index(i) for i in independent]]
+        motors = [i for i, joint in enumerate(self.loops.mechanism.joints) if joint.actuated]
+        if by == "actuated" and positions.shape[1:] == (len(motors),):
+            positions = positions[:, [motors.index(i) for i in independent]]
         check_shape(positions, (None, len(independent)), f"{by} positions")
         if len(positions) == 0:
             raise InvalidInput(f"there are no {by} positions; the array is empty")
@@ -256,7 +231,7 @@ class ClosedChain:
         Returns:
             The configuration reached and the fraction of the way, 1 if the target was reached.
         """
-        independent = list(self.loops.partitions[by].independent)
+        independent = self.loops.partitions[by].independent
         q = np.array(start)
         origin = q[independent]
         longest = STRIDE / max(float((np.abs(target - origin) / self.strides(by)).max()), STRIDE)
@@ -280,8 +255,7 @@ class ClosedChain:
                    time: FloatArray | None) -> Exception:
         """Explain why a sample could not be assembled: `last` is as near as the branch goes."""
         loops = self.loops
-        moment = float(time[sample]) if time is not None else float("nan")
-        when = f"at sample {sample}" + ("" if time is None else f" (t = {moment:.4g} s)")
+        moment, when = _when(sample, time)
         if name := self._without_length(last, NO_LENGTH * loops.length):
             return SingularConfiguration(
                 f"the force element '{name}' of '{loops.mechanism.name}' has no length {when}, so no direction; keep "
@@ -295,7 +269,7 @@ class ClosedChain:
                 f"'{loose}' (singular value ratio {margin:.1e}); keep the motion away from it",
                 sample=sample, time=moment, singular_value=margin, joint=loose)
         tried = np.array(last)
-        tried[list(loops.partitions[by].independent)] = target
+        tried[loops.partitions[by].independent] = target
         phi = np.abs(np.array(loops.equations(tried)[0]).ravel())
         name = loops.loop_name(int(np.argmax(phi)))
         return LoopNotClosed(
@@ -315,7 +289,7 @@ class ClosedChain:
 
         Steps much larger than the motion of the independent coordinates are compared with E dq_I.
         """
-        independent = list(self.loops.partitions[by].independent)
+        independent = self.loops.partitions[by].independent
         if self._without_length(q, SHORTEST):
             sample = next(k for k in range(len(q)) if self._without_length(q[k], SHORTEST))
             raise self._open_loop(q[sample], q[sample, independent], by, sample, time)
@@ -330,12 +304,11 @@ class ClosedChain:
         wrong = self.bent(actual - predicted) > 0.5 * self.bent(actual) + 1e-6
         if wrong.any():
             sample = int(suspects[wrong][0]) + 1
-            moment = float(time[sample]) if time is not None else float("nan")
+            moment, when = _when(sample, time)
             raise LoopNotClosed(
-                f"the loops jump to another assembly branch at sample {sample}" +
-                ("" if time is None else f" (t = {moment:.4g} s)") +
-                "; the motion between two samples is too large or passes a singularity",
-                loop="", sample=sample, time=moment, residual=float(np.abs(actual[wrong][0]).max()))
+                f"the loops jump to another assembly branch {when}; the motion between two samples is too large or "
+                "passes a singularity", loop="", sample=sample, time=moment,
+                residual=float(np.abs(actual[wrong][0]).max()))
 
     def closure_map(self, q: FloatArray, by: By | None = None) -> FloatArray:
         """Map independent velocities to the velocities of all coordinates: E of qd = E qd_I, (t, n, m).
@@ -343,10 +316,10 @@ class ClosedChain:
         Eq. (7) of BG13. Departure: redundant but consistent closures are allowed.
         """
         by = self.loops.dynamic if by is None else by
-        self._partition_of(by)
+        size = len(self._partition_of(by).independent)
         E, check = self._closed("map", by)(q)
-        E = E.reshape(len(q), self._size, len(self.loops.partitions[by].independent))
-        bad = np.flatnonzero(~(check.reshape(-1) < CHECK))
+        E = E.reshape(len(q), self._size, size)
+        bad = doubted(check)
         if bad.size:
             E[bad] = self._pivoted_map(q[bad], by, bad)
         return E
@@ -354,23 +327,22 @@ class ClosedChain:
     def _pivoted_map(self, q: FloatArray, by: By, samples: np.ndarray) -> FloatArray:
         """Solve for E with pivoting, for samples where the fixed elimination order failed."""
         part = self.loops.partitions[by]
-        K = self.jacobian(q)
+        K = self.loops.scaled(self.jacobian(q))
         E = np.zeros((len(q), self._size, len(part.independent)))
-        E[:, list(part.independent), range(len(part.independent))] = 1.0
-        units = self.loops.units[list(part.independent)]
-        for k in range(len(q)):
-            if not np.isfinite(K[k]).all():
+        E[:, part.independent, range(len(part.independent))] = 1.0
+        for k, scaled in enumerate(K):
+            if not np.isfinite(scaled).all():
                 E[k] = np.nan  # that sample only
                 continue
-            scaled = self.loops.scaled(K[k])
-            values = np.linalg.svd(scaled[:, list(part.dependent)], compute_uv=False)
+            values = np.linalg.svd(scaled[:, part.dependent], compute_uv=False)
             if not values[-1] > SINGULAR * values[0]:
                 raise SingularConfiguration(
                     f"'{self.loops.mechanism.name}' is singular at sample {int(samples[k])}: the {by} coordinates do "
                     f"not determine the others (singular value ratio {values[-1] / values[0]:.1e}); keep the motion "
                     "away from this configuration", sample=int(samples[k]), time=float("nan"),
                     singular_value=float(values[-1] / values[0]))
-            E[k][list(part.dependent)] = self._solve(scaled, -scaled[:, list(part.independent)], part) / units
+            found = self._solve(scaled, -scaled[:, part.independent], part)
+            E[k][part.dependent] = found / self.loops.units[part.independent]
         return E
 
     def rates(self, q: FloatArray, velocity: FloatArray, acceleration: FloatArray,
@@ -378,38 +350,31 @@ class ClosedChain:
         """Return velocities and accelerations of all coordinates from those of the independent ones, each (t, n)."""
         self._partition_of(by)
         qd, qdd, check = self._closed("rates", by)(q, velocity, acceleration)
-        bad = np.flatnonzero(~(check.reshape(-1) < CHECK))
+        bad = doubted(check)
         if bad.size:
             _, qd[bad], qdd[bad] = self.pivoted_rates(q[bad], velocity[bad], acceleration[bad], by, bad)
         return qd, qdd
 
     def pivoted_rates(self, q: FloatArray, velocity: FloatArray, acceleration: FloatArray, by: By,
                       samples: np.ndarray) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return E, velocities and accelerations of all coordinates where the fixed elimination order failed.
-
-        Args:
-            q, velocity, acceleration: As in `rates`.
-            by: As in `rates`.
-            samples: Numbers of these samples, for messages.
-        """
+        """Return E and `rates` of samples, numbered for messages, where the fixed elimination order failed."""
         part = self.loops.partitions[by]
         E = self._pivoted_map(q, by, samples)
         qd, qdd = (np.einsum("tnm,tm->tn", E, x) for x in (velocity, acceleration))
         K, rate = self._jacobian()(q, qd)
-        K = K.reshape(len(q), self._equations, self._size)
+        K = self.loops.scaled(K.reshape(len(q), len(self.loops.weights), self._size))
         for k in range(len(q)):
             if not np.isfinite(rate[k]).all():
                 qdd[k] = np.nan
                 continue
             drift = -rate[k].reshape(-1, 1) * self.loops.weights[:, None]
-            qdd[k, list(part.dependent)] += self._solve(self.loops.scaled(K[k]), drift, part)[:, 0]
+            qdd[k, part.dependent] += self._solve(K[k], drift, part)[:, 0]
         return E, qd, qdd
 
     def _solve(self, scaled: FloatArray, right: FloatArray, part: Partition) -> FloatArray:
         """Return the dependent coordinates (d, k) that scaled closures K_D q_D = right determine. [m or rad]"""
-        dependent = list(part.dependent)
-        found = np.linalg.lstsq(scaled[:, dependent], right, rcond=None)[0]
-        return np.asarray(self.loops.units[dependent][:, None] * found)
+        found = np.linalg.lstsq(scaled[:, part.dependent], right, rcond=None)[0]
+        return np.asarray(self.loops.units[part.dependent][:, None] * found)
 
     def motion(self, time: FloatArray, position: FloatArray, velocity: FloatArray, acceleration: FloatArray,
                by: By = "actuated", *, start: FloatArray | None = None) -> Motion:
@@ -434,21 +399,15 @@ class ClosedChain:
 
     def margins(self, q: FloatArray) -> Margins:
         """Return the distance to Type-1 and Type-2 singularities of each sample."""
-        K = self.jacobian(q) if self.loops.mechanism.closures else None
         result = {}
         for by in ("task", "actuated"):
             part = self.loops.partitions.get(by)
-            if part is None:
-                result[by] = np.full(len(q), np.nan)
-            elif K is None or not part.dependent:
-                result[by] = np.ones(len(q))
-            else:
-                result[by] = np.full(len(q), np.nan)
+            result[by] = np.full(len(q), np.nan if part is None or part.dependent else 1.0)
+            if part is not None and part.dependent:
+                K = self.loops.scaled(self.jacobian(q))[:, :, part.dependent]
                 good = np.isfinite(K).all(axis=(1, 2))
-                if good.any():
-                    scaled = np.stack([self.loops.scaled(k)[:, list(part.dependent)] for k in K[good]])
-                    values = np.linalg.svd(scaled, compute_uv=False)
-                    result[by][good] = values[:, -1] / values[:, 0]
+                values = np.linalg.svd(K[good], compute_uv=False)
+                result[by][good] = values[:, -1] / values[:, 0]
         return Margins(type1=result["task"], type2=result["actuated"])
 
 
@@ -463,3 +422,15 @@ class Margins:
 
     type1: FloatArray
     type2: FloatArray
+
+
+def doubted(check: FloatArray) -> IntArray:
+    """Return the samples whose elimination without pivoting is not to be trusted."""
+    return np.flatnonzero(~(check.reshape(-1) < CHECK))
+
+
+def _when(sample: int, time: FloatArray | None) -> tuple[float, str]:
+    """Return the time of a sample, NaN if it is not known, and both in words."""
+    if time is None:
+        return float("nan"), f"at sample {sample}"
+    return float(time[sample]), f"at sample {sample} (t = {time[sample]:.4g} s)"

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import casadi as ca
 import numpy as np
@@ -21,11 +22,11 @@ from gough.core.parameters import BaseParameters, ParameterTable
 from gough.core.regression import Regression
 from gough.core.showing import expect
 from gough.engine.elimination import cholesky_solve
-from gough.engine.kinematics import CHECK, ClosedChain
+from gough.engine.kinematics import ClosedChain, doubted
 from gough.engine.loops import Closure, close_loops, closure_expressions
 from gough.engine.memory import Carry, remember
 from gough.engine.symbolic import TreeEfforts, body_transforms
-from gough.kernels.kernel import Kernel
+from gough.kernels.kernel import compiled
 from gough.mechanism.files import load_robot
 from gough.mechanism.types import Mechanism
 
@@ -40,9 +41,6 @@ class Model:
         sum_b G_b^T Y_b chi_b + sum_j E_j^T (ia qdd + fv qd + fs sign(qd) + ...)_j = E_act^T tau + G_p^T w_ext
 
     Its rows are the actuated coordinates, or the independent ones of a robot with more motors than degrees of freedom.
-
-    Raises:
-        LoopNotClosed, SingularConfiguration, InvalidMechanism: The robot cannot be assembled (see `close_loops`).
     """
 
     def __init__(self, mechanism: Mechanism) -> None:
@@ -75,14 +73,14 @@ class Model:
         return tuple(self.mechanism.joints[i].effort_unit for i in self.independent)
 
     @property
-    def independent(self) -> tuple[int, ...]:
+    def independent(self) -> list[int]:
         """Indices of the coordinates whose equations are the rows."""
         return self.loops.partitions[self.loops.dynamic].independent
 
     @cached_property
-    def actuated(self) -> tuple[int, ...]:
+    def actuated(self) -> list[int]:
         """Indices of the actuated coordinates."""
-        return tuple(i for i, joint in enumerate(self.mechanism.joints) if joint.actuated)
+        return [i for i, joint in enumerate(self.mechanism.joints) if joint.actuated]
 
     @cached_property
     def load_bodies(self) -> tuple[str, ...]:
@@ -180,9 +178,14 @@ class Model:
                 table[member] = value
         return np.array([table[name] for name in self.mechanism.standard.names])
 
-    def _symbols(self) -> tuple[ca.SX, ca.SX, ca.SX, ca.SX]:
+    def expressions(self, extra: int = 0) -> tuple[list[ca.SX], TreeEfforts, Closure]:
+        """Return symbols q, v, a of the rows and band (with `extra` numbers remembered), and what follows from them."""
         n, m = len(self.mechanism.joints), self.degrees_of_freedom
-        return ca.SX.sym("q", n), ca.SX.sym("v", m), ca.SX.sym("a", m), ca.SX.sym("band", n)
+        q, v, a = ca.SX.sym("q", n), ca.SX.sym("v", m), ca.SX.sym("a", m)
+        band = ca.vertcat(ca.SX.sym("band", n), ca.SX.sym("remembered", extra))
+        closure = closure_expressions(self.loops, self.loops.dynamic, q)
+        tree = TreeEfforts(self.mechanism, q, *closure.rates(v, a), band)
+        return [q, v, a, band], tree, closure
 
     def projected_columns(self, tree: TreeEfforts, closure_map: ca.SX, names: Sequence[str]) -> ca.SX:
         """Return E^T times the tree columns of named parameters, (m, p)."""
@@ -243,68 +246,43 @@ class Model:
         return replace(motion, remembered=extra), after
 
     def inverse_expressions(self, extra: int = 0) -> tuple[list[ca.SX], ca.SX, Closure]:
-        """Return symbols q, v, a, band (and `extra` numbers remembered), chi, load, the rows' efforts and the chain."""
-        q, v, a, band = self._symbols()
-        band = ca.vertcat(band, ca.SX.sym("remembered", extra))
+        """Return the symbols of `expressions`, chi and load, the rows' efforts and the chain."""
+        symbols, tree, closure = self.expressions(extra)
         chi, load = ca.SX.sym("chi", len(self.mechanism.standard)), ca.SX.sym("load", len(self.load_columns))
-        closure = closure_expressions(self.loops, self.loops.dynamic, q)
-        qd, qdd = closure.rates(v, a)
-        tree = TreeEfforts(self.mechanism, q, qd, qdd, band)
-        tau = self.generalised_efforts(tree, closure.closure_map, chi, load)
-        return [q, v, a, band, chi, load], tau, closure
+        return [*symbols, chi, load], self.generalised_efforts(tree, closure.closure_map, chi, load), closure
 
-    def regressor_kernel(self, names: tuple[str, ...]) -> Kernel:
+    @compiled
+    def regressor_kernel(self, names: tuple[str, ...]) -> ca.Function:
         """Return the kernel (q, v, a, context) -> regressor (m, p), check; v and a are those of the rows."""
-        def build() -> ca.Function:
-            q, v, a, band = self._symbols()
-            band = ca.vertcat(band, ca.SX.sym("remembered", self.remembers))
-            closure = closure_expressions(self.loops, self.loops.dynamic, q)
-            qd, qdd = closure.rates(v, a)
-            tree = TreeEfforts(self.mechanism, q, qd, qdd, band)
-            return ca.Function("regressor", [q, v, a, band],
-                               [self.projected_columns(tree, closure.closure_map, names), closure.check])
+        symbols, tree, closure = self.expressions(self.remembers)
+        columns = self.projected_columns(tree, closure.closure_map, names)
+        return ca.Function("regressor", symbols, [columns, closure.check])
 
-        return self.kinematics.kernel(("regressor", names), build)
-
-    def effort_kernel(self, *, settled: bool = True) -> Kernel:
+    @compiled
+    def effort_kernel(self, *, settled: bool = True) -> ca.Function:
         """Return the kernel (q, v, a, band, chi, load) -> efforts of the rows (m,), check.
 
         With settled lags; otherwise the kernel takes a `context` for the band.
         """
-        extra = 0 if settled else self.remembers
+        symbols, tau, closure = self.inverse_expressions(0 if settled else self.remembers)
+        return ca.Function("efforts", symbols, [tau, closure.check])
 
-        def build() -> ca.Function:
-            symbols, tau, closure = self.inverse_expressions(extra)
-            return ca.Function("efforts", symbols, [tau, closure.check])
-
-        return self.kinematics.kernel(("efforts", extra), build)
-
-    def dynamics_kernel(self) -> Kernel:
+    @compiled
+    def dynamics_kernel(self) -> ca.Function:
         """Return the kernel (q, v, tau, band, chi, load) -> mass matrix, bias, acceleration of the rows, check."""
-        def build() -> ca.Function:
-            (q, v, a, band, chi, load), tau, closure = self.inverse_expressions()
-            mass = ca.densify(ca.jacobian(tau, a))
-            bias = ca.substitute(tau, a, ca.SX.zeros(a.shape[0]))
-            applied = ca.SX.sym("tau", a.shape[0])
-            acceleration = cholesky_solve(mass, applied - bias)
-            return ca.Function("dynamics", [q, v, applied, band, chi, load], [mass, bias, acceleration, closure.check])
+        (q, v, a, band, chi, load), tau, closure = self.inverse_expressions()
+        mass = ca.densify(ca.jacobian(tau, a))
+        bias = ca.substitute(tau, a, ca.SX.zeros(a.shape[0]))
+        applied = ca.SX.sym("tau", a.shape[0])
+        acceleration = cholesky_solve(mass, applied - bias)
+        return ca.Function("dynamics", [q, v, applied, band, chi, load], [mass, bias, acceleration, closure.check])
 
-        return self.kinematics.kernel(("dynamics",), build)
-
-    def platform_kernel(self) -> Kernel:
+    @compiled
+    def platform_kernel(self) -> ca.Function:
         """Return the kernel q -> platform Jacobian (6, n) of the tree: linear then angular velocity, base frame."""
-        def build() -> ca.Function:
-            q, _, _, _ = self._symbols()
-            pose = body_transforms(self.mechanism, q)[self.mechanism.flange]
-            spin = ca.jacobian(ca.vec(pose.rotation), q)
-            angular = []
-            for k in range(q.shape[0]):
-                rate = ca.reshape(spin[:, k], 3, 3) @ pose.rotation.T
-                angular.append(ca.vertcat(rate[2, 1], rate[0, 2], rate[1, 0]))
-            jacobian = ca.vertcat(ca.jacobian(pose.translation, q), ca.horzcat(*angular))
-            return ca.Function("platform", [q], [ca.densify(jacobian)])
-
-        return self.kinematics.kernel(("platform",), build)
+        q = ca.SX.sym("q", len(self.mechanism.joints))
+        pose = body_transforms(self.mechanism, q)[self.mechanism.flange]
+        return ca.Function("platform", [q], [ca.densify(ca.vertcat(*pose.jacobian(q)))])
 
     def _band(self, dead_band: ArrayLike | None) -> FloatArray:
         n = len(self.mechanism.joints)
@@ -327,22 +305,18 @@ class Model:
         """Return the derivative of the rows' efforts by parameters, (t, r, p).
 
         Args:
-            motion: Motion of all coordinates.
             parameters: Names (standard, tied, `payload.<name>.m`), or base parameters (their independent columns).
             dead_band: Velocity below which Coulomb terms are interpolated, scalar or (n,). [m/s or rad/s]
-
-        Raises:
-            SingularConfiguration: The closures lose rank at a sample.
         """
         self._check_motion(motion)
         names = column_names(parameters)
         if not names:
             raise InvalidInput("there are no parameters to take the regressor of; the list is empty")
-        v, a = (np.ascontiguousarray(x[:, list(self.independent)]) for x in (motion.qd, motion.qdd))
+        v, a = (np.ascontiguousarray(x[:, self.independent]) for x in (motion.qd, motion.qdd))
         context = self.context(motion, dead_band)
         result, check = self.regressor_kernel(names)(motion.q, v, a, context)
         result = result.reshape(len(motion), self.degrees_of_freedom, len(names))
-        bad = np.flatnonzero(~(check.reshape(-1) < CHECK))
+        bad = doubted(check)
         if bad.size:
             result[bad] = self._careful_regressor(motion.q[bad], v[bad], a[bad], names, _at(context, bad), bad)
         self._check_terms(motion, names, result)
@@ -393,9 +367,7 @@ class Model:
         """Return the linear problem of a motion and its motor efforts.
 
         Args:
-            motion: Motion of all coordinates.
             effort: Motor efforts, (t, a). [N or N m]
-            parameters: Names or base parameters.
             dead_band: As in `regressor`.
             covariance: Noise of the motor efforts, (a, a). Redundant robots get E_act^T Sigma E_act per sample.
             wrench: Known force and moment on the platform origin in the base frame, (t, 6) or (6,). [N, N m]
@@ -405,7 +377,7 @@ class Model:
         check_finite(effort, "motor efforts")
         rows, noise = effort, covariance
         if self.loops.redundant:
-            act = self.kinematics.closure_map(motion.q)[:, list(self.actuated), :]
+            act = self._motor_map(motion.q)
             rows = np.einsum("tam,ta->tm", act, effort)
             noise = None if covariance is None else np.einsum("tam,ab,tbk->tmk", act, covariance, act)
         if wrench is not None:
@@ -431,7 +403,6 @@ class Model:
         Redundant robots: the smallest efforts in the least-squares sense.
 
         Args:
-            motion: Motion of all coordinates.
             values: Standard parameters, (p,) or (t, p); a priori by default.
             load: Inertial parameters of a payload, (10 l,), see `load`; ten are on the first body that carries one.
             dead_band: As in `regressor`.
@@ -439,13 +410,13 @@ class Model:
         """
         self._check_motion(motion)
         chi, extra = self._chi(values), self._extra(load)
-        v, a = (np.ascontiguousarray(x[:, list(self.independent)]) for x in (motion.qd, motion.qdd))
+        v, a = (np.ascontiguousarray(x[:, self.independent]) for x in (motion.qd, motion.qdd))
         context = self.context(motion, dead_band)
         rows, check = self.effort_kernel(settled=False)(motion.q, v, a, context, chi, extra)
-        bad = np.flatnonzero(~(check.reshape(-1) < CHECK))
+        bad = doubted(check)
         if bad.size:
-            rows[bad] = self._careful_efforts(motion.q[bad], v[bad], a[bad], _at(context, bad),
-                                              chi if chi.ndim == 1 else chi[bad], extra, bad)
+            rows[bad] = self._careful_efforts(motion.q[bad], v[bad], a[bad], _at(context, bad), _at(chi, bad), extra,
+                                              bad)
         if wrench is not None:
             rows = rows - self.wrench_efforts(motion.q, wrench)
         return self.distribute(motion.q, rows)
@@ -453,9 +424,8 @@ class Model:
     def distribute(self, q: FloatArray, rows: FloatArray) -> FloatArray:
         """Return the smallest motor efforts (t, a) whose effect on the rows is given (t, m)."""
         if not self.loops.redundant:
-            order = [self.independent.index(i) for i in self.actuated]
-            return rows[:, order]
-        act = self.kinematics.closure_map(q)[:, list(self.actuated), :]
+            return rows[:, [self.independent.index(i) for i in self.actuated]]
+        act = self._motor_map(q)
         good = np.isfinite(act).all(axis=(1, 2))
         effort = np.full(act.shape[:2], np.nan)
         effort[good] = np.einsum("tam,tm->ta", np.linalg.pinv(act[good].transpose(0, 2, 1)), rows[good])
@@ -465,8 +435,11 @@ class Model:
         """Return the effect of motor efforts (t, a) on the rows, E_act^T tau, (t, m)."""
         if not self.loops.redundant:
             return np.ascontiguousarray(effort[:, [self.actuated.index(i) for i in self.independent]])
-        act = self.kinematics.closure_map(q)[:, list(self.actuated), :]
-        return np.asarray(np.einsum("tam,ta->tm", act, effort))
+        return np.asarray(np.einsum("tam,ta->tm", self._motor_map(q), effort))
+
+    def _motor_map(self, q: FloatArray) -> FloatArray:
+        """Return E_act, the velocities of the motors by those of the rows, (t, a, m)."""
+        return self.kinematics.closure_map(q)[:, self.actuated, :]
 
     def forward_dynamics(self, q: FloatArray, velocity: FloatArray, effort: FloatArray,
                          values: ArrayLike | None = None, *, load: ArrayLike | None = None,
@@ -504,10 +477,10 @@ class Model:
         m = self.degrees_of_freedom
         mass, bias, acceleration, check = self.dynamics_kernel()(q, velocity, rows, band, chi, extra)
         mass = mass.reshape(len(q), m, m)
-        for k in np.flatnonzero(~(check.reshape(-1) < CHECK)):  # the columns of the mass matrix one by one
+        for k in doubted(check):  # the columns of the mass matrix one by one
             at, speed = (np.repeat(x[k][None], m + 1, axis=0) for x in (q, velocity))
-            own = chi if chi.ndim == 1 else chi[k]
-            efforts = self._careful_efforts(at, speed, np.eye(m + 1, m, -1), band, own, extra, np.full(m + 1, k))
+            efforts = self._careful_efforts(at, speed, np.eye(m + 1, m, -1), band, _at(chi, k), extra,
+                                            np.full(m + 1, k))
             bias[k], mass[k] = efforts[0], (efforts[1:] - efforts[0]).T
             acceleration[k] = np.nan
             if np.isfinite(mass[k]).all() and np.isfinite(rows[k] - bias[k]).all():
@@ -523,8 +496,9 @@ class Model:
         return np.concatenate([given, np.zeros(len(self.load_columns) - given.shape[-1])]) if given.ndim == 1 else given
 
 
-def _at(context: FloatArray, samples: np.ndarray) -> FloatArray:
-    return context if context.ndim == 1 else context[samples]
+def _at(values: FloatArray, samples: Any) -> FloatArray:
+    """Return the values of some samples, (t, x), or those that all share, (x,)."""
+    return values if values.ndim == 1 else values[samples]
 
 
 def column_names(parameters: Sequence[str] | BaseParameters) -> tuple[Parameter, ...]:
