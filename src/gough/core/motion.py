@@ -15,11 +15,9 @@ class Motion(Value):
     """Position, velocity and acceleration of all coordinates.
 
     Args:
-        coordinates: Names of all coordinates, (n,).
-        time: Sample times, (t,). [s]
-        q: Positions, (t, n). [m or rad]
-        qd: Velocities, (t, n). [m/s or rad/s]
-        qdd: Accelerations, (t, n). [m/s2 or rad/s2]
+        coordinates: Names, (n,).
+        time: (t,). [s]
+        q, qd, qdd: Positions, velocities and accelerations, (t, n). [m or rad, per s, per s2]
         closure_residual: Largest closure error of each sample, (t,). [m or rad]
         remembered: Lags of joint terms and recorded channels that they depend on, (t, x), in the robot's order; None
             where they were not looked at.

@@ -63,16 +63,15 @@ class BaseParameters(Shown, Value):
     """The combinations of standard parameters that motion and effort can determine.
 
     base = matrix @ standard; the regressor of the base parameters is the `independent` columns of the standard one.
-    Each base parameter keeps the name of its independent standard parameter, with an `R` if others
-    were regrouped into it.
+    Each base parameter keeps the name of its independent standard parameter, with an `R` if others were regrouped
+    into it.
 
     Args:
-        names: Base parameter names, (b,).
-        units: Their units, (b,).
+        names, units: Of the base parameters, (b,).
         standard: Standard (or tied) parameter names, (p,).
         matrix: Regrouping, (b, p).
         independent: Indices of the kept standard columns, (b,).
-        singular_values: Singular values of the sampled regressor, descending, (p,).
+        singular_values: Of the sampled regressor, descending, (p,).
         tolerance: Relative threshold that separated kept from dropped.
     """
 
@@ -132,11 +131,10 @@ class BaseParameters(Shown, Value):
                     groups.setdefault(known, []).append(self.standard[j])
             text = str(head)
             for coefficient, members in groups.items():
-                size = f"{abs(coefficient):.5g}"
-                factor = "" if size == "1" else size + " "
-                body = members[0] if len(members) == 1 else "(" + " + ".join(members) + ")"
-                if not factor and len(members) > 1:
-                    body = (" + " if coefficient > 0 else " - ").join(members)
-                text += (" + " if coefficient > 0 else " - ") + factor + body
+                sign, size = " + " if coefficient > 0 else " - ", f"{abs(coefficient):.5g}"
+                if size == "1":
+                    text += sign + sign.join(members)
+                else:
+                    text += f"{sign}{size} " + (members[0] if len(members) == 1 else f"({' + '.join(members)})")
             formulas[name] = text
         return formulas

@@ -57,8 +57,6 @@ def ljung_box(residual: FloatArray, mask: BoolArray | None = None, *, lags: int 
     samples of a column count and n_k pairs of them at lag k, n - k if all do.
 
     Args:
-        residual: (t, r).
-        mask: Which samples count, (t, r), or None.
         lags: 20 by default, a fifth of the samples if these are few. NaN comes back if there is not even one.
     """
     t, r = residual.shape

@@ -38,9 +38,7 @@ def plain(value: Any) -> Any:
 def restored(kind: Any, value: Any) -> Any:
     """Undo `plain` for a type: a dataclass, array, tuple, mapping, number, or one of these or None.
 
-    Raises:
-        InvalidInput: A field is missing.
-        TypeError, ValueError: The value is of another type.
+    `InvalidInput` where a field is missing, TypeError or ValueError where a value is of another type.
     """
     origin, inner = get_origin(kind), get_args(kind)
     if kind is Any or origin is Literal:
@@ -70,11 +68,7 @@ def restored(kind: Any, value: Any) -> Any:
 
 
 def read_json(path: str | os.PathLike[str], kind: str) -> dict[str, Any]:
-    """Read a stored result and check that it is of the kind asked for.
-
-    Raises:
-        InvalidInput: No such file, not JSON, or another kind of result.
-    """
+    """Read a stored result and check that it is of the kind asked for."""
     try:
         content = parse_json(Path(path).read_text(encoding="utf-8"))
     except OSError as error:
