@@ -22,12 +22,7 @@ Force = Annotated[bool, About(help="Overwrite what is already there.")]
 
 @dataclass(frozen=True, kw_only=True)
 class Written:
-    """Files that a verb wrote.
-
-    Args:
-        files: Which.
-        key: What a machine calls them; one file if it is not `files`.
-    """
+    """Files that a verb wrote, and what a machine calls them: `files`, or a word for one file."""
 
     files: tuple[Path, ...]
     key: str = "files"

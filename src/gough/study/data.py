@@ -37,11 +37,7 @@ def result_for(robot: Model, folder: str | None) -> Identification | None:
 
 
 def expanded(paths: Sequence[str], description: str | None = None) -> list[str]:
-    """Return paths with patterns such as `logs/*.parquet` replaced by what they match, each with its description.
-
-    Raises:
-        InvalidRecording: A pattern that matches nothing.
-    """
+    """Return paths with patterns such as `logs/*.parquet` replaced by what they match, each with its description."""
     found = []
     for path in paths:
         pattern, own = log_and_description(path)

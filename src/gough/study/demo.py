@@ -36,11 +36,7 @@ def run_demo(robot: str, output: str, *, force: bool = False,
              tell: Callable[[str, float], None] | None = None) -> Iterator[tuple[str, Mapping[str, Any], Any]]:
     """Run a demo into a folder; yields verb, options and result of each step. Writes `study.toml` first.
 
-    Args:
-        robot: Which demo.
-        output: Folder.
-        force: Overwrite it.
-        tell: Called with a verb and its fraction done.
+    `tell` is called with a verb and its fraction done.
     """
     text = demo_study(robot)
     folder = require_free_folder(output, force)

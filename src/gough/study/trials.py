@@ -101,13 +101,9 @@ def run_trials(robots: Sequence[str], settings: TrialSettings | None = None, *,
     """Identify virtual robots again and again with other noise, and compare with the truth.
 
     Args:
-        robots: Names or paths of robot files.
         settings: Which trials; single options may be given by name instead.
         progress: Called with the fraction done, over all workers.
         options: See `TrialSettings`.
-
-    Raises:
-        NotConverged: No trial came to an end.
     """
     s = settle(TrialSettings, settings, options)
     cases = [(robot, number, noise) for robot in robots for number in range(s.designs) for noise in s.noises]

@@ -26,14 +26,7 @@ from gough.study.data import read_logs
 
 @dataclass(frozen=True, kw_only=True)
 class Diagnosed:
-    """A diagnosis and the corrected files that were written.
-
-    Args:
-        diagnosis: What was found.
-        files: Written beside the old ones; none unless asked for.
-        limits: Tell how large each mistake would have to be to show.
-        applied: Corrections were asked for.
-    """
+    """A diagnosis and the corrected files that were written beside the old ones, if that was asked for (`applied`)."""
 
     diagnosis: Diagnosis
     files: tuple[Path, ...] = ()

@@ -29,15 +29,7 @@ WELL = 2e-3  # distance to a singularity that will do; the bundled robots start 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Import:
-    """A robot file made from another one.
-
-    Args:
-        robot: Its name.
-        files: Where it was written.
-        degrees_of_freedom, motors, joints, loops: What it has.
-        assembly: How a pose that closes the loops was found.
-        notes: What was lost or guessed.
-    """
+    """A robot file made from another one: what it has, how its loops closed, what was lost or guessed."""
 
     robot: str
     files: tuple[str, ...]
@@ -164,11 +156,7 @@ def _missing(error: InvalidMechanism, done: Description, source: str) -> Invalid
 
 
 def _with_platform(tree: RobotTree, link: str, done: Description, loops: Loops) -> RobotTree:
-    """Add task coordinates: a massless body that follows a link, in the directions in which the link moves.
-
-    Raises:
-        InvalidMechanism: No such link, or one that stands still.
-    """
+    """Add task coordinates: a massless body that follows a link, in the directions in which the link moves."""
     if link not in done.bodies:
         raise InvalidMechanism(f"the file has no link '{link}'{nearest(link, done.bodies)}", link=link)
     body, at = done.bodies[link]
