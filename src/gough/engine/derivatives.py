@@ -164,7 +164,7 @@ def smooth_regressor(model: Model, names: tuple[str, ...], by: By) -> ca.Functio
 
     Its q is the assembled configuration (n,), v and a are those of the partition `by`, (m,), band is the velocity scale
     of tanh (n,), covariance that of the motor efforts (a, a). The elimination behind a sample is sound where its check
-    is below `kinematics.CHECK`.
+    is below `chain.CHECK`.
     """
     graph, covariance = _Graph(model, by), _covariance(model)
     W = graph.regressor(names, covariance)

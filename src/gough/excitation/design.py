@@ -21,9 +21,10 @@ from gough.core.parameters import BaseParameters
 from gough.core.showing import ShortRepr
 from gough.core.trajectory import Fourier
 from gough.engine.base import TIE_LEGS, base_parameters
+from gough.engine.columns import column_names
 from gough.engine.limits import SINGULARITY, Limit, collect_limits
 from gough.engine.loops import By
-from gough.engine.model import Model, Robot, as_model, column_names
+from gough.engine.model import Model, Robot, as_model
 from gough.excitation.criteria import Criterion, criterion_value
 from gough.excitation.problem import Part, Problem
 from gough.excitation.search import find_centre, informative_frequency, random_starts, solve_and_verify, start_from
@@ -278,7 +279,8 @@ def information_factor(model: Model, trajectories: Sequence[Fourier], base: Base
         times = np.arange(round(trajectory.period * model.mechanism.noise.rate)) / model.mechanism.noise.rate
         motion = model.kinematics.motion(times, *trajectory.at(times), by)
         mask = np.array([n.payload in (None, run.payload) for n in names]) * np.sqrt(run.periods)
-        for block in model.blocks(motion, np.zeros((len(times), len(model.actuated))), base, covariance=noise):
+        nothing = np.zeros((len(times), len(model.actuated)))
+        for block in model.regression(motion, nothing, base, covariance=noise).blocks(2048):
             assert block.covariance is not None
             white = np.linalg.solve(np.linalg.cholesky(block.covariance), block.regressor) * mask
             factor = np.asarray(np.linalg.qr(np.vstack([factor, white.reshape(-1, len(names))]), mode="r"))

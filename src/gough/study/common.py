@@ -15,8 +15,8 @@ Logs = Annotated[Sequence[str], About(
     help="Logs: .csv, .npz, .mat, .parquet, or a folder with a description; log.csv@its.toml has one of its own.",
     file=True)]
 Folder = Annotated[str, About(help="Folder that `gough identify -o` wrote.", file=True)]
-Description = Annotated[str | None, About(
-    help="TOML that says which column of a log is which; see the documentation.", file=True)]
+DESCRIPTION = About(help="TOML that says which column of a log is which; see the documentation.", file=True)
+Description = Annotated[str | None, DESCRIPTION]
 Force = Annotated[bool, About(help="Overwrite what is already there.")]
 
 

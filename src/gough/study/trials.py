@@ -14,11 +14,10 @@ from gough.core.errors import GoughError, NotConverged
 from gough.core.executors import WorkSettings
 from gough.core.options import Settings, nested, option, settle, takes
 from gough.core.text import text_table
-from gough.engine import Model
+from gough.engine import as_model
 from gough.engine.base import TIE_LEGS
 from gough.excitation import design
 from gough.identification import ESTIMATORS, identify
-from gough.mechanism import load_robot
 from gough.study.demo import truth_table
 from gough.virtual import Simulation, record, simulate
 
@@ -54,7 +53,7 @@ class Trial:
 @lru_cache(maxsize=8)
 def _run(robot: str, tied: bool, number: int, periods: int) -> Simulation:
     """Return the motion of a robot along a designed trajectory, once for each process."""
-    model = Model(load_robot(robot))
+    model = as_model(robot)
     plan = design(model, starts=1, iterations=40, seed=number, tie_legs=tied)
     return simulate(model, plan.trajectory, periods=periods)
 

@@ -14,12 +14,11 @@ from gough.core.errors import InvalidInput
 from gough.core.files import require_free
 from gough.core.options import About
 from gough.core.trajectory import Fourier, load_trajectory
-from gough.engine import Model
+from gough.engine import as_model
 from gough.excitation import Design, DesignSettings
 from gough.excitation import design as design_trajectory
 from gough.excitation.design import Run
 from gough.excitation.runnable import runnable
-from gough.mechanism import load_robot
 from gough.study.common import Force, Progress, Robot
 
 
@@ -38,7 +37,7 @@ def design(robot: Robot, settings: DesignSettings, *,
         require_free(path, force or (path == output == resume))
     if len({Path(path).resolve() for path in paths}) < len(paths):
         raise InvalidInput(f"JSON and CSV cannot both go to '{output}'; choose two names")
-    model = Model(load_robot(robot))
+    model = as_model(robot)
     runs = None
     if resume is not None:
         earlier = load_trajectory(resume, robot=model.mechanism.name)

@@ -12,14 +12,14 @@ from typing import Annotated, Any
 
 from gough.core.files import require_free, write_text
 from gough.core.options import About
-from gough.engine import Model
+from gough.engine import as_model
 from gough.identification.diagnosis.corrections import corrected_description, corrected_robot, description_text
 from gough.identification.diagnosis.diagnose import DiagnoseSettings
 from gough.identification.diagnosis.diagnose import diagnose as diagnose_logs
 from gough.identification.diagnosis.mistakes import Diagnosis, limits_table
 from gough.logs.description import load_description
 from gough.logs.readers import describe_log, log_and_description
-from gough.mechanism import load_robot, robot_text
+from gough.mechanism import robot_text
 from gough.study.common import Description, Force, Logs, Robot
 from gough.study.data import read_logs
 
@@ -53,7 +53,7 @@ def diagnose(robot: Robot, logs: Logs, settings: DiagnoseSettings, *,
                  help="Write a corrected description or robot file beside the old one, never over it.")] = False,
              force: Force = False) -> Diagnosed:
     """Find the usual mistakes; if asked, write corrected files beside the old ones."""
-    model = Model(load_robot(robot))
+    model = as_model(robot)
     recordings = read_logs(logs, description, model)
     found = diagnose_logs(model, recordings, settings, held_out=read_logs(validate, description, model))
     texts: dict[Path, str] = {}

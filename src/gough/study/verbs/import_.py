@@ -15,7 +15,8 @@ import numpy as np
 from gough.core.errors import InvalidMechanism, LoopNotClosed, SingularConfiguration, nearest
 from gough.core.files import require_free, write_text
 from gough.core.options import About
-from gough.engine.loops import Loops, assemble, close_loops
+from gough.engine.loops import Loops
+from gough.engine.mobility import assemble, close_loops
 from gough.mechanism import Mechanism, parse_robot, robot_text
 from gough.mechanism.formats.description import Description, describe, inside
 from gough.mechanism.formats.geometry import HERE, inverse, transform
