@@ -11,8 +11,7 @@ import pytest
 from command_line import run
 from gough.core.errors import InvalidInput, InvalidRecording, InvalidStudy
 from gough.engine import Model, base_parameters
-from gough.identification.fleet import Fleet, FleetLog, FleetSettings
-from gough.identification.fleet import fleet as look_at
+from gough.identification.fleet import Fleet, FleetLog, FleetSettings, fleet as look_at
 from gough.study.verbs.fleet import fleet, read_fleet
 from gough.virtual.fleet import VirtualFleet, Wrong
 

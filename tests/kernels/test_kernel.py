@@ -15,8 +15,7 @@ import casadi as ca
 import numpy as np
 import pytest
 from graphs import BINARY, UNARY
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from gough.core.errors import GoughError, InvalidInput
 from gough.kernels import cache, codegen

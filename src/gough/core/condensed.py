@@ -11,8 +11,7 @@ import numpy as np
 
 from gough.core.arrays import BoolArray, FloatArray, IntArray, Value, check_finite, check_shape, check_shapes
 from gough.core.errors import InvalidInput
-from gough.core.names import Parameter, index_of
-from gough.core.names import parameters as named
+from gough.core.names import Parameter, index_of, parameters as named
 
 if TYPE_CHECKING:
     from gough.core.regression import Regression

@@ -44,7 +44,6 @@ class Motion(Value):
         return self.coordinates.index(coordinate)
 
     def take(self, rows: slice | NDArray[Any]) -> Motion:
-        """Return the motion of some samples."""
         return replace(self, time=self.time[rows], q=self.q[rows], qd=self.qd[rows], qdd=self.qdd[rows],
                        closure_residual=self.closure_residual[rows],
                        remembered=None if self.remembered is None else self.remembered[rows])

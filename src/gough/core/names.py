@@ -31,7 +31,6 @@ INERTIAL_UNITS = dict(zip(INERTIAL, ("kg", *("kg m",) * 3, *("kg m2",) * 6)))
 
 @lru_cache(maxsize=4096)
 def _parts(text: str) -> dict[str, str | bool | None]:
-    """Take a name apart."""
     owner, _, last = text.rpartition(".")
     kind = last.removesuffix(REGROUPED) or last
     first, _, rest = owner.partition(".")
@@ -123,7 +122,6 @@ def parameters(names: Sequence[str], units: Sequence[str] | None = None) -> tupl
 
 
 def index_of(names: Sequence[str], name: str, what: str = "parameter") -> int:
-    """Return the position of a name."""
     if name not in names:
         raise InvalidInput(f"no {what} '{name}'{nearest(name, names)}", name=name)
     return names.index(name)

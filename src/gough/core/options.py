@@ -173,7 +173,6 @@ def members(thing: Any) -> dict[str, Option | type[Settings]]:
 
 
 def is_settings(hint: Any) -> bool:
-    """Tell whether a type is settings."""
     return isinstance(hint, type) and issubclass(hint, Settings)
 
 

@@ -11,8 +11,7 @@ from numpy.typing import ArrayLike
 
 from gough.core.arrays import FloatArray, Value, check_finite, check_shapes
 from gough.core.errors import InvalidInput
-from gough.core.names import INERTIAL as INERTIAL
-from gough.core.names import Parameter, index_of, parameters
+from gough.core.names import INERTIAL as INERTIAL, Parameter, index_of, parameters
 from gough.core.showing import Columns, Shown
 
 # The order in which base parameters of a body are sought (BG13 (23)), first ones kept; the joint's terms follow.
@@ -46,7 +45,6 @@ class ParameterTable(Value):
         return float(self.values[self.index(name)])
 
     def index(self, name: str) -> int:
-        """Return the position of a parameter."""
         return self._positions[name] if name in self._positions else index_of(self.names, name)
 
     @cached_property
@@ -54,7 +52,6 @@ class ParameterTable(Value):
         return {name: i for i, name in enumerate(self.names)}
 
     def as_dict(self) -> dict[str, float]:
-        """Return names and values."""
         return {name: float(v) for name, v in zip(self.names, self.values)}
 
 

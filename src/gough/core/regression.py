@@ -12,8 +12,7 @@ from gough.core.arrays import BoolArray, FloatArray, IntArray, Value, check_fini
 from gough.core.condensed import Condensed, Residual, whiten
 from gough.core.condensing import check_alike, condense
 from gough.core.errors import InvalidInput
-from gough.core.names import Parameter, index_of
-from gough.core.names import parameters as named
+from gough.core.names import Parameter, index_of, parameters as named
 
 __all__ = ["Condensed", "Regression", "concatenate", "condense"]
 

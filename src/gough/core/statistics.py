@@ -25,7 +25,6 @@ def student_tail(value: ArrayLike, freedom: ArrayLike) -> FloatArray:
 
 
 def chi2_quantile(probability: float, freedom: float) -> float:
-    """Return the quantile of chi-squared."""
     return float(special.chdtri(freedom, 1 - probability))
 
 

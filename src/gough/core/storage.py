@@ -92,7 +92,6 @@ class Stored:
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> Self:
-        """Undo `to_dict`."""
         kind, version = content.get("kind"), content.get("format")
         if kind != cls.stored_as or version != FORMAT:
             raise InvalidInput(f"content is {kind!r} in format {version!r}, expected {cls.stored_as!r} in format "
@@ -106,5 +105,4 @@ class Stored:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
-        """Read what `save` wrote."""
         return cls.from_dict(read_json(path, cls.stored_as))

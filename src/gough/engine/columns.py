@@ -10,8 +10,7 @@ import numpy as np
 from gough.core.arrays import FloatArray
 from gough.core.errors import InvalidInput, nearest
 from gough.core.inertia import seen_from
-from gough.core.names import INERTIAL, Parameter
-from gough.core.names import parameters as named
+from gough.core.names import INERTIAL, Parameter, parameters as named
 from gough.core.parameters import BaseParameters, ParameterTable
 from gough.mechanism.types import Mechanism
 
@@ -83,7 +82,6 @@ class Columns:
         return frozenset(self.mechanism.standard.names)
 
     def unit(self, name: str) -> str:
-        """Return the unit of a parameter."""
         known = Parameter(name).unit
         return known or self.mechanism.standard.units[self.mechanism.standard.index(self.resolve(name)[0])]
 

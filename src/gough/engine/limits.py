@@ -39,12 +39,10 @@ class Limit:
 
     @property
     def centre(self) -> float:
-        """Middle of the range."""
         return (self.lower + self.upper) / 2
 
     @property
     def half(self) -> float:
-        """Half the width of the range."""
         return (self.upper - self.lower) / 2
 
     @property

@@ -12,8 +12,7 @@ import numpy as np
 
 from gough.core.arrays import FloatArray
 from gough.core.errors import InvalidMechanism
-from gough.engine.assembly import CLOSED as CLOSED
-from gough.engine.assembly import number
+from gough.engine.assembly import CLOSED as CLOSED, number
 from gough.engine.elimination import Pivots, solve
 from gough.engine.symbolic import Transform, body_transforms, closure_equations, fixed_transform
 from gough.mechanism.closures import CLOSURES

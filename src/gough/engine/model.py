@@ -15,8 +15,7 @@ from numpy.typing import ArrayLike
 from gough.core.arrays import FloatArray, check_finite, check_shape
 from gough.core.errors import InvalidInput
 from gough.core.motion import Motion
-from gough.core.names import INERTIAL, Parameter
-from gough.core.names import parameters as named
+from gough.core.names import INERTIAL, Parameter, parameters as named
 from gough.core.parameters import BaseParameters
 from gough.core.regression import Regression
 from gough.core.showing import expect
@@ -54,7 +53,6 @@ class Model(Columns):
 
     @property
     def degrees_of_freedom(self) -> int:
-        """Number of independent coordinates."""
         return self.loops.degrees_of_freedom
 
     @property
@@ -69,7 +67,6 @@ class Model(Columns):
 
     @cached_property
     def row_units(self) -> tuple[str, ...]:
-        """Units of the rows' efforts."""
         return tuple(self.mechanism.joints[i].effort_unit for i in self.independent)
 
     @property

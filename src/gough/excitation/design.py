@@ -116,7 +116,6 @@ class Design(ShortRepr):
 
     @property
     def trajectory(self) -> Fourier:
-        """The first trajectory."""
         return self.trajectories[0]
 
     def to_dict(self) -> dict[str, Any]:
@@ -131,7 +130,6 @@ class Design(ShortRepr):
                                     allow_nan=False) + "\n")
 
     def summary(self) -> str:
-        """Return plain text."""
         lines = [f"criterion {self.criterion}: {self.value:.6g}, condition number {self.condition_number:.4g}, "
                  f"{len(self.base)} parameters",
                  f"{self.evaluations} evaluations, {self.seconds:.1f} s, {self.violations} violations"]

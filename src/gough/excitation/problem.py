@@ -133,7 +133,6 @@ class Problem:
 
     @property
     def size(self) -> int:
-        """Number of variables."""
         return sum(self._sizes)
 
     def random_direction(self, rng: np.random.Generator) -> FloatArray:
@@ -157,7 +156,6 @@ class Problem:
             self.bands[k] = 0.2 * np.maximum(rms, 1e-3 * rms.max() + 1e-12)
 
     def split(self, variables: FloatArray) -> list[FloatArray]:
-        """Return the variables of each part."""
         return np.split(variables, np.cumsum(self._sizes)[:-1])
 
     def _unpack(self, part: Part, own: FloatArray) -> tuple[FloatArray, float]:
@@ -170,7 +168,6 @@ class Problem:
         return part.shape @ free.reshape(part.shape.shape[1], -1) * self.reach
 
     def trajectories(self, variables: FloatArray) -> tuple[Fourier, ...]:
-        """Return the trajectories that variables stand for."""
         found = []
         for part, own in zip(self.parts, self.split(variables)):
             amplitudes, w = self._unpack(part, own)

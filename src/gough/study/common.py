@@ -28,10 +28,8 @@ class Written:
     key: str = "files"
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the documented JSON form."""
         names = [str(file) for file in self.files]
         return {self.key: names if self.key == "files" else names[0]}
 
     def summary(self) -> str:
-        """Return a line for each file."""
         return "\n".join(f"wrote {file}" for file in self.files)

@@ -83,11 +83,9 @@ class Trials:
     notes: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the documented JSON form."""
         return {"trials": [dict(zip(HEADER, row)) for row in self.rows], "notes": list(self.notes)}
 
     def summary(self) -> str:
-        """Return a table."""
         shown = [[f"{cell:.3g}" if isinstance(cell, float) else str(cell) for cell in row] for row in self.rows]
         many, held = sum(row[3] for row in self.rows), np.mean([row[5] for row in self.rows])
         return "\n".join([f"{many} trials: {100 * held:.1f} % of the 95 % intervals hold", "",

@@ -126,7 +126,6 @@ class Trajectory(Shown, Value, ABC):
         return content
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write JSON, whole or not at all."""
         write_text(path, json.dumps(self.to_dict(), indent=1, allow_nan=False) + "\n")
 
     def to_csv(self, path: str | os.PathLike[str], rate: float) -> None:

@@ -57,7 +57,6 @@ class Sampled(Trajectory):
 
     @property
     def period(self) -> float | None:
-        """As given by `repeats`. [s]"""
         return self.repeats
 
     def only(self, coordinates: Sequence[str]) -> Sampled:

@@ -46,17 +46,14 @@ class Fourier(Trajectory):
 
     @property
     def harmonics(self) -> int:
-        """Number of harmonics."""
         return len(self.mu)
 
     @property
     def duration(self) -> float:
-        """All periods. [s]"""
         return self.periods / self.frequency
 
     @property
     def period(self) -> float:
-        """1 / frequency. [s]"""
         return 1 / self.frequency
 
     def at(self, time: ArrayLike) -> PositionVelocityAcceleration:

@@ -11,8 +11,7 @@ from gough.core.files import require_free
 from gough.core.options import About
 from gough.engine import as_model
 from gough.estimators.estimate import Enclosure
-from gough.identification.bounding import BoundsSettings
-from gough.identification.bounding import bounds as bound_parameters
+from gough.identification.bounding import BoundsSettings, bounds as bound_parameters
 from gough.study.common import Description, Force, Logs, Robot
 from gough.study.data import read_logs, result_for
 
@@ -23,7 +22,6 @@ def bounds(robot: Robot, logs: Logs, settings: BoundsSettings, *,
            description: Description = None,
            output: Annotated[str | None, About(help="Write the box (.json).", file=True, short="-o")] = None,
            force: Force = False) -> Enclosure:
-    """Enclose the parameters that logs allow under an error bound."""
     if output is not None:
         require_free(output, force)
     known = as_model(robot)

@@ -15,8 +15,7 @@ from gough.core.files import require_free
 from gough.core.options import About
 from gough.core.trajectory import Fourier, load_trajectory
 from gough.engine import as_model
-from gough.excitation import Design, DesignSettings
-from gough.excitation import design as design_trajectory
+from gough.excitation import Design, DesignSettings, design as design_trajectory
 from gough.excitation.design import Run
 from gough.excitation.runnable import runnable
 from gough.study.common import Force, Progress, Robot
@@ -31,7 +30,6 @@ def design(robot: Robot, settings: DesignSettings, *,
            resume: Annotated[str | None, About(
                help="Go on from this trajectory (.json); it may be the one to write.", file=True)] = None,
            force: Force = False, progress: Progress | None = None) -> Design:
-    """Design an excitation trajectory; write it as JSON and, if asked, as CSV for a controller, from rest to rest."""
     paths = [path for path in (output, csv) if path is not None]
     for path in paths:
         require_free(path, force or (path == output == resume))

@@ -31,7 +31,6 @@ def generate(robot: Robot, *,
              drifting: Annotated[int, About(help="Robots whose dry friction drifts.", least=0)] = 4,
              seed: Annotated[int, About(help="Seed of the random generator.", least=0)] = 0,
              force: Force = False, progress: Progress | None = None) -> Written:
-    """Make a virtual fleet with some robots that drift, a wrong drive gain, and a load that no log mentions."""
     if drifting + 2 > robots:
         raise InvalidInput(f"{drifting} drifting robots and two more that are wrong do not fit among {robots}")
     folder = require_free_folder(output, force)

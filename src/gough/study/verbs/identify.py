@@ -15,8 +15,7 @@ from gough.core.errors import InvalidInput
 from gough.core.files import require_free_folder
 from gough.core.options import About, Settings, option
 from gough.engine import as_model
-from gough.identification import Identification, IdentifySettings
-from gough.identification import identify as identify_robot
+from gough.identification import Identification, IdentifySettings, identify as identify_robot
 from gough.identification.many import FactorSettings, identify_logs
 from gough.mechanism import robot_text
 from gough.study.common import DESCRIPTION, Force, Logs, Progress, Robot
@@ -39,7 +38,6 @@ class OtherLogs(Settings):
 def identify(robot: Robot, logs: Logs, settings: IdentifySettings, many: FactorSettings, *, other: OtherLogs,
              output: Annotated[str | None, About(help="Folder for the result.", file=True, short="-o")] = None,
              force: Force = False, progress: Progress | None = None) -> Identification:
-    """Identify a robot from logs; write result, robot file and study into a folder."""
     folder = None if output is None else require_free_folder(output, force)
     model = as_model(robot)
     description, held_out = other.description, read_logs(other.validate, other.description, model)

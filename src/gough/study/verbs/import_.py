@@ -42,11 +42,9 @@ class Import:
     notes: tuple[str, ...]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the documented JSON form."""
         return {key: list(value) if isinstance(value, tuple) else value for key, value in vars(self).items()}
 
     def summary(self) -> str:
-        """Return what it is and what to look at."""
         return "\n".join([
             f"{self.robot}: {self.degrees_of_freedom} degrees of freedom, {self.joints} joints, {self.loops} loops",
             f"  motors     {', '.join(self.motors)}", f"  assembled  {self.assembly}",
@@ -64,7 +62,6 @@ def import_(file: Annotated[str, About(help="The robot: .urdf, .xml (MJCF), .sdf
             output: Annotated[str | None, About(
                 help="Robot file to write; the file's name with .toml by default.", file=True, short="-o")] = None,
             force: Force = False) -> Import:
-    """Read a robot, close its loops, and write it as a robot file that starts closed."""
     target = Path(output) if output is not None else Path(file).with_suffix(".toml")
     require_free(target, force)
     text, source = robot_text(file)

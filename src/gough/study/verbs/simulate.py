@@ -14,8 +14,7 @@ from gough.core.trajectory import Sampled, load_trajectory
 from gough.engine import as_model
 from gough.mechanism import Noise
 from gough.study.common import Force, Progress, Robot
-from gough.virtual import SimulateSettings, Simulation, record
-from gough.virtual import simulate as simulate_robot
+from gough.virtual import SimulateSettings, Simulation, record, simulate as simulate_robot
 
 PERIODS = 10  # of a trajectory that repeats, unless asked for
 
@@ -28,7 +27,6 @@ def simulate(robot: Robot, settings: SimulateSettings, *,
              output: Annotated[str | None, About(
                  help="Write the log (.csv, .csv.gz or .npz).", file=True, short="-o")] = None,
              force: Force = False, progress: Progress | None = None) -> Simulation:
-    """Run the virtual robot along a trajectory and write the log its controller would have saved."""
     if output is not None:
         require_free(output, force)
     model = as_model(robot)
