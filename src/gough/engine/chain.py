@@ -22,11 +22,7 @@ SINGULAR = 1e-9  # ratio of singular values of K_D taken as singular
 
 
 class Chain:
-    """Kinematics of a mechanism with its loops closed.
-
-    Args:
-        loops: The assembled mechanism.
-    """
+    """The kinematics of an assembled mechanism with its loops closed, at one configuration or at many."""
 
     def __init__(self, loops: Loops) -> None:
         self.loops = loops
@@ -102,16 +98,10 @@ class Chain:
         return np.asarray(np.abs(self._closed("step", self.loops.dynamic)(q)[1]).max(axis=1))
 
     def close(self, q: FloatArray, by: By, positions: FloatArray | None = None) -> tuple[FloatArray, FloatArray]:
-        """Close the loops of all samples at once from a guess that is already near.
+        """Close the loops of all samples at once from a guess (t, n) that is already near; the independent ones stay.
 
-        Args:
-            q: All coordinates near the solution, (t, n). [m or rad]
-            by: Which are independent and stay.
-            positions: Those to reach instead of those of the guess, (t, m).
-
-        Returns:
-            Coordinates (t, n) and the largest residual of each sample as a fraction of the robot (t,); samples that
-            failed keep a large one.
+        Returns coordinates (t, n), with other `positions` (t, m) of the independent ones if given, and the largest
+        residual of each sample as a fraction of the robot (t,); samples that failed keep a large one.
         """
         q = np.array(q, dtype=float)
         if positions is not None:
@@ -138,9 +128,9 @@ class Chain:
         return q, np.where(np.isfinite(error), error, np.inf)
 
     def closure_map(self, q: FloatArray, by: By | None = None) -> FloatArray:
-        """Map independent velocities to the velocities of all coordinates: E of qd = E qd_I, (t, n, m).
+        """Map independent velocities to those of all coordinates: E of qd = E qd_I, (t, n, m), BG13 (7).
 
-        Eq. (7) of BG13. Departure: redundant but consistent closures are allowed.
+        Departure: redundant but consistent closures are allowed.
         """
         by = self.loops.dynamic if by is None else by
         size = len(self._partition_of(by).independent)
