@@ -9,7 +9,7 @@ import casadi as ca
 import numpy as np
 
 from gough.core.arrays import FloatArray, IntArray
-from gough.core.errors import InvalidInput, SingularConfiguration
+from gough.core.errors import SingularConfiguration
 from gough.engine.loops import By, Loops, Partition, closure_expressions
 from gough.engine.symbolic import body_transforms
 from gough.kernels.kernel import compiled
@@ -45,14 +45,6 @@ class Chain:
             fastest = np.array([self.bent(column) for column in E.T])
             self._strides[by] = np.divide(1.0, fastest, out=np.full(len(fastest), np.inf), where=fastest > 1e-9)
         return self._strides[by]
-
-    def _partition_of(self, by: By) -> Partition:
-        if by not in self.loops.partitions:
-            mechanism = self.loops.mechanism
-            raise InvalidInput(
-                f"'{mechanism.name}' cannot be driven by its {by} coordinates: it has {len(mechanism.task)} of them "
-                f"and {self.loops.degrees_of_freedom} degrees of freedom; use the actuated coordinates")
-        return self.loops.partitions[by]
 
     @compiled
     def _closed(self, kind: Literal["step", "map", "rates"], by: By) -> ca.Function:
@@ -133,7 +125,7 @@ class Chain:
         Departure: redundant but consistent closures are allowed.
         """
         by = self.loops.dynamic if by is None else by
-        size = len(self._partition_of(by).independent)
+        size = len(self.loops.partition(by).independent)
         E, check = self._closed("map", by)(q)
         E = E.reshape(len(q), self._size, size)
         bad = doubted(check)
@@ -165,7 +157,7 @@ class Chain:
     def rates(self, q: FloatArray, velocity: FloatArray, acceleration: FloatArray,
               by: By = "actuated") -> tuple[FloatArray, FloatArray]:
         """Return velocities and accelerations of all coordinates from those of the independent ones, each (t, n)."""
-        self._partition_of(by)
+        self.loops.partition(by)
         qd, qdd, check = self._closed("rates", by)(q, velocity, acceleration)
         bad = doubted(check)
         if bad.size:
