@@ -14,7 +14,7 @@ from gough.core.arrays import FloatArray
 from gough.core.errors import InvalidInput, InvalidMechanism
 from gough.engine.assembly import CLOSED as CLOSED, number
 from gough.engine.elimination import Pivots, solve
-from gough.engine.symbolic import Transform, body_transforms, closure_equations, fixed_transform
+from gough.engine.symbolic import Transform, body_transforms, closure_ends, closure_equations
 from gough.mechanism.closures import CLOSURES
 from gough.mechanism.types import BASE, Mechanism
 
@@ -107,6 +107,10 @@ class Loops:
     def scaled(self, jacobian: FloatArray) -> FloatArray:
         """Make K dimensionless: prismatic columns times, rows that are lengths over the characteristic length."""
         return jacobian * self.weights[:, None] * self.units
+
+    def residual(self, q: FloatArray) -> FloatArray:
+        """Return what the closures are open by at one configuration, as fractions of the robot, (c,)."""
+        return np.array(self.equations(q)[0]).ravel() * self.weights
 
     def jacobian(self, q: FloatArray) -> FloatArray:
         """Return scaled K at one configuration, (c, n)."""
@@ -202,10 +206,8 @@ def _characteristic_length(mechanism: Mechanism, q: FloatArray) -> float:
     poses = body_transforms(mechanism, ca.SX(ca.DM(q)))
     points = [number(pose.translation).ravel() for pose in poses.values()]
     for closure in mechanism.closures:
-        for frame in closure.frames:
-            if frame.body != BASE:
-                end = poses[frame.body] @ fixed_transform(frame.placement)
-                points.append(number(end.translation).ravel())
+        points += [number(end.translation).ravel() for frame, end in zip(closure.frames, closure_ends(closure, poses))
+                   if frame.body != BASE]
     spread = np.array(points) - np.mean(points, axis=0)
     size = float(np.sqrt((spread**2).sum(axis=1).mean()))
     return size if size > 1e-9 else 1e-3  # all in one point, as in a spherical wrist: any length will do
