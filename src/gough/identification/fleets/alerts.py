@@ -12,20 +12,21 @@ from gough.core.documents import parse_json
 from gough.core.errors import GoughError
 from gough.core.executors import Executor
 from gough.core.names import Parameter
-from gough.core.statistics import normal_quantile, robust_scale, robust_scores
+from gough.core.statistics import normal_quantile, robust_scores, student_quantile
 from gough.estimators.fleet.drift import Drifts
-from gough.estimators.fleet.hierarchy import Hierarchy
-from gough.estimators.selection.scores import LEAST_SEEN, ScoreProblem, Scores
+from gough.estimators.fleet.hierarchy import Hierarchy, hierarchy
+from gough.estimators.selection.scores import LEAST_SEEN, Fitted, ScoreProblem, Scores
 from gough.identification.diagnosis.diagnose import DiagnoseSettings, diagnose, evidence_from, words
-from gough.identification.diagnosis.directions import suspicions_of
+from gough.identification.diagnosis.directions import Suspicion, suspicions_of
 from gough.identification.diagnosis.evidence import Evidence, score_problem
 from gough.identification.diagnosis.hypotheses import best_hypothesis
-from gough.identification.diagnosis.search import CLOSE, Standing
+from gough.identification.diagnosis.search import CLOSE, ROUNDS, SMALL, Standing, Undone, corrected
 from gough.identification.fleets.history import DAY, RobotHistory, date_of
 from gough.identification.many import looked_at
 from gough.processing.factors import Job, name_of, robot_of
 
 PULLING = ("gain", "encoder offset", "encoder scale")  # directions that robots are compared along
+FEWEST = 5  # robots from which on one can be unlike the others
 LOOKED_AT = 3  # logs of a robot that its diagnosis looks at, beside one of the period that is strange
 
 
@@ -80,7 +81,7 @@ class Kind:
         return root @ places, root @ self.values[own]
 
 
-def strange(histories: Sequence[RobotHistory], common: Hierarchy, job: Job, level: float, diagnosed: int,
+def strange(histories: Sequence[RobotHistory], job: Job, level: float, diagnosed: int,
             executor: Executor) -> tuple[list[Alert], list[str]]:
     """Return robots and periods that stand out, with what explains it, and periods that nothing explains.
 
@@ -93,14 +94,14 @@ def strange(histories: Sequence[RobotHistory], common: Hierarchy, job: Job, leve
     period_z = np.split(robust_scores(np.concatenate([own - m for own, m in zip(logs, middle)])).max(axis=1),
                         np.cumsum([len(own) for own in logs])[:-1])
     usual = histories[int(np.argsort(robot_z)[len(robot_z) // 2])]  # what it shows too is no robot's own
-    kind_z = _far_from_kind(histories, common, pulls_of(job, _spread(usual, None), usual.estimate.parameters))
-    tests = sum(own.size for own in logs) + middle.size + kind_z.size
-    limit = normal_quantile(1 - level / tests)
+    common, far = kind_and_others(histories, pulls_of(job, _spread(usual, None), usual.estimate.parameters), level)
+    limit = normal_quantile(1 - level / (sum(own.size for own in logs) + middle.size))
     found: list[tuple[float, int, int | None, str]] = []
-    for i, (z, own, far) in enumerate(zip(robot_z, period_z, kind_z.max(axis=1))):
-        if max(z, far) > limit:
-            found.append((max(z, far), i, None, "the model leaves more than elsewhere in all its logs" if z > far else
-                          "its parameters are not those of the other robots"))
+    for i, (z, own) in enumerate(zip(robot_z, period_z)):
+        if z > limit:
+            found.append((z, i, None, "the model leaves more than elsewhere in all its logs"))
+        elif i in far:
+            found.append((far[i], i, None, "its parameters are not those of the other robots"))
         elif len(own) and own.max() > limit:
             t, h = int(own.argmax()), histories[i]
             found.append((own[t], i, t, f"the model leaves more than elsewhere on {date_of(h.starts[t])[:10]} "
@@ -144,18 +145,38 @@ def pulls_of(job: Job, logs: Sequence[str], parameters: Sequence[Parameter]) -> 
     return np.array([pull for pull in taken if pull.any()]).reshape(-1, len(parameters))
 
 
-def _far_from_kind(histories: Sequence[RobotHistory], common: Hierarchy, pulls: FloatArray) -> FloatArray:
-    """Return how far each robot is from the middle one along each pull, over sigma, (n, k).
+def kind_and_others(histories: Sequence[RobotHistory], pulls: FloatArray,
+                    level: float) -> tuple[Hierarchy, dict[int, float]]:
+    """Return what most robots have in common, and those that are far from it with their distance in sigmas.
 
-    x - mu = M g with covariance D + S, solved for each g alone.
+    The farthest robot is taken out, the common part of the others found again, and so on up to a quarter of the fleet;
+    all until the last one that is far from those left after it are far (Rosner 1983, generalised ESD). So several
+    wrong robots do not hide each other. The scatter is that of a few robots: Student's t.
     """
-    size, sigma = np.zeros((2, len(histories), len(pulls)))
-    for i, h in enumerate(histories):
-        weight = np.linalg.solve(h.estimate.covariance + np.diag(common.between**2), pulls.T).T
-        known = (weight * pulls).sum(axis=1)
-        size[i], sigma[i] = weight @ (h.estimate.values - common.common) / known, known**-0.5
-    z = (size - np.median(size, axis=0)) / sigma
-    return np.abs(z) / np.maximum(robust_scale(z), 1.0)
+    values, covariances = (np.array([getattr(h.estimate, name) for h in histories])
+                           for name in ("values", "covariance"))
+    inside = list(range(len(histories)))
+    kind = hierarchy(values, covariances)
+    far, last = dict[int, float](), 0
+    best = kind
+    for k in range(max(1, len(histories) // 4) if len(histories) > FEWEST and len(pulls) else 0):
+        worst = inside[int(np.argmax([_distance(values[i], covariances[i], kind, pulls) for i in inside]))]
+        inside.remove(worst)
+        kind = hierarchy(values[inside], covariances[inside])
+        far[worst] = _distance(values[worst], covariances[worst], kind, pulls)
+        tests = 2 * len(pulls) * (len(inside) + 1)
+        if far[worst] > student_quantile(1 - level / tests, len(inside) - 1):
+            last, best = k + 1, kind
+    return best, dict(list(far.items())[:last])
+
+
+def _distance(values: FloatArray, covariance: FloatArray, kind: Hierarchy, pulls: FloatArray) -> float:
+    """Return how far a robot is from a kind along the pull that takes it farthest, over sigma.
+
+    x - mu = M g with covariance S + D + that of mu, solved for each g alone.
+    """
+    weight = np.linalg.solve(covariance + np.diag(kind.between**2 + kind.common_std**2), pulls.T).T
+    return float(np.max(np.abs(weight @ (values - kind.common)) / np.sqrt((weight * pulls).sum(axis=1))))
 
 
 def _spread(history: RobotHistory, period: int | None) -> tuple[str, ...]:
@@ -180,27 +201,45 @@ def mistakes_of(work: tuple[Job, tuple[str, ...], Kind | None]) -> list[tuple[st
 def mistake_beside(evidence: Evidence, kind: Kind) -> list[tuple[str, str, str]]:
     """Return the mistake that explains a robot best, if its parameters are like those of its kind.
 
-    The score tests of the diagnosis with what is known of the kind as further equations: then a mistake cannot hide in
-    the parameters. Those that explain as much are named with it.
+    Those that explain as much are named with it. Its size is found again on logs without it until it stays.
     """
-    standing = Standing(evidence)
-    problem = score_problem(evidence.views, standing.columns, standing.noise)
-    L, known = kind.equations(evidence.base.names)
-    k, labels = len(known), problem.stretch.max() + 1 + np.arange(len(known))
-    scores = Scores(ScoreProblem(
-        regressor=np.concatenate([problem.regressor, L]), target=np.concatenate([problem.target, known]),
-        columns=np.concatenate([problem.columns, np.zeros((k, problem.columns.shape[1]))]),
-        stretch=np.concatenate([problem.stretch, labels])))
-    fits = [(s, scores.fit(columns)) for s in standing.suspicions
-            if (columns := [c for c in s.columns if scores.seen[c] > LEAST_SEEN])]
-    fits = [(s, f) for s, f in fits if not (s.direction.positive and f.size[0] <= 0)
-            and float(np.max(np.abs(f.size) / np.maximum(f.sigma, 1e-300))) > 3]
+    fits, near = _fitted_beside(evidence, kind)
     if not fits:
         return []
     best, fitted = max(fits, key=lambda pair: pair[1].share)
-    near = CLOSE * fitted.inflation / scores.power()
     alike = dict.fromkeys(f"{s.direction.name} of {s.place}" for s, f in fits
-                          if s is not best and fitted.share - f.share < near)
-    text = words(best, fitted.size, fitted.sigma, evidence)
+                          if s is not best and fitted.share - f.share < near * fitted.inflation)
+    size = fitted.size
+    for _ in range(ROUNDS if best.direction.undo is not None else 0):
+        without = corrected(evidence, [Undone(suspicion=best, size=size)])
+        step = [] if without is None else _fitted_beside(without, kind, [best])[0]
+        if not step:
+            break
+        size, fitted = size + step[0][1].size, step[0][1]
+        if (np.abs(fitted.size) < SMALL * fitted.sigma).all():
+            break
+    text = words(best, size, fitted.sigma, evidence)
     return [(best.direction.name, f"{text}; it may also be {' or '.join(alike)}" if alike else text,
-             best.direction.advice_at(evidence.views[0], best.place, fitted.size))]
+             best.direction.advice_at(evidence.views[0], best.place, size))]
+
+
+def _fitted_beside(evidence: Evidence, kind: Kind,
+                   only: Sequence[Suspicion] | None = None) -> tuple[list[tuple[Suspicion, Fitted]], float]:
+    """Return suspicions with their sizes, and the share of what is left below which two cannot be told apart.
+
+    The score tests of the diagnosis with what is known of the kind as further equations: then a mistake cannot hide in
+    the parameters. Of all suspicions, only those beyond three sigmas.
+    """
+    standing = Standing(evidence, only=only)
+    problem = score_problem(evidence.views, standing.columns, standing.noise)
+    L, known = kind.equations(evidence.base.names)
+    scores = Scores(ScoreProblem(
+        regressor=np.concatenate([problem.regressor, L]), target=np.concatenate([problem.target, known]),
+        columns=np.concatenate([problem.columns, np.zeros((len(known), problem.columns.shape[1]))]),
+        stretch=np.concatenate([problem.stretch, problem.stretch.max() + 1 + np.arange(len(known))])))
+    fits = [(s, scores.fit(columns)) for s in standing.suspicions
+            if (columns := [c for c in s.columns if scores.seen[c] > LEAST_SEEN])]
+    if only is None:
+        fits = [(s, f) for s, f in fits if not (s.direction.positive and f.size[0] <= 0)
+                and float(np.max(np.abs(f.size) / np.maximum(f.sigma, 1e-300))) > 3]
+    return fits, CLOSE / scores.power()

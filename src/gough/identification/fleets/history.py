@@ -21,7 +21,7 @@ from gough.estimators.linear.least_squares import WeightedLeastSquares
 from gough.processing.factors import Collected
 
 DAY = 86400.0  # [s]
-LIKELY = 1e-4  # chance of a trend below which a robot's residual is taken about its line instead of its mean
+LIKELY = 1e-4  # chance of a change with time or temperature below which a residual is about the line, not the mean
 FAR = 6.0  # robust standard deviations from which on a period is no part of a robot's usual behaviour
 
 
@@ -123,7 +123,7 @@ def history_of(task: RobotLogs) -> RobotHistory:
         line = trend(starts[usual], values[usual], noise[usual], warm[usual])
         about = np.broadcast_to(whole.values, values.shape).copy()
         if line is not None:
-            moving = line.p < LIKELY
+            moving = np.minimum(line.p, line.temperature_p) < LIKELY
             lines = np.asarray(line.fitted - line.fitted.mean(axis=0))
             about[np.ix_(usual, moving)] += lines[:, moving]
         residual = np.array([factors[k].condensed.residual(own).rms for k, own in zip(kept, about)])
