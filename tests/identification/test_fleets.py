@@ -12,8 +12,7 @@ import pytest
 from command_line import run
 from gough.core.errors import InvalidInput, InvalidRecording, InvalidStudy
 from gough.engine import Model, base_parameters
-from gough.identification.fleets.fleet import Fleet, FleetSettings
-from gough.identification.fleets.fleet import fleet as look_at
+from gough.identification.fleets.fleet import Fleet, FleetSettings, fleet as look_at
 from gough.identification.fleets.history import FleetLog
 from gough.study.verbs.fleet import fleet, read_fleet
 from gough.virtual.fleet import VirtualFleet, Wrong

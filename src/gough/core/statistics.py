@@ -36,7 +36,6 @@ def student_tail(value: ArrayLike, freedom: ArrayLike) -> FloatArray:
 
 
 def chi2_quantile(probability: float, freedom: float) -> float:
-    """Return the quantile of chi-squared."""
     return float(special.chdtri(freedom, 1 - probability))
 
 
@@ -68,8 +67,6 @@ def ljung_box(residual: FloatArray, mask: BoolArray | None = None, *, lags: int 
     samples of a column count and n_k pairs of them at lag k, n - k if all do.
 
     Args:
-        residual: (t, r).
-        mask: Which samples count, (t, r), or None.
         lags: 20 by default, a fifth of the samples if these are few. NaN comes back if there is not even one.
     """
     t, r = residual.shape

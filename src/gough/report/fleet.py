@@ -17,7 +17,6 @@ SHOWN = 4  # parameters drawn of each robot: those that would show the smallest 
 
 
 def fleet_page(fleet: Fleet) -> str:
-    """Return a fleet as HTML."""
     worst = np.array([np.median(h.residual, axis=0) for h in fleet.histories])
     ratio = (worst / np.median(worst, axis=0)).max(axis=1)
     size = np.maximum(np.abs(fleet.common.common), np.finfo(float).tiny)

@@ -14,8 +14,7 @@ from gough.core.documents import toml_text
 from gough.core.errors import InvalidInput
 from gough.core.files import require_free_folder, write_text
 from gough.core.options import About
-from gough.engine import Model
-from gough.mechanism import load_robot
+from gough.engine import as_model
 from gough.study.common import Force, Progress, Robot, Written
 from gough.study.run import FORMAT
 from gough.virtual.fleet import VirtualFleet, Wrong
@@ -37,7 +36,7 @@ def generate(robot: Robot, *,
     if drifting + 3 > robots:
         raise InvalidInput(f"{drifting} drifting robots and three more that are wrong do not fit among {robots}")
     folder = require_free_folder(output, force)
-    model = Model(load_robot(robot))
+    model = as_model(robot)
     motors, step = model.mechanism.actuated, max(1, robots // (drifting + 3))
     drift = {k * step: (motors[k % len(motors)], DRIFT * (1 if k % 2 else -1)) for k in range(drifting)}
     gain = {drifting * step: (motors[1 % len(motors)], GAIN)}
