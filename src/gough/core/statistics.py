@@ -19,10 +19,15 @@ def robust_scale(values: FloatArray) -> FloatArray:
     return np.asarray(np.median(np.abs(values), axis=0) / normal_quantile(0.75))
 
 
-def robust_scores(values: FloatArray) -> FloatArray:
-    """Return values in robust standard deviations from their median, column by column, (n, r)."""
+def robust_scores(values: FloatArray, least: ArrayLike = 1e-300) -> FloatArray:
+    """Return values in robust standard deviations from their median, column by column, (n, r).
+
+    Args:
+        values: (n, r).
+        least: Standard deviation that is known to be there at least, (r,) or one.
+    """
     gap = values - np.median(values, axis=0)
-    return np.asarray(gap / np.maximum(robust_scale(gap), np.finfo(float).tiny))
+    return np.asarray(gap / np.maximum(robust_scale(gap), least))
 
 
 def student_quantile(probability: float, freedom: ArrayLike) -> FloatArray:

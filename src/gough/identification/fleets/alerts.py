@@ -12,7 +12,7 @@ from gough.core.documents import parse_json
 from gough.core.errors import GoughError
 from gough.core.executors import Executor
 from gough.core.names import Parameter
-from gough.core.statistics import normal_quantile, robust_scores, student_quantile
+from gough.core.statistics import normal_quantile, robust_scale, robust_scores, student_quantile
 from gough.estimators.fleet.drift import Drifts
 from gough.estimators.fleet.hierarchy import Hierarchy, hierarchy
 from gough.estimators.selection.scores import LEAST_SEEN, Fitted, ScoreProblem, Scores
@@ -90,9 +90,11 @@ def strange(histories: Sequence[RobotHistory], job: Job, level: float, diagnosed
     """
     logs = [np.log(np.maximum(h.residual, np.finfo(float).tiny)) for h in histories]
     middle = np.array([np.median(own, axis=0) for own in logs])  # (n, r)
-    robot_z = robust_scores(middle).max(axis=1)
-    period_z = np.split(robust_scores(np.concatenate([own - m for own, m in zip(logs, middle)])).max(axis=1),
-                        np.cumsum([len(own) for own in logs])[:-1])
+    within = np.concatenate([own - m for own, m in zip(logs, middle)])
+    period_z = np.split(robust_scores(within).max(axis=1), np.cumsum([len(own) for own in logs])[:-1])
+    # a median of T periods scatters by sqrt(pi / 2 T) of one; the scatter of a few robots may look smaller by chance
+    least = robust_scale(within) * np.sqrt(np.pi / 2 * len(histories) / len(within))
+    robot_z = robust_scores(middle, least).max(axis=1)
     usual = histories[int(np.argsort(robot_z)[len(robot_z) // 2])]  # what it shows too is no robot's own
     common, far = kind_and_others(histories, pulls_of(job, _spread(usual, None), usual.estimate.parameters), level)
     limit = normal_quantile(1 - level / (sum(own.size for own in logs) + middle.size))
