@@ -21,12 +21,8 @@ from gough.identification.compare import (
 from gough.identification.diagnosis.diagnose import DiagnoseSettings as DiagnoseSettings, diagnose as diagnose
 from gough.identification.diagnosis.foresee import Foresight as Foresight, foresee as foresee
 from gough.identification.diagnosis.mistakes import Diagnosis as Diagnosis
-from gough.identification.fleet import (
-    Fleet as Fleet,
-    FleetLog as FleetLog,
-    FleetSettings as FleetSettings,
-    fleet as fleet,
-)
+from gough.identification.fleets.fleet import Fleet as Fleet, FleetSettings as FleetSettings, fleet as fleet
+from gough.identification.fleets.history import FleetLog as FleetLog
 from gough.identification.many import FactorSettings as FactorSettings, identify_logs as identify_logs
 from gough.identification.payload import (
     PayloadResult as PayloadResult,

@@ -14,6 +14,22 @@ def normal_quantile(probability: float) -> float:
     return float(special.ndtri(probability))
 
 
+def robust_scale(values: FloatArray) -> FloatArray:
+    """Return the standard deviation of Gaussian noise about zero from its median size, column by column, (n, r)."""
+    return np.asarray(np.median(np.abs(values), axis=0) / normal_quantile(0.75))
+
+
+def robust_scores(values: FloatArray, least: ArrayLike = 1e-300) -> FloatArray:
+    """Return values in robust standard deviations from their median, column by column, (n, r).
+
+    Args:
+        values: (n, r).
+        least: Standard deviation that is known to be there at least, (r,) or one.
+    """
+    gap = values - np.median(values, axis=0)
+    return np.asarray(gap / np.maximum(robust_scale(gap), least))
+
+
 def student_quantile(probability: float, freedom: ArrayLike) -> FloatArray:
     """Return the quantile of Student's t; Gaussian where the degrees of freedom are infinite."""
     return np.asarray(special.stdtrit(freedom, probability))

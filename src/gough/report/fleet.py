@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 from markupsafe import Markup
 
-from gough.identification.fleet import DAY, Fleet, RobotHistory
+from gough.identification.fleets.fleet import Fleet
+from gough.identification.fleets.history import DAY, RobotHistory
 from gough.report.charts import Plot, span_of, svg, tag, text
 from gough.report.numbers import number, with_std
 from gough.report.report import page

@@ -21,7 +21,8 @@ from gough.core.documents import parse_toml
 from gough.core.errors import InvalidInput, InvalidRecording, InvalidStudy, OutputError
 from gough.core.files import replacing, require_free_folder, write_text
 from gough.core.options import About, options_of, settle
-from gough.identification.fleet import Fleet, FleetLog, FleetSettings, fleet as look_at_fleet
+from gough.identification.fleets.fleet import Fleet, FleetSettings, fleet as look_at_fleet
+from gough.identification.fleets.history import FleetLog
 from gough.report.fleet import fleet_page
 from gough.study.common import Force, Progress
 from gough.study.run import FORMAT, resolved
