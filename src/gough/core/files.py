@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from gough.core.errors import OutputError
 
@@ -115,3 +116,8 @@ def write_text(path: str | os.PathLike[str], text: str) -> None:
     """Write UTF-8 text; see `replacing`."""
     with replacing(path) as stream:
         stream.write(text.encode("utf-8"))
+
+
+def write_json(path: str | os.PathLike[str], content: Any) -> None:
+    """Write strict JSON, every number to its last bit; see `replacing`."""
+    write_text(path, json.dumps(content, indent=1, allow_nan=False) + "\n")
