@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from secrets import token_hex
 from typing import IO, Any
 
 from gough.core.errors import OutputError
@@ -31,25 +32,21 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
     """Give a binary stream to a temporary neighbour that takes the file's place once it is complete and on disk."""
     target = Path(path)
     with _reporting(target):
-        handle, temporary = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
-        os.close(handle)
+        temporary = target.with_name(f".{target.name}.{token_hex(8)}")
         try:
-            with open(temporary, "wb") as stream:
+            with open(temporary, "xb") as stream:
                 yield stream
                 _settle(stream)
             os.replace(temporary, target)
         except BaseException:
-            Path(temporary).unlink(missing_ok=True)
+            temporary.unlink(missing_ok=True)
             raise
 
 
 def _settle(stream: IO[bytes]) -> None:
-    """Bring a stream to the disk, with the permissions a new file would have."""
+    """Bring a stream to the disk."""
     stream.flush()
     os.fsync(stream.fileno())
-    mask = os.umask(0)
-    os.umask(mask)
-    os.chmod(stream.name, 0o666 & ~mask)  # by name: Windows knows no other way before Python 3.13
 
 
 def write_together(folder: str | os.PathLike[str], files: Mapping[str, bytes]) -> None:
