@@ -14,8 +14,9 @@ from gough.core.errors import InvalidInput, NotIdentifiable
 from gough.core.names import index_of, tied_name
 from gough.core.statistics import f_tail
 from gough.estimators.estimate import Enclosure, Estimate
-from gough.estimators.linear.least_squares import WeightedLeastSquares
 from gough.estimators.problem import Estimator, LinearProblem, Problem, tie_parameters
+
+LEVEL = 0.05  # of the F-test
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -200,57 +201,44 @@ def weak_directions(problem: Problem) -> WeakDirections:
     return WeakDirections(parameters=condensed.parameters, singular_values=frozen(s[::-1]), directions=frozen(vt[::-1]))
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class TieTest:
-    """F-test of parameters thought equal.
+@dataclass(frozen=True, kw_only=True)
+class Symmetry:
+    """F-test of parameters being equal, e.g. one kind of friction over all legs."""
 
-    Args:
-        groups: Members of each group.
-        statistic: F of each group and, last, of all together, (g + 1,).
-        p_value: Probability of a larger F if the members are equal, (g + 1,).
-        constraints: Numerator degrees of freedom, (g + 1,).
-        degrees_of_freedom: Of the denominator, (g + 1,).
-        estimate: The free estimate.
-    """
+    name: str
+    f: float
+    constraints: float
+    degrees_of_freedom: float
+    p: float
 
-    groups: tuple[tuple[str, ...], ...]
-    statistic: FloatArray
-    p_value: FloatArray
-    constraints: FloatArray
-    degrees_of_freedom: FloatArray
-    estimate: Estimate
+    @property
+    def differ(self) -> bool:
+        """Equality is rejected."""
+        return self.p < LEVEL
 
 
-def tie_test(problem: LinearProblem, groups: Sequence[Sequence[str]], estimator: Estimator | None = None) -> TieTest:
-    """Test whether parameters of each group (e.g. one friction over all legs) are equal.
+def tie_test(estimate: Estimate, groups: Sequence[Sequence[str]]) -> tuple[Symmetry, ...]:
+    """Test whether the parameters of each group are equal, and last all groups together.
 
     With C the differences to the first member, T = (C chi)^T (C P C^T)^-1 (C chi), k constraints and d degrees of
     freedom behind P: F = T / k under white noise (the usual F-test of tied against free), and Hotelling's
     F = T (d - k + 1) / (k d) where P is a scatter matrix.
 
     Args:
-        problem: With all members as parameters of their own.
+        estimate: With all members as parameters of their own.
         groups: Members, at least two each.
-        estimator: Of the free model; default `WeightedLeastSquares()`.
     """
-    estimate = (WeightedLeastSquares() if estimator is None else estimator).fit(problem)
-    sets = tuple(tuple(group) for group in groups)
-    if not sets or any(len(group) < 2 for group in sets):
+    if not groups or any(len(group) < 2 for group in groups):
         raise InvalidInput("a tie test needs groups of at least two parameters")
     blocks = []
-    for group in sets:
-        rows = np.zeros((len(group) - 1, len(estimate)))
-        part = [index_of(estimate.parameters, name) for name in group]
-        rows[:, part[0]] = -1.0
-        rows[np.arange(len(part) - 1), part[1:]] = 1.0
-        blocks.append(rows)
-    found = [_f_test(estimate, rows) for rows in (*blocks, np.concatenate(blocks))]
-    statistic, p_value, constraints, freedom = (frozen(column) for column in zip(*found))
-    return TieTest(groups=sets, statistic=statistic, p_value=p_value, constraints=constraints,
-                   degrees_of_freedom=freedom, estimate=estimate)
+    for group in groups:
+        first, *others = (index_of(estimate.parameters, name) for name in group)
+        blocks.append(np.eye(len(estimate))[others] - np.eye(len(estimate))[first])
+    return tuple(_f_test(name, estimate, rows) for name, rows in zip(
+        (*map(tied_name, groups), "all together"), (*blocks, np.concatenate(blocks))))
 
 
-def _f_test(estimate: Estimate, rows: FloatArray) -> tuple[float, float, float, float]:
+def _f_test(name: str, estimate: Estimate, rows: FloatArray) -> Symmetry:
     k, involved = len(rows), np.any(rows != 0, axis=0)
     d = float(estimate.degrees_of_freedom[involved].min())
     difference = rows @ estimate.values
@@ -263,7 +251,7 @@ def _f_test(estimate: Estimate, rows: FloatArray) -> tuple[float, float, float, 
         f, d = total * (d - k + 1) / (k * d), d - k + 1
     if not d >= 1:
         raise InvalidInput(f"{k} constraints but {d:.3g} degrees of freedom; test fewer at once or use more periods")
-    return f, f_tail(f, k, d), float(k), d
+    return Symmetry(name=name, f=f, constraints=float(k), degrees_of_freedom=d, p=f_tail(f, k, d))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -288,31 +276,21 @@ def compare(results: Mapping[str, Estimate | Enclosure], sigmas: float = 3.0) ->
         raise InvalidInput("comparing needs at least one result and a positive number of sigmas")
     found = []
     for name in dict.fromkeys(name for result in results.values() for name in result.parameters):
-        having = [(label, result) for label, result in results.items() if name in result.parameters]
-        for (first, a), (second, b) in combinations(having, 2):
-            distance, reason = _distance(a, b, name)
+        having = [(label, *_range(result, name)) for label, result in results.items() if name in result.parameters]
+        for (first, a, b, std), (second, c, d, other) in combinations(having, 2):
+            gap, joint = max(a - d, c - b, 0.0), np.hypot(std, other)  # infinite with a box
+            distance = float(gap / joint) if 0 < joint < np.inf else np.inf if gap > 0 else 0.0
+            reason = f"{distance:.1f} joint standard deviations apart"
+            if np.isinf(joint):
+                boxes = np.isinf(std) and np.isinf(other)
+                reason = f"{'the boxes are apart' if boxes else 'the value is outside the box'} by {gap:.3g}"
             if distance > sigmas:
                 found.append(Disagreement(parameter=name, first=first, second=second, distance=distance, reason=reason))
     return found
 
 
-def _distance(a: Estimate | Enclosure, b: Estimate | Enclosure, name: str) -> tuple[float, str]:
-    (low_a, high_a, std_a), (low_b, high_b, std_b) = _range(a, name), _range(b, name)
-    gap = max(low_a - high_b, low_b - high_a, 0.0)
-    if gap == 0:
-        return 0.0, ""
-    if isinstance(a, Estimate) and isinstance(b, Estimate):
-        joint = float(np.hypot(std_a, std_b))
-        distance = gap / joint if joint > 0 else np.inf
-        return distance, f"{distance:.1f} joint standard deviations apart"
-    boxes = isinstance(a, Enclosure) and isinstance(b, Enclosure)
-    kind = "the boxes are apart" if boxes else "the value is outside the box"
-    return float("inf"), f"{kind} by {gap:.3g}"
-
-
 def _range(result: Estimate | Enclosure, name: str) -> tuple[float, float, float]:
+    """Return lower and upper value, and the standard deviation, infinite of a box."""
     if isinstance(result, Enclosure):
-        low, high = result[name]
-        return low, high, 0.0
-    value = result[name]
-    return value, value, float(result.std[result.parameters.index(name)])
+        return (*result[name], np.inf)
+    return result[name], result[name], float(result.std[result.parameters.index(name)])
