@@ -10,8 +10,7 @@ from scaled_robots import POWER, resized
 
 from gough.core.errors import NotConverged
 from gough.core.names import INERTIAL_UNITS
-from gough.engine import Model, base_parameters
-from gough.engine import base as engine_base
+from gough.engine import Model, base as engine_base, base_parameters
 from gough.mechanism import bundled_robots, load_robot, parse_robot
 
 pytest.importorskip("pinocchio")

@@ -11,8 +11,7 @@ from gough.core.arrays import FloatArray, check_shape
 from gough.core.blas import one_blas_thread
 from gough.core.errors import InvalidInput, NotConverged
 from gough.core.motion import Motion
-from gough.core.names import INERTIAL, INERTIAL_UNITS, Parameter
-from gough.core.names import parameters as named
+from gough.core.names import INERTIAL, INERTIAL_UNITS, Parameter, parameters as named
 from gough.core.parameters import BaseParameters
 from gough.engine.loops import CLOSED, By
 from gough.engine.model import Model
