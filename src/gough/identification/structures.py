@@ -19,6 +19,7 @@ from gough.estimators.selection.selection import (
     LEVEL,
     Structure,
     Symmetry,
+    WeakDirection,
     compare_structures,
     tie_test,
     weak_directions,
@@ -26,8 +27,6 @@ from gough.estimators.selection.selection import (
 from gough.identification.term_choice import TermChoice
 
 NEAR = 1.01  # of the best held-out error: as good
-WEAKEST = 5  # directions listed
-MENTIONED = 0.3  # share of a direction from which a parameter is named
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,14 +48,6 @@ class FrictionStructure:
     residual: float | None
     held_out: float | None
     reason: str = ""
-
-
-@dataclass(frozen=True, kw_only=True)
-class WeakDirection:
-    """A combination of parameters the data hardly see, with its singular value relative to the largest."""
-
-    relative: float
-    direction: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -149,12 +140,9 @@ def model_choice(model: Model, base: BaseParameters, problem: Regression, estima
             symmetry = tie_test(estimator.fit(problem), groups)
         except GoughError as error:
             notes.append(f"legs were not compared: {error}")
-    weak = weak_directions(problem)
-    shown = range(min(WEAKEST, len(weak.parameters)))
     return ModelChoice(
         friction=tuple(friction), symmetry=symmetry[:-1] if len(groups) == 1 else symmetry, notes=tuple(notes),
-        weak=tuple(WeakDirection(relative=float(weak.singular_values[i] / weak.singular_values[-1]),
-                                 direction=weak.describe(i, MENTIONED).removeprefix("+ ")) for i in shown))
+        weak=weak_directions(problem))
 
 
 def _rms(values: Any) -> float:

@@ -8,7 +8,7 @@ from itertools import combinations
 
 import numpy as np
 
-from gough.core.arrays import FloatArray, frozen
+from gough.core.arrays import FloatArray
 from gough.core.blas import one_blas_thread
 from gough.core.errors import InvalidInput, NotIdentifiable
 from gough.core.names import index_of, tied_name
@@ -17,6 +17,8 @@ from gough.estimators.estimate import Enclosure, Estimate
 from gough.estimators.problem import Estimator, LinearProblem, Problem, tie_parameters
 
 LEVEL = 0.05  # of the F-test
+WEAKEST = 5  # directions listed
+MENTIONED = 0.3  # share of a direction from which a parameter is named
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -166,30 +168,16 @@ def compare_structures(
     return results
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class WeakDirections:
-    """Combinations of parameters the data hardly see.
+@dataclass(frozen=True, kw_only=True)
+class WeakDirection:
+    """A combination of parameters the data hardly see, with its singular value relative to the largest."""
 
-    Args:
-        parameters: Names, (p,).
-        singular_values: Of the regressor with rows of unit effort and columns of unit length, ascending, (p,).
-        directions: Combination of each, in parameters scaled by the length of their column, (p, p), unit rows.
-    """
-
-    parameters: tuple[str, ...]
-    singular_values: FloatArray
-    directions: FloatArray
-
-    def describe(self, index: int, share: float = 0.2) -> str:
-        """Return the parameters that carry at least `share` of the direction, with their weights."""
-        row = self.directions[index]
-        main = [i for i in np.argsort(-np.abs(row)) if abs(row[i]) >= share]
-        sign = np.sign(row[main[0]]) if main else 1.0
-        return " ".join(f"{'+' if sign * row[i] > 0 else '-'} {abs(row[i]):.2f} {self.parameters[i]}" for i in main)
+    relative: float
+    direction: str
 
 
-def weak_directions(problem: Problem) -> WeakDirections:
-    """Return the directions in parameter space ordered by how little they act on the efforts; works at rank loss too.
+def weak_directions(problem: Problem) -> tuple[WeakDirection, ...]:
+    """Return the directions in parameter space that act least on the efforts, the weakest first; at rank loss too.
 
     Rows are divided by their rms effort and columns by their length, so the answer does not depend on units.
     """
@@ -197,8 +185,14 @@ def weak_directions(problem: Problem) -> WeakDirections:
     effort = np.linalg.norm(condensed.factors[:, :, -1], axis=1)
     stacked = np.concatenate(condensed.factors[:, :, :-1] / np.where(effort > 0, effort, 1.0)[:, None, None])
     scale = np.linalg.norm(stacked, axis=0)
-    s, vt = np.linalg.svd(stacked / np.where(scale > 0, scale, 1.0))[1:]
-    return WeakDirections(parameters=condensed.parameters, singular_values=frozen(s[::-1]), directions=frozen(vt[::-1]))
+    values, rows = np.linalg.svd(stacked / np.where(scale > 0, scale, 1.0))[1:]
+    found = []
+    for value, row in list(zip(values, rows))[:-WEAKEST - 1:-1]:
+        main = [i for i in np.argsort(-np.abs(row)) if abs(row[i]) >= MENTIONED]
+        signs = np.sign(row) * np.sign(row[main[0]]) if main else row
+        words = " ".join(f"{'+' if signs[i] > 0 else '-'} {abs(row[i]):.2f} {condensed.parameters[i]}" for i in main)
+        found.append(WeakDirection(relative=float(value / values[0]), direction=words.removeprefix("+ ")))
+    return tuple(found)
 
 
 @dataclass(frozen=True, kw_only=True)
