@@ -109,11 +109,18 @@ def _started(tree: RobotTree, done: Description, loops: Loops) -> RobotTree:
 
 
 def _locked(tree: RobotTree, source: str, names: list[str]) -> RobotTree:
-    """Hold joints where the loops are closed; of a joint with several motions all."""
+    """Hold joints where the loops are closed: all motions of a joint, or the one a coordinate is named after."""
     done, mechanism = _read(tree if any(j.actuated for j in tree.joints) else tree.driven_by(tree.single()), source)
-    started = _started(tree, done, assemble(mechanism))
-    wanted = tree.known(names)
-    return tree.locked({joint.name: joint.start for joint in started.joints if joint.name in wanted})
+    started = {joint.name: joint for joint in _started(tree, done, assemble(mechanism)).joints}
+    single = {name: (joint, k) for joint, own in done.coordinates.items() for k, name in enumerate(own) if len(own) > 1}
+    held: dict[str, list[float | None]] = {}
+    for name in names:
+        joint, which = single[name] if name in single else (tree.known([name])[0], None)
+        start = started[joint].start
+        own = held.setdefault(joint, [None] * len(start))
+        for k in range(len(start)) if which is None else [which]:
+            own[k] = start[k]
+    return tree.locked(held)
 
 
 def _closed(tree: RobotTree, source: str) -> tuple[Description, Loops]:
@@ -155,8 +162,10 @@ def _closed(tree: RobotTree, source: str) -> tuple[Description, Loops]:
 
 def _missing(error: InvalidMechanism, done: Description, source: str) -> InvalidMechanism:
     """Say in the names of the file which joints move without a motor, and what answers it."""
-    before = {name: old for old, names in done.coordinates.items() for name in names}
-    loose = [before[name] for name in cast(tuple[str, ...], error.numbers["loose"])]
+    found = cast(tuple[str, ...], error.numbers["loose"])
+    before = {name: old for old, names in done.coordinates.items() for name in names
+              if len(names) == 1 or len(set(names) & set(found)) > 1}
+    loose = [before.get(name, name) for name in found]
     return InvalidMechanism(
         f"{source}: {error.numbers['degrees_of_freedom']} degrees of freedom but {error.numbers['actuated']} motors; "
         f"with these held, {', '.join(dict.fromkeys(loose))} still move: name such joints among the `motors`, or hold "
