@@ -48,7 +48,7 @@ def test_limits_that_passive_joints_share_are_placeholders(tmp_path: Path) -> No
     everywhere = BARS.replace('<axis xyz="0 1 0"/>', f'<axis xyz="0 1 0"/>{LIMIT}')
     loops = written(tmp_path, "bars.yaml", BARS_YAML)
     done = describe(read_tree(everywhere, "bars.urdf", loops), "bars.urdf")
-    assert any("effort 1 and velocity 20 stands at every joint" in note for note in done.notes)
+    assert any("effort 1 and velocity 20 at every joint" in note for note in done.notes)
     assert "effort" not in done.text.split("\n\n", 1)[1]
     driven = BARS.replace('<child link="a"/><axis xyz="0 1 0"/>', f'<child link="a"/><axis xyz="0 1 0"/>{LIMIT}')
     assert "effort = 1" in describe(read_tree(driven, "bars.urdf", loops), "bars.urdf").text
@@ -108,7 +108,8 @@ def test_the_spin_of_a_leg_with_its_mass_aside_is_held_by_its_coordinate(tmp_pat
         </joint>
       <joint name="push{{k}}" type="prismatic"><origin xyz="0 0 -0.3"/><parent link="rod{{k}}"/><child link="end{{k}}"/>
         <axis xyz="0 0 1"/></joint>
-      <joint name="at{{k}}" type="fixed"><origin xyz="{{x}} 0 0"/><parent link="plate"/><child link="foot{{k}}"/></joint>
+      <joint name="at{{k}}" type="fixed"><origin xyz="{{x}} 0 0"/><parent link="plate"/><child link="foot{{k}}"/>
+        </joint>
     """
     text = f"""<robot name="swing"><link name="ground"/><link name="plate">{SOLID}</link>
       <joint name="rail" type="prismatic"><origin xyz="0 0 -0.5"/><parent link="ground"/><child link="plate"/>

@@ -184,7 +184,7 @@ def test_names_that_look_like_code_stay_text(tmp_path) -> None:
     ("one line", "no samples"),
     ("word", "no table"),
     (b"\x00\x01\x02\x03PNG\n\x00\x00", "binary"),
-    (b"\x89PNG\r\n\xff\xfe", "not UTF-8"),
+    (b"\x89PNG\r\n\xff\xfe", "is this a table"), (b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", "not UTF-8"),
     (HEADER + "0,1\n", "delimiter|columns"),
     (HEADER + ROWS + "0.3,1\n0.4,1,2\n", "line 5 has 2 columns, expected 3"),
     (HEADER + ROWS + "0.3,1,2,3\n0.4,1,2\n", "line 5 has 4 columns, expected 3"),

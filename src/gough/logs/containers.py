@@ -214,18 +214,19 @@ def flat(value: Any, name: str = "", depth: int = 0) -> Iterator[tuple[str, Any]
 def array_table(source: str, arrays: Mapping[str, Any]) -> Table:
     """Return arrays as a table: column j of a matrix `q` is named `q[j]`, counted from 1; text is left out.
 
-    Dates become seconds since 1970.
+    Dates become seconds since 1970, spans of time seconds.
     """
     columns: dict[str, FloatArray] = {}
     unread: dict[str, str] = {}
     seconds: set[str] = set()
     for name, value in flat(arrays):
         array = value[:] if isinstance(value, StoredArray) else np.asarray(value)
-        if array.dtype.kind == "M":
-            array, seconds = (array - np.datetime64(0, "s")) / np.timedelta64(1, "s"), {*seconds, name}
+        if array.dtype.kind in "mM":
+            since = array - np.datetime64(0, "s") if array.dtype.kind == "M" else array
+            array, seconds = since / np.timedelta64(1, "s"), {*seconds, name}
         array = np.squeeze(array) if array.ndim > 2 else array
         if array.dtype.kind not in "fiub":
-            unread[name] = str(array) if array is OBJECT else f"values of type {array.dtype}"
+            unread[name] = str(array)[:90] if array.shape == () else f"values of type {array.dtype}"
         elif array.ndim <= 1:
             columns[name] = np.atleast_1d(array.astype(float))
         elif array.ndim == 2:

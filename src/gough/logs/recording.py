@@ -307,9 +307,10 @@ class Recording(Shown, Value):
         return axes
 
     def save(self, path: str | Path, *, settings: Mapping[str, object] | None = None) -> Path:
-        """Write the recording as CSV (`.csv`, `.csv.gz`) or NPZ (`.npz`) and return the path.
+        """Write the recording as CSV (`.csv`, `.csv.gz`), NPZ (`.npz`) or bag (`.mcap`) and return the path.
 
-        The file appears complete or not at all. CSV numbers have the digits to read back the same.
+        The file appears complete or not at all. CSV numbers have the digits to read back the same. Bags hold
+        `/joint_states`, other columns at topics of their own, and need rosbags.
 
         Args:
             path: The file.

@@ -164,7 +164,8 @@ def _fixed(joint: Connection, position: Sequence[float | None]) -> list[Connecti
     def part(child: str, after: FloatArray) -> Connection:
         return Connection(name=f"{joint.name}_{len(parts) + 1}" if parts else joint.name, parent=here, child=child,
                           placement=placed, after=after, motions=tuple(joint.motions[k] for k in free),
-                          start=tuple(joint.start[k] for k in free if k < len(joint.start)))
+                          start=tuple(joint.start[k] for k in free if k < len(joint.start)),
+                          limits=replace(joint.limits, position=None))
 
     for k, (motion, value) in enumerate(zip(joint.motions[:last + 1], position)):
         if value is None:

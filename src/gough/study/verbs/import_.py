@@ -17,7 +17,7 @@ from gough.core.files import require_free, write_text
 from gough.core.options import About
 from gough.engine.loops import Loops, assemble, close_loops
 from gough.mechanism import Mechanism, parse_robot, robot_text
-from gough.mechanism.formats.description import Description, describe, inside
+from gough.mechanism.formats.description import Description, describe, inside, without_placeholders
 from gough.mechanism.formats.geometry import HERE, inverse, transform
 from gough.mechanism.formats.reading import read_tree
 from gough.mechanism.formats.tree import FREE, Connection, Link, Loop, RobotTree
@@ -67,6 +67,10 @@ def import_(file: Annotated[str, About(help="The robot: .urdf, .xml (MJCF), .sdf
             motors: Annotated[Sequence[str], About(
                 help="Joints that are motors (a,b,c); those the file names by default.")] = (),
             lock: Annotated[Sequence[str], About(help="Joints to hold still (a,b,c).")] = (),
+            velocity: Annotated[float | None, About(
+                help="Velocity limit of all motors; those of the file by default.", unit="rad/s or m/s", above=0)] = None,
+            effort: Annotated[float | None, About(
+                help="Effort limit of all motors; those of the file by default.", unit="N m or N", above=0)] = None,
             platform: Annotated[str | None, About(help="Link that carries the tool: gets task coordinates.")] = None,
             output: Annotated[str | None, About(
                 help="Robot file to write; the file's name with .toml by default.", file=True, short="-o")] = None,
@@ -80,6 +84,10 @@ def import_(file: Annotated[str, About(help="The robot: .urdf, .xml (MJCF), .sdf
         tree = tree.driven_by(_names(motors))
     if lock:
         tree = _locked(tree, source, _names(lock))
+    tree = without_placeholders(tree)
+    tree = replace(tree, joints=tuple(replace(j, limits=replace(
+        j.limits, velocity=velocity or j.limits.velocity, effort=effort or j.limits.effort)) if j.actuated else j
+        for j in tree.joints))
     done, closed = _closed(tree, source)
     if platform is not None:
         done, closed = _closed(_with_platform(tree, platform, done, closed), source)
