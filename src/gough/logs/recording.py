@@ -341,12 +341,7 @@ def check_time(time: FloatArray, source: str, column: str = "time", previous: fl
                first: int = 0) -> None:
     """Raise `InvalidRecording` naming the first sample whose time is not finite or does not increase.
 
-    Args:
-        time: Sample times, (t,). [s]
-        source: File or other origin, for the message.
-        column: Name of the time column, for the message.
-        previous: Time of the sample before the first one here. [s]
-        first: Index of the first sample here in the whole record.
+    `first` is the index of the first sample here in the whole record, `previous` the time of the one before. [s]
     """
     if not len(time):
         raise InvalidRecording(f"{source}: there are no samples", source=source)

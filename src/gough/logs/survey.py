@@ -171,14 +171,8 @@ def survey(path: str | Path, motors: Sequence[Motor] = ()) -> Survey:
     """Look into a log of any format, and propose which column may be which joint.
 
     With motors, positions are told by name, then by the limits they stay in, then by their order. An effort belongs to
-    the motor whose name it bears, else to the one whose position, velocity and acceleration explain it best.
-
-    Args:
-        path: The file, or a bag.
-        motors: Of the robot; without them the joints are named `motor1`, `motor2`, ... to be replaced.
-
-    Raises:
-        InvalidRecording: The file cannot be read.
+    the motor whose name it bears, else to the one whose position, velocity and acceleration explain it best. Without
+    motors the joints are named `motor1`, `motor2`, ... to be replaced.
     """
     table, decimal = _table(Path(path))
     columns = tuple(_columns(table))

@@ -9,7 +9,7 @@ import re
 import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import chain, islice
 from pathlib import Path
@@ -177,6 +177,17 @@ def _encoding(beginning: bytes) -> str:
 def repeated_names(names: Iterable[str]) -> frozenset[str]:
     """Return the names that occur more than once."""
     return frozenset(name for name, count in Counter(names).items() if count > 1)
+
+
+def cut(whole: Table, size: int) -> Iterator[Table]:
+    """Yield a table in blocks; whole if columns have clocks of their own, or constants stand beside the signals."""
+    count = max(len(column) for column in whole.columns.values())
+    if any(len(column) != count for column in whole.columns.values()):
+        yield whole
+        return
+    for i in range(0, count, size):
+        yield replace(whole, first=i, columns={name: c[i:i + size] for name, c in whole.columns.items()},
+                      blank={name: rows[i:i + size] for name, rows in whole.blank.items()})
 
 
 def joined(blocks: Iterable[Table]) -> Table:

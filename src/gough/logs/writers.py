@@ -65,9 +65,9 @@ def _write_npz(recording: Recording, handle: IO[bytes], made: Mapping[str, objec
         "period_samples": recording.period_samples,
         "columns": {kind: {"names": c.names, "units": c.units} for kind, c in groups.items()}, **made,
     }
-    # Stored, not compressed: long recordings are read slice by slice.
+    # Row by row: long recordings are read in blocks.
     np.savez(handle, allow_pickle=False, facts=np.array(json.dumps(facts)), time=recording.time,
-             **{kind: c.values for kind, c in groups.items()})
+             **{kind: np.ascontiguousarray(c.values) for kind, c in groups.items()})
 
 
 def _write_mcap(recording: Recording, handle: IO[bytes], made: Mapping[str, object]) -> None:

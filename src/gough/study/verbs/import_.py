@@ -59,9 +59,10 @@ def import_(file: Annotated[str, About(help="The robot: .urdf, .xml (MJCF), .sdf
                 help="Joints that are motors (a,b,c); those the file names by default.")] = (),
             lock: Annotated[Sequence[str], About(help="Joints to hold still (a,b,c).")] = (),
             velocity: Annotated[float | None, About(
-                help="Velocity limit of all motors; those of the file by default.", unit="rad/s or m/s", above=0)] = None,
+                help="Velocity limit of all motors; the file has them by default.", unit="rad/s or m/s",
+                above=0)] = None,
             effort: Annotated[float | None, About(
-                help="Effort limit of all motors; those of the file by default.", unit="N m or N", above=0)] = None,
+                help="Effort limit of all motors; the file has them by default.", unit="N m or N", above=0)] = None,
             platform: Annotated[str | None, About(help="Link that carries the tool: gets task coordinates.")] = None,
             output: Annotated[str | None, About(
                 help="Robot file to write; the file's name with .toml by default.", file=True, short="-o")] = None,
