@@ -13,6 +13,7 @@ from gough.logs.recording import Recording
 
 STEEP = 12.0  # times the usual second difference beyond which a step is no motion; 1e4 samples of noise stay below 5
 ALONE = 4.0  # times what the steps before and after differ by
+BESIDE = 10  # samples on both sides of a jump that tell which way a motor moves
 STILL = 20  # samples at one value that a frozen channel keeps at least
 DOUBT = 2.0  # instead of STEEP for a stop within one sample, where it is known that positions are wrong
 WRAPS = 0.02  # relative: jumps of the same size to this are wraps of one counter
@@ -30,6 +31,7 @@ class Jump:
         size: How far the position jumps. [m or rad]
         sigma: Of the size, from the noise beside it.
         wrap: It is a whole turn of the counter, to be undone by counting on.
+        turning: The motor reverses there: it may as well be play or bending of the transmission.
     """
 
     joint: str
@@ -38,6 +40,7 @@ class Jump:
     size: float
     sigma: float
     wrap: bool
+    turning: bool
 
 
 def find_jumps(recording: Recording) -> tuple[Jump, ...]:
@@ -62,22 +65,29 @@ def find_jumps(recording: Recording) -> tuple[Jump, ...]:
         high = np.flatnonzero(np.abs(own) > STEEP * usual)
         # The steps before and after a jump are alike; where a motion starts or stops they are not.
         alone = np.abs(own) > ALONE * np.abs(steps[:-2, j] - steps[2:, j])
-        turn = _turn(step[high], own[high[alone[high]]], recording.position_units[j])
+        turn = _turn(step[high], own[high[alone[high]]], float(np.ptp(position[:, j])), recording.position_units[j])
         for k in high:
             whole = turn is not None and abs(abs(step[k]) / turn - 1) < 0.2
             if whole or alone[k]:
                 size = float(np.sign(step[k])) * turn if whole and turn is not None else float(own[k])
                 found.append(Jump(joint=name, sample=int(k) + 2, time=float(recording.time[k + 2]), size=size,
-                                  sigma=usual, wrap=whole))
+                                  sigma=usual, wrap=whole, turning=_turns(steps[:, j], int(k) + 1)))
     return tuple(sorted(found, key=lambda jump: jump.sample))
 
 
-def _turn(steps: FloatArray, jumps: FloatArray, unit: str) -> float | None:
-    """Return after what a counter starts again; None if it does not.
+def _turns(steps: FloatArray, at: int) -> bool:
+    """Tell whether a motor moves one way before a step and not so after it, over some samples on both sides."""
+    before, after = steps[max(at - BESIDE, 0):at].sum(), steps[at + 1:at + 1 + BESIDE].sum()
+    return bool(before * after <= 0)
+
+
+def _turn(steps: FloatArray, jumps: FloatArray, reach: float, unit: str) -> float | None:
+    """Return after what a counter starts again; None if it does not: a counter shows no more than one turn.
 
     Args:
         steps: Those that are too large.
         jumps: Of these that stand alone, what they do beyond the motion.
+        reach: Range of the positions.
         unit: Of both.
     """
     size = np.abs(steps)
@@ -90,7 +100,7 @@ def _turn(steps: FloatArray, jumps: FloatArray, unit: str) -> float | None:
         return turns * TURN
     both = bool((steps[large] > 0).any() and (steps[large] < 0).any())
     alike = float(np.median(np.abs(size[large] - middle))) < WRAPS * middle
-    if not (both and alike and int(large.sum()) > 2):
+    if not (both and alike and int(large.sum()) > 2 and reach < (1 + WRAPS) * middle):
         return None
     exact = np.abs(jumps)[np.abs(np.abs(jumps) / middle - 1) < 0.2]
     return float(np.median(exact)) if exact.size else middle
@@ -98,6 +108,8 @@ def _turn(steps: FloatArray, jumps: FloatArray, unit: str) -> float | None:
 
 def without_jumps(recording: Recording, jumps: tuple[Jump, ...], near: Mapping[str, float] | None = None) -> Recording:
     """Return the recording with wrapped counters counted on and the positions behind lost counts moved back.
+
+    What jumps where a motor reverses stays: it may be play, which comes back.
 
     Args:
         recording: As recorded.
@@ -113,7 +125,7 @@ def without_jumps(recording: Recording, jumps: tuple[Jump, ...], near: Mapping[s
             position[:, j] = np.unwrap(position[:, j], period=turn)
             position[:, j] += turn * round(((near or {}).get(joint, position[0, j]) - position[:, j].mean()) / turn)
         for jump in own:
-            if not jump.wrap:
+            if not (jump.wrap or jump.turning):
                 position[jump.sample:, j] -= jump.size
     return replace(recording, position=position)
 
