@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 
 import numpy as np
@@ -177,7 +178,7 @@ def test_a_lag_is_the_first_order_low_pass_that_an_integrator_gives(periodic: bo
     np.testing.assert_array_equal(found[:, 0], values[:, 0])
     run = np.concatenate([values[:, 1]] * (3 if periodic else 1))
     y, expected = run[0], [run[0]]
-    for a, b in zip(run[:-1], run[1:]):
+    for a, b in itertools.pairwise(run):
         for x in np.linspace(a, b, 1000, endpoint=False):
             y += (x - y) * now.step / 1000 / 0.05
         expected.append(y)

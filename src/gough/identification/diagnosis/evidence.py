@@ -7,7 +7,7 @@ closed loops, gravity's part. Columns made at the motion's samples are filtered 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -389,6 +389,29 @@ def assembled(model: Model, time: FloatArray, columns: Sequence[FloatArray], nea
     return None
 
 
+def corrected(evidence: Evidence, *undo: Callable[[Track, View], Track]) -> Evidence | None:
+    """Return the evidence with mistakes taken out of all logs and the parameters fitted again.
+
+    Args:
+        evidence: The logs as they are.
+        undo: Each returns a log's track without a mistake.
+    """
+    groups: list[tuple[Source, ...]] = []
+    for views in (evidence.views, evidence.held_out_views):
+        sources = []
+        for view in views:
+            track = view.track
+            for each in undo:
+                track = each(track, view)
+            now = view.rebuilt(track)
+            if now is None:
+                return None
+            sources.append(now.source)
+        groups.append(tuple(sources))
+    fresh = replace(evidence, logs=groups[0], held_out=groups[1])
+    return replace(fresh, values=fit_rows(*fresh.stacked)[0])
+
+
 def score_problem(views: Sequence[View], columns: Sequence[FloatArray], noise: FloatArray) -> ScoreProblem:
     """Return the equations of some logs, those that do not count left out, with columns shaped alike.
 
@@ -406,7 +429,7 @@ def score_problem(views: Sequence[View], columns: Sequence[FloatArray], noise: F
         D.append((view.source.shaped(own) / noise[:, None])[counts])
         y.append((part.effort / noise)[counts])
         labels.append(np.broadcast_to(label[:, None], counts.shape)[counts])
-        deviations.append((_deviations(part) / noise)[:, counts])
+        deviations.append((deviations_of(part) / noise)[:, counts])
     noisy = None
     if min(len(each) for each in deviations) > 1:
         noisy = block_diag(*deviations)
@@ -414,7 +437,7 @@ def score_problem(views: Sequence[View], columns: Sequence[FloatArray], noise: F
                         stretch=np.concatenate(labels), deviations=noisy)
 
 
-def _deviations(part: Regression) -> FloatArray:
+def deviations_of(part: Regression) -> FloatArray:
     """Return what differs between k repetitions, over sqrt(k (k - 1)): their squares add up to the mean's variance."""
     if part.replicates is None or len(part.replicates) < 2:
         return np.zeros((0, *part.effort.shape))

@@ -18,10 +18,10 @@ from scipy import stats
 from gough.core.arrays import FloatArray
 from gough.estimators.selection.scores import LEAST_SEEN, PROBABLE, Fitted, Scores, cut_stretches
 from gough.identification.diagnosis.directions import DIRECTIONS, Suspicion, stack_directions
-from gough.identification.diagnosis.evidence import Evidence, View, counted, score_problem
+from gough.identification.diagnosis.evidence import Evidence, View, corrected, counted, deviations_of, score_problem
 from gough.identification.diagnosis.hypotheses import Hypothesis, best_hypothesis, distance_to_file
 from gough.identification.diagnosis.rows import fit_rows
-from gough.identification.diagnosis.track import Source, Track
+from gough.identification.diagnosis.track import Track
 from gough.identification.prior import prior_of
 
 CLOSE = 9.0  # difference in the squares left, in units of noise, below which two suspicions cannot be told apart
@@ -56,24 +56,6 @@ class Undone:
         level = [self.undo(replace(view.track, effort=np.full_like(view.track.effort, x)), view).effort
                  for x in (0.0, 1.0)]
         return np.asarray(np.abs(level[1] - level[0]).mean(axis=0))
-
-
-def corrected(evidence: Evidence, undone: Sequence[Undone]) -> Evidence | None:
-    """Return the evidence with mistakes taken out of all logs and the parameters fitted again."""
-    groups: list[tuple[Source, ...]] = []
-    for views in (evidence.views, evidence.held_out_views):
-        sources = []
-        for view in views:
-            track = view.track
-            for each in undone:
-                track = each.undo(track, view)
-            now = view.rebuilt(track)
-            if now is None:
-                return None
-            sources.append(now.source)
-        groups.append(tuple(sources))
-    fresh = replace(evidence, logs=groups[0], held_out=groups[1])
-    return replace(fresh, values=fit_rows(*fresh.stacked)[0])
 
 
 class Standing:
@@ -209,9 +191,7 @@ def noise_of_rows(evidence: Evidence) -> FloatArray:
         part = source.part
         use = part.counting
         if known:
-            assert part.replicates is not None
-            k = len(part.replicates)
-            each = ((part.replicates - part.replicates.mean(axis=0)) ** 2).sum(axis=0) / (k * (k - 1))
+            each = (deviations_of(part) ** 2).sum(axis=0)
         else:
             each = (part.effort - part.select(evidence.base.names).regressor @ evidence.values) ** 2
         squares += (each * use).sum(axis=0)
@@ -287,7 +267,7 @@ def search(evidence: Evidence, *, most: int = 4, hypotheses: bool = True) -> Fou
     best = best_hypothesis(evidence)[1].hypothesis if hypotheses else None
     if best is not None:
         trial = Undone(hypothesis=best)
-        fresh = corrected(evidence, [trial])
+        fresh = corrected(evidence, trial.undo)
         after = None if fresh is None else Standing(fresh)
         if after is not None and after.error <= WORSE * now.error:
             steps, now = (Step(undone=trial, before=now.error, after=after.error, standing=after),), after
@@ -399,7 +379,7 @@ def _refined(evidence: Evidence, steps: tuple[Step, ...], free: Sequence[int], n
         trial = {k: replace(steps[k].undone, size=steps[k].undone.size + part)
                  for k, part in zip(free, np.split(step, edges))}
         undone = [trial.get(k, s.undone) for k, s in enumerate(steps) if not s.column]
-        fresh = corrected(evidence, undone)
+        fresh = corrected(evidence, *(each.undo for each in undone))
         standing = None if fresh is None else Standing(
             fresh, added, noise * _noisier(evidence, undone), [*added, *own])
         if standing is None or standing.power > least:  # too far: the loops do not close there, or it gets worse

@@ -9,6 +9,8 @@ import numpy as np
 from scipy import stats
 
 from gough.core.arrays import FloatArray
+from gough.estimators.selection.scores import PROBABLE
+from gough.identification.diagnosis.mistakes import Mistake
 from gough.logs.recording import Recording
 
 STEEP = 12.0  # times the usual second difference beyond which a step is no motion; 1e4 samples of noise stay below 5
@@ -18,6 +20,7 @@ STILL = 20  # samples at one value that a frozen channel keeps at least
 DOUBT = 2.0  # instead of STEEP for a stop within one sample, where it is known that positions are wrong
 WRAPS = 0.02  # relative: jumps of the same size to this are wraps of one counter
 TURN = 2 * np.pi
+FADED = 0.01  # change of an effort over a log that is worth a word
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -130,24 +133,7 @@ def without_jumps(recording: Recording, jumps: tuple[Jump, ...], near: Mapping[s
     return replace(recording, position=position)
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Frozen:
-    """A position that stops within one sample and stays.
-
-    Args:
-        joint: Which motor.
-        sample: The first sample of the stretch.
-        time: Its time. [s]
-        samples: How long it stays.
-    """
-
-    joint: str
-    sample: int
-    time: float
-    samples: int
-
-
-def find_frozen(recording: Recording, steep: float = STEEP) -> tuple[Frozen, ...]:
+def find_frozen(recording: Recording, steep: float = STEEP) -> tuple[Mistake, ...]:
     """Return positions that keep their value for 20 samples or more after moving at full speed the sample before.
 
     A motor needs time to stop: the step before the stretch is so many times the usual change of a step.
@@ -162,37 +148,19 @@ def find_frozen(recording: Recording, steep: float = STEEP) -> tuple[Frozen, ...
         edges = np.flatnonzero(np.diff(np.concatenate([[0], (own == 0).astype(np.int8), [0]])))
         for first, end in zip(edges[::2], edges[1::2]):
             if end - first >= STILL and first > 0 and abs(own[first - 1]) > steep * usual > 0:
-                found.append(Frozen(joint=name, sample=int(first), time=float(recording.time[first]),
-                                    samples=int(end - first)))
+                found.append(Mistake(
+                    name="frozen encoder", place=name, size=(float(end - first),), sigma=(0.0,), unit="samples",
+                    text=f"{name}: the position of {recording.source} stands still from {recording.time[first]:.3f} s "
+                         f"on for {end - first} samples, having moved at full speed before",
+                    advice="cut that part of the log out; is the encoder's cable sound?"))
     return tuple(found)
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Fading:
-    """An effort that changes from period to period.
-
-    Args:
-        joint: Which motor.
-        change: From the beginning to the end of the recording, relative to its beginning. [1]
-        sigma: Of it.
-        chance: That noise alone does this, for this motor.
-    """
-
-    joint: str
-    change: float
-    sigma: float
-    chance: float
-
-
-def find_fading(recording: Recording, period: FloatArray) -> tuple[Fading, ...]:
-    """Return the change of each motor's effort over the periods of a recording.
+def find_fading(recording: Recording) -> tuple[Mistake, ...]:
+    """Return efforts that fade or grow over the periods of a recording by more than 1 %, beyond chance.
 
     g_k = tau_k . tau / tau . tau of period k with the mean period tau, a line through g_1 ... g_n. The mean's own noise
-    is the same in all g_k and moves only their level.
-
-    Args:
-        recording: At least four periods.
-        period: Efforts (or currents) of the mean period, (N, a).
+    is the same in all g_k and moves only their level. Fewer than four periods say nothing.
     """
     kind = "effort" if recording.effort is not None else "current"
     if recording.period_count < 4:
@@ -201,15 +169,18 @@ def find_fading(recording: Recording, period: FloatArray) -> tuple[Fading, ...]:
     k = np.arange(len(periods)) - (len(periods) - 1) / 2
     found = []
     for j, name in enumerate(recording.joints):
-        tau = period[:, j]
-        power = float(tau @ tau)
-        if power <= 0 or len(tau) != periods.shape[1]:
-            continue
-        g = periods[:, :, j] @ tau / power
+        tau = periods[:, :, j].mean(axis=0)
+        g = periods[:, :, j] @ tau / max(float(tau @ tau), 1e-300)
         slope = float(k @ g / (k @ k))
         left = g - g.mean() - slope * k
-        sigma = float(np.sqrt(left @ left / (len(g) - 2) / (k @ k)))
+        spread = float(np.sqrt(left @ left / (len(g) - 2) / (k @ k)))
+        chance = float(2 * stats.t.sf(abs(slope) / max(spread, 1e-300), len(g) - 2)) * len(recording.joints)
         start = float(g.mean()) - slope * len(g) / 2  # where the first period begins
-        chance = float(2 * stats.t.sf(abs(slope) / max(sigma, 1e-300), len(g) - 2))
-        found.append(Fading(joint=name, change=slope * len(g) / start, sigma=sigma * len(g) / start, chance=chance))
+        change, sigma = (x * len(g) / start if start else 0.0 for x in (slope, spread))
+        if chance < PROBABLE and abs(change) > FADED:
+            found.append(Mistake(
+                name="fading effort", place=name, size=(change,), sigma=(abs(sigma),), unit="1",
+                text=f"{name}: effort {'fades' if change < 0 else 'grows'} by {100 * abs(change):.2g} +- "
+                     f"{100 * abs(sigma):.1g} % over {recording.source}",
+                advice="friction or magnets warm up: record after a warm-up, or use only the last periods"))
     return tuple(found)
