@@ -18,9 +18,9 @@ from gough.estimators.fleet.hierarchy import Hierarchy, hierarchy
 from gough.estimators.selection.scores import LEAST_SEEN, Fitted, ScoreProblem, Scores
 from gough.identification.diagnosis.diagnose import DiagnoseSettings, diagnose, evidence_from, words
 from gough.identification.diagnosis.directions import Suspicion, suspicions_of
-from gough.identification.diagnosis.evidence import Evidence, score_problem
+from gough.identification.diagnosis.evidence import Evidence, corrected, score_problem
 from gough.identification.diagnosis.hypotheses import best_hypothesis
-from gough.identification.diagnosis.search import CLOSE, ROUNDS, SMALL, Standing, Undone, corrected
+from gough.identification.diagnosis.search import CLOSE, ROUNDS, SMALL, Standing, Undone
 from gough.identification.fleets.history import DAY, RobotHistory, date_of
 from gough.identification.many import looked_at
 from gough.processing.factors import Job, name_of, robot_of
@@ -218,7 +218,7 @@ def mistake_beside(evidence: Evidence, kind: Kind) -> list[tuple[str, str, str]]
                           if s is not best and fitted.share - f.share < near * fitted.inflation)
     size = fitted.size
     for _ in range(ROUNDS if best.direction.undo is not None else 0):
-        without = corrected(evidence, [Undone(suspicion=best, size=size)])
+        without = corrected(evidence, Undone(suspicion=best, size=size).undo)
         step = [] if without is None else _fitted_beside(without, kind, [best])[0]
         if not step:
             break
