@@ -81,6 +81,8 @@ class _Search:
                 if found:
                     pose = min(found, key=lambda home: float(np.linalg.norm((home - start) / units)))
                     break
+            if not found:
+                break
             before = before | moves
         rest = self.owner >= 0
         return (pose if found else _bounded(self.loops, self.guided, rest, pose, involved)[0]), found
