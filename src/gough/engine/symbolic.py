@@ -5,7 +5,7 @@ Notation: q all coordinates, phi(q) = 0 the closures, K = dphi/dq. Vectors of a 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +17,7 @@ from gough.core.names import INERTIAL, Parameter, parameters
 from gough.mechanism.closures import CLOSURES, Configuration
 from gough.mechanism.placement import Placement
 from gough.mechanism.terms import JointState
-from gough.mechanism.types import BASE, Mechanism
+from gough.mechanism.types import BASE, Closure, Mechanism
 
 
 @dataclass(frozen=True)
@@ -29,6 +29,17 @@ class Transform:
 
     def __matmul__(self, other: Transform) -> Transform:
         return Transform(self.rotation @ other.rotation, self.translation + self.rotation @ other.translation)
+
+    def jacobian(self, q: ca.SX) -> tuple[ca.SX, ca.SX]:
+        """Return linear and angular velocity by the rates of coordinates, (3, n) each, in the frame it leads to.
+
+        W = dR/dt R^T = [w]x, column by column.
+        """
+        spin, angular = ca.jacobian(ca.vec(self.rotation), q), list[ca.SX]()
+        for k in range(q.shape[0]):
+            W = ca.reshape(spin[:, k], 3, 3) @ self.rotation.T
+            angular.append(ca.vertcat(W[2, 1], W[0, 2], W[1, 0]))
+        return ca.jacobian(self.translation, q), ca.horzcat(*angular)
 
 
 def fixed_transform(placement: Placement) -> Transform:
@@ -81,9 +92,13 @@ def closure_equations(mechanism: Mechanism, q: ca.SX) -> ca.SX:
     coordinates = {name: q[i] for i, name in enumerate(mechanism.coordinates)}
     parts: list[ca.SX] = []
     for closure in mechanism.closures:
-        ends = (poses[frame.body] @ fixed_transform(frame.placement) for frame in closure.frames)
-        parts += CLOSURES[closure.kind].residual(closure, Configuration(coordinates, *ends))
+        parts += CLOSURES[closure.kind].residual(closure, Configuration(coordinates, *closure_ends(closure, poses)))
     return ca.densify(ca.vertcat(*parts)) if parts else ca.SX(0, 1)
+
+
+def closure_ends(closure: Closure, poses: Mapping[str, Transform]) -> list[Transform]:
+    """Return where the frames are that a closure brings together."""
+    return [poses[frame.body] @ fixed_transform(frame.placement) for frame in closure.frames]
 
 
 def velocity_sign(qd: ca.SX, dead_band: ca.SX, smooth: bool) -> ca.SX:
@@ -227,8 +242,7 @@ class TreeEfforts:
     def total(self, value: Callable[[str], Any]) -> ca.SX:
         """Return the tree efforts (n,) of all bodies and joint terms; cheaper than the columns times the values.
 
-        Args:
-            value: Expression of a standard parameter by name, or None where the mechanism does not have it.
+        These are expressions by name, or None where the mechanism does not have a parameter.
         """
         kin, joints = self.kinematics, self.mechanism.joints
         force = {body.name: ca.SX(3, 1) for body in self.mechanism.bodies}

@@ -21,9 +21,6 @@ def runnable(model: Model, trajectory: Fourier, periods: int) -> Sampled:
     The path is the trajectory's own; only the pace rises from rest and falls back (`Eased`). The ramp is half a
     period, and longer where a limit of the robot would be exceeded on the way. Between the ramps there are `periods`
     whole periods at full pace and one before them for the controller to settle.
-
-    Raises:
-        InfeasibleDesign: Some limit is exceeded however slowly the pace rises; names it.
     """
     rate = model.mechanism.noise.rate
     by = model.loops.led_by(trajectory.coordinates)
@@ -35,7 +32,7 @@ def runnable(model: Model, trajectory: Fourier, periods: int) -> Sampled:
         eased = ease(runs, ramp)
         time = eased.times(rate)
         motion = model.kinematics.motion(time, *eased.at(time), by)
-        used = np.abs(measure(model, limits, motion, values=model.standard_values(), load=model.load()))
+        used = np.abs(measure(model, limits, motion))
         if not len(limits) or used.max() <= 1 + 1e-9:
             names = tuple(dict.fromkeys((*trajectory.coordinates, *model.mechanism.actuated)))
             columns = [motion.column(name) for name in names]

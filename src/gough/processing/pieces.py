@@ -275,7 +275,7 @@ def length(source: Recording | RecordingSource) -> int:
     """Return how many samples a log has; a file that does not say is read once to count."""
     if isinstance(source, Recording):
         return len(source)
-    return sum(len(block) for block in source.blocks()) if source.samples is None else source.samples
+    return sum(len(block) for block in source.blocks())
 
 
 def _windows(source: Recording | RecordingSource, model: Model, plan: _Plan,

@@ -13,8 +13,8 @@ from gough.core.motion import Motion
 from gough.core.parameters import BaseParameters
 from gough.core.regression import Regression
 from gough.engine import Model
+from gough.engine.columns import column_names
 from gough.engine.memory import channels_of
-from gough.engine.model import column_names
 from gough.logs.recording import Recording
 from gough.processing.decimation import Decimator, decimation_taps, lowpass
 from gough.processing.filters import differentiate, edge_samples
@@ -24,7 +24,7 @@ from gough.processing.noise import position_noise, velocity_noise
 from gough.processing.pieces import averaged, without_absent_payloads
 from gough.processing.settings import HIGHEST, Processing, decimation_of
 
-FOLDS = 5
+FOLDS = 5  # contiguous blocks that are predicted from the others
 FINE = 8.0  # samples per 1 / cut-off: enough for the regressor of low-passed positions
 JUDGED = 4000  # predicted samples that are enough to compare candidates
 PASSES = 4  # of the rows' weights

@@ -15,9 +15,10 @@ import numpy as np
 from gough.core.errors import InvalidMechanism, LoopNotClosed, SingularConfiguration, nearest
 from gough.core.files import require_free, write_text
 from gough.core.options import About
-from gough.engine.loops import Loops, assemble, close_loops
+from gough.engine.loops import Loops
+from gough.engine.mobility import assemble, close_loops
 from gough.mechanism import Mechanism, parse_robot, robot_text
-from gough.mechanism.formats.description import Description, describe, inside
+from gough.mechanism.formats.description import Description, describe, inside, without_placeholders
 from gough.mechanism.formats.geometry import HERE, inverse, transform
 from gough.mechanism.formats.reading import read_tree
 from gough.mechanism.formats.tree import FREE, Connection, Link, Loop, RobotTree
@@ -29,15 +30,7 @@ WELL = 2e-3  # distance to a singularity that will do; the bundled robots start 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Import:
-    """A robot file made from another one.
-
-    Args:
-        robot: Its name.
-        files: Where it was written.
-        degrees_of_freedom, motors, joints, loops: What it has.
-        assembly: How a pose that closes the loops was found.
-        notes: What was lost or guessed.
-    """
+    """A robot file made from another one: what it has, how its loops closed, what was lost or guessed."""
 
     robot: str
     files: tuple[str, ...]
@@ -49,11 +42,9 @@ class Import:
     notes: tuple[str, ...]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the documented JSON form."""
         return {key: list(value) if isinstance(value, tuple) else value for key, value in vars(self).items()}
 
     def summary(self) -> str:
-        """Return what it is and what to look at."""
         return "\n".join([
             f"{self.robot}: {self.degrees_of_freedom} degrees of freedom, {self.joints} joints, {self.loops} loops",
             f"  motors     {', '.join(self.motors)}", f"  assembled  {self.assembly}",
@@ -67,11 +58,15 @@ def import_(file: Annotated[str, About(help="The robot: .urdf, .xml (MJCF), .sdf
             motors: Annotated[Sequence[str], About(
                 help="Joints that are motors (a,b,c); those the file names by default.")] = (),
             lock: Annotated[Sequence[str], About(help="Joints to hold still (a,b,c).")] = (),
+            velocity: Annotated[float | None, About(
+                help="Velocity limit of all motors; the file has them by default.", unit="rad/s or m/s",
+                above=0)] = None,
+            effort: Annotated[float | None, About(
+                help="Effort limit of all motors; the file has them by default.", unit="N m or N", above=0)] = None,
             platform: Annotated[str | None, About(help="Link that carries the tool: gets task coordinates.")] = None,
             output: Annotated[str | None, About(
                 help="Robot file to write; the file's name with .toml by default.", file=True, short="-o")] = None,
             force: Force = False) -> Import:
-    """Read a robot, close its loops, and write it as a robot file that starts closed."""
     target = Path(output) if output is not None else Path(file).with_suffix(".toml")
     require_free(target, force)
     text, source = robot_text(file)
@@ -80,6 +75,10 @@ def import_(file: Annotated[str, About(help="The robot: .urdf, .xml (MJCF), .sdf
         tree = tree.driven_by(_names(motors))
     if lock:
         tree = _locked(tree, source, _names(lock))
+    tree = without_placeholders(tree)
+    tree = replace(tree, joints=tuple(replace(j, limits=replace(
+        j.limits, velocity=velocity or j.limits.velocity, effort=effort or j.limits.effort)) if j.actuated else j
+        for j in tree.joints))
     done, closed = _closed(tree, source)
     if platform is not None:
         done, closed = _closed(_with_platform(tree, platform, done, closed), source)
@@ -109,11 +108,18 @@ def _started(tree: RobotTree, done: Description, loops: Loops) -> RobotTree:
 
 
 def _locked(tree: RobotTree, source: str, names: list[str]) -> RobotTree:
-    """Hold joints where the loops are closed; of a joint with several motions all."""
+    """Hold joints where the loops are closed: all motions of a joint, or the one a coordinate is named after."""
     done, mechanism = _read(tree if any(j.actuated for j in tree.joints) else tree.driven_by(tree.single()), source)
-    started = _started(tree, done, assemble(mechanism))
-    wanted = tree.known(names)
-    return tree.locked({joint.name: joint.start for joint in started.joints if joint.name in wanted})
+    started = {joint.name: joint for joint in _started(tree, done, assemble(mechanism)).joints}
+    single = {name: (joint, k) for joint, own in done.coordinates.items() for k, name in enumerate(own) if len(own) > 1}
+    held: dict[str, list[float | None]] = {}
+    for name in names:
+        joint, which = single[name] if name in single else (tree.known([name])[0], None)
+        start = started[joint].start
+        own = held.setdefault(joint, [None] * len(start))
+        for k in range(len(start)) if which is None else [which]:
+            own[k] = start[k]
+    return tree.locked(held)
 
 
 def _closed(tree: RobotTree, source: str) -> tuple[Description, Loops]:
@@ -155,8 +161,10 @@ def _closed(tree: RobotTree, source: str) -> tuple[Description, Loops]:
 
 def _missing(error: InvalidMechanism, done: Description, source: str) -> InvalidMechanism:
     """Say in the names of the file which joints move without a motor, and what answers it."""
-    before = {name: old for old, names in done.coordinates.items() for name in names}
-    loose = [before[name] for name in cast(tuple[str, ...], error.numbers["loose"])]
+    found = cast(tuple[str, ...], error.numbers["loose"])
+    before = {name: old for old, names in done.coordinates.items() for name in names
+              if len(names) == 1 or len(set(names) & set(found)) > 1}
+    loose = [before.get(name, name) for name in found]
     return InvalidMechanism(
         f"{source}: {error.numbers['degrees_of_freedom']} degrees of freedom but {error.numbers['actuated']} motors; "
         f"with these held, {', '.join(dict.fromkeys(loose))} still move: name such joints among the `motors`, or hold "
@@ -164,11 +172,7 @@ def _missing(error: InvalidMechanism, done: Description, source: str) -> Invalid
 
 
 def _with_platform(tree: RobotTree, link: str, done: Description, loops: Loops) -> RobotTree:
-    """Add task coordinates: a massless body that follows a link, in the directions in which the link moves.
-
-    Raises:
-        InvalidMechanism: No such link, or one that stands still.
-    """
+    """Add task coordinates: a massless body that follows a link, in the directions in which the link moves."""
     if link not in done.bodies:
         raise InvalidMechanism(f"the file has no link '{link}'{nearest(link, done.bodies)}", link=link)
     body, at = done.bodies[link]
