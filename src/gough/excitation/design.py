@@ -182,7 +182,6 @@ def design(model: Robot, settings: DesignSettings | None = None, *, runs: Sequen
     best so far.
 
     Args:
-        model: The robot.
         settings: How to design; single options may be given by name instead.
         runs: Trajectories designed jointly; one without payload by default.
         limits: By coordinate, `platform.translation` or `platform.rotation`, replacing those of the robot file where
@@ -190,7 +189,6 @@ def design(model: Robot, settings: DesignSettings | None = None, *, runs: Sequen
         base: Parameters to be identified; by default the base parameters of the experiment.
         covariance: Of the motor efforts, (a, a); from the robot's noise by default.
         progress: Called after each step with its number, the objective and the largest violation seen (relative).
-        options: See `DesignSettings`.
 
     Raises:
         InfeasibleDesign: No trajectory keeps the limits; names the limit in the way.
@@ -200,9 +198,7 @@ def design(model: Robot, settings: DesignSettings | None = None, *, runs: Sequen
     began = time.perf_counter()
     chosen, model = settle(DesignSettings, settings, options), as_model(model)
     by: By = chosen.coordinates or ("task" if "task" in model.loops.partitions else "actuated")
-    if by not in model.loops.partitions:
-        raise InvalidInput(f"'{model.mechanism.name}' has no independent {by} coordinates; use "
-                           f"{' or '.join(model.loops.partitions)}")
+    model.loops.partition(by)  # raises if there is none
     wanted = tuple(runs) if runs else (Run(),)
     bounds = collect_limits(model, limits, singularity=chosen.singularity or None)
     _check_bounded(model, bounds, by)

@@ -82,7 +82,7 @@ class TotalLeastSquares:
             solution = _solved(condensed, likely.values, [name in problem.gains for name in problem.parameters],
                                len(problem.fixed))
             spread = Spread(covariance=likely.covariance, degrees_of_freedom=likely.degrees_of_freedom,
-                            kind=likely.uncertainty, sources=likely.sources)
+                            kind=likely.uncertainty, sources=likely.sources, notes=likely.notes)
         else:
             solution = _solved(condensed, rough_solution(problem))  # the paper's weights are those of least squares
             spread = _spread(condensed, solution)
@@ -214,10 +214,11 @@ def _strata(moments: FloatArray) -> list[IntArray]:
 
 def _disagreements(gains: Sequence[str], likely: Estimate, values: FloatArray) -> tuple[str, ...]:
     """Say which gains differ from those of maximum likelihood by more than a standard deviation."""
-    return tuple(f"{name} is {value:.4g} by total least squares and {likely[name]:.4g} by maximum likelihood, which "
-                 "does not depend on how columns are scaled: trust the latter"
-                 for name, value, std in zip(likely.parameters, values, likely.std)
-                 if name in gains and abs(value - likely[name]) > APART * std)
+    far = ", ".join(f"{name} {value:.4g} instead of {likely[name]:.4g}"
+                    for name, value, std in zip(likely.parameters, values, likely.std)
+                    if name in gains and abs(value - likely[name]) > APART * std)
+    return (f"more than a standard deviation from the maximum likelihood of the same data: {far}; trust the latter, "
+            "which does not depend on how columns are scaled",) if far else ()
 
 
 def _jackknife(moments: FloatArray, solution: NullVector) -> tuple[FloatArray, float]:
