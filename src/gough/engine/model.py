@@ -43,6 +43,7 @@ class Model(Columns):
     """
 
     def __init__(self, mechanism: Mechanism) -> None:
+        expect(mechanism, Mechanism, "the mechanism", "what gough.load_robot returned")
         self.loops = close_loops(mechanism)
         self.mechanism = self.loops.mechanism  # with what holds joints that need no motor
         self.kinematics = ClosedChain(self.loops)
