@@ -2,22 +2,7 @@
 
 A rule speaks by a `Remark`. The headline is `good` only if none does: a model may predict a held-out log perfectly
 and still be wrong, because that log has the same mistake.
-
-| rule | speaks when |
-|---|---|
-| numerics | the condition number leaves few digits |
-| prediction | held-out logs are predicted badly, much worse than the logs fitted, or there are none |
-| fit | what is left of the identification logs is large against the effort |
-| motion | estimates without single logs differ more than each log by itself explains |
-| lack of fit | what is left comes back in every repetition, so it is not noise |
-| physics | a mass, an inertia or a friction is negative beyond doubt |
-| prior | well-determined values are far from the robot file's, or all of them by one factor: a unit |
-| sameness | a held-out log is a log it was identified from |
-| share | less than half of the samples of a row count |
-| data | a channel is dead, clipped or a copy of another |
-| drift | an effort fades or grows from period to period |
-| direction | a usual mistake explains part of what is left beyond chance (see `diagnose`) |
-| mistake | the logs make sense only with a sign, a channel, a unit or the clock changed |
+The rules are listed in docs/diagnosis.md.
 """
 
 from __future__ import annotations

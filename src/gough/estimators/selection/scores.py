@@ -177,12 +177,12 @@ class Scores:
             chance = _chance(sizes[:k], known[:k, :k], (self.repetitions - 1) * pieces)
             factor = np.sqrt(np.maximum(np.diag(known) / np.maximum(np.diag(spread), 1e-300), 1.0))
             spread = spread * np.outer(factor, factor)
-        before, after = self._predicted(list(given)), self._predicted(use)
+        before, after = self._predicted(list(given)).sum(), self._predicted(use).sum()
         unit = self._scale[-1] / self._scale[:-1][use]
         power = total[-1, -1] - base @ total[list(given), -1]
         explained = power - (total[-1, -1] - sizes @ total[use, -1])
         return Fitted(size=(sizes * unit)[:k], covariance=(spread * np.outer(unit, unit))[:k, :k], probability=chance,
-                      share=float(explained / max(power, 1e-300)), gain=1 - after / max(before, 1e-300),
+                      share=float(explained / max(power, 1e-300)), gain=float(1 - after / max(before, 1e-300)),
                       inflation=max(1.0, float(np.mean(np.diag(noisy)[:k] / np.maximum(np.diag(white)[:k], 1e-300))
                                                * self._scale[-1] ** 2)))
 
@@ -215,7 +215,11 @@ class Scores:
 
     def left_out_error(self, given: Sequence[int] = ()) -> float:
         """Return the error of predicting each stretch from the others over the target, columns in the model. [1]"""
-        return float(np.sqrt(self._predicted(list(given))) * self._scale[-1] / self._target)
+        return float(np.sqrt(self.left_out_squares(given).sum()) / self._target)
+
+    def left_out_squares(self, given: Sequence[int] = ()) -> FloatArray:
+        """Return the squares of predicting each stretch from the others, columns in the model, (g,)."""
+        return np.asarray(self._predicted(list(given)) * self._scale[-1] ** 2)
 
     @staticmethod
     def _solve(S: FloatArray, use: list[int]) -> FloatArray:
@@ -223,11 +227,11 @@ class Scores:
         inside = np.linalg.pinv(S[..., use, :][..., use], rcond=1e-9, hermitian=True)
         return np.asarray(np.einsum("...ij,...j->...i", inside, S[..., use, -1]))
 
-    def _predicted(self, use: list[int]) -> float:
-        """Return the squared error on all stretches, each by a fit to the others."""
+    def _predicted(self, use: list[int]) -> FloatArray:
+        """Return the squared error on each stretch by a fit to the others, (g,)."""
         rest, unseen = self._left_out
         at, s = [*use, -1], np.append(-self._solve(rest, use), np.ones((len(rest), 1)), axis=1)
-        return float(np.einsum("gi,gij,gj->", s, unseen[:, at][:, :, at], s))
+        return np.asarray(np.einsum("gi,gij,gj->g", s, unseen[:, at][:, :, at], s))
 
 
 def _shaped(covariance: FloatArray, white: FloatArray) -> FloatArray:

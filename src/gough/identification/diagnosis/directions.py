@@ -68,8 +68,10 @@ class Direction:
         for step in STEP * np.eye(self.sizes):
             ahead, back = (self.undo(track, view, place, s) for s in (step, -step))
             change = {name: (getattr(ahead, name) - getattr(back, name)) / (2 * STEP)
-                      for name in ("position", "velocity", "acceleration", "gravity", "effort")}
+                      for name in ("position", "velocity", "acceleration", "gravity", "effort", "lag")}
             own = -view.effect(change["effort"]) + np.einsum("k,tkr->tr", change["gravity"], view.gravity)
+            if change["lag"].any():  # d/dT of x / (1 + T s) is -s x / (1 + T s)^2
+                own -= track.lagged(track.slope(view.prediction)) * change["lag"]
             if any(change[name].any() for name in ("position", "velocity", "acceleration")):
                 own = own + view.moved(change["position"], change["velocity"], change["acceleration"])
             found.append(own)
@@ -105,6 +107,10 @@ def _motors_and_all(evidence: Evidence) -> tuple[str, ...]:
     return (*motors, ALL) if len(motors) > 1 else motors
 
 
+def _rows_and_all(evidence: Evidence) -> tuple[str, ...]:
+    return () if evidence.model.loops.redundant else _motors_and_all(evidence)
+
+
 def _joints(evidence: Evidence) -> tuple[str, ...]:
     return tuple(joint.name for joint in evidence.model.mechanism.joints if not joint.virtual)
 
@@ -132,6 +138,9 @@ def _of_the_logs() -> Iterator[Direction]:
     yield Direction(name="effort delay", says="{place}: effort lags position by {size}", unit="s",
                     places=_motors_and_all, undo=column.undo_effort_delay,
                     advice='put delay = "{ms:.3g} ms" in the [effort] table of the description, for {place}')
+    yield Direction(name="effort lag", says="{place}: effort is low-passed with a time constant of {size}", unit="s",
+                    places=_rows_and_all, undo=column.undo_effort_lag, positive=True,
+                    advice="take the filter out of the drive of {place}, or record what it does not filter")
     yield Direction(name="effort offset", says="{place}: effort is off by {size}", unit="{effort}", places=_motors,
                     undo=column.undo_effort_offset,
                     advice='zero the current sensor of {place}, or add "off" to its terms in the robot file')

@@ -24,7 +24,7 @@ from gough.identification.diagnosis.mistakes import Limit, limits_table
 from gough.identification.diagnosis.search import Standing
 from gough.identification.diagnosis.track import Source
 from gough.identification.experiment import prepare
-from gough.identification.validation import WEAK_CONDITION
+from gough.identification.validation import WEAK_CONDITION, noise_variance
 from gough.logs.recording import Recording
 
 GUESSED = 0.02  # of the rms effort, where the robot file gives no effort noise
@@ -119,7 +119,7 @@ def foresee(model: Robot, motion: Trajectory | Recording, *, periods: int = 10, 
     effort = model.inverse_dynamics(moved)
     covariance, notes = _noise(model, effort)
     problem = model.regression(moved, effort, base, covariance=covariance / periods)
-    noise = _row_noise(problem)
+    noise = np.sqrt(noise_variance(problem))
     sigma, condition = _sigmas(problem)
     evidence = Evidence(model=model, base=base, values=values, logs=(
         Source(motion=moved, effort=effort, dead_band=np.zeros(len(model.home)), part=problem, periodic=periodic,
@@ -150,12 +150,6 @@ def _noise(model: Model, effort: FloatArray) -> tuple[FloatArray, tuple[str, ...
     size = GUESSED * np.sqrt((effort**2).mean(axis=0))
     return np.diag(np.maximum(size, 1e-12) ** 2), (
         f"the robot file gives no effort noise: {100 * GUESSED:.0f} % of each motor's rms effort was assumed",)
-
-
-def _row_noise(problem: Regression) -> FloatArray:
-    assert problem.covariance is not None
-    diagonal = np.diagonal(problem.covariance, axis1=-2, axis2=-1)
-    return np.sqrt(diagonal if diagonal.ndim == 1 else diagonal.mean(axis=0))
 
 
 def _sigmas(problem: Regression) -> tuple[FloatArray, float]:
