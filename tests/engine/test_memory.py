@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import ctypes
 import shutil
-import subprocess
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,13 +13,12 @@ from gough.core.errors import InvalidRecording
 from gough.core.motion import Motion
 from gough.engine import Model, base_parameters
 from gough.engine.memory import ANALYTIC, remember
-from gough.export.controller import controller_code
 from gough.logs.readers import read_recording
 from gough.logs.recording import Channels, Recording
 from gough.mechanism import parse_robot, robot_text
 from gough.processing import Processing, process, regression, regression_blocks
 from gough.virtual import record, simulate
-from tests_support import fourier
+from tests_support import c_efforts, fourier
 
 TEXT = robot_text("five_bar")[0].replace(
     'terms = ["ia", "fv", "fs"]', 'terms = ["ia", "fv", "fs", "fs_time", "fs_distance"]').replace(
@@ -121,26 +118,7 @@ def test_every_plant_remembers(robot: Model, plant: str) -> None:
 
 @pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
 def test_the_c_code_remembers(robot: Model, motion: Motion, tmp_path: Path) -> None:
-    source, header = controller_code(robot, dead_band=0.02, period=0.002)
-    (tmp_path / "controller.c").write_text(source)
-    (tmp_path / "controller.h").write_text(header)
-    (tmp_path / "call.c").write_text("""#include "controller.h"
-static controller_state state;
-void start(void) { controller_reset(&state); }
-int call(const double *p, const double *v, const double *a, double *e)
-{ return controller_inverse_dynamics(&state, p, v, a, e); }
-""")
-    subprocess.run(["cc", "-std=c99", "-Wall", "-Werror", "-O1", "-shared", "-fPIC", "-o", "c.so", "controller.c",
-                    "call.c", "-lm"], cwd=tmp_path, check=True)
-    library = ctypes.CDLL(str(tmp_path / "c.so"))
-    pointer = ctypes.POINTER(ctypes.c_double)
-    library.start()
-    motors, found = list(robot.actuated), []
-    for sample in zip(motion.q[:, motors], motion.qd[:, motors], motion.qdd[:, motors]):
-        effort = np.zeros(2)
-        arrays = [np.ascontiguousarray(x) for x in sample]
-        assert library.call(*(x.ctypes.data_as(pointer) for x in (*arrays, effort))) == 0
-        found.append(effort)
+    found = c_efforts(robot, motion, tmp_path, dead_band=0.02, period=0.002)
     np.testing.assert_allclose(found, robot.inverse_dynamics(motion, dead_band=0.02), atol=1e-8)
 
 

@@ -108,7 +108,8 @@ class _Graph:
         n = self.q.shape[0]
         w, u = ca.SX.sym("w", n), ca.SX.sym("u", n)
         tree = TreeEfforts(model.mechanism, self.q, w, u, self.band, smooth=self.smooth)
-        t = model.generalised_efforts(tree, ca.SX.eye(n), chi, load)
+        value = model.valued(chi, load)
+        t = tree.total(value)
         dq, dw, du = (self._put(ca.jacobian(t, x), w, u) for x in (self.q, w, u))
         part, E_r = self.dynamic.partition, self.dynamic.closure_map
         tau = self._put(t, w, u)
@@ -119,7 +120,16 @@ class _Graph:
             dq = dq - ca.substitute(ca.jacobian(K.T @ held, self.q), held, force)
         E, X, Y = self.tangents
         derivative = ca.horzcat(dq @ E + dw @ X + du @ Y, dw @ E + 2 * (du @ X), du @ E)
-        return E_r.T @ tau, E_r.T @ derivative
+        rows, slopes = E_r.T @ tau, E_r.T @ derivative
+        for i in model.mechanism.loaded:  # friction f(q, qd, u) of what a joint passes on: u is its row so far
+            row = model.independent.index(i)
+            tree.passed[i] = passed = ca.SX.sym("passed")
+            f = tree.friction(i, value)
+            dq, dw, dp, f = (ca.substitute(self._put(x, w, u), passed, rows[row]) for x in (
+                ca.jacobian(f, self.q), ca.jacobian(f, w), ca.jacobian(f, passed), f))
+            slopes[row, :] += ca.horzcat(dq @ E + dw @ X, dw @ E, ca.SX(1, E.shape[1])) + dp * slopes[row, :]
+            rows[row] += f
+        return rows, slopes
 
     def motor_efforts(self, rows: ca.SX, derivative: ca.SX) -> tuple[ca.SX, ca.SX]:
         """Return the (smallest) motor efforts (a,) whose effect on the rows is given (m,), and their derivative."""

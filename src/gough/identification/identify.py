@@ -45,6 +45,7 @@ from gough.identification.methods import (
     wanted,
     wants,
 )
+from gough.identification.passing import with_passed_efforts
 from gough.identification.physical import physical_parameters
 from gough.identification.result import Fit, Identification
 from gough.identification.structures import ModelChoice, model_choice
@@ -129,14 +130,14 @@ class _Case:
 
     def with_efforts(self, experiment: Experiment) -> _Case:
         """Return the case with the logs in efforts, those to validate on likewise, and constants of terms found."""
-        found = {} if self.currents else fit_constants(self.model, experiment)
+        model, experiment = with_passed_efforts(self.model, experiment)
+        found = {} if self.currents else fit_constants(model, experiment)
         if found:
-            model = Model(self.model.mechanism.with_constants(found))
+            model = Model(model.mechanism.with_constants(found), model.passing)
             again = prepare(model, [*self.recordings, *self.loaded], self.base, processing=experiment.processing,
                             gains=experiment.gains or None)
-            known = replace(self, model=model, constants=found)
-            return known._with_unseen(replace(again, choice=experiment.choice))
-        return self._with_unseen(experiment)
+            model, experiment = with_passed_efforts(model, replace(again, choice=experiment.choice))
+        return replace(self, model=model, constants=found)._with_unseen(experiment)
 
     def _with_unseen(self, experiment: Experiment) -> _Case:
         unseen = None

@@ -5,9 +5,9 @@
     factor   (+ | -) factor | atom [ (^ | **) factor ]
     atom     number | 'quantity' | name | function ( sum { , sum } ) | ( sum )
 
-Names are the joint's `q`, `qd`, `qdd`, those of another joint (`elbow.qd`), `pi`, and what the term declares: constants
-and recorded channels. A quantity in quotes has a unit: `lag(sign(qd), '0.1 s')`. Other numbers are in SI units; whole
-ones are pure where units are checked, and decimal ones may have any.
+Names are the joint's `q`, `qd`, `qdd` and `effort`, those of another joint (`elbow.qd`), `pi`, and what the term
+declares: constants and recorded channels. A quantity in quotes has a unit: `lag(sign(qd), '0.1 s')`. Other numbers are
+in SI units; whole ones are pure where units are checked, and decimal ones may have any.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from gough.core.units import conversion, dimension_of, quantity
 
 LONGEST, DEEPEST = 500, 30  # characters, and parentheses inside each other: the longest bundled term has 40 and 3
 STATE = ("q", "qd", "qdd")
+EFFORT = "effort"  # what the joint passes on, of its own only
 # How many arguments each takes; all but `sign` and `lag` are functions of NumPy and CasADi under these names.
 FUNCTIONS = {"sign": 1, "abs": 1, "exp": 1, "log": 1, "sqrt": 1, "sin": 1, "cos": 1, "tan": 1, "tanh": 1, "floor": 1,
              "min": 2, "max": 2, "lag": 2}

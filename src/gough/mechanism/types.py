@@ -329,6 +329,11 @@ class Mechanism(Value):
         if name not in known:
             raise InvalidMechanism(f"joint '{joint.name}' has an unknown term '{name}'{nearest(name, known)}")
         term = known[name]
+        if term.loaded and (self.redundant or not joint.actuated):
+            why = "the robot has more motors than degrees of freedom" if self.redundant else "it has no motor"
+            raise InvalidMechanism(
+                f"'{name}' depends on the effort that joint '{joint.name}' passes on, which nothing tells: {why}",
+                part="joint", name=joint.name, key="terms")
         try:
             for other in term.others:
                 self.joint_near(joint, other)
@@ -370,6 +375,11 @@ class Mechanism(Value):
     def channels(self) -> Mapping[str, float]:
         """Recorded channels that its terms depend on, with their usual values."""
         return MappingProxyType({name: value for term in self.terms.values() for name, value in term.channels.items()})
+
+    @cached_property
+    def loaded(self) -> tuple[int, ...]:
+        """Indices of the joints with terms that depend on the effort they pass on."""
+        return tuple(i for i, joint in enumerate(self.joints) if any(self.known_terms[t].loaded for t in joint.terms))
 
     @cached_property
     def constants(self) -> Mapping[str, Constant]:
