@@ -65,8 +65,6 @@ class Model:
 
     def with_passing(self, values: FloatArray) -> Model:
         """Return the robot with other parameters that the efforts its joints pass on follow from."""
-        if not self.mechanism.loaded:
-            return self
         other = copy(self)
         other.passing = values
         return other
