@@ -14,7 +14,6 @@ from gough.core.motion import Motion
 from gough.engine import Model
 from gough.engine.base import base_parameters, standard_from_base
 from gough.engine.derivatives import response
-from gough.export import export
 from gough.identification import Identification, identify, load_identification
 from gough.identification.experiment import prepare
 from gough.identification.passing import with_passed_efforts
@@ -153,12 +152,7 @@ def test_a_saved_result_predicts_the_same(result: Identification, unknown: Model
     again = load_identification(tmp_path)
     fitted = again.fitted(unknown)
     part = prepare(fitted, [other], again.base, processing=again.processing).parts
-    assert validate(again.estimate, part).relative == pytest.approx(result.validation.relative)
-
-
-def test_formats_without_a_word_for_it_refuse_by_name(result: Identification, robot: Model, tmp_path: Path) -> None:
-    with pytest.raises(InvalidInput, match="fs_load"):
-        export(robot, result, tmp_path, "urdf")
+    assert validate(again.estimate, part).relative == pytest.approx(result.validation.relative, rel=1e-3)
 
 
 def test_joints_that_pass_on_what_nothing_tells_are_refused() -> None:
