@@ -33,14 +33,12 @@ PERIOD, HARMONICS, SAMPLES = 3.09, 5, 120
 def build() -> Problem:
     model = Model(load_robot("palida"))
     limits = collect_limits(model)
-    half = {limit.name: limit.half for limit in limits if limit.quantity == "position"}
     base = base_parameters(model, tie_legs=True)
     part = Part(harmonics=HARMONICS, frequency=1 / PERIOD, payload=None,
                 weight=PERIOD * model.mechanism.noise.rate / SAMPLES, samples=SAMPLES, at_rest=False,
                 free_frequency=False)
-    return Problem(model, [part], by="task", criterion="d", base=base, limits=limits, values=model.standard_values(),
-                   covariance=effort_covariance(model), scale=np.ones(len(base)),
-                   reach=np.array([half[name] for name in model.mechanism.task]), centre=model.home)
+    return Problem(model, [part], by="task", criterion="d", base=base, limits=limits,
+                   covariance=effort_covariance(model), centre=model.home)
 
 
 class Watch:

@@ -21,7 +21,7 @@ from pin_tree import tree
 from gough.core.motion import Motion
 from gough.core.names import INERTIAL, Parameter
 from gough.engine import Model, base_parameters, random_motion
-from gough.engine.model import column_names
+from gough.engine.columns import column_names
 from gough.mechanism import load_robot
 
 

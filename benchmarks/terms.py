@@ -18,7 +18,7 @@ import casadi as ca
 import numpy as np
 
 from gough.engine import Model, base_parameters, random_motion
-from gough.engine.model import column_names
+from gough.engine.columns import column_names
 from gough.engine.symbolic import TreeEfforts
 from gough.estimators.linear.least_squares import GaussMarkov
 from gough.identification import prepare

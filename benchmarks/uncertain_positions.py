@@ -22,8 +22,8 @@ from gough import Model, load_robot
 from gough.core.arrays import frozen
 from gough.core.intervals import Interval
 from gough.engine import base_parameters
+from gough.engine.columns import column_names
 from gough.engine.enclosure import closed_box, regressor_box
-from gough.engine.model import column_names
 from gough.estimators.bounds.solve import BoundedProblem, ExactBox, GaussSeidel
 from gough.identification.bounding import default_prior
 from gough.identification.enclosing import harmonic_motion

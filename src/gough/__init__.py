@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from gough.identification.diagnosis.diagnose import DiagnoseSettings, diagnose
     from gough.identification.diagnosis.foresee import Foresight, foresee
     from gough.identification.diagnosis.mistakes import Diagnosis
-    from gough.identification.fleet import Fleet, FleetLog, FleetSettings, fleet
+    from gough.identification.fleets.fleet import Fleet, FleetSettings, fleet
+    from gough.identification.fleets.history import FleetLog
     from gough.identification.many import FactorSettings, identify_logs
     from gough.identification.payload import PayloadResult, PayloadSettings, payload
     from gough.identification.validation import Validation, validate
@@ -63,7 +64,8 @@ _HOMES = {
     "gough.identification.diagnosis.diagnose": ("DiagnoseSettings", "diagnose"),
     "gough.identification.diagnosis.foresee": ("Foresight", "foresee"),
     "gough.identification.diagnosis.mistakes": ("Diagnosis",),
-    "gough.identification.fleet": ("Fleet", "FleetLog", "FleetSettings", "fleet"),
+    "gough.identification.fleets.fleet": ("Fleet", "FleetSettings", "fleet"),
+    "gough.identification.fleets.history": ("FleetLog",),
     "gough.identification.many": ("FactorSettings", "identify_logs"),
     "gough.identification.payload": ("PayloadResult", "PayloadSettings", "payload"),
     "gough.identification.validation": ("Validation", "validate"),

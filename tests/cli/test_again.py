@@ -20,7 +20,7 @@ from gough.study.verbs import VERBS
 # One line for each verb, with options that are not the defaults; files in, then out.
 LINES: dict[str, tuple[str, dict[str, Any], tuple[str, ...]]] = {
     "import": ("arm.urdf --motors hinge -o {0}", {"file": "arm.urdf"}, ("output",)),
-    "generate": ("five_bar --robots 3 --days 2 --drifting 1 --seed 4 -o {0}", {"robot": "five_bar"}, ("output",)),
+    "generate": ("five_bar --robots 4 --days 2 --drifting 1 --seed 4 -o {0}", {"robot": "five_bar"}, ("output",)),
     "fleet": ("fleet/fleet.toml --period 1 --level 0.05 --diagnosed 0 --cutoff 20 -o {0}",
               {"file": "fleet/fleet.toml"}, ("output",)),
     "trials": ("five_bar --seeds 2 --periods 3 --noises 1 --noises 2 -o {0}", {"robots": ["five_bar"]}, ("output",)),
@@ -66,7 +66,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
         succeed(f"gough simulate five_bar --trajectory t.json --periods 3 --seed {seed} -o {name}.csv", folder)
     succeed("gough identify five_bar log.csv --dead-band left.motor=0.02 -o result", folder)
     (folder / "arm.urdf").write_text(ARM)
-    succeed("gough generate five_bar --robots 3 --days 3 --drifting 1 -o fleet", folder)
+    succeed("gough generate five_bar --robots 4 --days 3 --drifting 1 -o fleet", folder)
     return folder
 
 

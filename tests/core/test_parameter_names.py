@@ -8,8 +8,7 @@ import pickle
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from gough.core.errors import InvalidInput
 from gough.core.names import INERTIAL, LOAD, Parameter, inside_leg, last_word, parameters, payload_of, tied_name, words

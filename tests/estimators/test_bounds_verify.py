@@ -118,8 +118,29 @@ def _nothing(proof: dict[str, Any]) -> None:
     proof.clear()
 
 
+def _the_last_counted_backwards(proof: dict[str, Any]) -> None:
+    """A bound of parameter -1, the last one by its place in a list, proven by nothing: 0 theta >= -1e-9."""
+    claim = {"parameter": -1, "upper": False, "value": -1e-9, "proofs": [
+        {"equations": [k], "weights": [0.0]} for k in range(proof["outliers"] + 1)]}
+    for case in proof["cases"]:
+        case["rounds"].append({"contradictions": [], "bounds": [claim]})
+
+
+def _fewer_than_no_outliers(proof: dict[str, Any]) -> None:
+    proof["outliers"] = -1
+    for done in rounds(proof):
+        for bound in done["bounds"]:
+            bound["proofs"] = []
+
+
+def _a_column_too_many(proof: dict[str, Any]) -> None:
+    for side in ("lower", "upper"):
+        proof[side] = [[*row, 1.0] for row in proof[side]]
+
+
 @pytest.mark.parametrize("tamper", [_lost_proof, _same_proof_twice, _lost_case, _lost_weight, _same_equation_twice,
-                                    _backwards, _more_outliers, _nothing])
+                                    _backwards, _more_outliers, _nothing, _the_last_counted_backwards,
+                                    _fewer_than_no_outliers, _a_column_too_many])
 def test_a_proof_with_a_part_missing_doubled_or_twisted_is_rejected(
         stored: dict[str, Any], tamper: Callable[[dict[str, Any]], None]) -> None:
     tampered = deepcopy(stored)

@@ -5,8 +5,7 @@ from dataclasses import replace
 import cvxpy as cp
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from gough.core.errors import InvalidInput
 from gough.core.parameters import INERTIAL, BaseParameters, ParameterTable

@@ -29,8 +29,8 @@ def _problem(robot: str, criterion: Criterion, *parts: Part, by: By = "task") ->
     base = base_parameters(model, tie_legs=True, payloads=payloads)
     m = model.degrees_of_freedom
     problem = Problem(model, parts, by=by, criterion=criterion, base=base, limits=collect_limits(model),
-                      values=model.standard_values(), covariance=NOISE[robot], scale=np.linspace(0.5, 2, len(base)),
-                      reach=np.full(m, 0.05), centre=model.home)
+                      covariance=NOISE[robot], centre=model.home)
+    problem.reach = np.full(m, 0.05)  # [m or rad]
     point = problem.evaluate(0.3 * np.random.default_rng(0).standard_normal(problem.size))
     assert point is not None
     return problem, point
@@ -85,7 +85,7 @@ def test_the_objective_is_the_criterion_of_the_whitened_regressor(robot: str, cr
     model = problem.model
     time = np.arange(40) / 40 * trajectory.period
     motion = model.kinematics.motion(time, *trajectory.at(time), "task")
-    W = np.sqrt(2.0) * model.regressor(motion, problem.base) * problem.scale
+    W = np.sqrt(2.0) * model.regressor(motion, problem.base)
     covariance = np.eye(len(model.actuated)) if criterion == "cond" else NOISE[robot]
     rows = []
     for k in range(40):

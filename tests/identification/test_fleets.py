@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 from pathlib import Path
 
 import numpy as np
@@ -11,12 +12,15 @@ import pytest
 from command_line import run
 from gough.core.errors import InvalidInput, InvalidRecording, InvalidStudy
 from gough.engine import Model, base_parameters
-from gough.identification.fleet import Fleet, FleetLog, FleetSettings
-from gough.identification.fleet import fleet as look_at
+from gough.identification.fleets.fleet import Fleet, FleetSettings, fleet as look_at
+from gough.identification.fleets.history import FleetLog
 from gough.study.verbs.fleet import fleet, read_fleet
 from gough.virtual.fleet import VirtualFleet, Wrong
 
-ROBOTS, DAYS = 8, 12
+ROBOTS, DAYS = 12, 10
+
+
+OFF = 0.12  # of an encoder [rad]
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +30,7 @@ def motors(five_bar: Model) -> tuple[str, ...]:
 
 @pytest.fixture(scope="module")
 def virtual(five_bar: Model, motors: tuple[str, ...]) -> VirtualFleet:
-    wrong = Wrong(drift={2: (motors[0], 0.25)}, gain={5: (motors[1], 1.12)})
+    wrong = Wrong(drift={2: (motors[0], 0.25)}, gain={5: (motors[1], 1.12)}, encoder={8: (motors[0], OFF)})
     return VirtualFleet(model=five_bar, days=DAYS, wrong=wrong)
 
 
@@ -36,7 +40,7 @@ def logs(virtual: VirtualFleet, tmp_path_factory: pytest.TempPathFactory) -> lis
     for robot in range(ROBOTS):
         for day in range(DAYS):
             path = virtual.record(robot, day).save(folder / f"r{robot}-{day:02d}.npz")
-            found.append(FleetLog(path=str(path), robot=f"r{robot}", time=86400.0 * (20000 + day),
+            found.append(FleetLog(path=str(path), robot=f"r{robot:02d}", time=86400.0 * (20000 + day),
                                   temperature=virtual.temperature(robot, day)))
     return found
 
@@ -48,21 +52,32 @@ def found(logs: list[FleetLog], tmp_path_factory: pytest.TempPathFactory) -> Fle
 
 def test_the_joint_that_wears_is_named_and_no_other(found: Fleet, motors: tuple[str, ...]) -> None:
     drifts = [alert for alert in found.alerts if alert.kind == "drift"]
-    assert [alert.robot for alert in drifts] == ["r2"]
+    assert [alert.robot for alert in drifts] == ["r02"]
     assert f"{motors[0]}.fs changes by" in drifts[0].text
 
 
 def test_the_drive_that_is_wrong_is_named(found: Fleet, motors: tuple[str, ...]) -> None:
     mistakes = [alert for alert in found.alerts if alert.kind == "mistake"]
-    assert [alert.robot for alert in mistakes] == ["r5"]
-    assert f"{motors[1]}: effort is too large by " in mistakes[0].text
+    assert sorted(alert.robot for alert in mistakes) == ["r05", "r08"]
+    size = next(alert.text for alert in mistakes if alert.robot == "r05")
+    found_size = re.search(rf"{motors[1]}: effort is too large by (\S+) \+- (\S+) %", size)
+    assert found_size, size
+    assert float(found_size[1]) == pytest.approx(12, abs=3 * float(found_size[2]))
+
+
+def test_the_encoder_that_is_off_is_named(found: Fleet, motors: tuple[str, ...]) -> None:
+    text = next(alert.text for alert in found.alerts if alert.robot == "r08")
+    size = re.search(rf"{motors[0]}: position is off by (\S+) \+- (\S+) deg", text)
+    assert size, text
+    assert float(size[1]) == pytest.approx(np.degrees(OFF), abs=3 * float(size[2]))
 
 
 def test_the_size_of_the_drift_is_right(found: Fleet, virtual: VirtualFleet, motors: tuple[str, ...]) -> None:
     k = found.parameters.index(f"{motors[0]}.fs")
     names = virtual.model.mechanism.standard.names
     warm = found.histories[2].temperature
-    still = [virtual.truth(2, day)[names.index(f"{motors[0]}.fs")] / (1 - 0.003 * (warm[day] - 20)) for day in (0, 11)]
+    still = [virtual.truth(2, day)[names.index(f"{motors[0]}.fs")] / (1 - 0.003 * (warm[day] - 20))
+             for day in (0, DAYS - 1)]
     line = found.histories[2].trend
     assert line is not None
     assert line.change[k] == pytest.approx(still[1] - still[0], abs=4 * line.std[k])
@@ -82,11 +97,11 @@ def test_deviations_from_the_kind_are_those_of_the_robots(found: Fleet, virtual:
     truth = np.array([np.mean([base.values(virtual.truth(r, d)[[virtual.model.mechanism.standard.names.index(n)
                                                                 for n in base.standard]])
                                for d in range(DAYS)], axis=0) for r in range(ROBOTS)])
-    usual = [r for r in range(ROBOTS) if r not in (2, 5)]
+    usual = [r for r in range(ROBOTS) if r not in (2, 5, 8)]
     alone = np.array([h.estimate.values for h in found.histories])
     truth, alone, together = ((x - x[usual].mean(axis=0))[usual] for x in (truth, alone, found.common.values))
     z = (together - truth) / found.common.std[usual]
-    assert np.mean(np.abs(z) < 1.96) > 0.9  # 6 robots only; coverage itself is tested on many fleets
+    assert np.mean(np.abs(z) < 1.96) > 0.9  # 9 robots only; coverage itself is tested on many fleets
     noise = np.array([found.histories[r].estimate.std for r in usual])
     assert np.mean(((together - truth) / noise) ** 2) < np.mean(((alone - truth) / noise) ** 2)
 
@@ -120,11 +135,11 @@ def test_the_command_writes_tables_and_a_page(logs: list[FleetLog], tmp_path: Pa
     write_table(tmp_path, logs, factors='"factors"')
     done = run("gough fleet fleet.toml -o result --diagnosed 1", tmp_path)
     assert done.code == 0, done.err
-    assert "r2: " in done.out
+    assert "r02: " in done.out
     table = pyarrow.parquet.read_table(tmp_path / "result" / "robots.parquet") if hasattr(pyarrow, "parquet") else None
     assert table is None or table.num_rows
     page = (tmp_path / "result" / "fleet.html").read_text(encoding="utf-8")
-    assert 'id="robot-r2" open' in page
+    assert 'id="robot-r02" open' in page
     assert "http" not in page.replace("http-equiv", "").replace("http://www.w3.org", "")
 
 
@@ -163,13 +178,13 @@ def test_a_fleet_file_with_a_wrong_key_is_refused(tmp_path: Path) -> None:
 
 def test_two_robots_are_no_fleet(logs: list[FleetLog], tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="three or more"):
-        look_at("five_bar", [log for log in logs if log.robot in ("r0", "r1")][:8], factors=str(tmp_path))
+        look_at("five_bar", [log for log in logs if log.robot in ("r00", "r01")][:8], factors=str(tmp_path))
 
 
 def test_a_generated_fleet_says_what_is_wrong(tmp_path: Path) -> None:
-    done = run("gough generate five_bar --robots 3 --days 2 --drifting 1 -o made", tmp_path)
+    done = run("gough generate five_bar --robots 4 --days 2 --drifting 1 -o made", tmp_path)
     assert done.code == 0, done.err
     with open(tmp_path / "made" / "truth.csv", encoding="utf-8", newline="") as stream:
         truth = list(csv.DictReader(stream))
     assert {row["kind"] for row in truth} == {"drift", "mistake"}
-    assert len(read_fleet(str(tmp_path / "made" / "fleet.toml"), FleetSettings()).logs) == 6
+    assert len(read_fleet(str(tmp_path / "made" / "fleet.toml"), FleetSettings()).logs) == 8

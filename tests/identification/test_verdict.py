@@ -12,7 +12,7 @@ from gough.core.parameters import BaseParameters
 from gough.core.regression import Regression
 from gough.core.storage import plain, restored
 from gough.engine import Model, base_parameters
-from gough.estimators.estimate import Estimate
+from gough.estimators.estimate import Estimate, Source
 from gough.estimators.linear.least_squares import GaussMarkov
 from gough.identification import identify, prior
 from gough.identification.prior import (
@@ -33,6 +33,7 @@ from gough.identification.verdict import (
     Remark,
     Verdict,
     beyond_noise,
+    judge_carrying,
     judge_data,
     judge_fit,
     judge_misfit,
@@ -96,6 +97,16 @@ def test_a_condition_number_of_ten_thousand_is_too_large(condition: float, speak
     found = judge_numerics(estimate([1.0], [0.1], condition=condition))
     assert bool(found) == speaks
     assert all(remark.level == "look" for remark in found)
+
+
+def test_logs_that_disagree_are_a_remark() -> None:
+    own = estimate([1.0, 2.0], [0.1, 0.2])
+    assert judge_carrying(own) == ()
+    noise = Source(kind="hac", std=own.std / 3, degrees_of_freedom=np.full(2, 9.0))
+    (found,) = judge_carrying(replace(own, uncertainty="recordings", sources=(noise,)))
+    assert (found.rule, found.level) == ("motion", "look")
+    assert found.numbers["ratio"] == pytest.approx(3.0)
+    assert "does not carry from one motion to another" in found.message
 
 
 def test_noise_is_taken_out_of_an_error_in_squares() -> None:

@@ -6,8 +6,7 @@ import tracemalloc
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from scipy.io import savemat
 
 from gough.core.errors import InvalidInput, InvalidRecording

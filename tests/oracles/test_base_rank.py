@@ -10,12 +10,12 @@ from scaled_robots import POWER, resized
 
 from gough.core.errors import NotConverged
 from gough.core.names import INERTIAL_UNITS
-from gough.engine import Model, base_parameters
-from gough.engine import base as engine_base
+from gough.engine import Model, base as engine_base, base_parameters
 from gough.mechanism import bundled_robots, load_robot, parse_robot
 
 pytest.importorskip("pinocchio")
-from structural_rank import structural_rank
+from linkages import LINKAGES, robot
+from structural_rank import Walker, structural_rank
 
 FOLDER = Path(__file__).parent / "robots"
 UNBUNDLED = [str(path) for path in sorted(FOLDER.glob("*.toml"))]
@@ -41,6 +41,20 @@ def test_their_number_is_the_rank_of_an_independent_regressor(name: str) -> None
     rank, gap = structural_rank(model.mechanism, model.home, model.loops.length, fast)
     assert gap > 1e6
     assert len(base_parameters(model)) == rank
+
+
+@pytest.mark.parametrize("name", [
+    pytest.param(name, marks=() if name in ("four_bar", "geared_shoulder", "rrr_of_100_um") else pytest.mark.slow)
+    for name in LINKAGES])
+def test_their_number_is_the_rank_in_a_hundred_digits(name: str) -> None:
+    """Positions and differences of them only, whatever is drawn; see `exact_rank`."""
+    exact_rank = pytest.importorskip("exact_rank", exc_type=ImportError)
+    model = Model(parse_robot(robot(name), name))
+    mechanism, length = model.mechanism, model.loops.length
+    walker, rng = Walker(mechanism, model.home, length, {}), np.random.default_rng(3)
+    count = int(1.2 * len(mechanism.standard) / model.degrees_of_freedom) + 4
+    rank = exact_rank.exact_rank(mechanism, np.array([walker.sample(rng)[0] for _ in range(count)]), length)
+    assert [len(base_parameters(model, seed=seed)) for seed in range(3)] == [rank] * 3
 
 
 @pytest.mark.parametrize("factor", [1e-6, 1e-3, 100.0], ids=["micrometres", "millimetres", "a hundred metres"])
@@ -79,6 +93,12 @@ def test_they_do_not_depend_on_the_draw(name: str, seed: int) -> None:
     first, other = base_parameters(model), base_parameters(model, seed=seed)
     assert other.names == first.names
     np.testing.assert_allclose(other.matrix, first.matrix, rtol=0, atol=1e-5 * np.abs(first.matrix).max())
+
+
+def test_parameters_that_fade_away_are_counted_alike_by_every_draw() -> None:
+    """Draw 2 sees two gaps: twice as many samples see one, before any cut is tried."""
+    model = Model(parse_robot(robot("fading"), "fading"))
+    assert [len(base_parameters(model, seed=seed)) for seed in range(4)] == [41] * 4
 
 
 def test_draws_that_disagree_are_not_believed(five_bar: Model, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,7 @@ from statsmodels.stats.diagnostic import acorr_ljungbox
 
 from gough.core.errors import InvalidRecording
 from gough.logs.recording import Recording
-from gough.processing.averaging import average_periods
+from gough.processing.averaging import average_periods, unsettled_periods
 
 COVARIANCE = np.array([[2.0, 0.5, 0.8, -0.3], [0.5, 1.0, 0.1, 0.4], [0.8, 0.1, 3.0, 1.1], [-0.3, 0.4, 1.1, 1.5]])
 
@@ -93,6 +93,23 @@ def test_a_first_period_that_is_still_settling_is_reported() -> None:
     noise[:200, 0] += np.exp(-np.arange(200) / 30.0)
     (found,) = average_periods(repeated(noise, 200)).findings
     assert (found.kind, found.channel, found.numbers["period"]) == ("transient", "a.position", 0)
+
+
+def test_periods_that_still_settle_are_told_from_noise_drift_and_change() -> None:
+    """Fading is unsettled; noise with memory, what differs all the time and what happens later are not."""
+    settling, false = 0, 0
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        noise = 0.01 * draw(rng, 4, 400)
+        false += unsettled_periods(repeated(noise, 400))
+        slow = signal.lfilter([1], [1, -0.9], draw(rng, 4, 400), axis=0)
+        false += unsettled_periods(repeated(slow, 400))
+        fading = np.exp(-np.arange(1600) / 200.0)[:, None] * [0.0, 0.1, 0.0, 0.0]
+        settling += unsettled_periods(repeated(noise + fading, 400))
+    assert settling >= 40  # after one period 0.013 is left, as much as there is noise
+    assert false <= 2
+    for change in (np.arange(1600) // 400 == 0, np.arange(1600) < 250, np.arange(1600) // 400 * 0.3):
+        assert unsettled_periods(repeated(noise + np.outer(change, [0.0, 0.0, 0.0, 1.0]), 400)) == 0
 
 
 def rejections(kind: str, make, trials: int = 200) -> float:

@@ -2,8 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from spectra import amplitude_spectrum, compare_spectra
 
 from gough.core.errors import InvalidInput
@@ -169,17 +168,26 @@ def kept(noise: float, periods: int, seed: int, harmonics: int = 5, rounding: fl
         x = np.round(x / rounding) * rounding
     each = x.reshape(periods, N, 2)
     mean = each.mean(axis=0)
-    floor = np.diag([rounding**2 / 12] * 2) if noise < rounding / 2 else np.zeros((2, 2))
+    floor = np.full(2, rounding**2 / 12 if noise < rounding / 2 else 0.0)
     return round(pose_cutoff(mean, each - mean, RATE, floor) / F)
 
 
-@pytest.mark.parametrize(("noise", "periods"), [(1e-4, 2), (1e-3, 3), (1e-2, 6), (1e-2, 40)])
-def test_the_harmonics_there_are_are_kept(noise: float, periods: int) -> None:
-    """With two parameters a coordinate and harmonic, chance keeps one too many in a tenth of the trials."""
-    found = [kept(noise, periods, seed) for seed in range(30)]
-    assert found.count(5) >= 22
-    assert min(found) == 5
-    assert max(found) <= 12
+@pytest.mark.parametrize(("noise", "periods", "share"), [
+    (1e-4, 2, 0.6), (1e-3, 3, 0.75), (1e-2, 6, 0.75), (1e-2, 40, 0.8)])
+def test_the_harmonics_there_are_are_kept(noise: float, periods: int, share: float) -> None:
+    """Two parameters a coordinate and harmonic: chance keeps some too many, more often if the noise is known badly."""
+    found = np.array([kept(noise, periods, seed) for seed in range(100)])
+    assert np.mean(found == 5) >= share
+    assert found.min() == 5
+    assert np.quantile(found, 0.9) <= 10
+
+
+def test_the_leaks_of_a_transient_are_no_harmonics() -> None:
+    """Without noise, all coordinates settle together: the jump from the end of the mean period to its start leaks."""
+    time, mu, nu, offset = known(5, 3)
+    x = series(time, mu, nu, offset)[0] + np.exp(-time[:, None] / time[-1] * [8, 12]) * [1e-3, 2e-3]
+    each = x.reshape(3, N, 2)
+    assert 5 <= round(pose_cutoff(each.mean(axis=0), each - each.mean(axis=0), RATE, np.zeros(2)) / F) <= 8
 
 
 def test_rounding_that_repeats_in_every_period_is_noise_too() -> None:
@@ -196,11 +204,11 @@ def test_a_harmonic_is_kept_if_it_raises_the_likelihood_by_more_than_its_paramet
         size = 2 / n * np.sqrt(ratio * scale**2 * n / count)
         x = np.sin(phase) + np.cos(3 * phase) + size * np.cos(top * phase) + noise
         each = x.reshape(count, n, 1)
-        found = pose_cutoff(each.mean(axis=0), each - each.mean(axis=0), 1000.0, np.zeros((1, 1)))
+        found = pose_cutoff(each.mean(axis=0), each - each.mean(axis=0), 1000.0, np.zeros(1))
         assert found == pytest.approx(expected * 1000.0 / n)
 
 
 def test_pure_noise_has_no_harmonics_to_keep() -> None:
     each = np.random.default_rng(0).normal(size=(10, N, 1))
     with pytest.raises(InvalidInput, match="noise"):
-        pose_cutoff(each.mean(axis=0) * 0, each - each.mean(axis=0), RATE, np.zeros((1, 1)))
+        pose_cutoff(each.mean(axis=0) * 0, each - each.mean(axis=0), RATE, np.zeros(1))

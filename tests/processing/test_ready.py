@@ -32,6 +32,16 @@ def test_a_log_that_stops_in_mid_period_is_used_without_it_and_says_so(five_bar:
     assert any("left out" in note for note in identify(five_bar, [cut]).notes)
 
 
+def test_a_period_that_still_settles_is_left_out_and_said(five_bar: Model, five_bar_log: Recording) -> None:
+    fading = 0.1 * np.exp(-np.arange(len(five_bar_log)) / 200.0)[:, None]
+    done = process(five_bar, replace(five_bar_log, position=five_bar_log.position + fading))
+    later = process(five_bar, five_bar_log.take(slice(2000, None)))
+    assert done.periods == five_bar_log.period_count - 1
+    np.testing.assert_allclose(done.motion.q, later.motion.q, atol=1e-4)
+    found, = (f for f in done.findings if f.kind == "transient")
+    assert "still settles in the first 1 of 5 periods" in found.message
+
+
 def test_less_than_two_periods_are_processed_in_time(five_bar: Model, five_bar_log: Recording) -> None:
     done = process(five_bar, five_bar_log.take(slice(0, 3999)))
     assert (done.method, done.periods) == ("time", 0)

@@ -6,8 +6,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
-from hypothesis import HealthCheck, assume, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, assume, given, settings, strategies as st
 
 from gough.core.errors import GoughError
 from gough.core.parameters import INERTIAL

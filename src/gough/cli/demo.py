@@ -16,7 +16,7 @@ import typer
 from gough.cli.common import Force, Json, print_json, progress, say, table
 from gough.core.text import rounded
 from gough.identification import Identification
-from gough.identification.fleet import Fleet
+from gough.identification.fleets.fleet import Fleet
 from gough.identification.payload import PayloadResult
 from gough.study.demo import demo_study, run_demo, truth_table
 

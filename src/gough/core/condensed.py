@@ -1,28 +1,20 @@
-"""A linear problem reduced to factors, in memory that does not grow with the log.
-
-R of stacked blocks is R of the stacked R's, so factors add up over blocks, logs and machines.
-"""
+"""A linear problem reduced to factors: all that linear estimators need of a log, however long."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from gough.core.arrays import BoolArray, FloatArray, IntArray, Value, check_finite, check_shape, check_shapes
-from gough.core.blas import one_blas_thread
 from gough.core.errors import InvalidInput
-from gough.core.names import Parameter, index_of
-from gough.core.names import parameters as named
+from gough.core.names import Parameter, index_of, parameters as named
 
 if TYPE_CHECKING:
     from gough.core.regression import Regression
-
-PIECES = 80  # pieces kept at most: 40 to 80 of a long log, so that twenty stretches are nearly of one length
-SHORTEST = 8  # samples of the shortest piece
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -66,9 +58,6 @@ def inverse_root(covariance: FloatArray, rows: tuple[str, ...]) -> FloatArray:
     """Return C^-1 with covariance = C C^T, (r, r) or (t, r, r).
 
     C = diag(std) U sqrt(L) U^T with the correlation U L U^T: whitened rows belong to rows, in whatever order these are.
-
-    Raises:
-        InvalidInput: Not symmetric positive definite; says which row or how far.
     """
     check_finite(covariance, "covariance of the rows")
     check_shape(covariance[..., 0, :], (None, len(rows)) if covariance.ndim == 3 else (len(rows),),
@@ -94,11 +83,7 @@ def inverse_root(covariance: FloatArray, rows: tuple[str, ...]) -> FloatArray:
 def whiten(data: FloatArray, covariance: FloatArray, mask: BoolArray | None, rows: tuple[str, ...]) -> FloatArray:
     """Return C_s^-1 data_s with covariance_s = C_s C_s^T, (t, r, c); zeros where an equation does not count.
 
-    Args:
-        data: Columns of t samples and r rows, (t, r, c).
-        covariance: Of the rows, (r, r) or (t, r, r). Where rows of a sample do not count, that of the others.
-        mask: Which count, (t, r), or None.
-        rows: Names, for messages.
+    The covariance is (r, r) or (t, r, r); where rows of a sample do not count, that of the others is taken.
     """
     result = np.zeros_like(data)
     for present, where in patterns(mask, data.shape[:2]):
@@ -111,13 +96,9 @@ def whiten(data: FloatArray, covariance: FloatArray, mask: BoolArray | None, row
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Joint(Value):
-    """The rows side by side, of samples in one piece where the same rows count.
+    """The rows side by side, of samples in one piece where the same rows, `present` (m,), count.
 
-    Args:
-        piece: Which piece.
-        present: The rows that count, (m,).
-        samples: How many samples.
-        data: Anything with the Gram matrix of [W y] of all rows, (k, r, p + 1); zeros for rows that do not count.
+    The data (k, r, p + 1) are anything with the Gram matrix of [W y] of all rows; zeros for rows that do not count.
     """
 
     piece: int
@@ -216,15 +197,11 @@ class Condensed(Value):
             found.setdefault(part.present.tobytes(), []).append(part)
         return tuple(
             Joint(piece=0, present=same[0].present, samples=sum(part.samples for part in same),
-                  data=_side_by_side(np.concatenate([part.data for part in same]), same[0].present))
+                  data=side_by_side(np.concatenate([part.data for part in same]), same[0].present))
             for same in found.values())
 
     def whitened(self, covariance: FloatArray) -> Condensed:
-        """Return the problem with rows whose noise is independent and of variance 1; see `Regression.whitened`.
-
-        Raises:
-            InvalidInput: A covariance per sample, or a full one without the rows side by side.
-        """
+        """Return the problem with rows whose noise is independent and of variance 1; see `Regression.whitened`."""
         r = len(self.rows)
         if covariance.ndim == 3:
             raise InvalidInput("a covariance per sample needs the samples; whiten the blocks before condensing them "
@@ -244,9 +221,9 @@ class Condensed(Value):
                 place = np.ix_(part.present, part.present)
                 roots[key][place] = inverse_root(covariance[place], tuple(self.rows[j] for j in part.present))
             pieces.setdefault(part.piece, []).append(np.einsum("ij,kjc->ikc", roots[key], part.data))
-        every = _padded([np.concatenate(pieces.get(u, [np.zeros((r, 0, len(self.parameters) + 1))]), axis=1)
+        every = padded([np.concatenate(pieces.get(u, [np.zeros((r, 0, len(self.parameters) + 1))]), axis=1)
                          for u in range(max(pieces, default=0) + 1 if self.pieces is None else len(self.pieces))])
-        return replace(self, factors=_total(every), joint=None, sums=None, row_units=("1",) * r,
+        return replace(self, factors=total(every), joint=None, sums=None, row_units=("1",) * r,
                        pieces=None if self.pieces is None else every)
 
     def residual(self, values: FloatArray) -> Residual:
@@ -281,7 +258,7 @@ def triangle(matrix: FloatArray) -> FloatArray:
     return np.asarray(np.linalg.qr(matrix, mode="r"))
 
 
-def _side_by_side(data: FloatArray, present: IntArray) -> FloatArray:
+def side_by_side(data: FloatArray, present: IntArray) -> FloatArray:
     """Return data (k, r, c) as a triangular factor of the rows that count, where that makes it shorter."""
     k, r, c = data.shape
     width = len(present) * c
@@ -292,7 +269,7 @@ def _side_by_side(data: FloatArray, present: IntArray) -> FloatArray:
     return short
 
 
-def _padded(parts: Sequence[FloatArray]) -> FloatArray:
+def padded(parts: Sequence[FloatArray]) -> FloatArray:
     """Return factors (r, k, c) of different k as one array, zeros below the shorter ones."""
     r, _, c = parts[0].shape
     every = np.zeros((len(parts), r, max(part.shape[1] for part in parts), c))
@@ -301,185 +278,6 @@ def _padded(parts: Sequence[FloatArray]) -> FloatArray:
     return every
 
 
-def _total(pieces: FloatArray) -> FloatArray:
+def total(pieces: FloatArray) -> FloatArray:
     """Return the factors of all pieces together, (u, r, k, c) -> (r, c, c)."""
     return np.stack([triangle(pieces[:, j].reshape(-1, pieces.shape[3])) for j in range(pieces.shape[1])])
-
-
-Place = tuple[int, int]  # recording, and which piece of it
-
-
-class _Pieces:
-    """A problem on its way through `condense`.
-
-    The shortest pieces are single groups, or `SHORTEST` samples; piece n of a recording holds those numbered
-    n 2^level to (n + 1) 2^level - 1. When there are more than `PIECES`, the level rises and neighbours are joined. So
-    the pieces do not depend on the blocks the problem comes in.
-    """
-
-    def __init__(self, joint: bool) -> None:
-        self.level = 0
-        self.rows: dict[Place, FloatArray] = {}
-        self.lengths: dict[Place, int] = {}
-        self.joint: dict[tuple[Place, bytes], Joint] | None = {} if joint else None
-        self._ends: dict[int, int] = {}  # samples or groups seen of each recording
-        self._groups: dict[Place, int] = {}
-
-    def add(self, block: Regression) -> None:
-        """Take in the next samples."""
-        recording = np.zeros(len(block), np.int64) if block.recording is None else block.recording
-        number = self._numbers(block, recording)
-        while True:
-            places = set(zip(recording.tolist(), (number >> self.level).tolist())) | set(self.rows)
-            if len(places) <= PIECES or len(places) == len({place[0] for place in places}):
-                break
-            self._coarsen()
-        data, piece = block.stacked(), number >> self.level
-        edges = np.flatnonzero((np.diff(piece) != 0) | (np.diff(recording) != 0)) + 1
-        for part in np.split(np.arange(len(block)), edges):
-            place = (int(recording[part[0]]), int(piece[part[0]]))
-            self._put(place, data[part].transpose(1, 0, 2), len(part))
-            if self.joint is not None:
-                for present, where in patterns(None if block.mask is None else block.mask[part], data[part].shape[:2]):
-                    self._put_joint(place, Joint(piece=0, present=present, samples=len(where),
-                                                 data=data[part[where]]))
-
-    def _numbers(self, block: Regression, recording: IntArray) -> IntArray:
-        """Return the shortest piece each sample belongs to, counted within its recording, (t,)."""
-        number = np.empty(len(block), np.int64)
-        for label in np.unique(recording).tolist():
-            own = np.flatnonzero(recording == label)
-            start = self._ends.get(label, 0)
-            if block.group is None:
-                number[own] = (start + np.arange(len(own))) // SHORTEST
-                self._ends[label] = start + len(own)
-                continue
-            for group in block.group[own].tolist():
-                if (label, group) not in self._groups:
-                    self._groups[label, group] = start
-                    start += 1
-            number[own] = [self._groups[label, group] for group in block.group[own].tolist()]
-            self._ends[label] = start
-        return number
-
-    def _put(self, place: Place, data: FloatArray, samples: int) -> None:
-        known = self.rows.get(place)
-        data = data if known is None else np.concatenate([known, data], axis=1)
-        shorter = data.shape[1] > 2 * data.shape[2]
-        self.rows[place] = np.stack([triangle(row) for row in data]) if shorter else data
-        self.lengths[place] = self.lengths.get(place, 0) + samples
-
-    def _put_joint(self, place: Place, part: Joint) -> None:
-        assert self.joint is not None
-        key = (place, part.present.tobytes())
-        known = self.joint.get(key)
-        data = part.data if known is None else np.concatenate([known.data, part.data])
-        self.joint[key] = replace(part, data=_side_by_side(data, part.present),
-                                  samples=part.samples + (0 if known is None else known.samples))
-
-    def _coarsen(self) -> None:
-        self.level += 1
-        self._move(lambda place: (place[0], place[1] >> 1))
-
-    def _move(self, to: Callable[[Place], Place]) -> None:
-        """Give all pieces other places; those that share one are joined."""
-        rows, lengths, joint = self.rows, self.lengths, self.joint
-        self.rows, self.lengths, self.joint = {}, {}, None if joint is None else {}
-        for place, data in rows.items():
-            self._put(to(place), data, lengths[place])
-        for (place, _), part in (joint or {}).items():
-            self._put_joint(to(place), part)
-
-    def join(self, other: Condensed) -> None:
-        """Take in a condensed problem, as recordings of its own; neighbours are joined beyond `PIECES`.
-
-        Where single recordings are more than that already, neighbouring ones become one.
-        """
-        assert other.pieces is not None
-        start = max((place[0] for place in self.rows), default=-1) + 1
-        places = [(start + int(label), k) for k, label in enumerate(other.recording)]
-        for place, data, samples in zip(places, other.pieces, other.lengths.tolist()):
-            self._put(place, data, samples)
-        for part in other.joint or ():
-            self._put_joint(places[part.piece], part)
-        while len(self.rows) > PIECES:
-            order = sorted(self.rows)
-            first = {place[0]: k for k, place in reversed([*enumerate(order)])}
-            whole = len(first) == len(order)
-            to = {place: (k >> 1, 0) if whole else (place[0], (k - first[place[0]]) >> 1)
-                  for k, place in enumerate(order)}
-            self._move(to.__getitem__)
-
-    def value(self, like: Regression | Condensed, **facts: Any) -> Condensed:
-        """Return what was taken in, with the names of a problem."""
-        places = sorted(self.rows)
-        pieces = _padded([self.rows[place] for place in places])
-        number = {place: k for k, place in enumerate(places)}
-        return Condensed(
-            factors=_total(pieces), pieces=pieces, recording=np.array([p[0] for p in places]),
-            lengths=np.array([self.lengths[place] for place in places]),
-            rows=like.rows, row_units=like.row_units, parameters=like.parameters, units=like.units,
-            joint=None if self.joint is None else tuple(replace(part, piece=number[key[0]])
-                                                        for key, part in sorted(self.joint.items())), **facts)
-
-
-@one_blas_thread
-def condense(blocks: Iterable[Regression], *, joint: bool = False) -> Condensed:
-    """Reduce a stream of regressions to triangular factors, in memory that does not grow with the stream.
-
-    R of stacked blocks is R of the stacked R's, so the factors add up over blocks, logs and machines. Those of 40 to
-    80 consecutive pieces are kept apart.
-
-    Args:
-        blocks: Pieces of one problem in the order of time: same rows and parameters.
-        joint: Also keep the rows side by side (Gauss-Markov with a full covariance).
-    """
-    first: Regression | None = None
-    kept = _Pieces(joint)
-    samples, counts, sums, repeats = 0, np.zeros(0, np.int64), np.zeros(0), False
-    for block in blocks:
-        first = block if first is None else first
-        check_alike(first, block)
-        samples += len(block)
-        counts = block.counts + (counts if len(counts) else 0)
-        sums = block.stacked().sum(axis=0) + (sums if len(sums) else 0.0)
-        repeats |= block.group is not None
-        if len(block):
-            kept.add(block)
-    if first is None or not samples:
-        raise InvalidInput("there is no block to condense; the recording is empty")
-    return kept.value(first, samples=samples, counts=counts, sums=sums, repeats=repeats)
-
-
-@one_blas_thread
-def merge(first: Condensed, second: Condensed) -> Condensed:
-    """Return two condensed problems as one: the recordings of the first, then those of the second.
-
-    The bits of the result depend on both and on their order, on nothing else.
-
-    Raises:
-        InvalidInput: Other rows or parameters, or one without pieces or sums, or the rows side by side in one only.
-    """
-    check_alike(first, second)
-    for part in (first, second):
-        if part.pieces is None or part.sums is None or (part.joint is None) != (first.joint is None):
-            raise InvalidInput("only problems as `condense` returns them can be merged, both with the rows side by "
-                               "side or none; condense the logs again")
-    kept = _Pieces(first.joint is not None)
-    kept.join(first)
-    kept.join(second)
-    assert first.sums is not None
-    assert second.sums is not None
-    return kept.value(first, samples=first.samples + second.samples, counts=first.counts + second.counts,
-                      sums=first.sums + second.sums, repeats=first.repeats or second.repeats)
-
-
-def check_alike(first: Regression | Condensed, other: Regression | Condensed) -> None:
-    """Raise `InvalidInput` unless rows, parameters and the units of both are the same."""
-    for name, what in (("rows", "rows"), ("parameters", "parameters"), ("row_units", "units of the rows"),
-                       ("units", "units of the parameters")):
-        one, two = getattr(first, name), getattr(other, name)
-        if one != two:
-            differ = sorted(set(one) ^ set(two))
-            raise InvalidInput(f"recordings of different robots or parameter sets cannot be joined: the {what} differ"
-                               + (f" ({', '.join(differ[:4])}{', ...' if len(differ) > 4 else ''})" if differ else ""))

@@ -24,7 +24,6 @@ _NUMBER = re.compile(rf"[\d_]{{{DIGITS},}}")
 
 
 def parse_toml(text: str) -> dict[str, Any]:
-    """Return the content of a TOML document."""
     _check(text, LARGEST_TOML)
     dotted = _DOTTED.search(text)
     if dotted is not None:
@@ -36,7 +35,6 @@ def parse_toml(text: str) -> dict[str, Any]:
 
 
 def parse_json(text: str) -> Any:
-    """Return the content of a JSON document."""
     _check(text, LARGEST)
     try:
         return json.loads(text)

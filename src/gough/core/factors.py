@@ -19,7 +19,8 @@ from zipfile import BadZipFile
 import numpy as np
 
 from gough.core.arrays import FloatArray, IntArray, Value, check_shapes
-from gough.core.condensed import Condensed, Joint, merge
+from gough.core.condensed import Condensed, Joint
+from gough.core.condensing import merge
 from gough.core.documents import parse_json
 from gough.core.errors import InvalidInput
 from gough.core.files import replacing

@@ -17,11 +17,7 @@ PENDING = ".gough-pending"  # complete files on the way to their places
 
 @contextmanager
 def _reporting(path: Path) -> Iterator[None]:
-    """Say which file or folder could not be written.
-
-    Raises:
-        OutputError: It does not exist, is not writable or the disk is full; carries path.
-    """
+    """Say in an `OutputError`, which carries the path, what could not be written."""
     try:
         yield
     except OSError as error:
@@ -31,11 +27,7 @@ def _reporting(path: Path) -> Iterator[None]:
 
 @contextmanager
 def replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
-    """Give a binary stream to a temporary neighbour that takes the file's place once it is complete and on disk.
-
-    Raises:
-        OutputError: The folder does not exist, is not writable or is full; carries path.
-    """
+    """Give a binary stream to a temporary neighbour that takes the file's place once it is complete and on disk."""
     target = Path(path)
     with _reporting(target):
         handle, temporary = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
@@ -65,9 +57,6 @@ def write_together(folder: str | os.PathLike[str], files: Mapping[str, bytes]) -
     They are made in a temporary folder beside their places. Renaming it to `PENDING` is the one moment from which on
     they count; only then do they move to their places. A crash in between leaves the rest there, where
     `written_together` finds it, and the next to write moves it.
-
-    Raises:
-        OutputError: As `replacing`; all previous files are then as they were.
     """
     place = Path(folder)
     with _reporting(place):
@@ -102,11 +91,7 @@ def written_together(folder: str | os.PathLike[str], name: str) -> Path:
 
 
 def require_free(path: str | os.PathLike[str], force: bool) -> None:
-    """Raise unless a file may be written: nothing is there (not even a link to nowhere), or `force`.
-
-    Raises:
-        OutputError: Something is there, it is a folder, or its folder does not exist; carries path.
-    """
+    """Raise `OutputError` unless a file may be written: nothing is there (not even a link to nowhere), or `force`."""
     target = Path(path)
     if target.is_dir():
         raise OutputError(f"'{path}' is a folder, expected a file", path=str(path))
@@ -117,11 +102,7 @@ def require_free(path: str | os.PathLike[str], force: bool) -> None:
 
 
 def require_free_folder(path: str | os.PathLike[str], force: bool) -> Path:
-    """Return a folder to write into, which is made if it is not there.
-
-    Raises:
-        OutputError: It is a file, or not empty and not `force`; carries path.
-    """
+    """Return a folder that may be written into: it is not there yet, or empty, or `force`; else raise `OutputError`."""
     target = Path(path)
     if os.path.lexists(target) and not target.is_dir():
         raise OutputError(f"'{path}' is a file or a link to nowhere, expected a folder", path=str(path))

@@ -121,7 +121,6 @@ class Interval:
 
 
 def square(x: Interval) -> Interval:
-    """Enclose x^2."""
     near = np.where(x.contains(0.0), 0.0, np.minimum(np.abs(x.lower), np.abs(x.upper)))
     return Interval(np.maximum(down(near * near), 0.0), up(x.magnitude**2))
 
@@ -133,17 +132,14 @@ def root(x: Interval) -> Interval:
 
 
 def absolute(x: Interval) -> Interval:
-    """Enclose |x|."""
     return Interval(np.where(x.contains(0.0), 0.0, np.minimum(np.abs(x.lower), np.abs(x.upper))), x.magnitude)
 
 
 def cosine(x: Interval) -> Interval:
-    """Enclose cos x."""
     return _wave(np.cos, x, 0.0)
 
 
 def sine(x: Interval) -> Interval:
-    """Enclose sin x."""
     return _wave(np.sin, x, 0.5)
 
 

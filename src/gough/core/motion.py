@@ -15,11 +15,9 @@ class Motion(Value):
     """Position, velocity and acceleration of all coordinates.
 
     Args:
-        coordinates: Names of all coordinates, (n,).
-        time: Sample times, (t,). [s]
-        q: Positions, (t, n). [m or rad]
-        qd: Velocities, (t, n). [m/s or rad/s]
-        qdd: Accelerations, (t, n). [m/s2 or rad/s2]
+        coordinates: Names, (n,).
+        time: (t,). [s]
+        q, qd, qdd: Positions, velocities and accelerations, (t, n). [m or rad, per s, per s2]
         closure_residual: Largest closure error of each sample, (t,). [m or rad]
         remembered: Lags of joint terms and recorded channels that they depend on, (t, x), in the robot's order; None
             where they were not looked at.
@@ -46,7 +44,6 @@ class Motion(Value):
         return self.coordinates.index(coordinate)
 
     def take(self, rows: slice | NDArray[Any]) -> Motion:
-        """Return the motion of some samples."""
         return replace(self, time=self.time[rows], q=self.q[rows], qd=self.qd[rows], qdd=self.qdd[rows],
                        closure_residual=self.closure_residual[rows],
                        remembered=None if self.remembered is None else self.remembered[rows])

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
+from itertools import takewhile
 
 from gough.core.errors import InvalidInput, nearest
 
@@ -30,7 +31,6 @@ INERTIAL_UNITS = dict(zip(INERTIAL, ("kg", *("kg m",) * 3, *("kg m2",) * 6)))
 
 @lru_cache(maxsize=4096)
 def _parts(text: str) -> dict[str, str | bool | None]:
-    """Take a name apart."""
     owner, _, last = text.rpartition(".")
     kind = last.removesuffix(REGROUPED) or last
     first, _, rest = owner.partition(".")
@@ -82,11 +82,7 @@ class Parameter(str):
 
     @classmethod
     def of(cls, owner: str, kind: str, unit: str = "") -> Parameter:
-        """Name a parameter of a body, a joint or (`payload.disc`) a payload.
-
-        Raises:
-            InvalidInput: The kind would be read back as another one.
-        """
+        """Name a parameter of a body, a joint or (`payload.disc`) a payload."""
         if not kind or "." in kind or (len(kind) > 1 and kind.endswith(REGROUPED)):
             raise InvalidInput(f"'{kind}' of '{owner}' cannot be the kind of a parameter: expected a word without dots "
                                f"whose last letter is not {REGROUPED}, which marks regrouped parameters", kind=kind)
@@ -126,7 +122,6 @@ def parameters(names: Sequence[str], units: Sequence[str] | None = None) -> tupl
 
 
 def index_of(names: Sequence[str], name: str, what: str = "parameter") -> int:
-    """Return the position of a name."""
     if name not in names:
         raise InvalidInput(f"no {what} '{name}'{nearest(name, names)}", name=name)
     return names.index(name)
@@ -154,9 +149,13 @@ def last_word(name: str) -> str:
 
 def tied_name(members: Sequence[str]) -> str:
     """Return what names have in common: 'leg1.rod.fv', 'leg2.rod.fv' -> 'leg*.rod.fv'."""
-    first, rest = members[0], members[1:]
-    head = next((i for i in range(len(first)) if any(name[: i + 1] != first[: i + 1] for name in rest)), len(first))
-    longest = min(len(name) for name in members) - head
-    tail = next((i for i in range(longest) if any(name[-i - 1 :] != first[-i - 1 :] for name in rest)), longest)
-    end = first[len(first) - tail :] if tail else ""
-    return first if not rest else first[:head] + "*" + end[max(end.find("."), 0) :]
+    if len(members) == 1:
+        return members[0]
+    head = _beginning(members)
+    end = _beginning([name[len(head):][::-1] for name in members])[::-1]
+    return head + "*" + end[max(end.find("."), 0):]
+
+
+def _beginning(texts: Sequence[str]) -> str:
+    """Return what texts begin with."""
+    return "".join(letters[0] for letters in takewhile(lambda letters: len(set(letters)) == 1, zip(*texts)))

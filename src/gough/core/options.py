@@ -83,16 +83,12 @@ class Option:
         """The valid values in words."""
         if self.choices:
             return "one of " + ", ".join(self.choices)
-        limit = "" if self.about.least is None else f" of at least {self.about.least:g}"
-        limit = limit if self.about.above is None else f" above {self.about.above:g}"
+        least, above = self.about.least, self.about.above
+        limit = f" above {above:g}" if above is not None else "" if least is None else f" of at least {least:g}"
         return " or ".join(_words(kind) + (limit if kind in (int, float) else "") for kind in self.kinds)
 
     def read(self, value: Any) -> Any:
-        """Return a value as the option's type.
-
-        Raises:
-            InvalidInput: Another type, not finite, beyond its limits, no valid word.
-        """
+        """Return a value as the option's type; `InvalidInput` if it is none, or beyond the limits."""
         if value is None and type(None) in get_args(self.hint):
             return None
         for kind in self.kinds:
@@ -111,10 +107,8 @@ class Option:
     def _allows(self, value: Any) -> bool:
         if isinstance(value, str):
             return not self.choices or value in self.choices
-        if isinstance(value, Mapping):
-            return all(self._allows(item) for item in value.values())
-        if isinstance(value, tuple):
-            return all(self._allows(item) for item in value)
+        if isinstance(value, Mapping | tuple):
+            return all(map(self._allows, value.values() if isinstance(value, Mapping) else value))
         if isinstance(value, bool) or not isinstance(value, int | float):
             return True
         least, above = self.about.least, self.about.above
@@ -179,7 +173,6 @@ def members(thing: Any) -> dict[str, Option | type[Settings]]:
 
 
 def is_settings(hint: Any) -> bool:
-    """Tell whether a type is settings."""
     return isinstance(hint, type) and issubclass(hint, Settings)
 
 
@@ -198,12 +191,8 @@ def arguments(thing: Any, values: Mapping[str, Any], given: Mapping[str, Any] | 
     """Return the arguments of a function, or of settings, from the values of its options.
 
     Args:
-        thing: The function or the settings.
         values: By option; a part may also be given whole.
         given: What is there already, by argument.
-
-    Raises:
-        InvalidInput: No such option (the nearest is offered), a value that does not fit, or one that is missing.
     """
     known, parts = options_of(thing), members(thing)
     for name in values:
@@ -273,19 +262,13 @@ def _as(value: Any, kind: Any) -> Any:
         if len(each) != len(items):
             raise ValueError
         return tuple(_as(item, one) for item, one in zip(items, each))
-    if get_origin(kind) in (Union, types.UnionType):
-        return value if any(value is None if k is type(None) else isinstance(value, k) for k in inner) else _fail()
     if kind in (int, float):
-        if isinstance(value, bool) or not isinstance(value, Real) or (kind is int and not isinstance(value, Integral)):
+        if isinstance(value, bool) or not isinstance(value, Integral if kind is int else Real):
             raise TypeError
         return kind(value)
-    if origin is Callable:
-        return value if callable(value) else _fail()
-    return value if isinstance(value, kind) else _fail()
-
-
-def _fail() -> Any:
-    raise TypeError
+    if not (callable(value) if origin is Callable else isinstance(value, kind)):
+        raise TypeError
+    return value
 
 
 def _words(kind: Any) -> str:

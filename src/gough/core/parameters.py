@@ -11,8 +11,7 @@ from numpy.typing import ArrayLike
 
 from gough.core.arrays import FloatArray, Value, check_finite, check_shapes
 from gough.core.errors import InvalidInput
-from gough.core.names import INERTIAL as INERTIAL
-from gough.core.names import Parameter, index_of, parameters
+from gough.core.names import INERTIAL as INERTIAL, Parameter, index_of, parameters
 from gough.core.showing import Columns, Shown
 
 # The order in which base parameters of a body are sought (BG13 (23)), first ones kept; the joint's terms follow.
@@ -46,7 +45,6 @@ class ParameterTable(Value):
         return float(self.values[self.index(name)])
 
     def index(self, name: str) -> int:
-        """Return the position of a parameter."""
         return self._positions[name] if name in self._positions else index_of(self.names, name)
 
     @cached_property
@@ -54,7 +52,6 @@ class ParameterTable(Value):
         return {name: i for i, name in enumerate(self.names)}
 
     def as_dict(self) -> dict[str, float]:
-        """Return names and values."""
         return {name: float(v) for name, v in zip(self.names, self.values)}
 
 
@@ -63,16 +60,15 @@ class BaseParameters(Shown, Value):
     """The combinations of standard parameters that motion and effort can determine.
 
     base = matrix @ standard; the regressor of the base parameters is the `independent` columns of the standard one.
-    Each base parameter keeps the name of its independent standard parameter, with an `R` if others
-    were regrouped into it.
+    Each base parameter keeps the name of its independent standard parameter, with an `R` if others were regrouped
+    into it.
 
     Args:
-        names: Base parameter names, (b,).
-        units: Their units, (b,).
+        names, units: Of the base parameters, (b,).
         standard: Standard (or tied) parameter names, (p,).
         matrix: Regrouping, (b, p).
         independent: Indices of the kept standard columns, (b,).
-        singular_values: Singular values of the sampled regressor, descending, (p,).
+        singular_values: Of the sampled regressor, descending, (p,).
         tolerance: Relative threshold that separated kept from dropped.
     """
 
@@ -132,11 +128,10 @@ class BaseParameters(Shown, Value):
                     groups.setdefault(known, []).append(self.standard[j])
             text = str(head)
             for coefficient, members in groups.items():
-                size = f"{abs(coefficient):.5g}"
-                factor = "" if size == "1" else size + " "
-                body = members[0] if len(members) == 1 else "(" + " + ".join(members) + ")"
-                if not factor and len(members) > 1:
-                    body = (" + " if coefficient > 0 else " - ").join(members)
-                text += (" + " if coefficient > 0 else " - ") + factor + body
+                sign, size = " + " if coefficient > 0 else " - ", f"{abs(coefficient):.5g}"
+                if size == "1":
+                    text += sign + sign.join(members)
+                else:
+                    text += f"{sign}{size} " + (members[0] if len(members) == 1 else f"({' + '.join(members)})")
             formulas[name] = text
         return formulas

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from gough.core.arrays import BoolArray, FloatArray, IntArray, Value, check_finite, check_shape, check_shapes
-from gough.core.condensed import Condensed, Residual, check_alike, condense, whiten
+from gough.core.condensed import Condensed, Residual, whiten
+from gough.core.condensing import check_alike, condense
 from gough.core.errors import InvalidInput
-from gough.core.names import Parameter, index_of
-from gough.core.names import parameters as named
+from gough.core.names import Parameter, index_of, parameters as named
 
 __all__ = ["Condensed", "Regression", "concatenate", "condense"]
 
@@ -29,10 +29,8 @@ class Regression(Value):
     Args:
         regressor: Derivative of effort by parameters, (t, r, p).
         effort: Measured effort, (t, r). [N or N m]
-        rows: Names of the equation rows, (r,).
-        row_units: Units of the rows, (r,).
-        parameters: Names, (p,).
-        units: Units of the parameters, (p,).
+        rows, row_units: Names and units of the equation rows, (r,).
+        parameters, units: Names and units of the parameters, (p,).
         covariance: Effort noise: (r, r) the same for all samples, or (t, r, r), or None if unknown.
         time: Sample times, (t,), or None. [s]
         group: Which repetition of the same motion (a period) a sample belongs to, (t,), or None. Scatter between
@@ -129,11 +127,9 @@ class Regression(Value):
                        units=tuple(self.units[i] for i in columns))
 
     def transform(self, matrix: FloatArray, parameters: Sequence[str], units: Sequence[str]) -> Regression:
-        """Return the problem with [W y] @ matrix in the place of [W y]: columns added up or moved to the effort.
+        """Return the problem with [W y] @ matrix (p + 1, q + 1) in the place of [W y].
 
-        Args:
-            matrix: (p + 1, q + 1), its last column the new effort.
-            parameters, units: Of the q new columns.
+        Columns are added up, or moved to the effort, which is the last column; q parameters with these units are left.
         """
         shift, gain = self.regressor @ matrix[:-1, -1], matrix[-1, -1]
         return replace(
@@ -145,10 +141,7 @@ class Regression(Value):
         """Return the problem with rows whose noise is independent and of variance 1: Sigma_s = C C^T, rows C^-1 [W y].
 
         Where equations of a sample do not count, C is that of the covariance of those that do. Block by block and
-        condensed, this is Gauss-Markov of a long log with a known covariance.
-
-        Args:
-            covariance: (r, r) or (t, r, r); None takes the problem's own.
+        condensed, this is Gauss-Markov of a long log with a known covariance, (r, r) or (t, r, r); by default its own.
         """
         covariance = self.covariance if covariance is None else covariance
         if covariance is None:

@@ -14,6 +14,22 @@ def normal_quantile(probability: float) -> float:
     return float(special.ndtri(probability))
 
 
+def robust_scale(values: FloatArray) -> FloatArray:
+    """Return the standard deviation of Gaussian noise about zero from its median size, column by column, (n, r)."""
+    return np.asarray(np.median(np.abs(values), axis=0) / normal_quantile(0.75))
+
+
+def robust_scores(values: FloatArray, least: ArrayLike = 1e-300) -> FloatArray:
+    """Return values in robust standard deviations from their median, column by column, (n, r).
+
+    Args:
+        values: (n, r).
+        least: Standard deviation that is known to be there at least, (r,) or one.
+    """
+    gap = values - np.median(values, axis=0)
+    return np.asarray(gap / np.maximum(robust_scale(gap), least))
+
+
 def student_quantile(probability: float, freedom: ArrayLike) -> FloatArray:
     """Return the quantile of Student's t; Gaussian where the degrees of freedom are infinite."""
     return np.asarray(special.stdtrit(freedom, probability))
@@ -25,7 +41,6 @@ def student_tail(value: ArrayLike, freedom: ArrayLike) -> FloatArray:
 
 
 def chi2_quantile(probability: float, freedom: float) -> float:
-    """Return the quantile of chi-squared."""
     return float(special.chdtri(freedom, 1 - probability))
 
 
@@ -57,8 +72,6 @@ def ljung_box(residual: FloatArray, mask: BoolArray | None = None, *, lags: int 
     samples of a column count and n_k pairs of them at lag k, n - k if all do.
 
     Args:
-        residual: (t, r).
-        mask: Which samples count, (t, r), or None.
         lags: 20 by default, a fifth of the samples if these are few. NaN comes back if there is not even one.
     """
     t, r = residual.shape

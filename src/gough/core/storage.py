@@ -38,9 +38,7 @@ def plain(value: Any) -> Any:
 def restored(kind: Any, value: Any) -> Any:
     """Undo `plain` for a type: a dataclass, array, tuple, mapping, number, or one of these or None.
 
-    Raises:
-        InvalidInput: A field is missing.
-        TypeError, ValueError: The value is of another type.
+    `InvalidInput` where a field is missing, TypeError or ValueError where a value is of another type.
     """
     origin, inner = get_origin(kind), get_args(kind)
     if kind is Any or origin is Literal:
@@ -70,11 +68,7 @@ def restored(kind: Any, value: Any) -> Any:
 
 
 def read_json(path: str | os.PathLike[str], kind: str) -> dict[str, Any]:
-    """Read a stored result and check that it is of the kind asked for.
-
-    Raises:
-        InvalidInput: No such file, not JSON, or another kind of result.
-    """
+    """Read a stored result and check that it is of the kind asked for."""
     try:
         content = parse_json(Path(path).read_text(encoding="utf-8"))
     except OSError as error:
@@ -98,7 +92,6 @@ class Stored:
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> Self:
-        """Undo `to_dict`."""
         kind, version = content.get("kind"), content.get("format")
         if kind != cls.stored_as or version != FORMAT:
             raise InvalidInput(f"content is {kind!r} in format {version!r}, expected {cls.stored_as!r} in format "
@@ -112,5 +105,4 @@ class Stored:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
-        """Read what `save` wrote."""
         return cls.from_dict(read_json(path, cls.stored_as))

@@ -54,7 +54,6 @@ def conversion(unit: str, dimension: str | None = None) -> float:
 
 
 def is_unit(unit: str) -> bool:
-    """Tell whether a unit is known."""
     return canonical(unit) in UNITS
 
 

@@ -36,10 +36,6 @@ def assemble_start(loops: Loops) -> tuple[FloatArray, str]:
     limits or with welds half a turn apart, one loop after the other is closed, together with those before, by bounded
     least squares from poses drawn about the one so far; of those that close, in the smallest box that has any, the one
     nearest to the start is taken.
-
-    Raises:
-        LoopNotClosed: Says which loop stays open, by how much, and the nearest pose.
-        InvalidMechanism: The loops close only outside the position limits.
     """
     start, joints = loops.home, loops.mechanism.joints
     failed: list[Failure] = []
@@ -213,8 +209,7 @@ def gauss_newton(loops: Loops, start: FloatArray, free: BoolArray | None = None,
                  iterations: int = 200) -> tuple[FloatArray, FloatArray]:
     """Close the loops near a start by damped least-norm Newton steps; all coordinates move unless `free` says.
 
-    Returns:
-        The configuration (n,) and the closure residuals as fractions of the robot (c,).
+    Returns the configuration (n,) and the closure residuals as fractions of the robot (c,).
     """
     q = np.array(start, dtype=float)
     move = np.ones(len(q), dtype=bool) if free is None else free
@@ -226,8 +221,7 @@ def gauss_newton(loops: Loops, start: FloatArray, free: BoolArray | None = None,
     for _ in range(iterations):
         if error.size == 0 or np.abs(error).max() < 1e-14:
             break
-        jacobian = loops.scaled(np.array(loops.equations(q)[1]))[:, move]
-        step = np.linalg.lstsq(jacobian, -error, rcond=1e-9)[0]
+        step = np.linalg.lstsq(loops.jacobian(q)[:, move], -error, rcond=1e-9)[0]
         scale = min(1.0, 0.5 / max(float(np.abs(step).max()), 1e-300))
         while True:
             trial = q.copy()
@@ -245,9 +239,7 @@ def gauss_newton(loops: Loops, start: FloatArray, free: BoolArray | None = None,
 def idle_directions(loops: Loops, null: FloatArray, passive: list[int]) -> FloatArray:
     """Return those motions with the motors held that move no centre of mass, (k, n): rods turning about themselves.
 
-    Args:
-        null: Motions of the passive coordinates that keep the loops closed, dimensionless, (s, passive).
-        passive: Their indices.
+    They are among the motions `null` (s, passive) of the passive coordinates that keep the loops closed.
     """
     mechanism = loops.mechanism
     q = ca.SX.sym("q", len(loops.home))

@@ -11,15 +11,14 @@ from gough.core.arrays import FloatArray, check_shape
 from gough.core.blas import one_blas_thread
 from gough.core.errors import InvalidInput, NotConverged
 from gough.core.motion import Motion
-from gough.core.names import INERTIAL, INERTIAL_UNITS, Parameter
-from gough.core.names import parameters as named
+from gough.core.names import INERTIAL, INERTIAL_UNITS, Parameter, parameters as named
 from gough.core.parameters import BaseParameters
 from gough.engine.loops import CLOSED, By
 from gough.engine.model import Model
 
 TIE_LEGS = "Take what the robot file ties as equal across legs."  # an option of every verb that seeks base parameters
 ROUNDING = 1e-14  # of columns of length one
-# Tried in turn where draws see no common gap: in spatial linkages of one freedom parameters fade away without one.
+# Tried in turn where draws of no size see a common gap: in spatial linkages of one freedom parameters fade away.
 CUTS = (1e-11, 1e-10, 1e-9, 1e-8, 1e-7, 1e-6, 1e-5)
 MARGIN = 0.1  # of home's distance to singularities of both types: nearer ones are not drawn
 POWER = {"kg": 0, "kg m": 1, "kg m2": 2}  # of a length in an inertial parameter
@@ -153,7 +152,7 @@ def base_parameters(model: Model, *, parameters: Sequence[str] | None = None, ti
         parts, scale = _equilibrated(draws)
         triangles = [np.asarray(np.linalg.qr(part, mode="r")) for part in parts]
         triangles.append(np.asarray(np.linalg.qr(np.concatenate(triangles), mode="r")))
-        for cut in (None, *CUTS):
+        for cut in (None, *CUTS) if attempt == 2 else (None,):
             found = [_independent(triangle, cut) for triangle in triangles]
             if all(columns == found[0] for columns in found):
                 everything = named(names + extra, [model.unit(name) for name in names + extra])

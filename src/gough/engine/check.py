@@ -61,11 +61,9 @@ class Check(Shown):
     held: tuple[str, ...] = ()
 
     def table(self) -> Columns:
-        """Return the base parameters."""
         return self.base.table()
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the documented JSON form."""
         return {
             "robot": self.robot, "title": self.title, "degrees_of_freedom": self.degrees_of_freedom,
             "actuated": list(self.actuated), "coordinates": list(self.coordinates), "task": list(self.task),
@@ -79,7 +77,6 @@ class Check(Shown):
         }
 
     def summary(self) -> str:
-        """Return the facts as plain text."""
         type1 = "no platform" if self.type1_margin is None else f"{self.type1_margin:.3f}"
         task = f", of which task: {', '.join(self.task)}" if self.task else ""
         home = ", ".join(f"{n} = {self.home[n]:.4g}" for n in dict.fromkeys((*self.actuated, *self.task)))

@@ -17,13 +17,14 @@ import casadi as ca
 
 from gough.engine.loops import closure_expressions
 from gough.engine.model import Model
-from gough.kernels.kernel import Kernel
+from gough.kernels.kernel import compiled
 
 Law = Callable[..., tuple[ca.SX, ca.SX]]
 """(position, velocity, free, memory, reference, constants) -> efforts asked for, memory."""
 
 
-def pid_kernel(model: Model) -> Kernel:
+@compiled
+def pid_kernel(model: Model) -> ca.Function:
     """Return the kernel of a PID: memory [integral], reference [q, qd, feed], constants [kp, ki T, kd], (a) each."""
     a = len(model.actuated)
 
@@ -37,7 +38,8 @@ def pid_kernel(model: Model) -> Kernel:
     return _in_loop(model, "pid", law, (a, 3 * a, 3 * a))
 
 
-def computed_torque_kernel(model: Model) -> Kernel:
+@compiled
+def computed_torque_kernel(model: Model) -> ca.Function:
     """Return the kernel of computed torque.
 
     Memory [q, qd, integral, held] (2n + 2a), the latter an effort added throughout; reference [q, qd and means of qd
@@ -53,7 +55,7 @@ def computed_torque_kernel(model: Model) -> Kernel:
         integral = memory[2 * n:2 * n + a] + period * error * free
         wanted = thrust + 3 * w * rate + 3 * w**2 * error + w**3 * integral
         guess = memory[:n] + period * memory[n:2 * n]
-        guess[list(model.actuated)] = position
+        guess[model.actuated] = position
         q = ca.SX.sym("q", n)
         closing = ca.Function("closing", [q], [q + closure_expressions(model.loops, "actuated", q).newton_step()])
         symbols, efforts, closure = model.inverse_expressions()
@@ -66,18 +68,15 @@ def computed_torque_kernel(model: Model) -> Kernel:
     return _in_loop(model, "computed_torque", law, (2 * n + 2 * a, 4 * a, 2 + n + p + len(model.load_columns)))
 
 
-def _in_loop(model: Model, name: str, law: Law, sizes: tuple[int, int, int]) -> Kernel:
-    """Return the kernel of a law with memory, reference and constants of some sizes."""
-    def build() -> ca.Function:
-        n, a = len(model.mechanism.joints), len(model.actuated)
-        state = ca.SX.sym("state", n + len(model.mechanism.memories) + 2 * a)
-        memory = ca.SX.sym("memory", sizes[0] + a)
-        reference, constants = ca.SX.sym("reference", sizes[1]), ca.SX.sym("constants", 2 * a + sizes[2])
-        q, v, ratio, limit = state[:n], state[n:n + a], constants[:a], constants[a:2 * a]
-        efforts, kept = law(q[list(model.actuated)], v, memory[-a:], memory[:-a], reference, constants[2 * a:])
-        wanted = ratio * efforts
-        command = ca.fmin(ca.fmax(wanted, -limit), limit)
-        return ca.Function(name, [state, memory, reference, constants], [
-            ca.densify(ca.vertcat(state[:-a], command)), ca.densify(ca.vertcat(kept, command == wanted))])
-
-    return model.kinematics.kernel(("control", name), build)
+def _in_loop(model: Model, name: str, law: Law, sizes: tuple[int, int, int]) -> ca.Function:
+    """Return the graph of a law with memory, reference and constants of some sizes."""
+    n, a = len(model.mechanism.joints), len(model.actuated)
+    state = ca.SX.sym("state", n + len(model.mechanism.memories) + 2 * a)
+    memory = ca.SX.sym("memory", sizes[0] + a)
+    reference, constants = ca.SX.sym("reference", sizes[1]), ca.SX.sym("constants", 2 * a + sizes[2])
+    q, v, ratio, limit = state[:n], state[n:n + a], constants[:a], constants[a:2 * a]
+    efforts, kept = law(q[model.actuated], v, memory[-a:], memory[:-a], reference, constants[2 * a:])
+    wanted = ratio * efforts
+    command = ca.fmin(ca.fmax(wanted, -limit), limit)
+    return ca.Function(name, [state, memory, reference, constants], [
+        ca.densify(ca.vertcat(state[:-a], command)), ca.densify(ca.vertcat(kept, command == wanted))])

@@ -36,7 +36,7 @@ from gough.engine.elimination import cholesky_solve, choose_pivots, determinant,
 from gough.engine.loops import By, Closure, closure_expressions
 from gough.engine.model import Model
 from gough.engine.symbolic import TreeEfforts, body_transforms
-from gough.kernels.kernel import Kernel
+from gough.kernels.kernel import compiled
 
 Quantity = Literal["position", "velocity", "acceleration", "effort", "row", "regularity"]
 Output = tuple[Quantity, str]
@@ -55,18 +55,12 @@ class _Graph:
         self.model, self.smooth = model, smooth
         self.q, self.v, self.a = ca.SX.sym("q", n), ca.SX.sym("v", m), ca.SX.sym("a", m)
         self.band = ca.SX.sym("band", n)
-        self.closure = closure_expressions(loops, by, self.q)
-        self.dynamic: Closure = self.closure
-        self.check = self.closure.check
+        self.closure: Closure = closure_expressions(loops, by, self.q)
+        self.dynamic, self.check = self.closure, self.closure.check
         if by != loops.dynamic:
             self.dynamic = closure_expressions(loops, loops.dynamic, self.q)
             self.check = ca.fmax(self.check, self.dynamic.check)
         self.qd, self.qdd = self.closure.rates(self.v, self.a)
-        self.tree = TreeEfforts(model.mechanism, self.q, self.qd, self.qdd, self.band, smooth=smooth)
-
-    @property
-    def state(self) -> ca.SX:
-        return ca.vertcat(self.q, self.v, self.a)
 
     def regressor(self, names: tuple[str, ...], covariance: ca.SX) -> ca.SX:
         """Return the regressor with rows of independent unit noise: L^-1 W with L L^T the noise of the rows.
@@ -74,12 +68,13 @@ class _Graph:
         That noise is Sigma, or E_act^T Sigma E_act for a robot with more motors than degrees of freedom.
         """
         model = self.model
-        rows = model.projected_columns(self.tree, self.dynamic.closure_map, names)
-        if not model.loops.redundant:
-            order = [model.actuated.index(i) for i in model.independent]
-            return ca.densify(_lower_solve(_cholesky(covariance[order, order]), rows))
-        act = self.dynamic.closure_map[list(model.actuated), :]
-        return ca.densify(_lower_solve(_cholesky(act.T @ covariance @ act), rows))
+        tree = TreeEfforts(model.mechanism, self.q, self.qd, self.qdd, self.band, smooth=self.smooth)
+        rows = model.projected_columns(tree, self.dynamic.closure_map, names)
+        if model.loops.redundant:
+            act = self.dynamic.closure_map[model.actuated, :]
+            return ca.densify(_lower_solve(_cholesky(act.T @ covariance @ act), rows))
+        order = [model.actuated.index(i) for i in model.independent]
+        return ca.densify(_lower_solve(_cholesky(covariance[order, order]), rows))
 
     @cached_property
     def tangents(self) -> tuple[ca.SX, ca.SX, ca.SX]:
@@ -87,15 +82,25 @@ class _Graph:
         E, part = self.closure.closure_map, self.closure.partition
         X, Y = ca.SX(*E.shape), ca.SX(*E.shape)
         if part.dependent:
-            D = list(part.dependent)
-            K = self.closure.jacobian[list(part.rows), :]
-            w, u = ca.SX.sym("w", self.q.shape[0]), ca.SX.sym("u", self.q.shape[0])
+            D, K = part.dependent, self.closure.jacobian[part.rows, :]
+            w, u = self._rates()
             rate = K @ w
             X[D, :] = solve(K[:, D], -self._put(ca.jacobian(rate, self.q), w, u) @ E, part.pivots)
             c = K @ u + ca.jtimes(rate, self.q, w)
             change = self._put(ca.jacobian(c, self.q), w, u) @ E + self._put(ca.jacobian(c, w), w, u) @ X
             Y[D, :] = solve(K[:, D], -change, part.pivots)
         return E, X, Y
+
+    def _rates(self) -> tuple[ca.SX, ca.SX]:
+        """Return new symbols for the velocities and accelerations of all coordinates."""
+        return ca.SX.sym("w", self.q.shape[0]), ca.SX.sym("u", self.q.shape[0])
+
+    def _by_motion(self, expression: ca.SX, w: ca.SX, u: ca.SX, held: ca.SX | None = None) -> ca.SX:
+        """Return the derivative of f(q, w, u) by q_P, v and a, (k, 3m); `held` is taken off that by q."""
+        dq, dw, du = (self._put(ca.jacobian(expression, x), w, u) for x in (self.q, w, u))
+        E, X, Y = self.tangents
+        dq = dq if held is None else dq - held
+        return ca.horzcat(dq @ E + dw @ X + du @ Y, dw @ E + 2 * (du @ X), du @ E)
 
     def _put(self, expression: ca.SX, velocity: ca.SX, acceleration: ca.SX) -> ca.SX:
         """Return an expression with symbols replaced by the velocities and accelerations of all coordinates."""
@@ -104,30 +109,25 @@ class _Graph:
 
     def efforts(self, chi: ca.SX, load: ca.SX) -> tuple[ca.SX, ca.SX]:
         """Return the rows' efforts (m,) and their derivative by q_P, v, a, (m, 3m)."""
-        model = self.model
-        n = self.q.shape[0]
-        w, u = ca.SX.sym("w", n), ca.SX.sym("u", n)
+        model, (w, u) = self.model, self._rates()
         tree = TreeEfforts(model.mechanism, self.q, w, u, self.band, smooth=self.smooth)
         value = model.valued(chi, load)
         t = tree.total(value)
-        dq, dw, du = (self._put(ca.jacobian(t, x), w, u) for x in (self.q, w, u))
-        part, E_r = self.dynamic.partition, self.dynamic.closure_map
+        part, E_r, held = self.dynamic.partition, self.dynamic.closure_map, None
         tau = self._put(t, w, u)
         if part.dependent:
-            K, D = self.dynamic.jacobian[list(part.rows), :], list(part.dependent)
+            K, D = self.dynamic.jacobian[part.rows, :], part.dependent
             force = solve(K[:, D].T, tau[D], [(column, row) for row, column in part.pivots])
-            held = ca.SX.sym("lambda", force.shape[0])
-            dq = dq - ca.substitute(ca.jacobian(K.T @ held, self.q), held, force)
-        E, X, Y = self.tangents
-        derivative = ca.horzcat(dq @ E + dw @ X + du @ Y, dw @ E + 2 * (du @ X), du @ E)
-        rows, slopes = E_r.T @ tau, E_r.T @ derivative
-        for i in model.mechanism.loaded:  # friction f(q, qd, u) of what a joint passes on: u is its row so far
+            forces = ca.SX.sym("lambda", force.shape[0])
+            held = ca.substitute(ca.jacobian(K.T @ forces, self.q), forces, force)
+        rows, slopes = E_r.T @ tau, E_r.T @ self._by_motion(t, w, u, held)
+        for i in model.mechanism.loaded:  # friction f(q, qd, p) of what a joint passes on: p is its row so far
             row = model.independent.index(i)
-            tree.passed[i] = passed = ca.SX.sym("passed")
+            tree.passed[i] = p = ca.SX.sym("p")
             f = tree.friction(i, value)
-            dq, dw, dp, f = (ca.substitute(self._put(x, w, u), passed, rows[row]) for x in (
-                ca.jacobian(f, self.q), ca.jacobian(f, w), ca.jacobian(f, passed), f))
-            slopes[row, :] += ca.horzcat(dq @ E + dw @ X, dw @ E, ca.SX(1, E.shape[1])) + dp * slopes[row, :]
+            change, slope, f = (ca.substitute(x, p, rows[row]) for x in (
+                self._by_motion(f, w, u), self._put(ca.jacobian(f, p), w, u), self._put(f, w, u)))
+            slopes[row, :] += change + slope * slopes[row, :]
             rows[row] += f
         return rows, slopes
 
@@ -139,7 +139,7 @@ class _Graph:
             return rows[order], derivative[order, :]
         m = rows.shape[0]
         held = ca.SX.sym("rows", m)
-        act = self.dynamic.closure_map[list(model.actuated), :]
+        act = self.dynamic.closure_map[model.actuated, :]
         motors = act @ cholesky_solve(act.T @ act, held)
         direct = ca.substitute(ca.jtimes(motors, self.q, self.closure.closure_map), held, rows)
         change = ca.jacobian(motors, held) @ derivative + ca.horzcat(direct, ca.SX(len(model.actuated), 2 * m))
@@ -151,115 +151,91 @@ class _Graph:
         With the platform's Jacobian J(q) by all coordinates, twist t = J qd and d t/dt = J qdd + d(J qd)/dq qd, the
         norm |t| has the derivative t^T dt / |t|; a tiny constant under the root makes it zero at rest.
         """
-        mechanism, n = self.model.mechanism, self.q.shape[0]
+        mechanism = self.model.mechanism
         assert mechanism.platform is not None
         pose = body_transforms(mechanism, self.q)[mechanism.platform]
-        w, u = ca.SX.sym("w", n), ca.SX.sym("u", n)
+        w, u = self._rates()
         turn = ca.reshape(ca.jtimes(ca.vec(pose.rotation), self.q, w), 3, 3) @ pose.rotation.T
-        E, X, Y = self.tangents
         found: dict[str, tuple[ca.SX, ca.SX]] = {}
         for part in (ca.jtimes(pose.translation, self.q, w), ca.vertcat(turn[2, 1], turn[0, 2], turn[1, 0])):
             faster = ca.jtimes(part, w, u) + ca.jtimes(part, self.q, w)
             for quantity, vector in (("velocity", part), ("acceleration", faster)):
-                dq, dw, du = (self._put(ca.jacobian(vector, x), w, u) for x in (self.q, w, u))
-                vector = self._put(vector, w, u)
-                norm = ca.sqrt(ca.sumsqr(vector) + 1e-18)
-                slope = vector.T @ ca.horzcat(dq @ E + dw @ X + du @ Y, dw @ E + 2 * (du @ X), du @ E) / norm
+                value = self._put(vector, w, u)
+                norm = ca.sqrt(ca.sumsqr(value) + 1e-18)
+                slope = value.T @ self._by_motion(vector, w, u) / norm
                 old = found.get(quantity, (ca.SX(0, 1), ca.SX(0, slope.shape[1])))
                 found[quantity] = ca.vertcat(old[0], norm), ca.vertcat(old[1], slope)
         return found
 
-    def adjoint(self, expression: ca.SX, seed: ca.SX) -> tuple[ca.SX, ca.SX, ca.SX]:
-        """Return seed^T df/d(q_P), df/dv, df/da, each (m,)."""
-        n, m = self.q.shape[0], self.v.shape[0]
-        gradient = ca.jtimes(expression, self.state, seed, True)
-        return (ca.densify(self.closure.closure_map.T @ gradient[:n]), ca.densify(gradient[n:n + m]),
-                ca.densify(gradient[n + m:]))
 
-
-def smooth_regressor(model: Model, names: tuple[str, ...], by: By) -> Kernel:
+@compiled
+def smooth_regressor(model: Model, names: tuple[str, ...], by: By) -> ca.Function:
     """Return the kernel (q, v, a, band, covariance) -> whitened regressor (m, p), check.
 
-    Args:
-        names: Parameters, as in `Model.regressor`.
-        by: Partition of the velocities v and accelerations a, each (m,).
-
-    The kernel's q is the assembled configuration (n,), band the velocity scale of tanh (n,), covariance that of the
-    motor efforts (a, a). The elimination behind a sample is sound where its check is below `kinematics.CHECK`.
+    Its q is the assembled configuration (n,), v and a are those of the partition `by`, (m,), band is the velocity scale
+    of tanh (n,), covariance that of the motor efforts (a, a). The elimination behind a sample is sound where its check
+    is below `chain.CHECK`.
     """
-    def build() -> ca.Function:
-        graph = _Graph(model, by)
-        covariance = _covariance(model)
-        W = graph.regressor(names, covariance)
-        return ca.Function("smooth_regressor", [graph.q, graph.v, graph.a, graph.band, covariance], [W, graph.check])
-
-    return model.kinematics.kernel(("smooth regressor", names, by), build)
+    graph, covariance = _Graph(model, by), _covariance(model)
+    W = graph.regressor(names, covariance)
+    return ca.Function("smooth_regressor", [graph.q, graph.v, graph.a, graph.band, covariance], [W, graph.check])
 
 
-def regressor_adjoint(model: Model, names: tuple[str, ...], by: By) -> Kernel:
+@compiled
+def regressor_adjoint(model: Model, names: tuple[str, ...], by: By) -> ca.Function:
     """Return the kernel (q, v, a, band, covariance, seed) -> gradients by q_P, v, a, each (m,).
 
     They are those of sum(seed * regressor) for the regressor of `smooth_regressor`; the seed is (m, p).
     """
-    def build() -> ca.Function:
-        graph = _Graph(model, by)
-        covariance = _covariance(model)
-        W = graph.regressor(names, covariance)
-        seed = ca.SX.sym("seed", *W.shape)
-        return ca.Function("regressor_adjoint", [graph.q, graph.v, graph.a, graph.band, covariance, seed],
-                           [*graph.adjoint(ca.vec(W), ca.vec(seed))])
-
-    return model.kinematics.kernel(("regressor adjoint", names, by), build)
+    graph, covariance = _Graph(model, by), _covariance(model)
+    W = graph.regressor(names, covariance)
+    seed, n, m = ca.SX.sym("seed", *W.shape), graph.q.shape[0], graph.v.shape[0]
+    gradient = ca.jtimes(ca.vec(W), ca.vertcat(graph.q, graph.v, graph.a), ca.vec(seed), True)
+    parts = graph.closure.closure_map.T @ gradient[:n], gradient[n:n + m], gradient[n + m:]
+    return ca.Function("regressor_adjoint", [graph.q, graph.v, graph.a, graph.band, covariance, seed],
+                       [ca.densify(part) for part in parts])
 
 
-def response(model: Model, outputs: tuple[Output, ...], by: By, *, smooth: bool = True) -> Kernel:
+@compiled
+def response(model: Model, outputs: tuple[Output, ...], by: By, *, smooth: bool = True) -> ca.Function:
     """Return the kernel (q, v, a, band, chi, load) -> values (o,), their derivative by (q_P, v, a) (o, 3m), check.
+
+    Chi are the standard parameters (p,) and load the payload's, for the efforts.
 
     Args:
         outputs: What to return, as pairs (quantity, name): `position`, `velocity`, `acceleration` of a coordinate,
             `velocity`, `acceleration` of the platform as a whole (`twist_names`), `effort` of a motor, `row` effort of
-            an equation row, and (`regularity`, "") for the distance to singularities (see `regularity`).
+            an equation row, and (`regularity`, "") for the distance to singularities (see `_regularity`).
         by: Partition of v and a.
         smooth: tanh for the sign of velocities, as while designing; otherwise that of regressions, whose derivative at
             the edge of the band is the mean of both sides.
-
-    The kernel's chi are the standard parameters (p,) and load the payload's ten, for the efforts.
     """
-    def build() -> ca.Function:
-        graph = _Graph(model, by, smooth)
-        chi, load = ca.SX.sym("chi", len(model.mechanism.standard)), ca.SX.sym("load", len(model.load_columns))
-        values, derivatives = zip(*_outputs(graph, outputs, chi, load))
-        return ca.Function("response", [graph.q, graph.v, graph.a, graph.band, chi, load],
-                           [ca.densify(ca.vertcat(*values)), ca.densify(ca.vertcat(*derivatives)), graph.check])
-
-    return model.kinematics.kernel(("response", outputs, by, smooth), build)
+    graph = _Graph(model, by, smooth)
+    chi, load = ca.SX.sym("chi", len(model.mechanism.standard)), ca.SX.sym("load", len(model.load_columns))
+    values, derivatives = zip(*_outputs(graph, outputs, chi, load))
+    return ca.Function("response", [graph.q, graph.v, graph.a, graph.band, chi, load],
+                       [ca.densify(ca.vertcat(*values)), ca.densify(ca.vertcat(*derivatives)), graph.check])
 
 
-def gravity_regressor(model: Model, names: tuple[str, ...]) -> Kernel:
+@compiled
+def gravity_regressor(model: Model, names: tuple[str, ...]) -> ca.Function:
     """Return the kernel q -> derivative of the regressor by the components of gravity, (3, m, p) as (3 m, p).
 
     Efforts are linear in gravity, so this is the regressor at rest under a unit of gravity along x, y and z of the
     base: W(g) = W(0) + sum_k g_k dW/dg_k. Joint terms do not fall; their columns are zero.
-
-    Args:
-        model: The robot.
-        names: Parameters, as in `Model.regressor`.
     """
-    def build() -> ca.Function:
-        n = len(model.mechanism.joints)
-        q, rest = ca.SX.sym("q", n), ca.SX(n, 1)
-        closure = closure_expressions(model.loops, model.loops.dynamic, q)
-        falling = [k for k, name in enumerate(names) if model.resolve(name)[0].inertial]
-        parts = []
-        for unit in np.eye(3):
-            tree = TreeEfforts(replace(model.mechanism, gravity=tuple(unit)), q, rest, rest, ca.SX.ones(n, 1))
-            columns = ca.SX(model.degrees_of_freedom, len(names))
-            if falling:
-                columns[:, falling] = model.projected_columns(tree, closure.closure_map, [names[k] for k in falling])
-            parts.append(columns)
-        return ca.Function("gravity", [q], [ca.densify(ca.vertcat(*parts)), closure.check])
-
-    return model.kinematics.kernel(("gravity", names), build)
+    n = len(model.mechanism.joints)
+    q, rest = ca.SX.sym("q", n), ca.SX(n, 1)
+    closure = closure_expressions(model.loops, model.loops.dynamic, q)
+    falling = [k for k, name in enumerate(names) if model.resolve(name)[0].inertial]
+    parts = []
+    for unit in np.eye(3):
+        tree = TreeEfforts(replace(model.mechanism, gravity=tuple(unit)), q, rest, rest, ca.SX.ones(n, 1))
+        columns = ca.SX(model.degrees_of_freedom, len(names))
+        if falling:
+            columns[:, falling] = model.projected_columns(tree, closure.closure_map, [names[k] for k in falling])
+        parts.append(columns)
+    return ca.Function("gravity", [q], [ca.densify(ca.vertcat(*parts)), closure.check])
 
 
 def _outputs(graph: _Graph, outputs: tuple[Output, ...], chi: ca.SX, load: ca.SX) -> list[tuple[ca.SX, ca.SX]]:
@@ -315,24 +291,21 @@ def _regularity(graph: _Graph) -> ca.SX:
     model, loops = graph.model, graph.model.loops
     if not has_regularity(model):
         return ca.SX(1)
-    samples = loops.neighbours
     if "task" in loops.partitions:
         own = graph.closure if graph.closure.partition is loops.partitions["task"] else graph.dynamic
         if own.partition is not loops.partitions["task"]:
             own = closure_expressions(loops, "task", graph.q)
-        matrix = own.closure_map[list(model.actuated), :]
+        matrix = own.closure_map[model.actuated, :]
         if loops.redundant:
             matrix = matrix.T @ matrix
     else:
         part = loops.partitions["actuated"]
         own = graph.closure if graph.closure.partition is part else graph.dynamic
-        matrix = own.jacobian[list(part.rows), list(part.dependent)]
+        matrix = own.jacobian[part.rows, part.dependent]
     numbers = ca.Function("matrix", [graph.q], [ca.densify(matrix)])
     pattern = np.array(ca.DM(matrix.sparsity(), 1).full(), dtype=float)
-    pivots = choose_pivots(np.array([np.array(numbers(q)) for q in samples]), pattern)
-    value = determinant(matrix, pivots)
-    home = float(ca.Function("home", [graph.q], [value])(loops.home))
-    return value / home
+    value = determinant(matrix, choose_pivots(np.array([np.array(numbers(q)) for q in loops.neighbours]), pattern))
+    return value / float(ca.Function("home", [graph.q], [value])(loops.home))
 
 
 def _covariance(model: Model) -> ca.SX:

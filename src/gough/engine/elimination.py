@@ -27,9 +27,6 @@ def choose_pivots(samples: FloatArray, pattern: FloatArray) -> Pivots:
     Args:
         samples: Matrices at typical configurations, (s, n, n).
         pattern: Where an entry can be non-zero, (n, n).
-
-    Raises:
-        SingularConfiguration: Some sample has no usable pivot left.
     """
     work = np.array(samples, dtype=float)
     work /= np.maximum(np.abs(work).max(axis=2, keepdims=True), 1e-300)  # rows of one size
@@ -61,13 +58,7 @@ def choose_pivots(samples: FloatArray, pattern: FloatArray) -> Pivots:
 
 
 def solve(matrix: ca.SX, right: ca.SX, pivots: Sequence[tuple[int, int]]) -> ca.SX:
-    """Return matrix^-1 right as expressions, eliminating in the given pivot order.
-
-    Args:
-        matrix: (n, n).
-        right: (n, k).
-        pivots: From `choose_pivots`.
-    """
+    """Return matrix^-1 right, (n, n) and (n, k), as expressions, eliminating in the order of `choose_pivots`."""
     rows, rhs = _eliminated(matrix, right, pivots)
     solution: dict[int, dict[int, ca.SX]] = {}
     for row, column in reversed(pivots):

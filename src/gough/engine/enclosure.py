@@ -33,16 +33,11 @@ def closed_box(model: Model, by: By, independent: Interval, near: FloatArray) ->
     """Enclose all coordinates of the configurations near an estimate whose independent ones lie in intervals, (t, n).
 
     Args:
-        model: The robot.
-        by: Which coordinates are independent.
         independent: Their intervals, (t, m). [m or rad]
         near: All coordinates, loops closed, near the middle of the intervals, (t, n).
-
-    Raises:
-        NotConverged: Not proven at a sample: the intervals are too wide, or a singularity is near.
     """
     part = model.loops.partitions[by]
-    D, own, rows = list(part.dependent), list(part.independent), list(part.rows)
+    D, own, rows = part.dependent, part.independent, part.rows
     centre = np.array(near)
     centre[:, own] = independent.middle
     lower, upper = np.empty_like(centre), np.empty_like(centre)
@@ -82,8 +77,6 @@ def regressor_box(model: Model, names: Sequence[str], by: By, motion: tuple[Inte
     """Enclose the regressor over intervals of the motion, (t, r, p); infinite where that fails.
 
     Args:
-        model: The robot; not redundant.
-        names: Parameters, the columns.
         by: Whose coordinates, velocities and accelerations are given.
         motion: Intervals of these, (t, m) each.
         near: All coordinates near the middle, loops closed, (t, n).

@@ -1,165 +1,24 @@
-"""Positions, velocities and accelerations of all coordinates of a closed chain, many samples at once."""
+"""Motions of a closed chain: all coordinates along one branch, sample after sample."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from functools import cached_property
-from typing import Literal, cast
+from typing import cast
 
-import casadi as ca
 import numpy as np
 
 from gough.core.arrays import FloatArray, check_finite, check_shape
 from gough.core.errors import InvalidInput, LoopNotClosed, SingularConfiguration
 from gough.core.motion import Motion
-from gough.engine.loops import CLOSED, SHORTEST, By, Loops, Partition, closure_expressions
-from gough.engine.symbolic import body_transforms
-from gough.kernels.kernel import Kernel
+from gough.engine.assembly import CLOSED
+from gough.engine.chain import Chain
+from gough.engine.loops import SHORTEST, By
 
-CHECK = 1e-9  # elimination without pivoting is trusted below this relative residual
 STRIDE = 0.1  # longest move at once along a branch [rad or lengths of the robot]
-ITERATIONS = 12  # of Newton's method; it converges quadratically, so that more would not help
 NO_LENGTH = 1e-4  # of the robot: shorter force elements are named where the loops cannot be followed
-SINGULAR = 1e-9  # ratio of singular values of K_D taken as singular
 
 
-class ClosedChain:
-    """Kinematics of a mechanism with its loops closed.
-
-    Args:
-        loops: The assembled mechanism.
-    """
-
-    def __init__(self, loops: Loops) -> None:
-        self.loops = loops
-        self._kernels: dict[tuple[object, ...], Kernel] = {}
-        self._strides: dict[By, FloatArray] = {}
-
-    def kernel(self, key: tuple[object, ...], build: Callable[[], ca.Function]) -> Kernel:
-        """Return the kernel of a key, compiling it on first use."""
-        if key not in self._kernels:
-            self._kernels[key] = Kernel(build())
-        return self._kernels[key]
-
-    @cached_property
-    def _size(self) -> int:
-        return len(self.loops.home)
-
-    def bent(self, change: FloatArray) -> FloatArray:
-        """Return the largest change (..., n) of a coordinate that bends the loops. [rad or lengths of the robot]"""
-        bending = list(self.loops.bending)
-        return np.asarray(np.abs(change[..., bending] / self.loops.units[bending]).max(axis=-1, initial=0.0))
-
-    def strides(self, by: By) -> FloatArray:
-        """Return what each independent coordinate moves by while the loops bend by one, at home, (m,). [m or rad]
-
-        One: a radian, or the robot's length, of the coordinate in the loops that is fastest. So behind a gear a rotor
-        makes many turns. Infinite for a coordinate that bends no loop.
-        """
-        if by not in self._strides:
-            E = self.closure_map(self.loops.home[None], by)[0]
-            fastest = np.array([self.bent(column) for column in E.T])
-            self._strides[by] = np.divide(1.0, fastest, out=np.full(len(fastest), np.inf), where=fastest > 1e-9)
-        return self._strides[by]
-
-    @cached_property
-    def _equations(self) -> int:
-        return sum(closure.equations for closure in self.loops.mechanism.closures)
-
-    def _partition_of(self, by: By) -> tuple[int, ...]:
-        if by not in self.loops.partitions:
-            mechanism = self.loops.mechanism
-            raise InvalidInput(
-                f"'{mechanism.name}' cannot be driven by its {by} coordinates: it has {len(mechanism.task)} of them "
-                f"and {self.loops.degrees_of_freedom} degrees of freedom; use the actuated coordinates")
-        return self.loops.partitions[by].independent
-
-    def _closed(self, kind: Literal["step", "map", "rates"], by: By) -> Kernel:
-        """Return q -> Newton's step and the residual, q -> E and a check, or q, v, a -> qd, qdd and a check."""
-        def build() -> ca.Function:
-            m = len(self.loops.partitions[by].independent)
-            q, v, a = ca.SX.sym("q", self._size), ca.SX.sym("v", m), ca.SX.sym("a", m)
-            closure = closure_expressions(self.loops, by, q)
-            if kind == "step":
-                return ca.Function("step", [q], [closure.newton_step(), ca.densify(closure.residual)])
-            if kind == "map":
-                return ca.Function("map", [q], [closure.closure_map, closure.check])
-            return ca.Function("rates", [q, v, a], [*closure.rates(v, a), closure.check])
-
-        return self.kernel((kind, by), build)
-
-    def _jacobian(self) -> Kernel:
-        def build() -> ca.Function:
-            q, v = ca.SX.sym("q", self._size), ca.SX.sym("v", self._size)
-            closure = closure_expressions(self.loops, "actuated", q)
-            rate = ca.jtimes(closure.jacobian @ v, q, v)
-            return ca.Function("jacobian", [q, v], [ca.densify(closure.jacobian), ca.densify(rate)])
-
-        return self.kernel(("jacobian",), build)
-
-    def jacobian(self, q: FloatArray) -> FloatArray:
-        """Return K, the derivative of the closures by all coordinates, (t, c, n). [m or rad / unit of q]"""
-        return self._jacobian()(q, np.zeros_like(q))[0].reshape(len(q), self._equations, self._size)
-
-    def _poses(self) -> Kernel:
-        def build() -> ca.Function:
-            q = ca.SX.sym("q", self._size)
-            poses = body_transforms(self.loops.mechanism, q)
-            bodies = [poses[body.name] for body in self.loops.mechanism.bodies]
-            return ca.Function("poses", [q], [
-                ca.densify(ca.vertcat(*[ca.reshape(p.rotation.T, 1, 9) for p in bodies])),
-                ca.densify(ca.vertcat(*[p.translation.T for p in bodies]))])
-
-        return self.kernel(("poses",), build)
-
-    def body_poses(self, q: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return rotations (t, bodies, 3, 3) and origins (t, bodies, 3) of all bodies in the base frame."""
-        rotation, origin = self._poses()(q)
-        return rotation.reshape(len(q), len(self.loops.mechanism.bodies), 3, 3), origin
-
-    def residual(self, q: FloatArray) -> FloatArray:
-        """Return the largest closure error of each sample, (t,). [m or rad]"""
-        if not self.loops.mechanism.closures:
-            return np.zeros(len(q))
-        phi = self._closed("step", self.loops.dynamic)(q)[1]
-        return np.asarray(np.abs(phi).max(axis=1))
-
-    def close(self, q: FloatArray, by: By, positions: FloatArray | None = None) -> tuple[FloatArray, FloatArray]:
-        """Close the loops of all samples at once from a guess that is already near.
-
-        Args:
-            q: All coordinates near the solution, (t, n). [m or rad]
-            by: Which are independent and stay.
-            positions: Those to reach instead of those of the guess, (t, m).
-
-        Returns:
-            Coordinates (t, n) and the largest residual of each sample as a fraction of the robot (t,); samples that
-            failed keep a large one.
-        """
-        q = np.array(q, dtype=float)
-        if positions is not None:
-            q[:, list(self.loops.partitions[by].independent)] = positions
-        if not self.loops.partitions[by].dependent:
-            return q, np.zeros(len(q))
-        kernel = self._closed("step", by)
-        worst = np.full(len(q), np.inf)
-        active = np.arange(len(q))
-        for _ in range(ITERATIONS):
-            step, phi = kernel(q[active])
-            error = np.abs(phi * self.loops.weights).max(axis=1)
-            size = self.bent(step)
-            worst[active] = np.where(np.isfinite(error), error, np.inf)
-            usable = np.isfinite(size) & (size < 2.0)  # a larger step has left the neighbourhood
-            step[~usable] = 0.0
-            q[active] += step
-            # Quadratic convergence: once the residual is this small, the step just taken ends at rounding.
-            done = (error < 1e-9) | ~usable
-            active = active[~done]
-            if active.size == 0:
-                break
-        error = np.abs(kernel(q)[1] * self.loops.weights).max(axis=1)
-        return q, np.where(np.isfinite(error), error, np.inf)
+class ClosedChain(Chain):
+    """A chain that is followed along its branches."""
 
     def assemble(self, positions: FloatArray, by: By = "actuated", *, start: FloatArray | None = None,
                  time: FloatArray | None = None) -> FloatArray:
@@ -179,13 +38,11 @@ class ClosedChain:
             LoopNotClosed: No solution near the previous sample; carries loop, sample, time, residual.
             SingularConfiguration: The closures lose rank on the way.
         """
-        independent = self._partition_of(by)
+        independent = self._partition_of(by).independent
         positions = np.asarray(positions, dtype=float)
-        if by == "actuated" and self.loops.redundant and positions.ndim == 2:
-            index = {name: i for i, name in enumerate(self.loops.mechanism.coordinates)}
-            columns = [index[name] for name in self.loops.mechanism.actuated]
-            if positions.shape[1] == len(columns):
-                positions = positions[:, [columns.index(i) for i in independent]]
+        motors = [i for i, joint in enumerate(self.loops.mechanism.joints) if joint.actuated]
+        if by == "actuated" and positions.shape[1:] == (len(motors),):
+            positions = positions[:, [motors.index(i) for i in independent]]
         check_shape(positions, (None, len(independent)), f"{by} positions")
         if len(positions) == 0:
             raise InvalidInput(f"there are no {by} positions; the array is empty")
@@ -256,7 +113,7 @@ class ClosedChain:
         Returns:
             The configuration reached and the fraction of the way, 1 if the target was reached.
         """
-        independent = list(self.loops.partitions[by].independent)
+        independent = self.loops.partitions[by].independent
         q = np.array(start)
         origin = q[independent]
         longest = STRIDE / max(float((np.abs(target - origin) / self.strides(by)).max()), STRIDE)
@@ -280,8 +137,7 @@ class ClosedChain:
                    time: FloatArray | None) -> Exception:
         """Explain why a sample could not be assembled: `last` is as near as the branch goes."""
         loops = self.loops
-        moment = float(time[sample]) if time is not None else float("nan")
-        when = f"at sample {sample}" + ("" if time is None else f" (t = {moment:.4g} s)")
+        moment, when = _when(sample, time)
         if name := self._without_length(last, NO_LENGTH * loops.length):
             return SingularConfiguration(
                 f"the force element '{name}' of '{loops.mechanism.name}' has no length {when}, so no direction; keep "
@@ -295,7 +151,7 @@ class ClosedChain:
                 f"'{loose}' (singular value ratio {margin:.1e}); keep the motion away from it",
                 sample=sample, time=moment, singular_value=margin, joint=loose)
         tried = np.array(last)
-        tried[list(loops.partitions[by].independent)] = target
+        tried[loops.partitions[by].independent] = target
         phi = np.abs(np.array(loops.equations(tried)[0]).ravel())
         name = loops.loop_name(int(np.argmax(phi)))
         return LoopNotClosed(
@@ -315,7 +171,7 @@ class ClosedChain:
 
         Steps much larger than the motion of the independent coordinates are compared with E dq_I.
         """
-        independent = list(self.loops.partitions[by].independent)
+        independent = self.loops.partitions[by].independent
         if self._without_length(q, SHORTEST):
             sample = next(k for k in range(len(q)) if self._without_length(q[k], SHORTEST))
             raise self._open_loop(q[sample], q[sample, independent], by, sample, time)
@@ -330,86 +186,11 @@ class ClosedChain:
         wrong = self.bent(actual - predicted) > 0.5 * self.bent(actual) + 1e-6
         if wrong.any():
             sample = int(suspects[wrong][0]) + 1
-            moment = float(time[sample]) if time is not None else float("nan")
+            moment, when = _when(sample, time)
             raise LoopNotClosed(
-                f"the loops jump to another assembly branch at sample {sample}" +
-                ("" if time is None else f" (t = {moment:.4g} s)") +
-                "; the motion between two samples is too large or passes a singularity",
-                loop="", sample=sample, time=moment, residual=float(np.abs(actual[wrong][0]).max()))
-
-    def closure_map(self, q: FloatArray, by: By | None = None) -> FloatArray:
-        """Map independent velocities to the velocities of all coordinates: E of qd = E qd_I, (t, n, m).
-
-        Eq. (7) of BG13. Departure: redundant but consistent closures are allowed.
-        """
-        by = self.loops.dynamic if by is None else by
-        self._partition_of(by)
-        E, check = self._closed("map", by)(q)
-        E = E.reshape(len(q), self._size, len(self.loops.partitions[by].independent))
-        bad = np.flatnonzero(~(check.reshape(-1) < CHECK))
-        if bad.size:
-            E[bad] = self._pivoted_map(q[bad], by, bad)
-        return E
-
-    def _pivoted_map(self, q: FloatArray, by: By, samples: np.ndarray) -> FloatArray:
-        """Solve for E with pivoting, for samples where the fixed elimination order failed."""
-        part = self.loops.partitions[by]
-        K = self.jacobian(q)
-        E = np.zeros((len(q), self._size, len(part.independent)))
-        E[:, list(part.independent), range(len(part.independent))] = 1.0
-        units = self.loops.units[list(part.independent)]
-        for k in range(len(q)):
-            if not np.isfinite(K[k]).all():
-                E[k] = np.nan  # that sample only
-                continue
-            scaled = self.loops.scaled(K[k])
-            values = np.linalg.svd(scaled[:, list(part.dependent)], compute_uv=False)
-            if not values[-1] > SINGULAR * values[0]:
-                raise SingularConfiguration(
-                    f"'{self.loops.mechanism.name}' is singular at sample {int(samples[k])}: the {by} coordinates do "
-                    f"not determine the others (singular value ratio {values[-1] / values[0]:.1e}); keep the motion "
-                    "away from this configuration", sample=int(samples[k]), time=float("nan"),
-                    singular_value=float(values[-1] / values[0]))
-            E[k][list(part.dependent)] = self._solve(scaled, -scaled[:, list(part.independent)], part) / units
-        return E
-
-    def rates(self, q: FloatArray, velocity: FloatArray, acceleration: FloatArray,
-              by: By = "actuated") -> tuple[FloatArray, FloatArray]:
-        """Return velocities and accelerations of all coordinates from those of the independent ones, each (t, n)."""
-        self._partition_of(by)
-        qd, qdd, check = self._closed("rates", by)(q, velocity, acceleration)
-        bad = np.flatnonzero(~(check.reshape(-1) < CHECK))
-        if bad.size:
-            _, qd[bad], qdd[bad] = self.pivoted_rates(q[bad], velocity[bad], acceleration[bad], by, bad)
-        return qd, qdd
-
-    def pivoted_rates(self, q: FloatArray, velocity: FloatArray, acceleration: FloatArray, by: By,
-                      samples: np.ndarray) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return E, velocities and accelerations of all coordinates where the fixed elimination order failed.
-
-        Args:
-            q, velocity, acceleration: As in `rates`.
-            by: As in `rates`.
-            samples: Numbers of these samples, for messages.
-        """
-        part = self.loops.partitions[by]
-        E = self._pivoted_map(q, by, samples)
-        qd, qdd = (np.einsum("tnm,tm->tn", E, x) for x in (velocity, acceleration))
-        K, rate = self._jacobian()(q, qd)
-        K = K.reshape(len(q), self._equations, self._size)
-        for k in range(len(q)):
-            if not np.isfinite(rate[k]).all():
-                qdd[k] = np.nan
-                continue
-            drift = -rate[k].reshape(-1, 1) * self.loops.weights[:, None]
-            qdd[k, list(part.dependent)] += self._solve(self.loops.scaled(K[k]), drift, part)[:, 0]
-        return E, qd, qdd
-
-    def _solve(self, scaled: FloatArray, right: FloatArray, part: Partition) -> FloatArray:
-        """Return the dependent coordinates (d, k) that scaled closures K_D q_D = right determine. [m or rad]"""
-        dependent = list(part.dependent)
-        found = np.linalg.lstsq(scaled[:, dependent], right, rcond=None)[0]
-        return np.asarray(self.loops.units[dependent][:, None] * found)
+                f"the loops jump to another assembly branch {when}; the motion between two samples is too large or "
+                "passes a singularity", loop="", sample=sample, time=moment,
+                residual=float(np.abs(actual[wrong][0]).max()))
 
     def motion(self, time: FloatArray, position: FloatArray, velocity: FloatArray, acceleration: FloatArray,
                by: By = "actuated", *, start: FloatArray | None = None) -> Motion:
@@ -432,34 +213,9 @@ class ClosedChain:
         return Motion(coordinates=self.loops.mechanism.coordinates, time=time, q=q, qd=qd, qdd=qdd,
                       closure_residual=self.residual(q))
 
-    def margins(self, q: FloatArray) -> Margins:
-        """Return the distance to Type-1 and Type-2 singularities of each sample."""
-        K = self.jacobian(q) if self.loops.mechanism.closures else None
-        result = {}
-        for by in ("task", "actuated"):
-            part = self.loops.partitions.get(by)
-            if part is None:
-                result[by] = np.full(len(q), np.nan)
-            elif K is None or not part.dependent:
-                result[by] = np.ones(len(q))
-            else:
-                result[by] = np.full(len(q), np.nan)
-                good = np.isfinite(K).all(axis=(1, 2))
-                if good.any():
-                    scaled = np.stack([self.loops.scaled(k)[:, list(part.dependent)] for k in K[good]])
-                    values = np.linalg.svd(scaled, compute_uv=False)
-                    result[by][good] = values[:, -1] / values[:, 0]
-        return Margins(type1=result["task"], type2=result["actuated"])
 
-
-@dataclass(frozen=True, eq=False)
-class Margins:
-    """Distance to singularity: smallest over largest singular value of the scaled K_D; 0 is singular.
-
-    Args:
-        type1: With the task coordinates independent (platform locked, motors move), (t,); NaN if there are none.
-        type2: With the actuated coordinates independent (motors locked, platform moves), (t,).
-    """
-
-    type1: FloatArray
-    type2: FloatArray
+def _when(sample: int, time: FloatArray | None) -> tuple[float, str]:
+    """Return the time of a sample, NaN if it is not known, and both in words."""
+    if time is None:
+        return float("nan"), f"at sample {sample}"
+    return float(time[sample]), f"at sample {sample} (t = {time[sample]:.4g} s)"

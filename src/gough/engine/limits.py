@@ -39,12 +39,10 @@ class Limit:
 
     @property
     def centre(self) -> float:
-        """Middle of the range."""
         return (self.lower + self.upper) / 2
 
     @property
     def half(self) -> float:
-        """Half the width of the range."""
         return (self.upper - self.lower) / 2
 
     @property
@@ -112,21 +110,15 @@ def _limits(name: str, units: Mapping[Quantity, str], usual: Limits, change: Lim
     return found
 
 
-def measure(model: Model, limits: Sequence[Limit], motion: Motion, *, values: FloatArray | None = None,
-            load: FloatArray | None = None) -> FloatArray:
+def measure(model: Model, limits: Sequence[Limit], motion: Motion, *, load: FloatArray | None = None) -> FloatArray:
     """Return each limited quantity along a motion, normalised so that [-1, 1] is allowed, (t, o).
 
     Efforts have the exact sign of the velocity. This shares no code with the kernels of the optimisation.
-
-    Args:
-        limits: What is limited.
-        motion: Of all coordinates.
-        values, load: Parameters of the efforts, as in `Model.inverse_dynamics`.
     """
     wanted = {limit.quantity for limit in limits}
     source = {"position": motion.q, "velocity": motion.qd, "acceleration": motion.qdd}
     if "effort" in wanted:
-        effort = model.inverse_dynamics(motion, values, load=load)
+        effort = model.inverse_dynamics(motion, load=load)
     task = [motion.column(name) for name in model.mechanism.task]
     twists = dict(zip(("velocity", "acceleration"), platform_twist(
         model.mechanism.task, motion.q[:, task], motion.qd[:, task], motion.qdd[:, task])))
@@ -149,13 +141,13 @@ def _regularity(model: Model, q: FloatArray) -> FloatArray:
     """Return ln |det dq_act/dx| relative to home, (t,); infinite where the sign differs from that at home."""
     q = np.concatenate([model.home[None], q])
     if "task" in model.loops.partitions:
-        matrices = model.kinematics.closure_map(q, "task")[:, list(model.actuated)]
+        matrices = model.kinematics.closure_map(q, "task")[:, model.actuated]
         power = 1.0
         if model.loops.redundant:
             matrices, power = np.einsum("tam,tak->tmk", matrices, matrices), 0.5
     else:
         part = model.loops.partitions["actuated"]
         full = np.array([np.array(model.loops.equations(x)[1]) for x in q])
-        matrices, power = full[:, list(part.rows)][:, :, list(part.dependent)], 1.0
+        matrices, power = full[:, part.rows][:, :, part.dependent], 1.0
     sign, size = np.linalg.slogdet(matrices)
     return np.where(sign[1:] == sign[0], power * (size[1:] - size[0]), -np.inf)

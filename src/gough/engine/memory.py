@@ -46,9 +46,6 @@ def joint_state(mechanism: Mechanism, motion: Motion, joint: int, dead_band: Flo
     """Return what a term of a joint may depend on along a motion, (t,) each.
 
     Args:
-        mechanism: The robot.
-        motion: Of all coordinates.
-        joint: Index of the joint.
         dead_band: Of all coordinates, (n,). [m/s or rad/s]
         term: Whose lags are wanted.
         remembered: Lags and channels, (t, x); lags have settled and channels are as usual if None.
@@ -73,7 +70,6 @@ def remember(mechanism: Mechanism, motion: Motion, dead_band: FloatArray, *,
     """Return lags and channels along a motion, (t, x), and what the next piece of it starts from.
 
     Args:
-        mechanism: The robot.
         motion: Consecutive samples of a log.
         dead_band: Of all coordinates, (n,). [m/s or rad/s]
         channels: Recorded ones by name, (t,) each; usual values where there are none.
@@ -124,11 +120,7 @@ def _follow(x: Any, way: Any, x_before: Any, w_before: Any) -> Any:
 
 
 def channels_of(mechanism: Mechanism, recorded: Mapping[str, FloatArray], source: str) -> dict[str, FloatArray]:
-    """Return the recorded channels that a robot's terms depend on, (t,) each.
-
-    Raises:
-        InvalidRecording: One was not recorded.
-    """
+    """Return the recorded channels that a robot's terms depend on, (t,) each; all must have been recorded."""
     for name in mechanism.channels:
         if name not in recorded:
             users = ", ".join(t.name for t in mechanism.terms.values() if name in t.channels)

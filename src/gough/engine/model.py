@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from functools import cached_property
@@ -14,27 +14,26 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gough.core.arrays import FloatArray, check_finite, check_shape
-from gough.core.errors import InvalidInput, nearest
-from gough.core.inertia import seen_from
+from gough.core.errors import InvalidInput
 from gough.core.motion import Motion
-from gough.core.names import INERTIAL, Parameter
-from gough.core.names import parameters as named
-from gough.core.parameters import BaseParameters, ParameterTable
+from gough.core.names import INERTIAL, Parameter, parameters as named
+from gough.core.parameters import BaseParameters
 from gough.core.regression import Regression
 from gough.core.showing import expect
+from gough.engine.chain import doubted
+from gough.engine.columns import Columns, column_names
 from gough.engine.elimination import cholesky_solve
-from gough.engine.kinematics import CHECK, ClosedChain
-from gough.engine.loops import Closure, close_loops, closure_expressions
+from gough.engine.kinematics import ClosedChain
+from gough.engine.loops import Closure, closure_expressions
 from gough.engine.memory import Carry, remember
+from gough.engine.mobility import close_loops
 from gough.engine.symbolic import TreeEfforts, body_transforms
-from gough.kernels.kernel import Kernel
+from gough.kernels.kernel import compiled
 from gough.mechanism.files import load_robot
 from gough.mechanism.types import Mechanism
 
-BLOCK = 2048  # samples per block: a 6 x 50 regressor of these stays in the second-level cache
 
-
-class Model:
+class Model(Columns):
     """A mechanism compiled to kernels.
 
     The equation of motion, Jourdain's principle on the closed chain (BG13 (15)):
@@ -52,9 +51,6 @@ class Model:
     Args:
         mechanism: The robot.
         passing: Standard parameters, (p,), that u follows from; a priori by default.
-
-    Raises:
-        LoopNotClosed, SingularConfiguration, InvalidMechanism: The robot cannot be assembled (see `close_loops`).
     """
 
     def __init__(self, mechanism: Mechanism, passing: FloatArray | None = None) -> None:
@@ -75,7 +71,6 @@ class Model:
 
     @property
     def degrees_of_freedom(self) -> int:
-        """Number of independent coordinates."""
         return self.loops.degrees_of_freedom
 
     @property
@@ -90,118 +85,26 @@ class Model:
 
     @cached_property
     def row_units(self) -> tuple[str, ...]:
-        """Units of the rows' efforts."""
         return tuple(self.mechanism.joints[i].effort_unit for i in self.independent)
 
     @property
-    def independent(self) -> tuple[int, ...]:
+    def independent(self) -> list[int]:
         """Indices of the coordinates whose equations are the rows."""
         return self.loops.partitions[self.loops.dynamic].independent
 
     @cached_property
-    def actuated(self) -> tuple[int, ...]:
+    def actuated(self) -> list[int]:
         """Indices of the actuated coordinates."""
-        return tuple(i for i, joint in enumerate(self.mechanism.joints) if joint.actuated)
+        return [i for i, joint in enumerate(self.mechanism.joints) if joint.actuated]
 
-    @cached_property
-    def load_bodies(self) -> tuple[str, ...]:
-        """The bodies that carry payloads: those they name, or the robot's tool, (l,)."""
-        named = dict.fromkeys(payload.body for payload in self.mechanism.payloads)
-        return tuple(named) or (self.mechanism.flange,)
-
-    @property
-    def load_body(self) -> str:
-        """The body that carries a payload without a name: that of the first one."""
-        return self.load_bodies[0]
-
-    @cached_property
-    def load_columns(self) -> tuple[Parameter, ...]:
-        """What a load is made of: ten inertial parameters of each body that may carry one, about its frame, (10 l,)."""
-        return tuple(Parameter.of(body, kind) for body in self.load_bodies for kind in INERTIAL)
-
-    def load(self, payload: str | None = None) -> FloatArray:
-        """Return a payload as inertial parameters of the bodies that may carry one, (10 l,); zeros for none."""
-        found = np.zeros(len(self.load_columns))
-        if payload is not None:
-            for kind, value in self.mechanism.payload(payload).values.items():
-                found += value * self.unit_load(Parameter.of_payload(payload, kind))
-        return found
-
-    def unit_load(self, name: Parameter) -> FloatArray:
-        """Return a unit of a payload's parameter, which is about the payload's frame, as a load, (10 l,)."""
-        body, ten = self._mounted(name)
-        start, found = len(INERTIAL) * self.load_bodies.index(body), np.zeros(len(self.load_columns))
-        found[start:start + len(INERTIAL)] = ten
-        return found
-
-    def split_load(self, load: FloatArray) -> dict[str, FloatArray]:
-        """Return the ten parameters of a load by the body that carries them."""
-        return dict(zip(self.load_bodies, load.reshape(len(self.load_bodies), -1)))
-
-    def _mounted(self, name: Parameter) -> tuple[str, FloatArray]:
-        """Return the body that carries a payload, and a unit of the payload's parameter about that body's frame."""
-        unit = np.eye(len(INERTIAL))[INERTIAL.index(name.kind)]
-        payload = next((p for p in self.mechanism.payloads if p.name == name.payload), None)
-        if payload is None or not payload.placement.steps:
-            return (self.load_body if payload is None else payload.body), unit
-        return payload.body, seen_from(payload.placement.matrix, unit)
-
-    def resolve(self, name: str) -> tuple[Parameter, ...]:
-        """Return the standard columns a parameter name stands for: itself, all its ties, or those of a load's body."""
-        parameter = Parameter(name)
-        if parameter in self.mechanism.ties:
-            return self.mechanism.ties[parameter]
-        if parameter in self._standard_names or parameter in self.load_columns:
-            return (parameter,)
-        if parameter.payload is not None and parameter.inertial:
-            body, ten = self._mounted(parameter)
-            return tuple(Parameter.of(body, kind) for kind, weight in zip(INERTIAL, ten) if weight)
-        valid = [*self._standard_names, *self.mechanism.ties,
-                 *(Parameter.of_payload(p.name, "m") for p in self.mechanism.payloads)]
-        raise InvalidInput(f"'{self.mechanism.name}' has no parameter '{name}'{nearest(name, valid)}", name=name)
-
-    @cached_property
-    def _standard_names(self) -> frozenset[str]:
-        return frozenset(self.mechanism.standard.names)
-
-    def unit(self, name: str) -> str:
-        """Return the unit of a parameter."""
-        known = Parameter(name).unit
-        return known or self.mechanism.standard.units[self.mechanism.standard.index(self.resolve(name)[0])]
-
-    def parameter_names(self, *, tie_legs: bool = False) -> tuple[Parameter, ...]:
-        """Return the standard parameter names in base order; tied ones once, under their common name, if asked."""
-        names = [self.mechanism.standard.names[i] for i in self.mechanism.base_order]
-        if not tie_legs:
-            return tuple(names)
-        common = {member: tied for tied, members in self.mechanism.ties.items() for member in members}
-        return tuple(dict.fromkeys(common.get(name, name) for name in names))
-
-    def values(self, names: Sequence[str], table: ParameterTable | Mapping[str, float] | None = None) -> FloatArray:
-        """Return the values of named parameters (tied: the mean of the members) from a table, a priori by default."""
-        source = (self.mechanism.standard if table is None else table)
-        lookup = source.as_dict() if isinstance(source, ParameterTable) else dict(source)
-        result = []
-        for name in named(names):
-            if name in lookup:
-                result.append(lookup[name])
-            elif name.payload is not None:
-                result.append(float(self.mechanism.payload(name.payload).values.get(name.kind, 0.0)))
-            else:
-                result.append(float(np.mean([lookup[member] for member in self.resolve(name)])))
-        return np.array(result)
-
-    def standard_values(self, changes: Mapping[str, float] | None = None) -> FloatArray:
-        """Return all standard parameters a priori, some replaced (tied names set all their members), (p,)."""
-        table = self.mechanism.standard.as_dict()
-        for name, value in (changes or {}).items():
-            for member in self.resolve(name):
-                table[member] = value
-        return np.array([table[name] for name in self.mechanism.standard.names])
-
-    def _symbols(self) -> tuple[ca.SX, ca.SX, ca.SX, ca.SX]:
+    def expressions(self, extra: int = 0) -> tuple[list[ca.SX], TreeEfforts, Closure]:
+        """Return symbols q, v, a of the rows and band (with `extra` numbers remembered), and what follows from them."""
         n, m = len(self.mechanism.joints), self.degrees_of_freedom
-        return ca.SX.sym("q", n), ca.SX.sym("v", m), ca.SX.sym("a", m), ca.SX.sym("band", n)
+        q, v, a = ca.SX.sym("q", n), ca.SX.sym("v", m), ca.SX.sym("a", m)
+        band = ca.vertcat(ca.SX.sym("band", n), ca.SX.sym("remembered", extra))
+        closure = closure_expressions(self.loops, self.loops.dynamic, q)
+        tree = TreeEfforts(self.mechanism, q, *closure.rates(v, a), band)
+        return [q, v, a, band], tree, closure
 
     def projected_columns(self, tree: TreeEfforts, closure_map: ca.SX, names: Sequence[str]) -> ca.SX:
         """Return E^T times the tree columns of named parameters, (m, p)."""
@@ -289,10 +192,7 @@ class Model:
     def with_memory(self, motion: Motion, dead_band: ArrayLike | None, *, carry: Carry | None = None,
                     channels: Mapping[str, FloatArray] | None = None, around: bool = False,
                     payload: str | None = None) -> tuple[Motion, Carry | None]:
-        """Return a motion that knows its lags, channels and efforts passed on, and what its continuation starts from.
-
-        Channels that the motion knows already are kept. See `remember`.
-        """
+        """Return a motion with lags, channels and efforts passed on, and what it goes on from; see `remember`."""
         if not self.accompanying:
             return motion, None
         kept = len(self.mechanism.memories)
@@ -308,77 +208,49 @@ class Model:
 
     def passed_on(self, motion: Motion, dead_band: ArrayLike | None, load: FloatArray | None = None) -> FloatArray:
         """Return the rows' efforts without the friction of their own joints, (t, m), for the values of `passing`."""
-        own = {joint.name for joint in (self.mechanism.joints[i] for i in self.independent)}
-        lost = [p.owner in own and p.kind in self.mechanism.terms and self.mechanism.terms[p.kind].own_friction
-                for p in self.mechanism.standard.names]
-        return self._row_efforts(motion, np.where(lost, 0.0, self.passing), self._extra(load), dead_band)
+        terms = self.mechanism.terms
+        lost = [name.owner in self.rows and name.kind in terms and terms[name.kind].own_friction
+                for name in self.mechanism.standard.names]
+        return self._row_efforts(motion, np.where(lost, 0.0, self.passing), load, dead_band)
 
     def inverse_expressions(self, extra: int = 0, applied: ca.SX | None = None) -> tuple[list[ca.SX], ca.SX, Closure]:
-        """Return symbols q, v, a, band (and `extra` numbers remembered), chi, load, the rows' efforts and the chain.
+        """Return the symbols of `expressions`, chi and load, the rows' efforts and the chain.
 
         What joints pass on follows from the accelerations, or from efforts applied to the rows.
         """
-        q, v, a, band = self._symbols()
-        band = ca.vertcat(band, ca.SX.sym("remembered", extra))
+        symbols, tree, closure = self.expressions(extra)
         chi, load = ca.SX.sym("chi", len(self.mechanism.standard)), ca.SX.sym("load", len(self.load_columns))
-        closure = closure_expressions(self.loops, self.loops.dynamic, q)
-        qd, qdd = closure.rates(v, a)
-        tree = TreeEfforts(self.mechanism, q, qd, qdd, band)
-        tau = self.generalised_efforts(tree, closure.closure_map, chi, load, applied)
-        return [q, v, a, band, chi, load], tau, closure
+        return [*symbols, chi, load], self.generalised_efforts(tree, closure.closure_map, chi, load, applied), closure
 
-    def regressor_kernel(self, names: tuple[str, ...]) -> Kernel:
+    @compiled
+    def regressor_kernel(self, names: tuple[str, ...]) -> ca.Function:
         """Return the kernel (q, v, a, context) -> regressor (m, p), check; v and a are those of the rows."""
-        def build() -> ca.Function:
-            q, v, a, band = self._symbols()
-            band = ca.vertcat(band, ca.SX.sym("remembered", self.accompanying))
-            closure = closure_expressions(self.loops, self.loops.dynamic, q)
-            qd, qdd = closure.rates(v, a)
-            tree = TreeEfforts(self.mechanism, q, qd, qdd, band)
-            return ca.Function("regressor", [q, v, a, band],
-                               [self.projected_columns(tree, closure.closure_map, names), closure.check])
+        symbols, tree, closure = self.expressions(self.accompanying)
+        columns = self.projected_columns(tree, closure.closure_map, names)
+        return ca.Function("regressor", symbols, [columns, closure.check])
 
-        return self.kinematics.kernel(("regressor", names), build)
+    @compiled
+    def effort_kernel(self, *, settled: bool = True) -> ca.Function:
+        """Return the kernel (q, v, a, band or `context`, chi, load) -> efforts of the rows (m,), check."""
+        symbols, tau, closure = self.inverse_expressions(0 if settled else self.remembers)
+        return ca.Function("efforts", symbols, [tau, closure.check])
 
-    def effort_kernel(self, *, settled: bool = True) -> Kernel:
-        """Return the kernel (q, v, a, band, chi, load) -> efforts of the rows (m,), check.
-
-        With settled lags; otherwise the kernel takes a `context` for the band.
-        """
-        extra = 0 if settled else self.remembers
-
-        def build() -> ca.Function:
-            symbols, tau, closure = self.inverse_expressions(extra)
-            return ca.Function("efforts", symbols, [tau, closure.check])
-
-        return self.kinematics.kernel(("efforts", extra), build)
-
-    def dynamics_kernel(self) -> Kernel:
+    @compiled
+    def dynamics_kernel(self) -> ca.Function:
         """Return the kernel (q, v, tau, band, chi, load) -> mass matrix, bias, acceleration of the rows, check."""
-        def build() -> ca.Function:
-            applied = ca.SX.sym("tau", self.degrees_of_freedom)
-            (q, v, a, band, chi, load), tau, closure = self.inverse_expressions(applied=applied)
-            mass = ca.densify(ca.jacobian(tau, a))
-            bias = ca.substitute(tau, a, ca.SX.zeros(a.shape[0]))
-            acceleration = cholesky_solve(mass, applied - bias)
-            return ca.Function("dynamics", [q, v, applied, band, chi, load], [mass, bias, acceleration, closure.check])
+        applied = ca.SX.sym("tau", self.degrees_of_freedom)
+        (q, v, a, band, chi, load), tau, closure = self.inverse_expressions(applied=applied)
+        mass = ca.densify(ca.jacobian(tau, a))
+        bias = ca.substitute(tau, a, ca.SX.zeros(a.shape[0]))
+        acceleration = cholesky_solve(mass, applied - bias)
+        return ca.Function("dynamics", [q, v, applied, band, chi, load], [mass, bias, acceleration, closure.check])
 
-        return self.kinematics.kernel(("dynamics",), build)
-
-    def platform_kernel(self) -> Kernel:
+    @compiled
+    def platform_kernel(self) -> ca.Function:
         """Return the kernel q -> platform Jacobian (6, n) of the tree: linear then angular velocity, base frame."""
-        def build() -> ca.Function:
-            q, _, _, _ = self._symbols()
-            pose = body_transforms(self.mechanism, q)[self.mechanism.flange]
-            spin = ca.jacobian(ca.vec(pose.rotation), q)
-            angular = []
-            for k in range(q.shape[0]):
-                rate = ca.reshape(spin[:, k], 3, 3) @ pose.rotation.T
-                angular.append(ca.vertcat(rate[2, 1], rate[0, 2], rate[1, 0]))
-            jacobian = ca.vertcat(ca.jacobian(pose.translation, q), ca.horzcat(*angular))
-            return ca.Function("platform", [q], [ca.densify(jacobian)])
-
-        return self.kinematics.kernel(("platform",), build)
+        q = ca.SX.sym("q", len(self.mechanism.joints))
+        pose = body_transforms(self.mechanism, q)[self.mechanism.flange]
+        return ca.Function("platform", [q], [ca.densify(ca.vertcat(*pose.jacobian(q)))])
 
     def _band(self, dead_band: ArrayLike | None) -> FloatArray:
         n = len(self.mechanism.joints)
@@ -401,22 +273,18 @@ class Model:
         """Return the derivative of the rows' efforts by parameters, (t, r, p).
 
         Args:
-            motion: Motion of all coordinates.
             parameters: Names (standard, tied, `payload.<name>.m`), or base parameters (their independent columns).
             dead_band: Velocity below which Coulomb terms are interpolated, scalar or (n,). [m/s or rad/s]
-
-        Raises:
-            SingularConfiguration: The closures lose rank at a sample.
         """
         self._check_motion(motion)
         names = column_names(parameters)
         if not names:
             raise InvalidInput("there are no parameters to take the regressor of; the list is empty")
-        v, a = (np.ascontiguousarray(x[:, list(self.independent)]) for x in (motion.qd, motion.qdd))
+        v, a = (np.ascontiguousarray(x[:, self.independent]) for x in (motion.qd, motion.qdd))
         context = self.context(motion, dead_band)
         result, check = self.regressor_kernel(names)(motion.q, v, a, context)
         result = result.reshape(len(motion), self.degrees_of_freedom, len(names))
-        bad = np.flatnonzero(~(check.reshape(-1) < CHECK))
+        bad = doubted(check)
         if bad.size:
             result[bad] = self._careful_regressor(motion.q[bad], v[bad], a[bad], names, _at(context, bad), bad)
         self._check_terms(motion, names, result)
@@ -457,33 +325,22 @@ class Model:
         each = [np.broadcast_to(given, (len(samples), given.shape[-1])) for given in (context, *more)]
         return np.stack([np.array(function(*x)) for x in zip(motion[0], qd_all, qdd_all, maps, *each)])
 
-    def blocks(self, motion: Motion, effort: FloatArray, parameters: Sequence[str] | BaseParameters, *,
-               covariance: FloatArray | None = None) -> Iterator[Regression]:
-        """Yield the regression in blocks that stay in cache; see `regression`."""
-        motion = self.with_memory(motion, None)[0]
-        for start in range(0, len(motion), BLOCK):
-            part = slice(start, start + BLOCK)
-            yield self.regression(motion.take(part), effort[part], parameters, covariance=covariance)
-
     def regression(self, motion: Motion, effort: FloatArray, parameters: Sequence[str] | BaseParameters, *,
                    dead_band: ArrayLike | None = None, covariance: FloatArray | None = None,
                    wrench: FloatArray | None = None) -> Regression:
         """Return the linear problem of a motion and its motor efforts.
 
         Args:
-            motion: Motion of all coordinates.
             effort: Motor efforts, (t, a). [N or N m]
-            parameters: Names or base parameters.
             dead_band: As in `regressor`.
             covariance: Noise of the motor efforts, (a, a). Redundant robots get E_act^T Sigma E_act per sample.
             wrench: Known force and moment on the platform origin in the base frame, (t, 6) or (6,). [N, N m]
         """
-        effort = np.asarray(effort, dtype=float)
         check_shape(effort, (len(motion), len(self.actuated)), "motor efforts")
         check_finite(effort, "motor efforts")
         rows, noise = effort, covariance
         if self.loops.redundant:
-            act = self.kinematics.closure_map(motion.q)[:, list(self.actuated), :]
+            act = self._motor_map(motion.q)
             rows = np.einsum("tam,ta->tm", act, effort)
             noise = None if covariance is None else np.einsum("tam,ab,tbk->tmk", act, covariance, act)
         if wrench is not None:
@@ -496,7 +353,6 @@ class Model:
 
     def wrench_efforts(self, q: FloatArray, wrench: FloatArray) -> FloatArray:
         """Return G_p^T w_ext: what a wrench on the platform contributes to the rows, (t, m)."""
-        wrench = np.asarray(wrench, dtype=float)
         check_shape(wrench, (6,) if wrench.ndim == 1 else (len(q), 6), "wrench on the platform")
         wrench = np.broadcast_to(wrench, (len(q), 6))
         jacobian = self.platform_kernel()(q)[0].reshape(len(q), 6, -1)
@@ -504,41 +360,38 @@ class Model:
 
     def inverse_dynamics(self, motion: Motion, values: ArrayLike | None = None, *, load: ArrayLike | None = None,
                          dead_band: ArrayLike | None = None, wrench: FloatArray | None = None) -> FloatArray:
-        """Return the motor efforts that a motion needs, (t, a). [N or N m]
-
-        Redundant robots: the smallest efforts in the least-squares sense.
+        """Return the motor efforts that a motion needs, (t, a); of redundant robots the smallest. [N or N m]
 
         Args:
-            motion: Motion of all coordinates.
             values: Standard parameters, (p,) or (t, p); a priori by default.
             load: Inertial parameters of a payload, (10 l,), see `load`; ten are on the first body that carries one.
             dead_band: As in `regressor`.
             wrench: Known wrench on the platform, as in `regression`.
         """
         self._check_motion(motion)
-        rows = self._row_efforts(motion, self._chi(values), self._extra(load), dead_band)
+        rows = self._row_efforts(motion, values, load, dead_band)
         if wrench is not None:
             rows = rows - self.wrench_efforts(motion.q, wrench)
         return self.distribute(motion.q, rows)
 
-    def _row_efforts(self, motion: Motion, chi: FloatArray, load: FloatArray,
+    def _row_efforts(self, motion: Motion, values: ArrayLike | None, load: ArrayLike | None,
                      dead_band: ArrayLike | None) -> FloatArray:
-        """Return the rows' efforts for parameters (p,) or (t, p) and a load (10 l,), (t, m)."""
-        v, a = (np.ascontiguousarray(x[:, list(self.independent)]) for x in (motion.qd, motion.qdd))
+        """Return the rows' efforts, (t, m); arguments as in `inverse_dynamics`."""
+        chi, extra = self._given(values, load)
+        v, a = (np.ascontiguousarray(x[:, self.independent]) for x in (motion.qd, motion.qdd))
         context = self.context(motion, dead_band, passed=False)
-        rows, check = self.effort_kernel(settled=False)(motion.q, v, a, context, chi, load)
-        bad = np.flatnonzero(~(check.reshape(-1) < CHECK))
+        rows, check = self.effort_kernel(settled=False)(motion.q, v, a, context, chi, extra)
+        bad = doubted(check)
         if bad.size:
-            rows[bad] = self._careful_efforts(motion.q[bad], v[bad], a[bad], _at(context, bad), _at(chi, bad), load,
+            rows[bad] = self._careful_efforts(motion.q[bad], v[bad], a[bad], _at(context, bad), _at(chi, bad), extra,
                                               bad)
         return rows
 
     def distribute(self, q: FloatArray, rows: FloatArray) -> FloatArray:
         """Return the smallest motor efforts (t, a) whose effect on the rows is given (t, m)."""
         if not self.loops.redundant:
-            order = [self.independent.index(i) for i in self.actuated]
-            return rows[:, order]
-        act = self.kinematics.closure_map(q)[:, list(self.actuated), :]
+            return rows[:, [self.independent.index(i) for i in self.actuated]]
+        act = self._motor_map(q)
         good = np.isfinite(act).all(axis=(1, 2))
         effort = np.full(act.shape[:2], np.nan)
         effort[good] = np.einsum("tam,tm->ta", np.linalg.pinv(act[good].transpose(0, 2, 1)), rows[good])
@@ -548,8 +401,11 @@ class Model:
         """Return the effect of motor efforts (t, a) on the rows, E_act^T tau, (t, m)."""
         if not self.loops.redundant:
             return np.ascontiguousarray(effort[:, [self.actuated.index(i) for i in self.independent]])
-        act = self.kinematics.closure_map(q)[:, list(self.actuated), :]
-        return np.asarray(np.einsum("tam,ta->tm", act, effort))
+        return np.asarray(np.einsum("tam,ta->tm", self._motor_map(q), effort))
+
+    def _motor_map(self, q: FloatArray) -> FloatArray:
+        """Return E_act, the velocities of the motors by those of the rows, (t, a, m)."""
+        return self.kinematics.closure_map(q)[:, self.actuated, :]
 
     def forward_dynamics(self, q: FloatArray, velocity: FloatArray, effort: FloatArray,
                          values: ArrayLike | None = None, *, load: ArrayLike | None = None,
@@ -562,7 +418,6 @@ class Model:
             effort: Motor efforts, (t, a).
             values, load, dead_band, wrench: As in `inverse_dynamics`.
         """
-        effort = np.asarray(effort, dtype=float)
         check_shape(effort, (len(q), len(self.actuated)), "motor efforts")
         rows = self.collect(q, effort)
         if wrench is not None:
@@ -583,38 +438,31 @@ class Model:
     def _dynamics(self, q: FloatArray, velocity: FloatArray, rows: FloatArray, values: ArrayLike | None,
                   load: ArrayLike | None, dead_band: ArrayLike | None) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return mass matrix (t, m, m), bias (t, m) and acceleration (t, m) of the rows under their efforts (t, m)."""
-        chi, extra, band = self._chi(values), self._extra(load), self._band(dead_band)
-        m = self.degrees_of_freedom
+        (chi, extra), band, m = self._given(values, load), self._band(dead_band), self.degrees_of_freedom
         mass, bias, acceleration, check = self.dynamics_kernel()(q, velocity, rows, band, chi, extra)
         mass = mass.reshape(len(q), m, m)
-        for k in np.flatnonzero(~(check.reshape(-1) < CHECK)):  # the columns of the mass matrix one by one
+        for k in doubted(check):  # the columns of the mass matrix one by one
             at, speed = (np.repeat(x[k][None], m + 1, axis=0) for x in (q, velocity))
-            own = chi if chi.ndim == 1 else chi[k]
-            efforts = self._careful_efforts(at, speed, np.eye(m + 1, m, -1), band, own, extra, np.full(m + 1, k))
+            efforts = self._careful_efforts(at, speed, np.eye(m + 1, m, -1), band, _at(chi, k), extra,
+                                            np.full(m + 1, k))
             bias[k], mass[k] = efforts[0], (efforts[1:] - efforts[0]).T
             acceleration[k] = np.nan
             if np.isfinite(mass[k]).all() and np.isfinite(rows[k] - bias[k]).all():
                 acceleration[k] = np.linalg.lstsq(mass[k], rows[k] - bias[k], rcond=None)[0]
         return mass, bias, acceleration
 
-    def _chi(self, values: ArrayLike | None) -> FloatArray:
-        return self.mechanism.standard.values if values is None else np.asarray(values, dtype=float)
-
-    def _extra(self, load: ArrayLike | None) -> FloatArray:
-        """Return a load for all bodies that may carry one; ten parameters are on the first."""
-        given = np.zeros(0) if load is None else np.asarray(load, dtype=float)
-        return np.concatenate([given, np.zeros(len(self.load_columns) - given.shape[-1])]) if given.ndim == 1 else given
-
-
-def _at(context: FloatArray, samples: np.ndarray) -> FloatArray:
-    return context if context.ndim == 1 else context[samples]
+    def _given(self, values: ArrayLike | None, load: ArrayLike | None) -> tuple[FloatArray, FloatArray]:
+        """Return standard parameters, and a load for all bodies that may carry one; ten parameters are on the first."""
+        chi = self.mechanism.standard.values if values is None else np.asarray(values, dtype=float)
+        extra = np.zeros(0) if load is None else np.asarray(load, dtype=float)
+        if extra.ndim == 1:
+            extra = np.concatenate([extra, np.zeros(len(self.load_columns) - len(extra))])
+        return chi, extra
 
 
-def column_names(parameters: Sequence[str] | BaseParameters) -> tuple[Parameter, ...]:
-    """Return the columns to evaluate: the names themselves, or the independent columns of base parameters."""
-    if isinstance(parameters, BaseParameters):
-        return tuple(parameters.standard[i] for i in parameters.independent)
-    return named(parameters)
+def _at(values: FloatArray, samples: Any) -> FloatArray:
+    """Return the values of some samples, (t, x), or those that all share, (x,)."""
+    return values if values.ndim == 1 else values[samples]
 
 
 Robot = Model | Mechanism | str | Path

@@ -15,13 +15,14 @@ from gough.engine.elimination import cholesky_solve
 from gough.engine.loops import Closure, Loops, closure_expressions
 from gough.engine.model import Model
 from gough.engine.symbolic import TreeEfforts
-from gough.kernels.kernel import Kernel
+from gough.kernels.kernel import compiled
 from gough.mechanism.expression import Node
 from gough.mechanism.terms import JointState, JointTerm
 from gough.mechanism.types import Mechanism
 
 
-def runge_kutta_kernel(model: Model) -> Kernel:
+@compiled
+def runge_kutta_kernel(model: Model) -> ca.Function:
     """Return the kernel of one classical Runge-Kutta step of the closed chain under given motor efforts.
 
         qd = E(q) v,   M(q) vd = E_act^T tau - b(q, v, w),   phi(q) = 0 after each prediction by one Newton step
@@ -32,39 +33,37 @@ def runge_kutta_kernel(model: Model) -> Kernel:
     Output: [q, a, q_end, v_end, w_end, check] (2n + 2m + x + 1): q with the loops closed and the rows' acceleration at
     the start, the state at the end with q not yet closed, and the largest check value (see `closure_expressions`).
     """
-    def build() -> ca.Function:
-        n, m, a = len(model.mechanism.joints), model.degrees_of_freedom, len(model.actuated)
-        state, tau = ca.SX.sym("state", n + m + len(model.mechanism.memories)), ca.SX.sym("tau", a, 3)
-        constants = ca.SX.sym("constants", 1 + n + len(model.mechanism.standard) + len(model.load_columns))
-        start, a1, q_end, v_end, check = _runge_kutta(model, state, tau, constants)
-        return ca.Function("runge_kutta", [state, tau, constants],
-                           [ca.densify(ca.vertcat(start, a1[:m], q_end, v_end, check))])
-
-    return model.kinematics.kernel(("runge_kutta",), build)
+    state, tau = ca.SX.sym("state", _state(model)), ca.SX.sym("tau", len(model.actuated), 3)
+    constants, start, a1, q_end, v_end, check = _runge_kutta(model, state, tau)
+    return ca.Function("runge_kutta", [state, tau, constants],
+                       [ca.densify(ca.vertcat(start, a1, q_end, v_end, check))])
 
 
-def held_step_kernel(model: Model) -> Kernel:
+@compiled
+def held_step_kernel(model: Model) -> ca.Function:
     """Return the same step with efforts that are held, as part of the state: what a compiled control loop calls.
 
     Inputs: state [q, v, w, tau] (n + m + x + a); constants [h, band, chi, load]. Outputs: the state at the end, tau
     handed on; and [q, a, check] (n + m + 1) at the start.
     """
-    def build() -> ca.Function:
-        n, m, a = len(model.mechanism.joints), model.degrees_of_freedom, len(model.actuated)
-        state = ca.SX.sym("state", n + m + len(model.mechanism.memories) + a)
-        constants = ca.SX.sym("constants", 1 + n + len(model.mechanism.standard) + len(model.load_columns))
-        tau = state[-a:]
-        start, a1, q_end, v_end, check = _runge_kutta(model, state[:-a], ca.horzcat(tau, tau, tau), constants)
-        return ca.Function("held_step", [state, constants], [
-            ca.densify(ca.vertcat(q_end, v_end, tau)), ca.densify(ca.vertcat(start, a1[:m], check))])
-
-    return model.kinematics.kernel(("held_step",), build)
+    a = len(model.actuated)
+    state = ca.SX.sym("state", _state(model) + a)
+    tau = state[-a:]
+    constants, start, a1, q_end, v_end, check = _runge_kutta(model, state[:-a], ca.horzcat(tau, tau, tau))
+    return ca.Function("held_step", [state, constants], [
+        ca.densify(ca.vertcat(q_end, v_end, tau)), ca.densify(ca.vertcat(start, a1, check))])
 
 
-def _runge_kutta(model: Model, state: ca.SX, tau: ca.SX, constants: ca.SX) -> tuple[ca.SX, ...]:
-    """Return q and rates of v and lags at the start of a step, both at its end, and the largest check value."""
+def _state(model: Model) -> int:
+    """Return the size of [q, v, w]."""
+    return len(model.mechanism.joints) + model.degrees_of_freedom + len(model.mechanism.memories)
+
+
+def _runge_kutta(model: Model, state: ca.SX, tau: ca.SX) -> tuple[ca.SX, ...]:
+    """Return the constants, q and the rows' acceleration at the start, q and [v, w] at the end, the largest check."""
     stage = _stage(model)
     n, size = len(model.mechanism.joints), len(model.load_columns)
+    constants = ca.SX.sym("constants", 1 + n + len(model.mechanism.standard) + size)
     q, v = state[:n], state[n:]  # v: velocities, then lags
     h, rest = constants[0], (constants[1:1 + n], constants[1 + n:-size], constants[-size:])
     start, qd1, a1, c1 = stage(q, v, tau[:, 0], *rest)
@@ -73,23 +72,23 @@ def _runge_kutta(model: Model, state: ca.SX, tau: ca.SX, constants: ca.SX) -> tu
     _, qd4, a4, c4 = stage(start + h * qd3, v + h * a3, tau[:, 2], *rest)
     q_end = start + h / 6 * (qd1 + 2 * qd2 + 2 * qd3 + qd4)
     v_end = v + h / 6 * (a1 + 2 * a2 + 2 * a3 + a4)
-    return start, a1, q_end, v_end, ca.fmax(ca.fmax(c1, c2), ca.fmax(c3, c4))
+    check = ca.fmax(ca.fmax(c1, c2), ca.fmax(c3, c4))
+    return constants, start, a1[:model.degrees_of_freedom], q_end, v_end, check
 
 
-def closing_kernel(model: Model) -> Kernel:
+@compiled
+def closing_kernel(model: Model) -> ca.Function:
     """Return the kernel (q, v, a) -> q with the loops closed by one Newton step, qd, qdd (n), check.
 
     v and a are velocities and accelerations of the actuated coordinates (of the independent ones among them if there
     are more motors than degrees of freedom), whose entries of q are kept.
     """
-    def build() -> ca.Function:
-        q, v, a, _ = model._symbols()
-        closure = closure_expressions(model.loops, "actuated", q)
-        at = ca.Function("at", [q, v, a], [*closure.rates(v, a), closure.check])
-        closed = q + closure.newton_step()
-        return ca.Function("closing", [q, v, a], [ca.densify(x) for x in (closed, *at(closed, v, a))])
-
-    return model.kinematics.kernel(("closing",), build)
+    m = model.degrees_of_freedom
+    q, v, a = ca.SX.sym("q", len(model.mechanism.joints)), ca.SX.sym("v", m), ca.SX.sym("a", m)
+    closure = closure_expressions(model.loops, "actuated", q)
+    at = ca.Function("at", [q, v, a], [*closure.rates(v, a), closure.check])
+    closed = q + closure.newton_step()
+    return ca.Function("closing", [q, v, a], [ca.densify(x) for x in (closed, *at(closed, v, a))])
 
 
 def _stage(model: Model) -> ca.Function:
@@ -104,7 +103,7 @@ def _stage(model: Model) -> ca.Function:
     qd, qdd = closure.rates(v, a)
     usual = ca.SX(ca.DM(list(model.mechanism.channels.values())))
     tree = TreeEfforts(model.mechanism, q, qd, qdd, ca.vertcat(band, w, usual))
-    applied = closure.closure_map[list(model.actuated), :].T @ tau
+    applied = closure.closure_map[model.actuated, :].T @ tau
     rows = model.generalised_efforts(tree, closure.closure_map, chi, load, applied)
     followed, rates = tree.memory()
     mass = ca.densify(ca.jacobian(rows, a))
@@ -122,13 +121,8 @@ def controller_graphs(model: Model, values: FloatArray, load: FloatArray,
     Past are lags, what they follow and the positions of their joints at the last call, (3 x,); then come the time since
     (negative: there was no such call, lags have settled) and recorded channels. It is empty for terms without memory.
 
-    The sizes are those of the closure residual and of the step, see `_sizes`. Parameters are constants of the graph;
-    those that are zero cost nothing. Redundant robots get the smallest efforts.
-
-    Args:
-        values: Standard parameters, (p,).
-        load: Ten inertial parameters of a payload.
-        dead_band: Of the velocity sign, (n,). [m/s or rad/s]
+    The sizes are those of the closure residual and of the step, see `_sizes`. Standard parameters (p,), load and dead
+    bands (n,) are constants of the graph; those that are zero cost nothing. Redundant robots get the smallest efforts.
     """
     part = model.loops.partitions["actuated"]
     q = ca.SX.sym("q", len(model.mechanism.joints))
@@ -155,7 +149,7 @@ def controller_graphs(model: Model, values: FloatArray, load: FloatArray,
     tree = TreeEfforts(mechanism, q, qd, qdd, band if none else ca.vertcat(band, lag, past[3 * x + 1:]))
     rows = model.generalised_efforts(tree, closure.closure_map, ca.SX(ca.DM(values)), ca.SX(ca.DM(load)))
     if model.loops.redundant:
-        act = closure.closure_map[list(model.actuated), :]
+        act = closure.closure_map[model.actuated, :]
         efforts = act @ cholesky_solve(act.T @ act, rows)
     else:
         efforts = rows[[part.independent.index(i) for i in model.actuated]]

@@ -30,6 +30,17 @@ class Transform:
     def __matmul__(self, other: Transform) -> Transform:
         return Transform(self.rotation @ other.rotation, self.translation + self.rotation @ other.translation)
 
+    def jacobian(self, q: ca.SX) -> tuple[ca.SX, ca.SX]:
+        """Return linear and angular velocity by the rates of coordinates, (3, n) each, in the frame it leads to.
+
+        W = dR/dt R^T = [w]x, column by column.
+        """
+        spin, angular = ca.jacobian(ca.vec(self.rotation), q), list[ca.SX]()
+        for k in range(q.shape[0]):
+            W = ca.reshape(spin[:, k], 3, 3) @ self.rotation.T
+            angular.append(ca.vertcat(W[2, 1], W[0, 2], W[1, 0]))
+        return ca.jacobian(self.translation, q), ca.horzcat(*angular)
+
 
 def fixed_transform(placement: Placement) -> Transform:
     """Return a placement as constant expressions."""
@@ -234,10 +245,8 @@ class TreeEfforts:
     def total(self, value: Callable[[str], Any]) -> ca.SX:
         """Return the tree efforts (n,) of all bodies and joint terms; cheaper than the columns times the values.
 
-        Without the own friction of joints with a term that depends on the effort they pass on: see `friction`.
-
-        Args:
-            value: Expression of a standard parameter by name, or None where the mechanism does not have it.
+        These are expressions by name, or None where the mechanism does not have a parameter. Without the own friction
+        of joints with a term that depends on the effort they pass on: see `friction`.
         """
         kin, joints = self.kinematics, self.mechanism.joints
         force = {body.name: ca.SX(3, 1) for body in self.mechanism.bodies}

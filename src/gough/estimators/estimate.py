@@ -17,8 +17,7 @@ from numpy.typing import ArrayLike
 
 from gough.core.arrays import FloatArray, IntArray, Value, check_finite, check_shape, check_shapes, frozen
 from gough.core.errors import InvalidInput
-from gough.core.names import Parameter, index_of
-from gough.core.names import parameters as named
+from gough.core.names import Parameter, index_of, parameters as named
 from gough.core.regression import Regression
 from gough.core.showing import Columns, Shown, panels
 from gough.core.statistics import student_quantile

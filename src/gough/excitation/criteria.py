@@ -9,7 +9,7 @@ information (AH09 (9)-(11)), and s_1 >= ... >= s_b are its singular values. All 
     e       1 / smallest eigenvalue of W^T W = s_b^-2  largest variance of any direction
 
 d does not care about the units of the parameters: another scaling of the columns only adds a constant. The others do.
-They are evaluated in SI units as printed; pass `scale` to measure parameter k in units of scale_k instead.
+They are evaluated in SI units as printed.
 """
 
 from __future__ import annotations

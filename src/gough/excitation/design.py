@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gough.core.arrays import FloatArray, check_finite, check_shape
+from gough.core.arrays import FloatArray, check_shape
 from gough.core.blas import one_blas_thread
 from gough.core.errors import InvalidInput
 from gough.core.files import write_text
@@ -21,9 +21,10 @@ from gough.core.parameters import BaseParameters
 from gough.core.showing import ShortRepr
 from gough.core.trajectory import Fourier
 from gough.engine.base import TIE_LEGS, base_parameters
+from gough.engine.columns import column_names
 from gough.engine.limits import SINGULARITY, Limit, collect_limits
 from gough.engine.loops import By
-from gough.engine.model import Model, Robot, as_model, column_names
+from gough.engine.model import Model, Robot, as_model
 from gough.excitation.criteria import Criterion, criterion_value
 from gough.excitation.problem import Part, Problem
 from gough.excitation.search import find_centre, informative_frequency, random_starts, solve_and_verify, start_from
@@ -115,7 +116,6 @@ class Design(ShortRepr):
 
     @property
     def trajectory(self) -> Fourier:
-        """The first trajectory."""
         return self.trajectories[0]
 
     def to_dict(self) -> dict[str, Any]:
@@ -130,7 +130,6 @@ class Design(ShortRepr):
                                     allow_nan=False) + "\n")
 
     def summary(self) -> str:
-        """Return plain text."""
         lines = [f"criterion {self.criterion}: {self.value:.6g}, condition number {self.condition_number:.4g}, "
                  f"{len(self.base)} parameters",
                  f"{self.evaluations} evaluations, {self.seconds:.1f} s, {self.violations} violations"]
@@ -172,8 +171,7 @@ def first_frequency(model: Model, harmonics: int = 5, limits: Mapping[str, Limit
 @one_blas_thread
 def design(model: Robot, settings: DesignSettings | None = None, *, runs: Sequence[Run] | None = None,
            limits: Mapping[str, Limits] | None = None, base: BaseParameters | None = None,
-           parameters: ArrayLike | None = None, covariance: ArrayLike | None = None, scale: ArrayLike | None = None,
-           progress: Progress | None = None, **options: Any) -> Design:
+           covariance: ArrayLike | None = None, progress: Progress | None = None, **options: Any) -> Design:
     """Find the most informative Fourier trajectories inside the limits of a robot.
 
     The variables are all Fourier coefficients (AH09 (19)) and, if asked, the fundamental frequency; then information
@@ -190,9 +188,7 @@ def design(model: Robot, settings: DesignSettings | None = None, *, runs: Sequen
         limits: By coordinate, `platform.translation` or `platform.rotation`, replacing those of the robot file where
             given.
         base: Parameters to be identified; by default the base parameters of the experiment.
-        parameters: Standard parameters for the efforts, (p,); a priori by default.
         covariance: Of the motor efforts, (a, a); from the robot's noise by default.
-        scale: Units in which to measure the base parameters, (b,), for cond, a and e; SI by default.
         progress: Called after each step with its number, the objective and the largest violation seen (relative).
         options: See `DesignSettings`.
 
@@ -218,20 +214,12 @@ def design(model: Robot, settings: DesignSettings | None = None, *, runs: Sequen
     designed = [name for name, head in zip(base.names, heads)
                 if head.kind not in terms or not (terms[head.kind].lags or terms[head.kind].channels)]
     base = base if len(designed) == len(base) else base.select(designed)
-    values = model.standard_values() if parameters is None else np.asarray(parameters, dtype=float)
-    check_shape(values, (len(model.mechanism.standard),), "standard parameters")
-    check_finite(values, "standard parameters")
     noise = effort_covariance(model) if covariance is None else np.asarray(covariance, dtype=float)
     check_shape(noise, (len(model.actuated), len(model.actuated)), "effort covariance")
     if not (np.isfinite(noise).all() and np.allclose(noise, noise.T) and np.linalg.eigvalsh(noise)[0] > 0):
         raise InvalidInput(f"the effort covariance is {noise.tolist()}, expected a symmetric positive definite matrix")
-    units = np.ones(len(base)) if scale is None else np.asarray(scale, dtype=float)
-    check_shape(units, (len(base),), "parameter scale")
-    if not (np.isfinite(units) & (units > 0)).all():
-        raise InvalidInput(f"the parameter scale is {units.tolist()}, expected numbers above zero")
     rate = model.mechanism.noise.rate
-    centre = find_centre(model, bounds, by=by, values=values, loads=[model.load(run.payload) for run in wanted],
-                         seed=chosen.seed)
+    centre = find_centre(model, bounds, by=by, loads=[model.load(run.payload) for run in wanted], seed=chosen.seed)
 
     def problem_at(usual: float, criterion: Criterion = "d", free: bool = False) -> Problem:
         parts = []
@@ -241,8 +229,8 @@ def design(model: Robot, settings: DesignSettings | None = None, *, runs: Sequen
             grid = chosen.samples or GRID * h
             parts.append(Part(harmonics=h, frequency=f, payload=run.payload, weight=run.periods * rate / f / grid,
                               samples=grid, at_rest=chosen.at_rest, free_frequency=free))
-        return Problem(model, parts, by=by, criterion=criterion, base=base, limits=bounds, values=values,
-                       covariance=noise, scale=units, reach=_reach(model, bounds, by), centre=centre)
+        return Problem(model, parts, by=by, criterion=criterion, base=base, limits=bounds, covariance=noise,
+                       centre=centre)
 
     earlier = [run.start for run in wanted if run.start is not None]
     frequency = chosen.frequency or (earlier[0].frequency if earlier else None)
@@ -259,7 +247,7 @@ def design(model: Robot, settings: DesignSettings | None = None, *, runs: Sequen
                                          covariance=noise if white else None) for white in (True, False)}
     return Design(
         trajectories=trajectories, runs=wanted, criterion=problem.criterion,
-        value=criterion_value(problem.criterion, factors[problem.criterion != "cond"] * units),
+        value=criterion_value(problem.criterion, factors[problem.criterion != "cond"]),
         condition_number=criterion_value("cond", factors[False]), violations=int((usage > 1).sum()),
         active=tuple(str(limit) for limit, used in zip(problem.limits, usage) if used >= ACTIVE),
         limits=problem.limits, usage=usage, base=base, evaluations=problem.evaluations,
@@ -278,7 +266,6 @@ def information_factor(model: Model, trajectories: Sequence[Fourier], base: Base
 
     Args:
         trajectories: In coordinates of one of its partitions.
-        base: Base parameters, payloads included.
         runs: Payload and periods of each trajectory; one period without payload by default.
         covariance: Sigma of the motor efforts, (a, a); ones by default.
     """
@@ -290,18 +277,12 @@ def information_factor(model: Model, trajectories: Sequence[Fourier], base: Base
         times = np.arange(round(trajectory.period * model.mechanism.noise.rate)) / model.mechanism.noise.rate
         motion = model.kinematics.motion(times, *trajectory.at(times), by)
         mask = np.array([n.payload in (None, run.payload) for n in names]) * np.sqrt(run.periods)
-        for block in model.blocks(motion, np.zeros((len(times), len(model.actuated))), base, covariance=noise):
+        nothing = np.zeros((len(times), len(model.actuated)))
+        for block in model.regression(motion, nothing, base, covariance=noise).blocks(2048):
             assert block.covariance is not None
             white = np.linalg.solve(np.linalg.cholesky(block.covariance), block.regressor) * mask
             factor = np.asarray(np.linalg.qr(np.vstack([factor, white.reshape(-1, len(names))]), mode="r"))
     return factor
-
-
-def _reach(model: Model, limits: Sequence[Limit], by: By) -> FloatArray:
-    """Return half the range of each trajectory coordinate; the characteristic length or one radian if it has none."""
-    ranges = {limit.name: limit.half for limit in limits if limit.quantity == "position"}
-    joints = [model.mechanism.joints[i] for i in model.loops.partitions[by].independent]
-    return np.array([ranges.get(j.name, 1.0 if j.kind == "revolute" else model.loops.length) for j in joints])
 
 
 def _check_bounded(model: Model, limits: Sequence[Limit], by: By) -> None:

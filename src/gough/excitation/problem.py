@@ -13,11 +13,12 @@ from gough.core.arrays import FloatArray
 from gough.core.errors import InvalidInput
 from gough.core.parameters import BaseParameters
 from gough.core.trajectory import Fourier, fourier_basis, rest_basis
+from gough.engine.chain import CHECK
+from gough.engine.columns import column_names
 from gough.engine.derivatives import regressor_adjoint, response, smooth_regressor
-from gough.engine.kinematics import CHECK
 from gough.engine.limits import Limit
 from gough.engine.loops import CLOSED, By
-from gough.engine.model import Model, column_names
+from gough.engine.model import Model
 from gough.excitation.criteria import Criterion, criterion_gradient
 from gough.kernels.kernel import Kernel
 
@@ -98,27 +99,29 @@ class Problem:
         criterion: What to minimise; all but `d` by their logarithm.
         base: Parameters to be identified, of the experiment as a whole.
         limits: What to respect.
-        values: Standard parameters for the efforts, (p,).
         covariance: Covariance of the motor efforts, (a, a).
-        scale: Unit in which each parameter is measured, (b,).
-        reach: Half the range of each trajectory coordinate, (m,). [m or rad]
         centre: Configuration about which trajectories are built, (n,).
+
+    Attributes:
+        reach: Half the range of each trajectory coordinate, (m,), a radian or the robot's length without limits.
     """
 
     def __init__(self, model: Model, parts: Sequence[Part], *, by: By, criterion: Criterion, base: BaseParameters,
-                 limits: tuple[Limit, ...], values: FloatArray, covariance: FloatArray, scale: FloatArray,
-                 reach: FloatArray, centre: FloatArray) -> None:
+                 limits: tuple[Limit, ...], covariance: FloatArray, centre: FloatArray) -> None:
         self.model, self.parts, self.by, self.criterion = model, tuple(parts), by, criterion
-        self.base, self.limits, self.values = base, limits, values
-        self.covariance, self.scale, self.reach = covariance, scale, reach
-        self.centre = centre
+        self.base, self.limits, self.covariance, self.centre = base, limits, covariance, centre
         self.names = column_names(base)
         self.bands: list[FloatArray] = [np.full(len(model.home), 0.1) for _ in self.parts]
         self.evaluations = 0
-        independent = list(model.loops.partitions[by].independent)
-        self.origin = centre[independent]
+        independent = model.loops.partitions[by].independent
+        self.joints, self.origin = [model.mechanism.joints[i] for i in independent], centre[independent]
+        ranges = {limit.name: limit.half for limit in limits if limit.quantity == "position"}
+        self.reach: FloatArray = np.array([
+            ranges.get(joint.name, usual) for joint, usual in zip(self.joints, model.loops.units[independent])])
         self._loads = [model.load(part.payload) for part in self.parts]
-        self._masks = [self._mask(part) for part in self.parts]
+        # one for the columns a part informs about: the robot's and those of its own payload
+        self._masks = [np.array([float(name.payload in (None, part.payload)) for name in self.names])
+                       for part in self.parts]
         self._bases = [part.basis(np.arange(part.samples) / part.samples) for part in self.parts]
         self._sizes = [part.shape.shape[1] * len(self.origin) + part.free_frequency for part in self.parts]
         self._response = response(model, tuple(limit.output for limit in limits), by)
@@ -130,12 +133,7 @@ class Problem:
 
     @property
     def size(self) -> int:
-        """Number of variables."""
         return sum(self._sizes)
-
-    def _mask(self, part: Part) -> FloatArray:
-        """Return one for the columns a part informs about: the robot's and those of its own payload."""
-        return np.array([float(name.payload in (None, part.payload)) for name in self.names]) * self.scale
 
     def random_direction(self, rng: np.random.Generator) -> FloatArray:
         """Return random coefficients of size one; a free frequency stays at its start."""
@@ -158,7 +156,6 @@ class Problem:
             self.bands[k] = 0.2 * np.maximum(rms, 1e-3 * rms.max() + 1e-12)
 
     def split(self, variables: FloatArray) -> list[FloatArray]:
-        """Return the variables of each part."""
         return np.split(variables, np.cumsum(self._sizes)[:-1])
 
     def _unpack(self, part: Part, own: FloatArray) -> tuple[FloatArray, float]:
@@ -171,27 +168,19 @@ class Problem:
         return part.shape @ free.reshape(part.shape.shape[1], -1) * self.reach
 
     def trajectories(self, variables: FloatArray) -> tuple[Fourier, ...]:
-        """Return the trajectories that variables stand for."""
-        mechanism = self.model.mechanism
-        joints = [mechanism.joints[i] for i in self.model.loops.partitions[self.by].independent]
         found = []
         for part, own in zip(self.parts, self.split(variables)):
             amplitudes, w = self._unpack(part, own)
             h = part.harmonics
             found.append(Fourier(
-                coordinates=tuple(j.name for j in joints), units=tuple(j.unit for j in joints), robot=mechanism.name,
-                frequency=w / (2 * np.pi), offset=self.origin + amplitudes[0], mu=w * amplitudes[1:1 + h],
-                nu=w * amplitudes[1 + h:]))
+                coordinates=tuple(j.name for j in self.joints), units=tuple(j.unit for j in self.joints),
+                robot=self.model.mechanism.name, frequency=w / (2 * np.pi), offset=self.origin + amplitudes[0],
+                mu=w * amplitudes[1:1 + h], nu=w * amplitudes[1 + h:]))
         return tuple(found)
 
     def variables_of(self, trajectories: Sequence[Fourier]) -> FloatArray:
-        """Return the variables that stand for trajectories, (x,): the inverse of `trajectories`.
-
-        Raises:
-            InvalidInput: Other coordinates, more harmonics than these parts have, or another number of trajectories.
-        """
-        names = [self.model.mechanism.coordinates[i] for i in self.model.loops.partitions[self.by].independent]
-        found = []
+        """Return the variables that stand for trajectories, (x,): the inverse of `trajectories`."""
+        names, found = [joint.name for joint in self.joints], []
         for part, trajectory in zip(self.parts, trajectories):
             if set(trajectory.coordinates) != set(names) or trajectory.harmonics > part.harmonics:
                 raise InvalidInput(f"the trajectory moves {', '.join(trajectory.coordinates)} with "
@@ -226,8 +215,8 @@ class Problem:
             assembled, error = self.model.kinematics.close(guess, self.by, position)
             if not (error < CLOSED).all():
                 return None
-            values, derivative, check = self._response(assembled, velocity, acceleration, self.bands[k], self.values,
-                                                       self._loads[k])
+            values, derivative, check = self._response(assembled, velocity, acceleration, self.bands[k],
+                                                       self.model.mechanism.standard.values, self._loads[k])
             inside, slope = normalised(self.limits, values, self.model.loops.redundant)
             if not (check < CHECK).all() or not np.isfinite(inside).all():
                 return None
@@ -351,11 +340,9 @@ class Linearisation:
 
 
 def normalised(limits: Sequence[Limit], values: FloatArray, redundant: bool) -> tuple[FloatArray, FloatArray]:
-    """Map outputs of `derivatives.response` to [-1, 1] inside the limits.
+    """Map outputs of `derivatives.response` to [-1, 1] inside the limits, (t, o); also the derivative by the output.
 
-    Returns:
-        (values - centre) / half, (t, o), the regularity by its logarithm, NaN beyond the singularity; and its
-        derivative by the output, (t, o).
+    (values - centre) / half, the regularity by its logarithm, NaN beyond the singularity.
     """
     result, slope = np.array(values), np.ones_like(values)
     for i, limit in enumerate(limits):

@@ -35,7 +35,7 @@ def runnable(model: Model, trajectory: Fourier, periods: int) -> Sampled:
         eased = ease(runs, ramp)
         time = eased.times(rate)
         motion = model.kinematics.motion(time, *eased.at(time), by)
-        used = np.abs(measure(model, limits, motion, values=model.standard_values(), load=model.load()))
+        used = np.abs(measure(model, limits, motion))
         if not len(limits) or used.max() <= 1 + 1e-9:
             names = tuple(dict.fromkeys((*trajectory.coordinates, *model.mechanism.actuated)))
             columns = [motion.column(name) for name in names]

@@ -32,23 +32,20 @@ Verified = tuple[tuple[Fourier, ...], FloatArray, tuple[float, ...]]
 (o, 2), and the objective after each step."""
 
 
-def extremes(model: Model, trajectory: Fourier, limits: Sequence[Limit], *, by: By, samples: int, values: FloatArray,
+def extremes(model: Model, trajectory: Fourier, limits: Sequence[Limit], *, by: By, samples: int,
              load: FloatArray) -> FloatArray:
     """Return smallest and largest of each limited quantity over a period, normalised to [-1, 1], (o, 2).
 
     The loops are closed anew from home, efforts have the exact sign of the velocity.
-
-    Raises:
-        LoopNotClosed, SingularConfiguration: The trajectory cannot be followed from home.
     """
     time = np.arange(samples) / samples * trajectory.period
     motion = model.kinematics.motion(time, *trajectory.at(time), by)
-    found = measure(model, limits, motion, values=values, load=load)
+    found = measure(model, limits, motion, load=load)
     return np.stack([found.min(axis=0), found.max(axis=0)], axis=1)
 
 
-def find_centre(model: Model, limits: Sequence[Limit], *, by: By, values: FloatArray,
-                loads: Sequence[FloatArray], seed: int) -> FloatArray:
+def find_centre(model: Model, limits: Sequence[Limit], *, by: By, loads: Sequence[FloatArray],
+                seed: int) -> FloatArray:
     """Return a configuration inside all limits with every load: home, or the best of random ones.
 
     Efforts are those of creeping in several directions, because Coulomb friction is there in the slowest motion.
@@ -62,7 +59,7 @@ def find_centre(model: Model, limits: Sequence[Limit], *, by: By, values: FloatA
             qd, _ = model.kinematics.rates(q, np.tile(direction, (len(q), 1)), np.zeros((len(q), len(direction))), by)
             motion = Motion(coordinates=model.mechanism.coordinates, time=np.arange(len(q), dtype=float), q=q, qd=qd,
                             qdd=np.zeros_like(q), closure_residual=np.zeros(len(q)))
-            used += [np.abs(measure(model, limits, motion, values=values, load=load)) for load in loads]
+            used += [np.abs(measure(model, limits, motion, load=load)) for load in loads]
         return np.asarray(np.max(used, axis=0))
 
     rng = np.random.default_rng(seed)
@@ -86,12 +83,9 @@ def find_centre(model: Model, limits: Sequence[Limit], *, by: By, values: FloatA
 
 def _random_poses(model: Model, limits: Sequence[Limit], by: By, seed: int) -> FloatArray:
     """Return assembled configurations with the independent coordinates anywhere in their ranges, home among them."""
-    independent, count = list(model.loops.partitions[by].independent), 256
+    count, home = 256, model.home[model.loops.partitions[by].independent]
     ranges = {limit.name: (limit.lower, limit.upper) for limit in limits if limit.quantity == "position"}
-    names = [model.mechanism.coordinates[i] for i in independent]
-    home = model.home[independent]
-    low = np.array([ranges.get(name, (x - 0.5, x + 0.5))[0] for name, x in zip(names, home)])
-    high = np.array([ranges.get(name, (x - 0.5, x + 0.5))[1] for name, x in zip(names, home)])
+    low, high = np.array([ranges.get(name, (x - 0.5, x + 0.5)) for name, x in zip(model.loops.names(by), home)]).T
     target = low + (high - low) * np.random.default_rng(seed).uniform(0.05, 0.95, (count, len(home)))
     q, good = np.repeat(model.home[None], count, axis=0), np.ones(count, dtype=bool)
     for fraction in np.linspace(0.1, 1.0, 10):
@@ -132,11 +126,7 @@ def random_starts(problem: Problem, count: int, seed: int) -> list[Point]:
 
 
 def start_from(problem: Problem, trajectories: Sequence[Fourier]) -> Point:
-    """Return the start that follows earlier trajectories as far as the limits allow.
-
-    Raises:
-        InvalidInput: They do not move the coordinates, or have more harmonics than are designed.
-    """
+    """Return the start that follows earlier trajectories as far as the limits allow."""
     rest = problem.evaluate(np.zeros(problem.size))
     assert rest is not None  # as `random_starts` found before
     return _grow(problem, problem.variables_of(trajectories), rest)
@@ -182,11 +172,6 @@ def informative_frequency(problem_at: Callable[[float], Problem], first: float, 
     Each candidate is judged by random trajectories grown until a limit is met, with the same random directions at
     every frequency: the determinant of the information over the length of all runs. From the first guess the search
     goes up and down by octaves as long as it wins, then by half octaves about the best.
-
-    Args:
-        problem_at: The problem of the D criterion at a frequency. [Hz]
-        first: Where to begin. [Hz]
-        seed: Seed of the random generator.
     """
     scores: dict[float, float] = {}
 
@@ -293,7 +278,7 @@ def _verify(problem: Problem, point: Point, rate: float) -> tuple[tuple[Fourier,
         try:
             samples = max(FINER * part.samples, round(rate * trajectory.period))
             found.append(extremes(problem.model, trajectory, problem.limits, by=problem.by, samples=samples,
-                                  values=problem.values, load=problem.model.load(part.payload)))
+                                  load=problem.model.load(part.payload)))
         except (LoopNotClosed, SingularConfiguration) as error:
             raise InfeasibleDesign(
                 f"the trajectory found cannot be followed from home ({error}); ask for a larger distance to "

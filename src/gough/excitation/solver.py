@@ -14,12 +14,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from gough.core.arrays import FloatArray
+from gough.excitation.problem import Point, Problem
 
 Progress = Callable[[int, float, float], None]
 
@@ -27,44 +27,9 @@ Progress = Callable[[int, float, float], None]
 class Stopped(KeyboardInterrupt):
     """Somebody stopped the search: carries the best point so far, strictly inside all constraints, and the history."""
 
-    def __init__(self, point: Any, history: tuple[float, ...]) -> None:
+    def __init__(self, point: Point, history: tuple[float, ...]) -> None:
         super().__init__()
         self.point, self.history = point, history
-
-
-class _Evaluated(Protocol):
-    variables: FloatArray
-    constraints: FloatArray
-    objective: float
-
-
-class Derivative(Protocol):
-    """J = dc/dx as an operator."""
-
-    def times(self, step: FloatArray) -> FloatArray:
-        """Return J step, (c,)."""
-
-    def transposed(self, weights: FloatArray) -> FloatArray:
-        """Return J^T weights, (x,)."""
-
-    def normal(self, weights: FloatArray) -> FloatArray:
-        """Return J^T diag(weights) J, (x, x)."""
-
-
-P = TypeVar("P", bound=_Evaluated)
-
-
-class Minimisation(Protocol[P]):
-    """What the solver needs to know of a problem."""
-
-    def evaluate(self, variables: FloatArray, near: P | None = None) -> P | None:
-        """Return the problem at some variables, or None where it cannot be evaluated."""
-
-    def gradient(self, point: P) -> FloatArray:
-        """Return df/dx, (x,)."""
-
-    def linearise(self, point: P) -> Derivative:
-        """Return dc/dx."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,23 +49,19 @@ class InteriorPoint:
     decrease: float = 0.5
 
 
-def interior_point(problem: Minimisation[P], start: P, lower: FloatArray, upper: FloatArray, settings: InteriorPoint,
-                   progress: Progress | None = None, *, barrier: float | None = None) -> tuple[P, tuple[float, ...]]:
+def interior_point(problem: Problem, start: Point, lower: FloatArray, upper: FloatArray, settings: InteriorPoint,
+                   progress: Progress | None = None, *, barrier: float | None = None,
+                   ) -> tuple[Point, tuple[float, ...]]:
     """Minimise from a start strictly inside the constraints.
 
     Args:
-        problem: Functions and derivatives.
         start: Evaluated, lower < constraints < upper.
         lower, upper: Bounds, (c,).
-        settings: See `InteriorPoint`.
         progress: Called after each step with its number, the objective and 0 (no constraint is violated).
         barrier: First mu itself, to go on from an earlier solution.
 
     Returns:
         The best point, strictly inside all constraints, and the objective after each step.
-
-    Raises:
-        Stopped: By an interrupt.
     """
     point, n = start, len(start.variables)
     gradient, J = problem.gradient(point), problem.linearise(point)
@@ -171,8 +132,8 @@ def _newton(matrix: FloatArray, residual: FloatArray) -> FloatArray:
             ridge = max(100 * ridge, 1e-14 * size)
 
 
-def _search(problem: Minimisation[P], point: P, step: FloatArray, slope: float, alpha: float, mu: float,
-            lower: FloatArray, upper: FloatArray) -> P | None:
+def _search(problem: Problem, point: Point, step: FloatArray, slope: float, alpha: float, mu: float,
+            lower: FloatArray, upper: FloatArray) -> Point | None:
     """Shorten the step until the barrier function falls enough (Armijo) and all constraints hold strictly."""
     before = _merit(point, mu, lower, upper)
     for _ in range(12):
@@ -183,7 +144,7 @@ def _search(problem: Minimisation[P], point: P, step: FloatArray, slope: float, 
     return None
 
 
-def _merit(point: _Evaluated, mu: float, lower: FloatArray, upper: FloatArray) -> float:
+def _merit(point: Point, mu: float, lower: FloatArray, upper: FloatArray) -> float:
     low, high = point.constraints - lower, upper - point.constraints
     if not (low.min() > 0 and high.min() > 0 and np.isfinite(point.objective)):
         return float("inf")

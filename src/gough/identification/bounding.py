@@ -15,7 +15,7 @@ from gough.core.options import REQUIRED, Settings, nested, option, settle, takes
 from gough.core.parameters import BaseParameters
 from gough.engine import Model, Robot, as_model, base_parameters
 from gough.engine.base import TIE_LEGS
-from gough.engine.model import column_names
+from gough.engine.columns import column_names
 from gough.estimators.bounds.solve import BoundedProblem, Solver, enclose
 from gough.estimators.estimate import Enclosure
 from gough.identification.enclosing import enclosed_regressor

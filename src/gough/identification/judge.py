@@ -25,6 +25,7 @@ from gough.identification.validation import Validation, without_known
 from gough.identification.verdict import (
     Remark,
     Verdict,
+    judge_carrying,
     judge_data,
     judge_fit,
     judge_misfit,
@@ -127,7 +128,8 @@ def judge(trial: Trial, standing: Standing | None = None) -> Verdict:
     counts = np.sum([part.counts for part in parts], axis=0)
     every = (*trial.recordings, *trial.held_out)
     return Verdict(sentence=validation.verdict, remarks=(
-        *judge_numerics(estimate), *judge_fit(estimate, noise), *judge_prediction(validation, unseen),
+        *judge_numerics(estimate), *judge_carrying(estimate), *judge_fit(estimate, noise),
+        *judge_prediction(validation, unseen),
         *(judge_transfer(validation, estimate, expected_error(trial.unseen_parts, estimate, unseen))
           if trial.unseen_parts else ()), *judge_misfit(misfits, estimate.rows),
         *judge_physics(estimate, trial.base, prior), *judge_prior(estimate, trial.base, prior, trial.experiment.gains),

@@ -12,7 +12,7 @@ from gough.core.names import LOAD
 from gough.core.parameters import BaseParameters
 from gough.core.regression import Regression, concatenate
 from gough.engine import Model, base_parameters
-from gough.engine.model import column_names
+from gough.engine.columns import column_names
 from gough.estimators.estimate import Estimate
 from gough.estimators.load.fit import LoadProblem
 from gough.identification.experiment import AGAIN, drawn_again, in_efforts

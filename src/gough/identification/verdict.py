@@ -8,6 +8,7 @@ and still be wrong, because that log has the same mistake.
 | numerics | the condition number leaves few digits |
 | prediction | held-out logs are predicted badly, much worse than the logs fitted, or there are none |
 | fit | what is left of the identification logs is large against the effort |
+| motion | estimates without single logs differ more than each log by itself explains |
 | lack of fit | what is left comes back in every repetition, so it is not noise |
 | physics | a mass, an inertia or a friction is negative beyond doubt |
 | prior | well-determined values are far from the robot file's, or all of them by one factor: a unit |
@@ -126,6 +127,17 @@ def judge_numerics(estimate: Estimate) -> tuple[Remark, ...]:
     return (Remark(rule="numerics", level="look", numbers={"condition number": found},
                    message=f"condition number {found:.3g}, expected below {WEAK_CONDITION:.0e}: some parameters are "
                            "hardly seen by this motion; move more, tie legs, or keep only the essential ones"),)
+
+
+def judge_carrying(estimate: Estimate) -> tuple[Remark, ...]:
+    """Speak if logs disagree beyond what noise and stretches of each of them say: sigmas were widened by that."""
+    if estimate.uncertainty != "recordings":
+        return ()
+    wider = float(np.sqrt(np.mean((estimate.std / np.maximum(estimate.noise_std, 1e-300)) ** 2)))
+    return (Remark(rule="motion", level="look", numbers={"ratio": wider},
+                   message="the model does not carry from one motion to another: without single logs estimates differ "
+                           f"so much that sigmas are {wider:.1f} times those of noise; something is missing in the "
+                           "robot file, or a log is not like the others"),)
 
 
 def beyond_noise(rms: FloatArray, noise: FloatArray, size: FloatArray) -> FloatArray:

@@ -11,12 +11,14 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from time import monotonic, sleep, time
 
 from platformdirs import user_cache_path
+
+from gough.core.errors import OutputError
+from gough.core.files import replacing
 
 MAGIC = b"gough object 2\n"
 LIMIT = 500_000_000  # [bytes]
@@ -66,17 +68,10 @@ def write(key: str, code: bytes) -> None:
     directory = cache_directory()
     if directory is None:
         return
-    temporary = None
-    try:
-        handle, temporary = tempfile.mkstemp(prefix=f"{key[:16]}.", suffix=".part", dir=directory)
-        with os.fdopen(handle, "wb") as file:
+    with contextlib.suppress(OSError, OutputError):
+        with replacing(directory / f"{key}.o") as file:
             file.write(_header(key, code) + code)
-        os.replace(temporary, directory / f"{key}.o")
         _evict(directory)
-    except OSError:
-        if temporary is not None:
-            with contextlib.suppress(OSError):
-                os.unlink(temporary)
 
 
 @contextlib.contextmanager
@@ -108,7 +103,7 @@ def _evict(directory: Path) -> None:
     """Delete the files unused for longest until the rest fits; another process may delete the same ones."""
     files = []
     for path in directory.iterdir():
-        if path.suffix in (".o", ".part"):
+        if path.suffix != ".lock":
             with contextlib.suppress(OSError):
                 status = path.stat()
                 files.append((status.st_mtime, status.st_size, path))

@@ -7,8 +7,8 @@ import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from ctypes import addressof, c_char
-from functools import cache
-from typing import Any
+from functools import cache, wraps
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import casadi
 import numpy as np
@@ -23,6 +23,8 @@ from gough.kernels.tape import read_tape
 
 _THREADING_WORTH = 2_000_000  # operations x samples (about 0.1 ms) below which a second thread does not pay
 _SHARES = 4  # chunks per thread, so that a disturbed core does not hold up the others
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 class Kernel:
@@ -37,10 +39,9 @@ class Kernel:
         function: Built from SX symbols, without free variables.
 
     Attributes:
-        name: Name of the function.
-        input_shapes: Rows and columns of each input.
-        output_shapes: Rows and columns of each output.
+        input_shapes, output_shapes: Rows and columns of each.
         operations: Scalar operations per sample, after merging equal ones.
+        lanes: Samples that are computed together.
         compiled: Whether LLVM had to compile; False if the object code came from the disk cache.
 
     Raises:
@@ -55,8 +56,8 @@ class Kernel:
         self.output_shapes = tape.output_shapes
         self.operations = len(tape.nodes)
         self._function = function
-        self._width = compiler().width
-        key = hashlib.sha256(f"{tape.digest} {self._width} {compiler().key}".encode()).hexdigest()
+        self.lanes = compiler().width
+        key = hashlib.sha256(f"{tape.digest} {self.lanes} {compiler().key}".encode()).hexdigest()
         code = object_cache.read(key)
         self.compiled = False
         if code is None:
@@ -64,7 +65,7 @@ class Kernel:
                 code = object_cache.read(key)
                 if code is None:
                     self.compiled = True
-                    text, rows = generate(tape, self._width)
+                    text, rows = generate(tape, self.lanes)
                     code = rows.to_bytes(8, "little") + compiler().compile(text)
                     object_cache.write(key, code)
         self._rows = int.from_bytes(code[:8], "little")
@@ -99,17 +100,12 @@ class Kernel:
         table = np.array([*map(_address, arrays), *strides, *map(_address, results)], dtype=np.int64)
         call = _address(table)
         limit = _cores() if threads is None else max(1, threads)
-        if limit == 1 or t <= 2 * self._width or t * self.operations < _THREADING_WORTH:
+        if limit == 1 or t <= 2 * self.lanes or t * self.operations < _THREADING_WORTH:
             self._span(call, 0, t)
         else:
-            share = -(-t // (limit * _SHARES * self._width)) * self._width
+            share = -(-t // (limit * _SHARES * self.lanes)) * self.lanes
             _in_threads(limit, lambda start: self._span(call, start, min(start + share, t)), range(0, t, share))
         return results
-
-    @property
-    def lanes(self) -> int:
-        """Samples that are computed together."""
-        return self._width
 
     def bind(self, inputs: Sequence[FloatArray], outputs: Sequence[FloatArray]) -> Callable[[int, int], None]:
         """Tie the kernel to arrays: the function returned evaluates samples from a first to a last, and no more.
@@ -139,7 +135,7 @@ class Kernel:
 
     def _new_scratch(self) -> tuple[int, FloatArray]:
         """Return an aligned address and the memory behind it; structural zeros are read from there."""
-        memory = np.zeros(self._rows * self._width + 8)
+        memory = np.zeros(self._rows * self.lanes + 8)
         return -(-_address(memory) // 64) * 64, memory
 
     def _span(self, table: int, start: int, stop: int) -> None:
@@ -182,6 +178,21 @@ class Kernel:
                 strides.append(x.strides[0] // 8)
             arrays.append(x)
         return arrays, strides, 1 if t is None else t
+
+
+def compiled(build: Callable[Concatenate[T, P], casadi.Function]) -> Callable[Concatenate[T, P], Kernel]:
+    """Make a function that writes a graph return its kernel, made once for each first argument and all the others."""
+
+    @wraps(build)
+    def kernel(owner: T, /, *args: P.args, **kwargs: P.kwargs) -> Kernel:
+        known = vars(owner).setdefault("kernels", {})
+        key = (build.__qualname__, args, tuple(kwargs.items()))
+        if key not in known:
+            known[key] = Kernel(build(owner, *args, **kwargs))
+        found: Kernel = known[key]
+        return found
+
+    return kernel
 
 
 def _inner_shape(shape: tuple[int, int]) -> tuple[int, ...]:

@@ -11,6 +11,8 @@ from gough.core.errors import InvalidRecording
 from gough.logs.finding import Finding
 from gough.logs.recording import Recording
 
+UNSETTLED = 3.0  # times the usual variance: by chance 1 in 1000 if a tenth of a period holds ten independent errors
+ALIKE = 1e-4  # of a signal: what differs by less between periods is not looked at
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class PeriodAverage(Value):
@@ -120,8 +122,30 @@ def average_periods(recording: Recording) -> PeriodAverage:
         covariance=covariance / (n * (count - 1)), findings=_odd_periods(scatter, channels))
 
 
+def unsettled_periods(recording: Recording) -> int:
+    """Return how many periods at the beginning of whole ones are those of a motion that still settles.
+
+    What dies out after a start is largest at first. A period is unsettled if in its first tenth a channel differs from
+    the mean of the later periods with a mean square over `UNSETTLED` times the largest of: the median of its tenths,
+    what later periods differ by among themselves, and `ALIKE` of the signal. Two periods are left in any case.
+    """
+    kinds = [kind for kind in ("position", "effort", "current") if getattr(recording, kind) is not None]
+    periods = np.concatenate([recording.periods(kind) for kind in kinds], axis=2)
+    tenth = max(1, periods.shape[1] // 10)
+    for first in range(len(periods) - 2):
+        later = periods[first + 1:]
+        mean, least = later.mean(axis=0), (ALIKE * later.std(axis=(0, 1))) ** 2
+        square = (periods[first] - mean) ** 2 * len(later) / (len(later) + 1)
+        own = np.array([square[k:k + tenth].mean(axis=0) for k in range(0, len(mean), tenth)])
+        other = ((later - mean) ** 2).sum(axis=0) / (len(later) - 1)
+        usual = np.max([np.median(own, axis=0), other.mean(axis=0), other[:tenth].mean(axis=0), least], axis=0)
+        if (own[0] <= UNSETTLED * usual).all():
+            return first
+    return max(len(periods) - 2, 0)
+
+
 def _odd_periods(scatter: FloatArray, channels: list[str]) -> tuple[Finding, ...]:
-    """Report periods that differ from the mean three times as much as is usual, such as the first after a start."""
+    """Report periods that differ from the mean three times as much as is usual."""
     if len(scatter) < 3:
         return ()
     usual = np.median(scatter, axis=0)
@@ -133,5 +157,5 @@ def _odd_periods(scatter: FloatArray, channels: list[str]) -> tuple[Finding, ...
         found.append(Finding(
             kind="transient", channel=channels[j], numbers={"period": float(k), "ratio": float(ratio[k, j])},
             message=f"period {k + 1} of {len(scatter)} is {ratio[k, j]:.1f} times as far from the mean as is usual; if "
-                    "the motion was still settling, cut it off"))
+                    "something touched the robot, cut it off"))
     return tuple(found)

@@ -98,16 +98,18 @@ def fourier_fit(values: FloatArray, time: FloatArray, frequency: float, harmonic
 def pose_cutoff(pose: FloatArray, scatter: FloatArray, rate: float, rounding: FloatArray) -> float:
     """Return the highest harmonic of a pose that Akaike's criterion keeps. [Hz]
 
-    With X_k the DFT of the mean pose at harmonic k and V_k its covariance, from the scatter between periods, keeping
-    harmonic k raises the log-likelihood by X_k^H V_k^-1 X_k and costs 2 real parameters a coordinate: the harmonics
-    kept are those up to argmax_K sum_k<=K (X_k^H V_k^-1 X_k - 2 m). Poses are judged, not the positions of the motors:
-    inverse kinematics makes harmonics of its own.
+    With X_k the DFT of the mean pose at harmonic k and v_k the variance of its coordinates, from the scatter between
+    periods, keeping harmonic k raises the log-likelihood by sum |X_k|^2 / v_k and costs 2 real parameters a coordinate:
+    the harmonics kept are those up to argmax_K sum_k<=K (sum |X_k|^2 / v_k - 2 m). Poses are judged, not the positions
+    of the motors: inverse kinematics makes harmonics of its own. Departure: coordinates are taken as independent. What
+    differs between few periods may be one transient, which moves all of them together; a full covariance has next to
+    nothing in all other directions, and takes the leaks of that transient for harmonics.
 
     Args:
         pose: Mean pose over a period, (N, m). [m or rad]
         scatter: Pose of each period minus the mean one, (Nm, N, m). [m or rad]
         rate: Sampling rate. [Hz]
-        rounding: Covariance of what rounding of the sensors adds to a sample in every period alike, (m, m).
+        rounding: Variance of what rounding of the sensors adds to a sample in every period alike, (m,).
 
     Raises:
         InvalidInput: No harmonic stands out of the noise.
@@ -116,12 +118,10 @@ def pose_cutoff(pose: FloatArray, scatter: FloatArray, rate: float, rounding: Fl
     bins = (n - 1) // 2
     X = np.fft.rfft(pose, axis=0)[1:bins + 1]
     D = np.fft.rfft(scatter, axis=1)[:, 1:bins + 1]
-    V = np.einsum("pki,pkj->kij", D, D.conj()) / (count * (count - 1))
     width = min(max(1, -(-FREEDOM // (count - 1)) | 1), max(bins, 1))
-    V = uniform_filter1d(V.real, width, axis=0, mode="nearest") + 1j * uniform_filter1d(V.imag, width, axis=0,
-                                                                                         mode="nearest")
-    floor = np.diag((1e-10 * np.abs(X).max(axis=0, initial=0.0)) ** 2 + np.finfo(float).tiny)
-    gain = np.einsum("ki,ki->k", X.conj(), np.linalg.solve(V + n * rounding + floor, X[:, :, None])[:, :, 0]).real
+    v = uniform_filter1d((np.abs(D) ** 2).sum(axis=0) / (count * (count - 1)), width, axis=0, mode="nearest")
+    floor = (1e-10 * np.abs(X).max(axis=0, initial=0.0)) ** 2 + np.finfo(float).tiny
+    gain = (np.abs(X) ** 2 / (v + n * rounding + floor)).sum(axis=1)
     total = np.cumsum(gain - 2 * m)
     if not bins or total.max() <= 0:
         raise InvalidInput("no harmonic of the motion stands out of the noise; choose the cut-off yourself")

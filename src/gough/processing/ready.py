@@ -15,6 +15,7 @@ from gough.logs.periods import estimate_period, resample_to_period
 from gough.logs.recording import Recording
 from gough.logs.resampling import resample_evenly
 from gough.mechanism import Mechanism
+from gough.processing.averaging import unsettled_periods
 from gough.processing.settings import Processing
 
 REPEATS = 0.05  # of the motion that may differ from one period to the next for it to count as repeated
@@ -100,15 +101,27 @@ def ready(model: Model, recording: Recording, settings: Processing) -> Recording
     recording = _on_even_clock(recording)
     if recording.period_samples is None:
         recording = _looked_for_periods(recording, use=settings.repeats == "found")
-    count, period = recording.period_count, recording.period_samples
-    if count < 2 or period is None or settings.method in ("time", "raw") or len(recording) == count * period:
+    period = recording.period_samples
+    if period is None or recording.period_count < 2 or settings.method in ("time", "raw"):
         return recording
-    left = len(recording) - count * period
-    note = Finding(kind="incomplete", channel=recording.source, numbers={"samples": left, "period": period},
-                   message=f"the last period stops after {left} of {period} samples and was left out; "
-                           f"{count} whole ones are averaged")
-    whole = recording.take(slice(0, count * period))
-    return replace(whole, quality=(*recording.quality, note))
+    return _whole_and_settled(recording, period)
+
+
+def _whole_and_settled(recording: Recording, period: int) -> Recording:
+    """Return periods that are whole and repeat each other, with a finding about those that are not."""
+    whole = recording.whole_periods()
+    over, early = len(recording) - len(whole), unsettled_periods(whole)
+    left = whole.period_count - early
+    notes = list(recording.quality)
+    if over:
+        notes.append(Finding(kind="incomplete", channel=recording.source, numbers={"samples": over, "period": period},
+                             message=f"the last period stops after {over} of {period} samples and was left out; "
+                                     f"{left} whole ones are averaged"))
+    if early:
+        notes.append(Finding(kind="transient", channel=recording.source, numbers={"periods": early},
+                             message=f"the motion still settles in the first {early} of {left + early} periods, left "
+                                     f"out; {left} are averaged"))
+    return replace(whole.take(slice(early * period, None)), quality=tuple(notes)) if over or early else recording
 
 
 def _check_alive(recording: Recording) -> None:

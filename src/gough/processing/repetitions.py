@@ -35,7 +35,7 @@ def akaike_cutoff(model: Model, average: PeriodAverage) -> float:
     by, q, pose = averaged_pose(model, average)
     own, back = pose_maps(model, q, by)
     scatter = np.einsum("tma,pta->ptm", back, (average.position_periods - average.position)[:, :, own], optimize=True)
-    rounding = np.einsum("tma,a,tna->mn", back, rounding_variance(average)[own], back) / len(back)
+    rounding = np.einsum("tma,a->m", back**2, rounding_variance(average)[own]) / len(back)
     return pose_cutoff(pose, scatter, average.rate, rounding)
 
 

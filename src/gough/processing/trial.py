@@ -13,8 +13,8 @@ from gough.core.motion import Motion
 from gough.core.parameters import BaseParameters
 from gough.core.regression import Regression
 from gough.engine import Model
+from gough.engine.columns import column_names
 from gough.engine.memory import channels_of
-from gough.engine.model import column_names
 from gough.logs.recording import Recording
 from gough.processing.decimation import Decimator, decimation_taps, lowpass
 from gough.processing.filters import differentiate, edge_samples

@@ -81,12 +81,10 @@ class Plot:
 
     @property
     def right(self) -> float:
-        """Right edge."""
         return self.left + self.width
 
     @property
     def bottom(self) -> float:
-        """Lower edge."""
         return self.top + self.height
 
     def across(self, value: float) -> float:

@@ -12,12 +12,7 @@ from gough.report.report import page
 
 
 def comparison_page(results: Sequence[Identification], comparison: Comparison) -> str:
-    """Return results beside each other as HTML: what differs, all values in a picture, who predicts what.
-
-    Args:
-        results: Those that were compared, in order.
-        comparison: What came out.
-    """
+    """Return results beside each other as HTML: what differs, all values in a picture, who predicts what."""
     first, labels = results[0].estimate, comparison.labels
     common = {d.name for d in comparison.differences}
     answers = {label: result.estimate for label, result in zip(labels, results)}

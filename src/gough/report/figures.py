@@ -26,10 +26,7 @@ MARKS = ("circle", "square", "diamond", "triangle", "cross", "circle", "square",
 def effort_charts(fit: Fit, rows: Sequence[str], units: Sequence[str], panels: int) -> list[Markup]:
     """Return measured against predicted effort with the residual below, one picture per row.
 
-    Args:
-        fit: A recording.
-        rows, units: Names of its efforts, and their units.
-        panels: Pictures in the whole report, which share a budget of points.
+    All `panels` pictures of a report share a budget of points.
     """
     count = int(np.clip(POINTS / 3 / max(panels, 1), 250, 1400))
     gap = np.diff(fit.time, prepend=fit.time[0])

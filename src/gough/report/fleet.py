@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 from markupsafe import Markup
 
-from gough.identification.fleet import DAY, Fleet, RobotHistory
+from gough.identification.fleets.fleet import Fleet
+from gough.identification.fleets.history import DAY, RobotHistory
 from gough.report.charts import Plot, span_of, svg, tag, text
 from gough.report.numbers import number, with_std
 from gough.report.report import page
@@ -16,7 +17,6 @@ SHOWN = 4  # parameters drawn of each robot: those that would show the smallest 
 
 
 def fleet_page(fleet: Fleet) -> str:
-    """Return a fleet as HTML."""
     worst = np.array([np.median(h.residual, axis=0) for h in fleet.histories])
     ratio = (worst / np.median(worst, axis=0)).max(axis=1)
     size = np.maximum(np.abs(fleet.common.common), np.finfo(float).tiny)

@@ -53,7 +53,6 @@ def percent(fraction: float) -> str:
 
 
 def raised(power: int) -> str:
-    """Return an exponent."""
     return str(power).translate(_RAISED)
 
 

@@ -20,6 +20,7 @@ from gough.core.errors import InvalidInput
 from gough.core.files import write_text
 from gough.core.names import words
 from gough.core.showing import expect
+from gough.core.text import UNSURE
 from gough.engine import Model, Robot, as_model
 from gough.estimators.estimate import Enclosure, Estimate
 from gough.identification import Identification
@@ -102,8 +103,8 @@ def _content(model: Model, result: Identification) -> dict[str, Any]:
         scenes = {"robot": robot_scene(model, fits[0]), "paths": path_scene(model, fits)}
     return {
         "mechanism": model.mechanism, "result": result, "estimate": estimate, "verdict": _verdict(result),
-        "parameters": [row for row in parameters if row.name.payload is None and not row.name.is_gain],
-        "payload": [row for row in parameters if row.name.payload is not None],
+        "parameters": [row for row in parameters if row["name"].payload is None and not row["name"].is_gain],
+        "payload": [row for row in parameters if row["name"].payload is not None],
         "known_payload": tables.known_payload(result),
         "gains": tables.gain_rows(model, result), "share_bar": figures.share_bar,
         "boxes": [tables.box_title(label) for label in result.enclosures],
@@ -138,20 +139,19 @@ def _recordings(model: Model, result: Identification) -> list[dict[str, Any]]:
 
 
 def _verdict(result: Identification) -> dict[str, Any]:
-    v, e, judged = result.validation, result.estimate, tables.judgement(result)
-    fine = "open" if judged["remarks"] else "good"  # nothing is green while a rule speaks
-    tested = v.predicts != "not tested"
-    overall = float(np.sqrt(np.mean(v.relative**2)))
+    v, e = result.validation, result.estimate
+    remarks = sorted(result.verdict.remarks, key=lambda remark: remark.level != "wrong")
+    fine = "open" if remarks else "good"  # nothing is green while a rule speaks
     worst = int(np.argmax(v.relative))
-    poor = int((e.relative_std > tables.POOR).sum())
-    pairs = int((np.triu(np.abs(e.correlation), 1) > tables.ALIKE).sum())
     return {
+        "headline": result.verdict.headline, "remarks": remarks, "doubts": list(dict.fromkeys(v.doubts)),
         "prediction": {"good": "Good prediction", "fair": "Fair prediction", "poor": "Poor prediction"}.get(
             v.predicts, "Prediction not tested"),
         "prediction_colour": {"good": fine, "fair": "warn", "poor": "bad"}.get(v.predicts, "open"),
-        "overall": percent(overall), "worst": percent(float(v.relative[worst])), "worst_row": v.rows[worst],
-        "tested": tested, "numerics": "Numerics fine" if v.numerics else "Numerics doubtful",
-        "numerics_colour": fine if v.numerics else "bad",
-        "condition": number(e.condition_number, 3), "poor": poor, "pairs": pairs,
-        "doubts": list(dict.fromkeys(v.doubts)), **judged,
+        "overall": percent(float(np.sqrt(np.mean(v.relative**2)))), "worst": percent(float(v.relative[worst])),
+        "worst_row": v.rows[worst], "tested": v.predicts != "not tested",
+        "numerics": "Numerics fine" if v.numerics else "Numerics doubtful",
+        "numerics_colour": fine if v.numerics else "bad", "condition": number(e.condition_number, 3),
+        "poor": int((e.relative_std > UNSURE).sum()),
+        "pairs": int((np.triu(np.abs(e.correlation), 1) > tables.ALIKE).sum()),
     }

@@ -50,11 +50,6 @@ def skeleton(chain: ClosedChain, tool: str, q: FloatArray) -> Skeleton:
     """Draw a robot at configurations (t, n): each body joins the origins of its joints and its closure points.
 
     Virtual joints of the platform are not drawn. Points that coincide throughout are one.
-
-    Args:
-        chain: The robot, assembled or not.
-        tool: The body that carries the tool.
-        q: All coordinates, (t, n). [m or rad]
     """
     mechanism = chain.loops.mechanism
     rotations, origins = chain.body_poses(np.ascontiguousarray(q))

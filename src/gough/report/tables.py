@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,46 +17,19 @@ from gough.identification import Identification
 from gough.report.figures import change_bar
 from gough.report.numbers import number, percent, unit, with_std
 
-POOR = UNSURE
 ALIKE = 0.95  # correlation beyond which two parameters are hard to tell apart
 ROUNDING = 1e-12  # of its terms, below which a difference is zero
 COUNTS = ("decimation", "periods", "samples")  # figures of data quality without unit; others say theirs or are lengths
-FINGERPRINT, SHOWN = "SHA-256, begins with", 12
+SHOWN = 12  # digits of a fingerprint
 PAIRS = 12  # strongest correlations listed
 
 
-@dataclass(frozen=True, kw_only=True)
-class Row:
-    """One parameter.
+def parameter_rows(model: Model, identification: Identification) -> list[dict[str, Any]]:
+    """Return every parameter of the result, drive gains and payload parameters among them.
 
-    Args:
-        name: Full name.
-        value, std: With the same last digit.
-        share: Relative standard deviation. [1]
-        known: The same in words; near zero the distance from zero.
-        unit: Unit of both.
-        bounds: Guaranteed bounds, one text for each enclosure.
-        prior: The value the robot file implies, or an empty text.
-        remarks: Why it is doubtful.
-        information: Over that of position noise alone, or an empty text.
-        formula: What it stands for, if that is more than one parameter.
+    `known` is the relative standard deviation `share` in words, near zero the distance from zero; `prior` what the
+    robot file implies, `remarks` why it is doubtful, `formula` what it stands for if that is more than one parameter.
     """
-
-    name: Parameter
-    value: str
-    std: str
-    share: float
-    known: str
-    unit: str
-    bounds: tuple[str, ...]
-    prior: str
-    remarks: tuple[str, ...]
-    information: str = ""
-    formula: str = ""
-
-
-def parameter_rows(model: Model, identification: Identification) -> list[Row]:
-    """Return every parameter of the result; drive gains and payload parameters are among them."""
     estimate = identification.estimate
     prior = _prior(model, identification)
     interval = estimate.interval()
@@ -72,7 +44,7 @@ def parameter_rows(model: Model, identification: Identification) -> list[Row]:
         zero = abs(value) < NEAR_ZERO * std
         low, high = (number(edge, 2) for edge in interval[i])
         word = "not told from zero" if zero else "poorly known"
-        remarks = [f"{word}, 95\u00a0%: {low} to {high}"] if share > POOR else []
+        remarks = [f"{word}, 95\u00a0%: {low} to {high}"] if share > UNSURE else []
         known = np.nan if estimate.information is None else float(estimate.information[i])
         if known < OBSERVED:
             remarks.insert(0, "not observed: position noise alone would show as much")
@@ -82,12 +54,11 @@ def parameter_rows(model: Model, identification: Identification) -> list[Row]:
         remarks += [f"outside the bounds of {label}" for label, box in identification.enclosures.items()
                     if name in box.parameters and not box[name][0] <= value <= box[name][1]]
         texts = with_std(value, std)
-        rows.append(Row(name=name, value=texts[0], std=texts[1], share=share, formula=formulas.get(name, ""),
-                        known=f"{number(abs(value) / std, 2)}\u00a0σ from 0" if zero else percent(share),
-                        unit=unit(estimate.units[i]),
-                        bounds=tuple(_bounds(box, name) for box in identification.enclosures.values()),
-                        prior=prior.get(name, ""), remarks=tuple(remarks),
-                        information=number(known, 2) if np.isfinite(known) else ""))
+        rows.append({"name": name, "value": texts[0], "std": texts[1], "share": share, "unit": unit(estimate.units[i]),
+                     "known": f"{number(abs(value) / std, 2)}\u00a0σ from 0" if zero else percent(share),
+                     "bounds": [_bounds(box, name) for box in identification.enclosures.values()],
+                     "prior": prior.get(name, ""), "remarks": remarks, "formula": formulas.get(name, ""),
+                     "information": number(known, 2) if np.isfinite(known) else ""})
     return rows
 
 
@@ -171,27 +142,17 @@ def residual_rows(identification: Identification) -> list[dict[str, Any]]:
     return rows
 
 
-def judgement(identification: Identification) -> dict[str, Any]:
-    """Return the headline of the verdict and its remarks, worst first."""
-    found = identification.verdict
-    return {"headline": found.headline, "remarks": sorted(found.remarks, key=lambda remark: remark.level != "wrong")}
-
-
 def diagnosis(identification: Identification) -> dict[str, Any]:
     """Return the mistakes that explain the residual and what the logs would show; empty without a diagnosis."""
     found = identification.diagnosis
     if found is None:
         return {}
     mistakes = [{"name": m.name, "text": m.text, "advice": m.advice, "alike": m.alike, "judged_on": m.judged_on,
-                 "bar": change_bar(m.before, m.after),
-                 **{key: _share(getattr(m, key)) for key in ("share", "before", "after")}} for m in found.mistakes]
+                 "bar": change_bar(m.before, m.after), "share": percent(m.share), "before": percent(m.before),
+                 "after": percent(m.after)} for m in found.mistakes]
     limits = [{"name": x.name, "place": x.place, "unit": unit(x.unit),
                "size": number(x.size, 2) if np.isfinite(x.size) else "cannot be seen"} for x in found.limits]
     return {"mistakes": mistakes, "limits": limits, "notes": list(found.notes)}
-
-
-def _share(value: float) -> str:
-    return percent(value) if np.isfinite(value) else "–"
 
 
 def shares(estimate: Estimate) -> dict[str, str]:
@@ -229,7 +190,7 @@ def quality_table(identification: Identification) -> tuple[list[str], list[tuple
     recordings = list(identification.quality)
     names = dict.fromkeys(name for figures in identification.quality.values() for name in figures
                           if not name.startswith("share of"))  # they stand beside the residuals
-    digests = [(FINGERPRINT, [identification.digests.get(r, "–")[:SHOWN] for r in recordings])]
+    digests = [("SHA-256, begins with", [identification.digests.get(r, "–")[:SHOWN] for r in recordings])]
     figures = [(name if name in COUNTS or "[" in name else f"{name} [m or rad]",
                 [_figure(identification.quality[r].get(name)) for r in recordings]) for name in names]
     return recordings, [*(digests if identification.digests else []), *figures]

@@ -15,28 +15,21 @@ Logs = Annotated[Sequence[str], About(
     help="Logs: .csv, .npz, .mat, .parquet, or a folder with a description; log.csv@its.toml has one of its own.",
     file=True)]
 Folder = Annotated[str, About(help="Folder that `gough identify -o` wrote.", file=True)]
-Description = Annotated[str | None, About(
-    help="TOML that says which column of a log is which; see the documentation.", file=True)]
+DESCRIPTION = About(help="TOML that says which column of a log is which; see the documentation.", file=True)
+Description = Annotated[str | None, DESCRIPTION]
 Force = Annotated[bool, About(help="Overwrite what is already there.")]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Written:
-    """Files that a verb wrote.
-
-    Args:
-        files: Which.
-        key: What a machine calls them; one file if it is not `files`.
-    """
+    """Files that a verb wrote, and what a machine calls them: `files`, or a word for one file."""
 
     files: tuple[Path, ...]
     key: str = "files"
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the documented JSON form."""
         names = [str(file) for file in self.files]
         return {self.key: names if self.key == "files" else names[0]}
 
     def summary(self) -> str:
-        """Return a line for each file."""
         return "\n".join(f"wrote {file}" for file in self.files)

@@ -9,11 +9,10 @@ from pathlib import Path
 
 from gough.core.errors import InvalidInput, InvalidRecording
 from gough.core.files import written_together
-from gough.engine import Model
+from gough.engine import Model, as_model
 from gough.identification import Identification, load_identification
 from gough.logs.readers import log_and_description, read_recording
 from gough.logs.recording import Recording
-from gough.mechanism import load_robot
 from gough.processing import on_motor_side
 
 ROBOT = "robot"  # stem of the robot file beside a result
@@ -23,7 +22,7 @@ def load_result(folder: str) -> tuple[Model, Identification]:
     """Return the robot and the result stored in a folder."""
     result = load_identification(folder)
     robot = next((name for name in result.beside if Path(name).stem == ROBOT), f"{ROBOT}.toml")
-    return Model(load_robot(written_together(folder, robot))), result
+    return as_model(written_together(folder, robot)), result
 
 
 def result_for(robot: Model, folder: str | None) -> Identification | None:
@@ -37,11 +36,7 @@ def result_for(robot: Model, folder: str | None) -> Identification | None:
 
 
 def expanded(paths: Sequence[str], description: str | None = None) -> list[str]:
-    """Return paths with patterns such as `logs/*.parquet` replaced by what they match, each with its description.
-
-    Raises:
-        InvalidRecording: A pattern that matches nothing.
-    """
+    """Return paths with patterns such as `logs/*.parquet` replaced by what they match, each with its description."""
     found = []
     for path in paths:
         pattern, own = log_and_description(path)

@@ -13,9 +13,8 @@ import numpy as np
 from gough.core.errors import InvalidInput, nearest
 from gough.core.files import require_free_folder, write_text
 from gough.core.names import Parameter
-from gough.engine import Model, base_parameters
+from gough.engine import as_model, base_parameters
 from gough.estimators.estimate import Estimate
-from gough.mechanism import load_robot
 from gough.study.run import read_study, run_step
 
 
@@ -36,11 +35,7 @@ def run_demo(robot: str, output: str, *, force: bool = False,
              tell: Callable[[str, float], None] | None = None) -> Iterator[tuple[str, Mapping[str, Any], Any]]:
     """Run a demo into a folder; yields verb, options and result of each step. Writes `study.toml` first.
 
-    Args:
-        robot: Which demo.
-        output: Folder.
-        force: Overwrite it.
-        tell: Called with a verb and its fraction done.
+    `tell` is called with a verb and its fraction done.
     """
     text = demo_study(robot)
     folder = require_free_folder(output, force)
@@ -53,7 +48,7 @@ def run_demo(robot: str, output: str, *, force: bool = False,
 
 def truth_table(robot: str, estimate: Estimate, tie_legs: bool) -> list[tuple[str, float, float, float, bool]]:
     """Return name, true value, estimate, standard deviation, and whether the 95 % interval holds the truth."""
-    model = Model(load_robot(robot))
+    model = as_model(robot)
     payloads = dict.fromkeys(n.payload for n in estimate.parameters if n.payload is not None)
     base = base_parameters(model, tie_legs=tie_legs, payloads=tuple(payloads))
     true = dict(zip(base.names, base.values(model.values(base.standard))))

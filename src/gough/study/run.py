@@ -20,10 +20,6 @@ def read_study(path: str | Path) -> list[tuple[str, dict[str, Any]]]:
 
     A section is a verb, a key an option; a verb used several times is an array of tables (`[[simulate]]`). `robot` at
     the top holds for all steps.
-
-    Raises:
-        InvalidStudy: Not TOML, unknown verb or key (the nearest valid name is offered), values that do not fit,
-            missing options.
     """
     try:
         content = parse_toml(Path(path).read_text(encoding="utf-8-sig"))
@@ -59,8 +55,6 @@ def run_step(name: str, options: Mapping[str, Any], *, folder: Path | None = Non
     """Run a verb and return its result.
 
     Args:
-        name: The verb.
-        options: By name.
         folder: What file names are relative to; the working folder by default.
         force: Overwrite, whatever the options say.
         progress: Called with the fraction done, by the verbs that take long.

@@ -14,11 +14,10 @@ from gough.core.errors import GoughError, NotConverged
 from gough.core.executors import WorkSettings
 from gough.core.options import Settings, nested, option, settle, takes
 from gough.core.text import text_table
-from gough.engine import Model
+from gough.engine import as_model
 from gough.engine.base import TIE_LEGS
 from gough.excitation import design
 from gough.identification import ESTIMATORS, identify
-from gough.mechanism import load_robot
 from gough.study.demo import truth_table
 from gough.virtual import Simulation, record, simulate
 
@@ -54,7 +53,7 @@ class Trial:
 @lru_cache(maxsize=8)
 def _run(robot: str, tied: bool, number: int, periods: int) -> Simulation:
     """Return the motion of a robot along a designed trajectory, once for each process."""
-    model = Model(load_robot(robot))
+    model = as_model(robot)
     plan = design(model, starts=1, iterations=40, seed=number, tie_legs=tied)
     return simulate(model, plan.trajectory, periods=periods)
 
@@ -84,11 +83,9 @@ class Trials:
     notes: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the documented JSON form."""
         return {"trials": [dict(zip(HEADER, row)) for row in self.rows], "notes": list(self.notes)}
 
     def summary(self) -> str:
-        """Return a table."""
         shown = [[f"{cell:.3g}" if isinstance(cell, float) else str(cell) for cell in row] for row in self.rows]
         many, held = sum(row[3] for row in self.rows), np.mean([row[5] for row in self.rows])
         return "\n".join([f"{many} trials: {100 * held:.1f} % of the 95 % intervals hold", "",
@@ -101,13 +98,9 @@ def run_trials(robots: Sequence[str], settings: TrialSettings | None = None, *,
     """Identify virtual robots again and again with other noise, and compare with the truth.
 
     Args:
-        robots: Names or paths of robot files.
         settings: Which trials; single options may be given by name instead.
         progress: Called with the fraction done, over all workers.
         options: See `TrialSettings`.
-
-    Raises:
-        NotConverged: No trial came to an end.
     """
     s = settle(TrialSettings, settings, options)
     cases = [(robot, number, noise) for robot in robots for number in range(s.designs) for noise in s.noises]

@@ -35,11 +35,13 @@ class Wrong:
     Args:
         drift: Joint and relative change of its dry friction over the whole time.
         gain: Motor and factor of its recorded effort.
+        encoder: Motor and offset of its recorded position. [m or rad]
         load: Days on which it carries the first payload, which no log mentions.
     """
 
     drift: Mapping[int, tuple[str, float]] = field(default_factory=dict)
     gain: Mapping[int, tuple[str, float]] = field(default_factory=dict)
+    encoder: Mapping[int, tuple[str, float]] = field(default_factory=dict)
     load: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
 
 
@@ -114,6 +116,9 @@ class VirtualFleet:
         motor, factor = self.wrong.gain.get(robot, (mechanism.actuated[0], 1.0))
         effort = effort + draw_correlated(rng, noise.effort_covariance(effort.shape[1]), len(effort))
         effort[:, mechanism.actuated.index(motor)] *= factor
+        motor, offset = self.wrong.encoder.get(robot, (mechanism.actuated[0], 0.0))
+        position = measure_positions(rng, position, noise)
+        position[:, mechanism.actuated.index(motor)] += offset
         return Recording(joints=mechanism.actuated, time=time, effort=effort,
-                         position=measure_positions(rng, position, noise), source=f"robot {robot}, day {day}",
+                         position=position, source=f"robot {robot}, day {day}",
                          position_units=tuple(mechanism.joint(name).unit for name in mechanism.actuated))

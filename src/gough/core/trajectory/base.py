@@ -73,9 +73,6 @@ class Trajectory(Shown, Value, ABC):
         """Return the sample times of a controller over the motion, (t,). [s]
 
         A periodic motion ends one sample before it repeats, so that runs join without a doubled sample.
-
-        Raises:
-            InvalidTrajectory: The period is not a whole number of samples, so that runs would not join.
         """
         check_positive(rate, "sampling rate", "Hz")
         count = self.duration * rate
@@ -90,11 +87,7 @@ class Trajectory(Shown, Value, ABC):
         return np.arange(round(count)) / rate
 
     def columns(self, coordinates: Iterable[str]) -> list[int]:
-        """Return where the coordinates are found here.
-
-        Raises:
-            InvalidTrajectory: A coordinate the trajectory lacks.
-        """
+        """Return where the coordinates are found here."""
         found = []
         for name in coordinates:
             if name not in self.coordinates:
@@ -133,7 +126,6 @@ class Trajectory(Shown, Value, ABC):
         return content
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write JSON, whole or not at all."""
         write_text(path, json.dumps(self.to_dict(), indent=1, allow_nan=False) + "\n")
 
     def to_csv(self, path: str | os.PathLike[str], rate: float) -> None:

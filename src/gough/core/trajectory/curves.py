@@ -24,9 +24,7 @@ class Sampled(Trajectory):
 
     Args:
         time: Ascending from 0, (t,). [s]
-        position: (t, c). [m or rad]
-        velocity: (t, c), or None. [m/s or rad/s]
-        acceleration: (t, c), or None. [m/s2 or rad/s2]
+        position, velocity, acceleration: (t, c); the latter two may be None. [m or rad, per s, per s2]
         repeats: Period, later than the last sample, or None for a motion that ends. [s]
     """
 
@@ -59,7 +57,6 @@ class Sampled(Trajectory):
 
     @property
     def period(self) -> float | None:
-        """As given by `repeats`. [s]"""
         return self.repeats
 
     def only(self, coordinates: Sequence[str]) -> Sampled:
@@ -70,11 +67,7 @@ class Sampled(Trajectory):
         return replace(self, coordinates=tuple(coordinates), units=tuple(self.units[i] for i in keep), **parts)
 
     def at(self, time: ArrayLike) -> PositionVelocityAcceleration:
-        """Return position, velocity and acceleration, each (t, c).
-
-        Raises:
-            InvalidTrajectory: A time outside a motion that does not repeat.
-        """
+        """Return position, velocity and acceleration, each (t, c); a motion that does not repeat has no others."""
         t = as_times(time)
         if self.repeats is not None:
             t = t % self.repeats

@@ -22,8 +22,7 @@ class Fourier(Trajectory):
     Args:
         frequency: Fundamental frequency. [Hz]
         offset: x0, (c,). [m or rad]
-        mu: Cosine coefficients of the velocity, (harmonics, c). [m/s or rad/s]
-        nu: Sine coefficients of the velocity, (harmonics, c). [m/s or rad/s]
+        mu, nu: Cosine and sine coefficients of the velocity, (harmonics, c). [m/s or rad/s]
         periods: How often it is run.
     """
 
@@ -47,17 +46,14 @@ class Fourier(Trajectory):
 
     @property
     def harmonics(self) -> int:
-        """Number of harmonics."""
         return len(self.mu)
 
     @property
     def duration(self) -> float:
-        """All periods. [s]"""
         return self.periods / self.frequency
 
     @property
     def period(self) -> float:
-        """1 / frequency. [s]"""
         return 1 / self.frequency
 
     def at(self, time: ArrayLike) -> PositionVelocityAcceleration:
@@ -68,16 +64,10 @@ class Fourier(Trajectory):
         return position, velocity, acceleration
 
     def on_rate(self, rate: float) -> Fourier:
-        """Return the trajectory with a period of a whole number of controller samples.
+        """Return the trajectory with a period of a whole number of controller samples at a rate. [Hz]
 
         The frequency moves to the nearest one that fits; the coefficients (velocities) stay, so positions about the
         offset scale by less than half a sample per period.
-
-        Args:
-            rate: Sampling rate of the controller. [Hz]
-
-        Raises:
-            InvalidTrajectory: The period is too short for its harmonics.
         """
         check_positive(rate, "sampling rate", "Hz")
         samples = rate / self.frequency

@@ -30,8 +30,12 @@ def rate_map(angles: ArrayLike, order: str) -> FloatArray:
     """
     from scipy.spatial.transform import Rotation  # here, because it takes as long to import as a small verb
 
-    first, second, third = _axes(order)
-    value = _columns(angles, "angles")
+    if order not in ORDERS:
+        raise InvalidInput(f"angle order is '{order}', expected one of {', '.join(ORDERS)}{nearest(order, ORDERS)}",
+                           order=order)
+    first, second, third = ("xyz".index(axis) for axis in order)
+    value = np.asarray(angles, dtype=float)
+    check_shape(value, (None, 3), "angles")
     turned = Rotation.from_euler(order[0], value[:, [first]])
     map_ = np.zeros((len(value), 3, 3))
     map_[:, first, first] = 1.0
@@ -40,31 +44,30 @@ def rate_map(angles: ArrayLike, order: str) -> FloatArray:
     return map_
 
 
-def rate_map_derivative(angles: ArrayLike, rates: ArrayLike, order: str) -> FloatArray:
+def rate_map_derivative(angles: FloatArray, rates: FloatArray, order: str) -> FloatArray:
     """Return dH/dt, (t, 3, 3): each column turns with the angular velocity of the rotations before it.
 
     dH_b/dt = (H_a ad) x H_b,  dH_c/dt = (H_a ad + H_b bd) x H_c with rates ad, bd of the first two angles. [rad/s]
     """
-    first, second, third = _axes(order)
     map_ = rate_map(angles, order)
-    rate = _columns(rates, "angle rates")
+    first, second, third = ("xyz".index(axis) for axis in order)
     derivative = np.zeros_like(map_)
-    before = map_[:, :, first] * rate[:, first, None]
+    before = map_[:, :, first] * rates[:, first, None]
     derivative[:, :, second] = np.cross(before, map_[:, :, second])
-    before = before + map_[:, :, second] * rate[:, second, None]
+    before = before + map_[:, :, second] * rates[:, second, None]
     derivative[:, :, third] = np.cross(before, map_[:, :, third])
     return derivative
 
 
-def angular_velocity(angles: ArrayLike, rates: ArrayLike, order: str) -> FloatArray:
+def angular_velocity(angles: FloatArray, rates: FloatArray, order: str) -> FloatArray:
     """Return omega = H rates in the fixed frame, (t, 3), AH09 (16). [rad/s]"""
-    return _apply(rate_map(angles, order), rates, "angle rates")
+    return np.asarray((rate_map(angles, order) @ rates[:, :, None])[:, :, 0])
 
 
-def angular_acceleration(angles: ArrayLike, rates: ArrayLike, accelerations: ArrayLike, order: str) -> FloatArray:
+def angular_acceleration(angles: FloatArray, rates: FloatArray, accelerations: FloatArray, order: str) -> FloatArray:
     """Return d omega/dt = H accelerations + dH/dt rates in the fixed frame, (t, 3), AH09 (16). [rad/s2]"""
-    return (_apply(rate_map(angles, order), accelerations, "angle accelerations")
-            + _apply(rate_map_derivative(angles, rates, order), rates, "angle rates"))
+    turning = rate_map_derivative(angles, rates, order) @ rates[:, :, None]
+    return np.asarray((rate_map(angles, order) @ accelerations[:, :, None] + turning)[:, :, 0])
 
 
 def platform_twist(coordinates: Sequence[str], q: FloatArray, qd: FloatArray, qdd: FloatArray,
@@ -84,21 +87,3 @@ def platform_twist(coordinates: Sequence[str], q: FloatArray, qd: FloatArray, qd
     angles, rates, accelerations = full[:, :, 3:]
     return (np.hstack([full[1, :, :3], angular_velocity(angles, rates, order)]),
             np.hstack([full[2, :, :3], angular_acceleration(angles, rates, accelerations, order)]))
-
-
-def _axes(order: str) -> tuple[int, int, int]:
-    if order not in ORDERS:
-        raise InvalidInput(f"angle order is '{order}', expected one of {', '.join(ORDERS)}{nearest(order, ORDERS)}",
-                           order=order)
-    a, b, c = ("xyz".index(axis) for axis in order)
-    return a, b, c
-
-
-def _columns(values: ArrayLike, name: str) -> FloatArray:
-    array = np.asarray(values, dtype=float)
-    check_shape(array, (None, 3), name)
-    return array
-
-
-def _apply(matrices: FloatArray, vectors: ArrayLike, name: str) -> FloatArray:
-    return np.asarray((matrices @ _columns(vectors, name)[:, :, None])[:, :, 0])

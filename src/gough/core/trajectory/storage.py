@@ -22,11 +22,7 @@ KINDS: dict[str, type[Trajectory]] = {cls.kind: cls for cls in (Fourier, Sampled
 
 
 def trajectory_from_dict(content: Mapping[str, Any]) -> Trajectory:
-    """Undo `Trajectory.to_dict`; `settings`, by which it was designed, are for people.
-
-    Raises:
-        InvalidTrajectory: Another format, an unknown kind, missing or unknown keys, values that do not fit.
-    """
+    """Undo `Trajectory.to_dict`; `settings`, by which it was designed, are for people."""
     if content.get("format") != FORMAT:
         raise InvalidTrajectory(f"trajectory format is {content.get('format')!r}, expected {FORMAT}")
     cls = KINDS.get(str(content.get("kind")))
@@ -51,9 +47,6 @@ def load_trajectory(path: str | os.PathLike[str], *, robot: str | None = None) -
     Args:
         path: JSON file, or a table (.csv) with units in its header.
         robot: Name of the robot it must have been made for, if any.
-
-    Raises:
-        InvalidTrajectory: No such file, not JSON, not a trajectory, or made for another robot.
     """
     try:
         text = Path(path).read_text(encoding="utf-8-sig")

@@ -40,6 +40,7 @@ class _Checker:
         self.outliers = int(proof["outliers"])
         names = list(zip(proof["sample"], proof["row"], strict=True))
         _require(len(set(names)) == len(names), "an equation is there twice, so that proofs can share it unseen")
+        _require(self.outliers == proof["outliers"] >= 0, "the number of outliers is none")
         for e, low, high, _ in zip(self.bound, self.lower, self.upper, names, strict=True):
             _require(e > 0 and all(a <= b for a, b in zip(low, high, strict=True)), "an interval is empty")
 
@@ -49,8 +50,8 @@ class _Checker:
         for k, weight in zip(proof["equations"], map(Fraction, proof["weights"]), strict=True):
             side, weight = (1 if weight > 0 else -1), abs(weight)
             total += weight * (side * self.effort[k] - self.bound[k])
-            for j, (a, b) in enumerate(box):
-                low, high = sorted((side * self.lower[k][j], side * self.upper[k][j]))
+            for j, ((a, b), *ends) in enumerate(zip(box, self.lower[k], self.upper[k], strict=True)):
+                low, high = sorted(side * end for end in ends)
                 slope = high if a >= 0 else low
                 if low < high and a < 0 < b:  # max(low t, high t) <= slope t + intercept in the box, any slope will do
                     slope = Fraction((float(high) * float(b) - float(low) * float(a)) / (float(b) - float(a)))
@@ -93,6 +94,7 @@ class _Checker:
             for bound in done["bounds"]:
                 j, sign, value = bound["parameter"], (-1 if bound["upper"] else 1), Fraction(bound["value"])
                 _share_none([*shared, *bound["proofs"]])
+                _require(j in range(len(box)), f"there is no parameter {j}")  # -1 would be the last, but unproven
                 _require(len(shared) + len(bound["proofs"]) > self.outliers, f"a bound of parameter {j} lacks proofs")
                 for proof in bound["proofs"]:
                     least = self.minimum(proof, [Fraction(sign * (i == j)) for i in range(len(box))], box)

@@ -23,7 +23,7 @@ class Trend(Value):
         freedom: Degrees of freedom behind it.
         temperature, temperature_std: Change with temperature, (p,), zeros where it is not known. [1 / K]
         fitted: Values on the line, (t, p).
-        p: Chance of a change this large if there is none, for this parameter alone, (p,).
+        p, temperature_p: Chance of a change this large if there is none, for this parameter alone, (p,).
     """
 
     change: FloatArray
@@ -33,6 +33,7 @@ class Trend(Value):
     temperature_std: FloatArray
     fitted: FloatArray
     p: FloatArray
+    temperature_p: FloatArray
 
 
 def trend(time: FloatArray, values: FloatArray, std: FloatArray, temperature: FloatArray | None = None) -> Trend | None:
@@ -64,9 +65,10 @@ def trend(time: FloatArray, values: FloatArray, std: FloatArray, temperature: Fl
     scatter = (weight * (values - X @ solution.T) ** 2).sum(axis=0) / freedom
     variance = np.diagonal(inverse, axis1=1, axis2=2) * scatter[:, None]
     sigma, none = np.sqrt(np.maximum(variance, np.finfo(float).tiny)), np.zeros(p)
+    chance = 2 * student_tail(np.abs(solution) / sigma, freedom)
     return Trend(change=solution[:, 1], std=sigma[:, 1], freedom=freedom, fitted=X @ solution.T,
                  temperature=solution[:, 2] if warm else none, temperature_std=sigma[:, 2] if warm else none,
-                 p=2 * student_tail(np.abs(solution[:, 1]) / sigma[:, 1], freedom))
+                 p=chance[:, 1], temperature_p=chance[:, 2] if warm else none + 1.0)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

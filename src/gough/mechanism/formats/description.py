@@ -20,8 +20,7 @@ from gough.core.names import INERTIAL, PAYLOAD
 from gough.mechanism.elements import Axis
 from gough.mechanism.formats.geometry import HERE, along_z, carried, inverse, transform
 from gough.mechanism.formats.legs import robot_file
-from gough.mechanism.formats.tree import Connection, Link, Loop, Place, RobotTree
-from gough.mechanism.formats.tree import word as spelled
+from gough.mechanism.formats.tree import Connection, Link, Loop, Place, RobotTree, word as spelled
 from gough.mechanism.placement import Placement
 from gough.mechanism.terms import TERMS
 from gough.mechanism.types import BASE, Body, Closure, Frame, Joint, Limits, Mechanism

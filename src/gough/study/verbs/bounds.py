@@ -9,11 +9,9 @@ from typing import Annotated
 
 from gough.core.files import require_free
 from gough.core.options import About
-from gough.engine import Model
+from gough.engine import as_model
 from gough.estimators.estimate import Enclosure
-from gough.identification.bounding import BoundsSettings
-from gough.identification.bounding import bounds as bound_parameters
-from gough.mechanism import load_robot
+from gough.identification.bounding import BoundsSettings, bounds as bound_parameters
 from gough.study.common import Description, Force, Logs, Robot
 from gough.study.data import read_logs, result_for
 
@@ -24,10 +22,9 @@ def bounds(robot: Robot, logs: Logs, settings: BoundsSettings, *,
            description: Description = None,
            output: Annotated[str | None, About(help="Write the box (.json).", file=True, short="-o")] = None,
            force: Force = False) -> Enclosure:
-    """Enclose the parameters that logs allow under an error bound."""
     if output is not None:
         require_free(output, force)
-    known = Model(load_robot(robot))
+    known = as_model(robot)
     result = result_for(known, model)
     box = bound_parameters(known, read_logs(logs, description, known), settings, result=result)
     if output is not None:

@@ -13,11 +13,9 @@ from typing import Annotated
 from gough.core.errors import InvalidInput
 from gough.core.options import About
 from gough.core.trajectory import load_trajectory
-from gough.engine import Check, Model
-from gough.engine import check as check_model
+from gough.engine import Check, as_model, check as check_model
 from gough.engine.check import CheckSettings
 from gough.identification.diagnosis.foresee import Foresight, foresee
-from gough.mechanism import load_robot
 from gough.study.common import Description, Robot
 from gough.study.data import read_logs
 
@@ -28,8 +26,7 @@ def check(robot: Robot, settings: CheckSettings, *,
           description: Description = None,
           periods: Annotated[int, About(help="Repetitions of that motion to reckon with.", least=1)] = 10,
           ) -> Check | Foresight:
-    """Say what a robot file amounts to, or what a motion will tell."""
-    model = Model(load_robot(robot))
+    model = as_model(robot)
     if trajectory is not None and log is not None:
         raise InvalidInput("a trajectory and a log are given; look at one of the two")
     if trajectory is None and log is None:

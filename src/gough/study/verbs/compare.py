@@ -15,8 +15,7 @@ from typing import Annotated
 from gough.core.errors import InvalidInput
 from gough.core.files import require_free, write_text
 from gough.core.options import About
-from gough.identification.compare import CompareSettings, Comparison
-from gough.identification.compare import compare as compare_results
+from gough.identification.compare import CompareSettings, Comparison, compare as compare_results
 from gough.report.comparison import comparison_page
 from gough.study.common import Description, Force
 from gough.study.data import load_result, read_logs
@@ -28,7 +27,6 @@ def compare(folders: Annotated[Sequence[str], About(help="Folders that `gough id
             description: Description = None,
             output: Annotated[str | None, About(help="Write a page (.html).", file=True, short="-o")] = None,
             force: Force = False) -> Comparison:
-    """Compare stored results; write one page with all of them."""
     if len(folders) < 2:
         raise InvalidInput(f"{len(folders)} result is given, expected two or more")
     if output is not None:

@@ -14,12 +14,10 @@ from gough.core.errors import InvalidInput
 from gough.core.files import require_free
 from gough.core.options import About
 from gough.core.trajectory import Fourier, load_trajectory
-from gough.engine import Model
-from gough.excitation import Design, DesignSettings
-from gough.excitation import design as design_trajectory
+from gough.engine import as_model
+from gough.excitation import Design, DesignSettings, design as design_trajectory
 from gough.excitation.design import Run
 from gough.excitation.runnable import runnable
-from gough.mechanism import load_robot
 from gough.study.common import Force, Progress, Robot
 
 
@@ -32,13 +30,12 @@ def design(robot: Robot, settings: DesignSettings, *,
            resume: Annotated[str | None, About(
                help="Go on from this trajectory (.json); it may be the one to write.", file=True)] = None,
            force: Force = False, progress: Progress | None = None) -> Design:
-    """Design an excitation trajectory; write it as JSON and, if asked, as CSV for a controller, from rest to rest."""
     paths = [path for path in (output, csv) if path is not None]
     for path in paths:
         require_free(path, force or (path == output == resume))
     if len({Path(path).resolve() for path in paths}) < len(paths):
         raise InvalidInput(f"JSON and CSV cannot both go to '{output}'; choose two names")
-    model = Model(load_robot(robot))
+    model = as_model(robot)
     runs = None
     if resume is not None:
         earlier = load_trajectory(resume, robot=model.mechanism.name)

@@ -12,28 +12,20 @@ from typing import Annotated, Any
 
 from gough.core.files import require_free, write_text
 from gough.core.options import About
-from gough.engine import Model
+from gough.engine import as_model
 from gough.identification.diagnosis.corrections import corrected_description, corrected_robot, description_text
-from gough.identification.diagnosis.diagnose import DiagnoseSettings
-from gough.identification.diagnosis.diagnose import diagnose as diagnose_logs
+from gough.identification.diagnosis.diagnose import DiagnoseSettings, diagnose as diagnose_logs
 from gough.identification.diagnosis.mistakes import Diagnosis, limits_table
 from gough.logs.description import load_description
 from gough.logs.readers import describe_log, log_and_description
-from gough.mechanism import load_robot, robot_text
+from gough.mechanism import robot_text
 from gough.study.common import Description, Force, Logs, Robot
 from gough.study.data import read_logs
 
 
 @dataclass(frozen=True, kw_only=True)
 class Diagnosed:
-    """A diagnosis and the corrected files that were written.
-
-    Args:
-        diagnosis: What was found.
-        files: Written beside the old ones; none unless asked for.
-        limits: Tell how large each mistake would have to be to show.
-        applied: Corrections were asked for.
-    """
+    """A diagnosis and the corrected files that were written beside the old ones, if that was asked for (`applied`)."""
 
     diagnosis: Diagnosis
     files: tuple[Path, ...] = ()
@@ -41,11 +33,9 @@ class Diagnosed:
     applied: bool = False
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the documented JSON form."""
         return self.diagnosis.to_dict() | {"files": [str(path) for path in self.files]}
 
     def summary(self) -> str:
-        """Return the diagnosis as plain text, and what was written."""
         lines = [self.diagnosis.summary(), *(["", limits_table(self.diagnosis.limits)] if self.limits else [])]
         if self.applied and not self.files:
             lines += ["", "nothing was found that a description or a robot file can express; nothing was written"]
@@ -59,8 +49,7 @@ def diagnose(robot: Robot, logs: Logs, settings: DiagnoseSettings, *,
              apply: Annotated[bool, About(
                  help="Write a corrected description or robot file beside the old one, never over it.")] = False,
              force: Force = False) -> Diagnosed:
-    """Find the usual mistakes; if asked, write corrected files beside the old ones."""
-    model = Model(load_robot(robot))
+    model = as_model(robot)
     recordings = read_logs(logs, description, model)
     found = diagnose_logs(model, recordings, settings, held_out=read_logs(validate, description, model))
     texts: dict[Path, str] = {}

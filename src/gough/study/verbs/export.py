@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Annotated
 
 from gough.core.options import About
-from gough.export import EXPORTS
-from gough.export import export as export_model
+from gough.export import EXPORTS, export as export_model
 from gough.study.common import Folder, Force, Written
 from gough.study.data import load_result
 
@@ -27,7 +26,6 @@ def export(folder: Folder, *,
                help="Write joint terms that URDF or MJCF have no words for as damping and friction; the file says what "
                     "is lost.")] = False,
            force: Force = False) -> Written:
-    """Write a result for a controller or another tool; into its folder by default."""
     model, result = load_result(folder)
     target = Path(folder if output is None else output)
     return Written(files=tuple(export_model(model, result, target, to=to, name=name, force=force,

@@ -21,8 +21,8 @@ from gough.core.documents import parse_toml
 from gough.core.errors import InvalidInput, InvalidRecording, InvalidStudy, OutputError
 from gough.core.files import replacing, require_free_folder, write_text
 from gough.core.options import About, options_of, settle
-from gough.identification.fleet import Fleet, FleetLog, FleetSettings
-from gough.identification.fleet import fleet as look_at_fleet
+from gough.identification.fleets.fleet import Fleet, FleetSettings, fleet as look_at_fleet
+from gough.identification.fleets.history import FleetLog
 from gough.report.fleet import fleet_page
 from gough.study.common import Force, Progress
 from gough.study.run import FORMAT, resolved
@@ -34,7 +34,6 @@ def fleet(file: Annotated[str, About(help="Fleet file (TOML): robot, logs, and o
           settings: FleetSettings, *,
           output: Annotated[str | None, About(help="Folder for tables and page.", file=True, short="-o")] = None,
           force: Force = False, progress: Progress | None = None) -> Fleet:
-    """Look at a fleet; write tables (Parquet, or CSV without pyarrow) and one page."""
     folder = None if output is None else require_free_folder(output, force)
     kind = read_fleet(file, settings)
     found = look_at_fleet(kind.robot, kind.logs, kind.settings, progress=progress)

@@ -6,19 +6,19 @@ Example:  gough identify five_bar log.csv --validate other.csv -o result
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 from gough.core.documents import parse_toml, toml_text
 from gough.core.errors import InvalidInput
 from gough.core.files import require_free_folder
-from gough.core.options import About
-from gough.engine import Model
-from gough.identification import Identification, IdentifySettings
-from gough.identification import identify as identify_robot
+from gough.core.options import About, Settings, option
+from gough.engine import as_model
+from gough.identification import Identification, IdentifySettings, identify as identify_robot
 from gough.identification.many import FactorSettings, identify_logs
-from gough.mechanism import load_robot, robot_text
-from gough.study.common import Description, Force, Logs, Progress, Robot
+from gough.mechanism import robot_text
+from gough.study.common import DESCRIPTION, Force, Logs, Progress, Robot
 from gough.study.data import ROBOT, expanded, read_logs, seen_from
 from gough.study.run import FORMAT
 
@@ -26,35 +26,40 @@ STUDY = "study.toml"
 AGAIN = "again"  # where a study written beside a result repeats it
 
 
-def identify(robot: Robot, logs: Logs, settings: IdentifySettings, many: FactorSettings, *,
-             loaded: Annotated[Sequence[str], About(help="Logs with a known payload.", file=True)] = (),
-             validate: Annotated[Sequence[str], About(
-                 help="Logs to validate on, not used otherwise.", file=True)] = (),
-             description: Description = None,
+@dataclass(frozen=True, kw_only=True)
+class OtherLogs(Settings):
+    """Logs beside those that are identified from, and how to read all."""
+
+    loaded: Sequence[str] = option((), "Logs with a known payload.", file=True)
+    validate: Sequence[str] = option((), "Logs to validate on, not used otherwise.", file=True)
+    description: str | None = option(None, DESCRIPTION.help, file=True)
+
+
+def identify(robot: Robot, logs: Logs, settings: IdentifySettings, many: FactorSettings, *, other: OtherLogs,
              output: Annotated[str | None, About(help="Folder for the result.", file=True, short="-o")] = None,
              force: Force = False, progress: Progress | None = None) -> Identification:
-    """Identify a robot from logs; write result, robot file and study into a folder."""
     folder = None if output is None else require_free_folder(output, force)
-    model = Model(load_robot(robot))
-    held_out = read_logs(validate, description, model)
+    model = as_model(robot)
+    description, held_out = other.description, read_logs(other.validate, other.description, model)
     spread = many.work.spread or many.factors is not None
-    if spread and loaded:
+    if spread and other.loaded:
         raise InvalidInput("logs with a payload to find drive gains by are identified in memory; leave out `workers`, "
                            "`cluster` and `factors`")
     if spread:
         result = identify_logs(robot, expanded(logs, description), settings, work=many, held_out=held_out,
                                progress=progress)
     else:
-        result = identify_robot(model, read_logs(logs, description, model), settings,
-                                loaded=read_logs(loaded, description, model), held_out=held_out, progress=progress)
+        loaded = read_logs(other.loaded, description, model)
+        result = identify_robot(model, read_logs(logs, description, model), settings, loaded=loaded,
+                                held_out=held_out, progress=progress)
     if folder is not None:
         folder.mkdir(parents=True, exist_ok=True)
         text, source = robot_text(robot)
         kept = f"{ROBOT}{Path(source).suffix or '.toml'}"
         beside = {kept: text}
         if _may_write_study(folder / STUDY):
-            step = {"logs": seen_from(folder, logs), "loaded": seen_from(folder, loaded) or None,
-                    "validate": seen_from(folder, validate) or None,
+            step = {"logs": seen_from(folder, logs), "loaded": seen_from(folder, other.loaded) or None,
+                    "validate": seen_from(folder, other.validate) or None,
                     "description": None if description is None else seen_from(folder, [description])[0],
                     **settings.to_dict(), "output": AGAIN,
                     **({"bad": many.bad, "workers": 1} if spread else {})}

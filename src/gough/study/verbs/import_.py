@@ -15,7 +15,8 @@ import numpy as np
 from gough.core.errors import InvalidMechanism, LoopNotClosed, SingularConfiguration, nearest
 from gough.core.files import require_free, write_text
 from gough.core.options import About
-from gough.engine.loops import Loops, assemble, close_loops
+from gough.engine.loops import Loops
+from gough.engine.mobility import assemble, close_loops
 from gough.mechanism import Mechanism, parse_robot, robot_text
 from gough.mechanism.formats.description import Description, describe, inside
 from gough.mechanism.formats.geometry import HERE, inverse, transform
@@ -29,15 +30,7 @@ WELL = 2e-3  # distance to a singularity that will do; the bundled robots start 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Import:
-    """A robot file made from another one.
-
-    Args:
-        robot: Its name.
-        files: Where it was written.
-        degrees_of_freedom, motors, joints, loops: What it has.
-        assembly: How a pose that closes the loops was found.
-        notes: What was lost or guessed.
-    """
+    """A robot file made from another one: what it has, how its loops closed, what was lost or guessed."""
 
     robot: str
     files: tuple[str, ...]
@@ -49,11 +42,9 @@ class Import:
     notes: tuple[str, ...]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the documented JSON form."""
         return {key: list(value) if isinstance(value, tuple) else value for key, value in vars(self).items()}
 
     def summary(self) -> str:
-        """Return what it is and what to look at."""
         return "\n".join([
             f"{self.robot}: {self.degrees_of_freedom} degrees of freedom, {self.joints} joints, {self.loops} loops",
             f"  motors     {', '.join(self.motors)}", f"  assembled  {self.assembly}",
@@ -71,7 +62,6 @@ def import_(file: Annotated[str, About(help="The robot: .urdf, .xml (MJCF), .sdf
             output: Annotated[str | None, About(
                 help="Robot file to write; the file's name with .toml by default.", file=True, short="-o")] = None,
             force: Force = False) -> Import:
-    """Read a robot, close its loops, and write it as a robot file that starts closed."""
     target = Path(output) if output is not None else Path(file).with_suffix(".toml")
     require_free(target, force)
     text, source = robot_text(file)
@@ -164,11 +154,7 @@ def _missing(error: InvalidMechanism, done: Description, source: str) -> Invalid
 
 
 def _with_platform(tree: RobotTree, link: str, done: Description, loops: Loops) -> RobotTree:
-    """Add task coordinates: a massless body that follows a link, in the directions in which the link moves.
-
-    Raises:
-        InvalidMechanism: No such link, or one that stands still.
-    """
+    """Add task coordinates: a massless body that follows a link, in the directions in which the link moves."""
     if link not in done.bodies:
         raise InvalidMechanism(f"the file has no link '{link}'{nearest(link, done.bodies)}", link=link)
     body, at = done.bodies[link]

@@ -20,7 +20,6 @@ def log(file: Annotated[str, About(help="The log, of any format.", file=True)], 
         robot: Annotated[str | None, About(help="Propose which column is which joint of it.", file=True)] = None,
         output: Annotated[str | None, About(help="Write a description to edit (.toml).", file=True, short="-o")] = None,
         force: Force = False) -> Survey:
-    """Look into a log; write a description of it to be edited."""
     if output is not None:
         require_free(output, force)
     motors = []

@@ -8,10 +8,8 @@ from __future__ import annotations
 from typing import Annotated
 
 from gough.core.options import About
-from gough.engine import Model
-from gough.identification.payload import PayloadResult, PayloadSettings
-from gough.identification.payload import payload as find_payload
-from gough.mechanism import load_robot
+from gough.engine import as_model
+from gough.identification.payload import PayloadResult, PayloadSettings, payload as find_payload
 from gough.study.common import Description, Logs, Robot
 from gough.study.data import read_logs, result_for
 
@@ -21,7 +19,6 @@ def payload(robot: Robot, logs: Logs, settings: PayloadSettings, *,
                 help="Folder of `gough identify`: model, processing and drive gains of the unloaded robot; the robot "
                      "file's by default.", file=True)] = None,
             description: Description = None) -> PayloadResult:
-    """Find the load in logs of a robot whose own model is known: its file's, or an identified one."""
-    known = Model(load_robot(robot))
+    known = as_model(robot)
     result = result_for(known, model)
     return find_payload(known, read_logs(logs, description, known), settings, result=result)

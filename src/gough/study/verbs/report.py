@@ -21,7 +21,6 @@ def report(folder: Folder, *,
            output: Annotated[str | None, About(
                help="HTML file; report.html in the folder by default.", file=True, short="-o")] = None,
            force: Force = False) -> Written:
-    """Write the report of a result, with the boxes `bounds*.json` found in its folder; into that folder by default."""
     model, result = load_result(folder)
     path = Path(folder) / "report.html" if output is None else Path(output)
     require_free(path, force)

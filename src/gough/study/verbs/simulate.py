@@ -11,11 +11,10 @@ from typing import Annotated
 from gough.core.files import require_free
 from gough.core.options import About
 from gough.core.trajectory import Sampled, load_trajectory
-from gough.engine import Model
-from gough.mechanism import Noise, load_robot
+from gough.engine import as_model
+from gough.mechanism import Noise
 from gough.study.common import Force, Progress, Robot
-from gough.virtual import SimulateSettings, Simulation, record
-from gough.virtual import simulate as simulate_robot
+from gough.virtual import SimulateSettings, Simulation, record, simulate as simulate_robot
 
 PERIODS = 10  # of a trajectory that repeats, unless asked for
 
@@ -28,10 +27,9 @@ def simulate(robot: Robot, settings: SimulateSettings, *,
              output: Annotated[str | None, About(
                  help="Write the log (.csv, .csv.gz or .npz).", file=True, short="-o")] = None,
              force: Force = False, progress: Progress | None = None) -> Simulation:
-    """Run the virtual robot along a trajectory and write the log its controller would have saved."""
     if output is not None:
         require_free(output, force)
-    model = Model(load_robot(robot))
+    model = as_model(robot)
     path = load_trajectory(trajectory, robot=model.mechanism.name)
     if isinstance(path, Sampled):  # a table for a controller holds the platform and the motors
         task = model.loops.names("task")

@@ -18,7 +18,6 @@ def trials(robots: Annotated[Sequence[str], About(help="Names of bundled robots,
            settings: TrialSettings, *,
            output: Annotated[str | None, About(help="Table to write (.csv).", file=True, short="-o")] = None,
            force: Force = False, progress: Progress | None = None) -> Trials:
-    """Run trials; write their table."""
     if output is not None:
         require_free(output, force)
     found = run_trials(robots, settings, progress=progress)

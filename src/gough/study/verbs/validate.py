@@ -11,6 +11,5 @@ from gough.study.data import load_result, read_logs
 
 
 def validate(folder: Folder, logs: Logs, *, description: Description = None) -> Validation:
-    """Judge a result on other logs."""
     model, result = load_result(folder)
     return validate_result(model, result, read_logs(logs, description, model))

@@ -1,0 +1,169 @@
+"""How a mechanism can move: its loops assembled, its degrees of freedom, coordinates that determine the others."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gough.core.arrays import FloatArray
+from gough.core.errors import InvalidMechanism, LoopNotClosed, SingularConfiguration
+from gough.engine.assembly import CLOSED, GIVEN, assemble_start, gauss_newton, idle_directions, wrong_with
+from gough.engine.elimination import choose_pivots
+from gough.engine.loops import By, Loops, Partition, open_loops
+from gough.mechanism.types import Closure, Mechanism
+
+
+def close_loops(mechanism: Mechanism) -> Loops:
+    """Assemble a mechanism from its start values and find its mobility and independent coordinates.
+
+    Raises:
+        LoopNotClosed: The loops do not assemble from the start values.
+        SingularConfiguration: The assembled pose, or the architecture, is singular.
+        InvalidMechanism: The number of motors does not fit the mobility.
+    """
+    try:
+        return _close_loops(mechanism)
+    except (LoopNotClosed, SingularConfiguration, InvalidMechanism) as error:
+        if not mechanism.source:
+            raise
+        raise type(error)(f"{mechanism.source}: {error}", **{"file": mechanism.source, **error.numbers}) from None
+
+
+def assemble(mechanism: Mechanism) -> Loops:
+    """Close the loops of a mechanism whatever its motors: all there is before mobility is looked at."""
+    loops = open_loops(mechanism)
+    home, assembly = assemble_start(loops)
+    return replace(loops, home=home, neighbours=home[None], assembly=assembly)
+
+
+def _close_loops(mechanism: Mechanism, assembled: Loops | None = None) -> Loops:
+    loops = assemble(mechanism) if assembled is None else replace(
+        open_loops(mechanism), home=assembled.home, neighbours=assembled.home[None], assembly=assembled.assembly)
+    neighbours, mobility = _explore(loops)
+    loops = replace(loops, home=neighbours[0], degrees_of_freedom=mobility, neighbours=neighbours)
+    held = _check_motors(loops)
+    if held:
+        closed = _close_loops(replace(mechanism, closures=(*mechanism.closures, *held)), loops)
+        return replace(closed, held=tuple(name for closure in held for name in closure.coefficients))
+    index = {name: i for i, name in enumerate(mechanism.coordinates)}
+    partitions: dict[By, Partition] = {}
+    partitions["actuated"] = _partition(loops, [index[a] for a in mechanism.actuated], "actuated")
+    task = [index[a] for a in mechanism.task]
+    if len(task) == mobility or (len(task) > mobility and _span(loops, task)):
+        partitions["task"] = _partition(loops, task, "task")
+    dynamic: By = "task" if loops.redundant and "task" in partitions else "actuated"
+    return replace(loops, partitions=partitions, dynamic=dynamic)
+
+
+def _rank(values: NDArray[Any]) -> int:
+    return int((values > 1e-7 * max(values[0], 1e-300)).sum()) if values.size else 0
+
+
+def _explore(loops: Loops) -> tuple[FloatArray, int]:
+    """Return assembled configurations, home first, and the mobility there; a home found by search may move a little."""
+    mechanism, n = loops.mechanism, len(loops.home)
+    if not mechanism.closures:
+        return loops.home[None], n
+    rng = np.random.default_rng(0)
+    _, values, vt = np.linalg.svd(loops.jacobian(loops.home))
+    rank_home = _rank(values)
+    free = vt[rank_home:]
+    found, ranks = [], []
+    for _ in range(24):
+        step = rng.standard_normal(len(free)) @ free
+        q, error = gauss_newton(loops, loops.home + 0.05 * loops.units * step / max(np.abs(step).max(), 1e-12))
+        if np.abs(error).max() < CLOSED and np.abs((q - loops.home) / loops.units).max() < 0.5:
+            found.append(q)
+            ranks.append(_rank(np.linalg.svd(loops.jacobian(q), compute_uv=False)))
+    generic = max(ranks, default=rank_home)
+    if generic > rank_home and loops.assembly != GIVEN:  # found by search: what is beside it is as good
+        for q, rank in zip(found, ranks):
+            if rank == generic and wrong_with(loops, q, np.zeros(0)) is None:
+                return _explore(replace(loops, home=q, assembly=GIVEN))
+    if generic > rank_home:
+        raise SingularConfiguration(
+            f"'{mechanism.name}' is singular at its start pose: {n - rank_home} degrees of freedom there, "
+            f"{n - generic} nearby; move the start values away from this pose",
+            singular_value=float(values[generic - 1] / values[0]), sample=0, time=0.0)
+    if not free.size:
+        raise InvalidMechanism(f"'{mechanism.name}' cannot move: {n} coordinates, {rank_home} independent closure "
+                               "equations; remove a closure or add a joint")
+    return np.array([loops.home, *found]), n - generic
+
+
+def _check_motors(loops: Loops) -> list[Closure]:
+    """Return what holds joints that turn bodies about their own centres of mass and have no motor."""
+    mechanism, mobility = loops.mechanism, loops.degrees_of_freedom
+    motors = len(mechanism.actuated)
+    if motors > mobility and not mechanism.redundant:
+        raise InvalidMechanism(
+            f"'{mechanism.name}' has {mobility} degrees of freedom but {motors} actuated joints; write "
+            "'redundant = true' if it really has more motors than it needs",
+            degrees_of_freedom=mobility, actuated=motors)
+    passive = [i for i, joint in enumerate(mechanism.joints) if not joint.actuated]
+    if motors >= mobility or not passive:
+        return []
+    _, values, vt = np.linalg.svd(loops.jacobian(loops.home)[:, passive])
+    null = vt[_rank(values):]
+    idle = idle_directions(loops, null, passive)
+    if motors + len(idle) >= mobility:
+        chosen = [passive[i] for i in _best_columns(idle, mobility - motors)]
+        return [Closure(name=f"{mechanism.coordinates[i]}_held", kind="coupling", constant=-float(loops.home[i]),
+                            coefficients={mechanism.coordinates[i]: 1.0}) for i in sorted(chosen)]
+    away = null - null @ np.linalg.pinv(idle) @ idle if len(idle) else null
+    loose = [mechanism.coordinates[passive[i]] for i in _best_columns(away, mobility - motors - len(idle))]
+    raise InvalidMechanism(
+        f"'{mechanism.name}' has {mobility} degrees of freedom but {motors} actuated joints; with these held, "
+        f"{', '.join(loose)} still move; mark more [[joint]] tables with 'actuated = true' or add closures. Passive "
+        "motion is not followed yet, even where springs hold it: that needs a recorded position and a spring (term k) "
+        "of each of these",
+        degrees_of_freedom=mobility, actuated=motors, loose=tuple(loose))
+
+
+def _partition(loops: Loops, candidates: list[int], by: By) -> Partition:
+    """Choose independent coordinates among candidates, the closure rows that fix the rest, and the pivots."""
+    n, m = len(loops.home), loops.degrees_of_freedom
+    if len(candidates) > m:  # more motors, or platform coordinates, than freedom: the best-conditioned of them
+        candidates = sorted(candidates[i] for i in _best_columns(loops.free_motions(loops.home)[:, candidates], m))
+    dependent = [i for i in range(n) if i not in candidates]
+    if not dependent:
+        return Partition(candidates, [], [], ())
+    samples = np.array([np.array(loops.equations(q)[1]) for q in loops.neighbours])
+    home = loops.jacobian(loops.home)[:, dependent]
+    values = np.linalg.svd(home, compute_uv=False)
+    if not values[-1] > 1e-7 * values[0]:
+        kind = "Type-2 (motors locked, platform moves)" if by == "actuated" else "Type-1 (platform locked, motors move)"
+        raise SingularConfiguration(
+            f"'{loops.mechanism.name}' is at a {kind} singularity at its start pose: the {by} coordinates do not "
+            f"determine the others (singular value ratio {values[-1] / values[0]:.1e}); change the start pose",
+            singular_value=float(values[-1]), sample=0, time=0.0)
+    rows = list(range(len(home)))
+    if len(rows) > len(dependent):
+        rows = sorted(_best_columns(home.T, len(dependent)))
+    pattern = (np.abs(samples) > 0).any(axis=0)
+    pivots = choose_pivots(samples[:, rows][:, :, dependent], pattern[np.ix_(rows, dependent)])
+    return Partition(candidates, dependent, rows, pivots)
+
+
+def _span(loops: Loops, candidates: list[int]) -> bool:
+    """Return whether candidates move in as many ways as the robot; those of a platform beside a gripper do not."""
+    ranks = (_rank(np.linalg.svd(loops.free_motions(q)[:, candidates], compute_uv=False)) for q in loops.neighbours)
+    return max(ranks) == loops.degrees_of_freedom
+
+
+def _best_columns(matrix: FloatArray, count: int) -> list[int]:
+    """Return columns far from dependent: again and again the longest once those before are projected out.
+
+    Of equally long ones (equal legs) the first, whatever the rounding on this machine.
+    """
+    rest, chosen = np.array(matrix), []
+    for _ in range(count):
+        lengths = np.linalg.norm(rest, axis=0)
+        column = int(np.argmax(lengths >= (1 - 1e-9) * lengths.max()))
+        chosen.append(column)
+        direction = rest[:, column] / lengths[column]
+        rest -= np.outer(direction, direction @ rest)
+    return chosen

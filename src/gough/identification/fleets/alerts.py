@@ -1,0 +1,247 @@
+"""What is wrong with which robot of a fleet: drifts, drives, periods and robots that stand out beside the others."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from gough.core.arrays import FloatArray
+from gough.core.documents import parse_json
+from gough.core.errors import GoughError
+from gough.core.executors import Executor
+from gough.core.names import Parameter
+from gough.core.statistics import normal_quantile, robust_scale, robust_scores, student_quantile
+from gough.estimators.fleet.drift import Drifts
+from gough.estimators.fleet.hierarchy import Hierarchy, hierarchy
+from gough.estimators.selection.scores import LEAST_SEEN, Fitted, ScoreProblem, Scores
+from gough.identification.diagnosis.diagnose import DiagnoseSettings, diagnose, evidence_from, words
+from gough.identification.diagnosis.directions import Suspicion, suspicions_of
+from gough.identification.diagnosis.evidence import Evidence, score_problem
+from gough.identification.diagnosis.hypotheses import best_hypothesis
+from gough.identification.diagnosis.search import CLOSE, ROUNDS, SMALL, Standing, Undone, corrected
+from gough.identification.fleets.history import DAY, RobotHistory, date_of
+from gough.identification.many import looked_at
+from gough.processing.factors import Job, name_of, robot_of
+
+PULLING = ("gain", "encoder offset", "encoder scale")  # directions that robots are compared along
+FEWEST = 5  # robots from which on one can be unlike the others
+LOOKED_AT = 3  # logs of a robot that its diagnosis looks at, beside one of the period that is strange
+
+
+@dataclass(frozen=True, kw_only=True)
+class Alert:
+    """One thing about one robot that somebody should look at: `drift`, `mistake` or `strange`."""
+
+    robot: str
+    kind: str
+    text: str
+    advice: str = ""
+
+
+def drifting(histories: Sequence[RobotHistory], drift: Drifts | None, trending: Sequence[str]) -> list[Alert]:
+    """Return the drifts that are more than chance, the surest first."""
+    found: list[tuple[float, Alert]] = []
+    for h in histories:
+        if drift is None or h.trend is None:
+            continue
+        row = trending.index(h.robot)
+        for k in np.flatnonzero(drift.found[row]):
+            change, std, value = h.trend.change[k], h.trend.std[k], h.estimate.values[k]
+            days = float(np.ptp(h.starts)) / DAY
+            part = f" ({100 * change / abs(value):+.0f} %)" if abs(value) > 2 * abs(h.estimate.std[k]) else ""
+            found.append((float(drift.p[row, k]), Alert(
+                robot=h.robot, kind="drift", text=f"{h.estimate.parameters[k]} changes by {change:+.3g} +- {std:.2g} "
+                f"{h.estimate.units[k]}{part} in {days:.0f} days (p = {drift.p[row, k]:.1g})",
+                advice="look at bearings, seals, belts and brakes of this joint")))
+    return [warning for _, warning in sorted(found, key=lambda item: item[0])]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Kind:
+    """What robots of a kind are usually like: parameters, their values and the covariance between robots."""
+
+    parameters: tuple[Parameter, ...]
+    values: FloatArray
+    covariance: FloatArray
+
+    @classmethod
+    def of(cls, parameters: tuple[Parameter, ...], common: Hierarchy) -> Kind:
+        """Return a kind by its common part; the doubt about the common part adds up."""
+        return cls(parameters=parameters, values=common.common,
+                   covariance=np.diag(common.between**2 + common.common_std**2))
+
+    def equations(self, names: Sequence[Parameter]) -> tuple[FloatArray, FloatArray]:
+        """Return what is known of some parameters as whitened equations L chi = L mu, (k, p) and (k,)."""
+        own = [k for k, name in enumerate(self.parameters) if name in names]
+        root = np.linalg.inv(np.linalg.cholesky(self.covariance[np.ix_(own, own)]))
+        places = np.zeros((len(own), len(names)))
+        places[np.arange(len(own)), [names.index(self.parameters[k]) for k in own]] = 1.0
+        return root @ places, root @ self.values[own]
+
+
+def strange(histories: Sequence[RobotHistory], job: Job, level: float, diagnosed: int,
+            executor: Executor) -> tuple[list[Alert], list[str]]:
+    """Return robots and periods that stand out, with what explains it, and periods that nothing explains.
+
+    A robot stands out by what the model leaves of its efforts, or by parameters that are far from those of the kind
+    in a direction that a wrong drive or encoder pulls them; a period by what the model leaves.
+    """
+    logs = [np.log(np.maximum(h.residual, np.finfo(float).tiny)) for h in histories]
+    middle = np.array([np.median(own, axis=0) for own in logs])  # (n, r)
+    within = np.concatenate([own - m for own, m in zip(logs, middle)])
+    period_z = np.split(robust_scores(within).max(axis=1), np.cumsum([len(own) for own in logs])[:-1])
+    # a median of T periods scatters by sqrt(pi / 2 T) of one; the scatter of a few robots may look smaller by chance
+    least = robust_scale(within) * np.sqrt(np.pi / 2 * len(histories) / len(within))
+    robot_z = robust_scores(middle, least).max(axis=1)
+    usual = histories[int(np.argsort(robot_z)[len(robot_z) // 2])]  # what it shows too is no robot's own
+    common, far = kind_and_others(histories, pulls_of(job, _spread(usual, None), usual.estimate.parameters), level)
+    limit = normal_quantile(1 - level / (sum(own.size for own in logs) + middle.size))
+    found: list[tuple[float, int, int | None, str]] = []
+    for i, (z, own) in enumerate(zip(robot_z, period_z)):
+        if z > limit:
+            found.append((z, i, None, "the model leaves more than elsewhere in all its logs"))
+        elif i in far:
+            found.append((far[i], i, None, "its parameters are not those of the other robots"))
+        elif len(own) and own.max() > limit:
+            t, h = int(own.argmax()), histories[i]
+            found.append((own[t], i, t, f"the model leaves more than elsewhere on {date_of(h.starts[t])[:10]} "
+                                        f"({name_of(h.logs[t][0])})"))
+    found.sort(key=lambda item: -item[0])
+    kind = Kind.of(usual.estimate.parameters, common)
+    tasks = [(job, _spread(usual, None), None), *((job, _spread(histories[i], t), kind if t is None else None)
+                                                  for _, i, t, _ in found[:diagnosed])]
+    answers = dict(executor.run(mistakes_of, tasks)) if found and diagnosed else {}
+    shared = {name for name, *_ in answers.get(0, [])} if isinstance(answers.get(0), list) else set()
+    alerts, notes = list[Alert](), list[str]()
+    for n, (z, i, when, what) in enumerate(found, start=1):
+        own, text, robot = answers.get(n, []), f"{what}, {z:.1f} sigma", histories[i].robot
+        named = [m for m in dict.fromkeys(own) if m[0] not in shared] if isinstance(own, list) else []
+        alerts += [Alert(robot=robot, kind="mistake", text=f"{text}: {says}", advice=advice)
+                   for _, says, advice in named[:2]]
+        why = str(own) if isinstance(own, GoughError) else "no usual mistake explains it" if n in answers else \
+            "not diagnosed"
+        if not named and when is None:
+            alerts.append(Alert(robot=robot, kind="strange", text=f"{text}: {why}"))
+        elif not named:  # one bad log is no reason to send somebody to a robot
+            notes.append(f"{robot}: {text}: {why}")
+    return alerts, notes
+
+
+def _settings(job: Job) -> DiagnoseSettings:
+    return DiagnoseSettings(tie_legs=job.tie_legs, gains=parse_json(job.gains), processing=job.settings)
+
+
+def pulls_of(job: Job, logs: Sequence[str], parameters: Sequence[Parameter]) -> FloatArray:
+    """Return the change of the estimate by wrong drives and encoders of a unit, (k, p).
+
+    From logs of one robot: all of a kind move alike.
+    """
+    model, _ = robot_of(job)
+    evidence = evidence_from(model, [looked_at(log) for log in logs], (), _settings(job))
+    standing = Standing(evidence, only=[s for name in PULLING for s in suspicions_of(evidence, name)])
+    names = evidence.base.names
+    place = [names.index(name) if name in names else len(names) for name in parameters]
+    taken = [np.append(standing.scores.taken_in(s.columns[0]), 0.0)[place] for s in standing.suspicions]
+    return np.array([pull for pull in taken if pull.any()]).reshape(-1, len(parameters))
+
+
+def kind_and_others(histories: Sequence[RobotHistory], pulls: FloatArray,
+                    level: float) -> tuple[Hierarchy, dict[int, float]]:
+    """Return what most robots have in common, and those that are far from it with their distance in sigmas.
+
+    The farthest robot is taken out, the common part of the others found again, and so on up to a quarter of the fleet;
+    all until the last one that is far from those left after it are far (Rosner 1983, generalised ESD). So several
+    wrong robots do not hide each other. The scatter is that of a few robots: Student's t.
+    """
+    values, covariances = (np.array([getattr(h.estimate, name) for h in histories])
+                           for name in ("values", "covariance"))
+    inside = list(range(len(histories)))
+    kind = hierarchy(values, covariances)
+    far, last = dict[int, float](), 0
+    best = kind
+    for k in range(max(1, len(histories) // 4) if len(histories) > FEWEST and len(pulls) else 0):
+        worst = inside[int(np.argmax([_distance(values[i], covariances[i], kind, pulls) for i in inside]))]
+        inside.remove(worst)
+        kind = hierarchy(values[inside], covariances[inside])
+        far[worst] = _distance(values[worst], covariances[worst], kind, pulls)
+        tests = 2 * len(pulls) * (len(inside) + 1)
+        if far[worst] > student_quantile(1 - level / tests, len(inside) - 1):
+            last, best = k + 1, kind
+    return best, dict(list(far.items())[:last])
+
+
+def _distance(values: FloatArray, covariance: FloatArray, kind: Hierarchy, pulls: FloatArray) -> float:
+    """Return how far a robot is from a kind along the pull that takes it farthest, over sigma.
+
+    x - mu = M g with covariance S + D + that of mu, solved for each g alone.
+    """
+    weight = np.linalg.solve(covariance + np.diag(kind.between**2 + kind.common_std**2), pulls.T).T
+    return float(np.max(np.abs(weight @ (values - kind.common)) / np.sqrt((weight * pulls).sum(axis=1))))
+
+
+def _spread(history: RobotHistory, period: int | None) -> tuple[str, ...]:
+    """Return logs of a robot to diagnose: some spread over time, and one of a period that is strange."""
+    others = [k for k in range(len(history.logs)) if k != period]
+    few = {others[k] for k in np.round(np.linspace(0, len(others) - 1, LOOKED_AT)).astype(int)} if others else set()
+    return tuple(history.logs[k][0] for k in [*([] if period is None else [period]), *sorted(few)])
+
+
+def mistakes_of(work: tuple[Job, tuple[str, ...], Kind | None]) -> list[tuple[str, str, str]]:
+    """Return name, words and advice of the mistakes that logs of one robot show, beside a kind or by themselves."""
+    job, logs, kind = work
+    model, _ = robot_of(job)
+    recordings = [looked_at(log) for log in logs]
+    if kind is not None:
+        evidence = evidence_from(model, recordings, (), _settings(job))
+        if best_hypothesis(evidence)[1].hypothesis is None:
+            return mistake_beside(evidence, kind)
+    return [(m.name, m.text, m.advice) for m in diagnose(model, recordings, _settings(job)).mistakes]
+
+
+def mistake_beside(evidence: Evidence, kind: Kind) -> list[tuple[str, str, str]]:
+    """Return the mistake that explains a robot best, if its parameters are like those of its kind.
+
+    Those that explain as much are named with it. Its size is found again on logs without it until it stays.
+    """
+    fits, near = _fitted_beside(evidence, kind)
+    if not fits:
+        return []
+    best, fitted = max(fits, key=lambda pair: pair[1].share)
+    alike = dict.fromkeys(f"{s.direction.name} of {s.place}" for s, f in fits
+                          if s is not best and fitted.share - f.share < near * fitted.inflation)
+    size = fitted.size
+    for _ in range(ROUNDS if best.direction.undo is not None else 0):
+        without = corrected(evidence, [Undone(suspicion=best, size=size)])
+        step = [] if without is None else _fitted_beside(without, kind, [best])[0]
+        if not step:
+            break
+        size, fitted = size + step[0][1].size, step[0][1]
+        if (np.abs(fitted.size) < SMALL * fitted.sigma).all():
+            break
+    text = words(best, size, fitted.sigma, evidence)
+    return [(best.direction.name, f"{text}; it may also be {' or '.join(alike)}" if alike else text,
+             best.direction.advice_at(evidence.views[0], best.place, size))]
+
+
+def _fitted_beside(evidence: Evidence, kind: Kind,
+                   only: Sequence[Suspicion] | None = None) -> tuple[list[tuple[Suspicion, Fitted]], float]:
+    """Return suspicions with their sizes, and the share of what is left below which two cannot be told apart.
+
+    The score tests of the diagnosis with what is known of the kind as further equations: then a mistake cannot hide in
+    the parameters. Of all suspicions, only those beyond three sigmas.
+    """
+    standing = Standing(evidence, only=only)
+    problem = score_problem(evidence.views, standing.columns, standing.noise)
+    L, known = kind.equations(evidence.base.names)
+    scores = Scores(ScoreProblem(
+        regressor=np.concatenate([problem.regressor, L]), target=np.concatenate([problem.target, known]),
+        columns=np.concatenate([problem.columns, np.zeros((len(known), problem.columns.shape[1]))]),
+        stretch=np.concatenate([problem.stretch, problem.stretch.max() + 1 + np.arange(len(known))])))
+    fits = [(s, scores.fit(columns)) for s in standing.suspicions
+            if (columns := [c for c in s.columns if scores.seen[c] > LEAST_SEEN])]
+    if only is None:
+        fits = [(s, f) for s, f in fits if not (s.direction.positive and f.size[0] <= 0)
+                and float(np.max(np.abs(f.size) / np.maximum(f.sigma, 1e-300))) > 3]
+    return fits, CLOSE / scores.power()

@@ -1,0 +1,140 @@
+"""One robot of a fleet over time, from the factors of its logs alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+from gough.core.arrays import FloatArray
+from gough.core.blas import one_blas_thread
+from gough.core.errors import NotIdentifiable
+from gough.core.factors import Factor, load_factor, merge_all
+from gough.core.statistics import robust_scores
+from gough.estimators.estimate import Estimate
+from gough.estimators.fleet.drift import Trend, trend
+from gough.estimators.linear.least_squares import WeightedLeastSquares
+from gough.processing.factors import Collected
+
+DAY = 86400.0  # [s]
+LIKELY = 1e-4  # chance of a change with time or temperature below which a residual is about the line, not the mean
+FAR = 6.0  # robust standard deviations from which on a period is no part of a robot's usual behaviour
+
+
+@dataclass(frozen=True, kw_only=True)
+class FleetLog:
+    """One log of a fleet.
+
+    Args:
+        path: The file, `log.csv@its.toml` with a description of its own.
+        robot: Which robot.
+        time: When it was recorded. [s since 1970, UTC]
+        temperature: Of the robot; not a number where it was not recorded. [K or degC, the same for all]
+    """
+
+    path: str
+    robot: str
+    time: float
+    temperature: float = float("nan")
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class RobotHistory:
+    """One robot over time.
+
+    Args:
+        robot: Its name.
+        estimate: From all its logs.
+        starts: Of its periods, (t,). [s since 1970]
+        temperature: Mean of the logs of each period, (t,).
+        values, std, noise_std: Of the parameters in each period, sigma by scatter and by noise alone, (t, p).
+        residual: Root mean square of what its own line or mean leaves, (t, r). [row unit]
+        trend: Lines over time, or None where there are too few periods; periods that stand out are not in them.
+        logs: Paths of each period.
+        notes: Periods that say too little.
+    """
+
+    robot: str
+    estimate: Estimate
+    starts: FloatArray
+    temperature: FloatArray
+    values: FloatArray
+    std: FloatArray
+    noise_std: FloatArray
+    residual: FloatArray
+    trend: Trend | None
+    logs: tuple[tuple[str, ...], ...]
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class RobotLogs:
+    """The factors of one robot by period."""
+
+    robot: str
+    folder: str
+    starts: tuple[float, ...]
+    temperature: tuple[float, ...]
+    logs: tuple[tuple[str, ...], ...]
+    keys: tuple[tuple[str, ...], ...]
+
+
+def date_of(seconds: float) -> str:
+    return datetime.fromtimestamp(float(seconds), UTC).isoformat()
+
+
+def tasks_of(collected: Collected, logs: Sequence[FleetLog], period: float) -> list[RobotLogs]:
+    """Return the logs that count by robot and period; of copies only the first counts."""
+    length, groups = period * DAY, dict[str, dict[int, list[FleetLog]]]()
+    for log in sorted({log.path: log for log in logs if log.path in collected.keys}.values(), key=lambda log: log.path):
+        groups.setdefault(log.robot, {}).setdefault(int(log.time // length), []).append(log)
+    return [RobotLogs(robot=robot, folder=str(collected.folder), starts=tuple(k * length for k in sorted(own)),
+                  temperature=tuple(float(np.mean([log.temperature for log in own[k]])) for k in sorted(own)),
+                  logs=tuple(tuple(log.path for log in own[k]) for k in sorted(own)),
+                  keys=tuple(tuple(collected.keys[log.path] for log in own[k]) for k in sorted(own)))
+            for robot, own in sorted(groups.items())]
+
+
+@one_blas_thread
+def history_of(task: RobotLogs) -> RobotHistory:
+    """Return one robot over time, from its factors alone."""
+    estimator, factors, kept = WeightedLeastSquares(), [], []
+    estimates: list[Estimate] = []
+    notes = []
+    for k, keys in enumerate(task.keys):
+        factor = merge_all([partial(load_factor, Path(task.folder) / f"{key}.npz") for key in keys])
+        factors.append(factor)
+        try:
+            estimates.append(estimator.fit(factor.condensed))
+            kept.append(k)
+        except NotIdentifiable as error:
+            notes.append(f"{task.robot}, {date_of(task.starts[k])}: says too little by itself: {error}")
+    usual = np.ones(len(kept), bool)
+    for _ in range(2):  # once more without periods that stand out: they are no part of what is usual
+        every = merge_all([partial(_itself, factors[k]) for k, here in zip(kept, usual) if here])
+        whole = estimator.fit(every.condensed)
+        values, std, noise = (np.array([getattr(e, name) for e in estimates]).reshape(-1, len(whole))
+                              for name in ("values", "std", "white_std"))
+        starts, warm = np.array(task.starts)[kept], np.array(task.temperature)[kept]
+        line = trend(starts[usual], values[usual], noise[usual], warm[usual])
+        about = np.broadcast_to(whole.values, values.shape).copy()
+        if line is not None:
+            moving = np.minimum(line.p, line.temperature_p) < LIKELY
+            lines = np.asarray(line.fitted - line.fitted.mean(axis=0))
+            about[np.ix_(usual, moving)] += lines[:, moving]
+        residual = np.array([factors[k].condensed.residual(own).rms for k, own in zip(kept, about)])
+        far = robust_scores(np.log(np.maximum(residual, np.finfo(float).tiny))).max(axis=1) > FAR
+        if not far.any() or not usual.all() or 2 * far.sum() >= len(far):
+            break
+        usual = ~far
+    return RobotHistory(robot=task.robot, estimate=whole, starts=starts, temperature=warm, values=values, std=std,
+                        noise_std=noise, residual=residual, trend=line, notes=tuple(notes),
+                        logs=tuple(task.logs[k] for k in kept))
+
+
+def _itself(factor: Factor) -> Factor:
+    return factor
