@@ -396,6 +396,16 @@ class Mechanism(Value):
         own = {name: term.with_constants(constants) for name, term in self.terms.items()}
         return replace(self, own_terms={**self.own_terms, **own}) if constants else self
 
+    def with_channels(self, channels: Mapping[str, float]) -> Mechanism:
+        """Return the robot with other usual values of recorded channels that its terms depend on."""
+        unknown = [name for name in channels if name not in self.channels]
+        if unknown:
+            raise InvalidInput(f"no term of '{self.name}' depends on a channel '{unknown[0]}'"
+                               f"{nearest(unknown[0], self.channels)}", name=unknown[0])
+        own = {name: replace(term, channels={key: channels.get(key, value) for key, value in term.channels.items()})
+               for name, term in self.terms.items()}
+        return replace(self, own_terms={**self.own_terms, **own})
+
     def _check_closure(self, closure: Closure) -> None:
         def fault(message: str, key: str) -> InvalidMechanism:
             return InvalidMechanism(f"closure '{closure.name}' of kind {kind.name} {message}", part="closure",
