@@ -19,6 +19,8 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Any
 
+import numpy as np
+
 from gough.core.errors import GoughError, InvalidInput, nearest
 from gough.core.units import conversion, dimension_of, quantity
 
@@ -91,7 +93,24 @@ class _Parser:
         kind, found, at = self.tokens[self.next]
         if kind != "end":
             raise fault(self.text, at, f"'{found}' is not expected")
+        self.check_numbers(node)
         return self.number_lags(node, [0])
+
+    def check_numbers(self, node: Node) -> Any:
+        """Return the value of a part of plain numbers, else None; raise where it has none, and where it divides by 0."""
+        below = [self.check_numbers(part) for part in node.parts]
+        if node.kind == "/" and below[1] == 0:
+            raise fault(self.text, node.at, "this divides by zero")
+        if node.kind == "name" or None in below:
+            return None
+        try:
+            with np.errstate(all="ignore"):
+                value = evaluate(node, lambda sign: 1.0, np)
+        except ArithmeticError:
+            value = np.nan
+        if not isinstance(value, float) or not np.isfinite(value):
+            raise fault(self.text, node.at, "this has no value")
+        return value
 
     def number_lags(self, node: Node, count: list[int]) -> Node:
         """Return the tree with its lags numbered, so that each finds its own state."""

@@ -282,7 +282,8 @@ class JointTerm:
 
     def _jump(self) -> float:
         """Return half the change of the term where the velocity of its own joint changes sign."""
-        still = JointState(q=0.37, qd=0.0, qdd=0.0, sign=0.0, math=np, effort=1.0, other=lambda name: still)
+        q, zero = np.float64(0.37), np.float64(0.0)  # NumPy's, which divide by zero
+        still = JointState(q=q, qd=zero, qdd=zero, sign=zero, math=np, effort=1.0, other=lambda name: still)
         with np.errstate(all="ignore"):
             ahead, back = (float(np.real(self.value(replace(
                 still, qd=s * _JUMP, sign=s, lags=(0.0,) * len(self.lags), other=lambda name: still))))

@@ -15,7 +15,7 @@ from gough.core.errors import InvalidInput, InvalidMechanism, nearest
 from gough.core.names import INERTIAL, Parameter, inside_leg, parameters
 from gough.core.parameters import BASE_ORDER, ParameterTable
 from gough.mechanism.closures import CLOSURES
-from gough.mechanism.expression import powers, unit_powers
+from gough.mechanism.expression import fault, powers, unit_powers
 from gough.mechanism.placement import UNMOVED, Placement
 from gough.mechanism.terms import TERMS, Constant, JointTerm
 
@@ -335,8 +335,12 @@ class Mechanism(Value):
                 f"'{name}' depends on the effort that joint '{joint.name}' passes on, which nothing tells: {why}",
                 part="joint", name=joint.name, key="terms")
         try:
-            for other in term.others:
-                self.joint_near(joint, other)
+            for node in term.tree.walk():
+                if node.kind == "name" and Parameter(node.value).owner:
+                    try:
+                        self.joint_near(joint, Parameter(node.value).owner)
+                    except InvalidInput as error:
+                        raise fault(term.expression, node.at, str(error)) from None
             found, stated = term.dimension(joint.kind), unit_powers(term.unit(joint.kind))
         except InvalidInput as error:
             raise InvalidMechanism(f"{error} (joint '{joint.name}')", part="term", name=name,

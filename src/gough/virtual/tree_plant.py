@@ -222,7 +222,7 @@ class JointEfforts:
 def _weight(term: JointTerm, joint: str) -> float:
     """Return what a term multiplies the acceleration with, if that is a constant."""
     def at(q: float, qd: float, qdd: float, sign: float) -> float:
-        state = JointState(q=q, qd=qd, qdd=qdd, sign=sign, math=np, other=lambda name: state)
+        state = JointState(q=np.float64(q), qd=np.float64(qd), qdd=qdd, sign=sign, math=np, other=lambda name: state)
         return float(term.value(state))
 
     with np.errstate(all="ignore"):  # a term may exist only on one side of zero
