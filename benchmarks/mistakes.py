@@ -301,10 +301,10 @@ def corruptions(stage: Stage) -> Iterator[Corruption]:
     lost = 0.02 if turns else 2e-3
     yield Corruption(name="lost counts", size=lost, expected=(f"lost counts: {one}",), spoil=_positions(
         lambda q: q + lost * (np.arange(len(q)) > 0.4 * len(q)), 0))
-    around = 2 * np.pi if turns else 0.5 * float(np.ptp(stage.runs[0].position[0, :, 0]))
-    middle = float(np.median(stage.runs[0].position[0, :, 0]))
+    around = 2 * np.pi if turns else 0.6 * float(np.ptp(stage.runs[0].position[0, :, 0]))
+    low = float(np.median(stage.runs[0].position[0, :, 0])) - around
     yield Corruption(name="wrapped encoder", expected=(f"wrapped counts: {one}",), spoil=_positions(
-        lambda q: np.where(q > middle, q - around, q), 0))
+        lambda q: low + np.mod(q - low, around), 0))
     yield from _physical(stage, one)
     yield from _broken(stage, one)
 
@@ -337,7 +337,8 @@ def _physical(stage: Stage, one: str) -> Iterator[Corruption]:
         smooth = np.tile(log.run.mean_effort[0], (len(tau) // len(log.run.time), 1))
         return log.with_position(_column(log.recording.position, 0, lambda q: q + give * smooth[:, 0]))
 
-    yield Corruption(name="elastic transmission", spoil=bent, expected=(f"compliance: {one}",))
+    yield Corruption(name="elastic transmission", spoil=bent,
+                     expected=(f"compliance: {one}", f"play of the transmission: {one}"))
     yield Corruption(name="fading effort", expected=("fading effort",), size=-0.08, spoil=lambda log: log.with_effort(
         log.effort * np.linspace(1.0, 0.92, len(log.effort))[:, None]))
 
@@ -348,7 +349,10 @@ def _physical(stage: Stage, one: str) -> Iterator[Corruption]:
         z = np.exp(2j * np.pi * np.fft.rfftfreq(len(log.effort)))
         return log.with_effort(np.fft.irfft(spectrum * ((1 - keep) / (1 - keep / z))[:, None], len(log.effort), axis=0))
 
-    yield Corruption(name="efforts filtered at 20 Hz", spoil=lagging, expected=("effort delay: all motors",))
+    rate = stage.clean(0, 1).recording.rate
+    keep = np.exp(-2 * np.pi * 20.0 / rate)
+    yield Corruption(name="efforts filtered at 20 Hz", spoil=lagging, expected=("effort lag: all motors",),
+                     size=keep / (1 - keep) / rate)  # its delay of slow efforts
 
 
 def _broken(stage: Stage, one: str) -> Iterator[Corruption]:

@@ -21,7 +21,7 @@ from gough.identification.diagnosis.mistakes import Diagnosis
 from gough.identification.diagnosis.search import Standing
 from gough.identification.experiment import Experiment
 from gough.identification.prior import judge_physics, judge_prior, prior_of
-from gough.identification.validation import Validation, without_known
+from gough.identification.validation import Validation, noise_variance, without_known
 from gough.identification.verdict import (
     Remark,
     Verdict,
@@ -44,13 +44,9 @@ VISIBLE = 0.01  # of the effort that it has to change, if it moves no parameter
 
 def noise_of(parts: Sequence[Regression]) -> FloatArray | None:
     """Return the standard deviation of the rows' known noise, (r,); None where a part does not know it."""
-    squares = []
-    for part in parts:
-        if part.covariance is None:
-            return None
-        diagonal = np.diagonal(part.covariance, axis1=-2, axis2=-1)
-        squares.append(diagonal if diagonal.ndim == 1 else diagonal.mean(axis=0))
-    return np.sqrt(np.mean(squares, axis=0)) if squares else None
+    if not parts or any(part.covariance is None for part in parts):
+        return None
+    return np.asarray(np.sqrt(np.mean([noise_variance(part) for part in parts], axis=0)))
 
 
 def expected_error(parts: Sequence[Regression], estimate: Estimate, noise: FloatArray | None) -> FloatArray:

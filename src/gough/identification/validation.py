@@ -99,7 +99,7 @@ class Validation(Shown):
         return "\n".join([self.verdict, "", table, *([""] if self.doubts else []), *self.doubts])
 
 
-def _noise_variance(part: Regression) -> FloatArray:
+def noise_variance(part: Regression) -> FloatArray:
     """Return the known noise variance of each row, zero if unknown, (r,). [row unit squared]"""
     if part.covariance is None:
         return np.zeros(len(part.rows))
@@ -140,7 +140,7 @@ def validate(estimate: Estimate, held_out: Sequence[Regression] = (), *, source:
     worst = float(relative.max())
     predicts = "good" if worst < GOOD else "fair" if worst < FAIR else "poor"
     own = dict(zip(estimate.rows, estimate.residual_rms))
-    noise = np.mean([_noise_variance(part) for part in held_out], axis=0)
+    noise = np.mean([noise_variance(part) for part in held_out], axis=0)
     for row, value, known in zip(rows, rms, noise):
         # Held-out data averaged over fewer periods are noisier: what their noise explains is not held against them.
         if row in own and value**2 - known > (1.5 * own[row]) ** 2:

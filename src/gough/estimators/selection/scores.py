@@ -107,10 +107,9 @@ class Scores:
     def __init__(self, problem: ScoreProblem) -> None:
         W, D, y = problem.regressor, problem.columns, problem.target
         length = np.linalg.norm(W, axis=0)
-        Q = _range(W / np.where(length > 0, length, 1.0))
-        both = np.column_stack([D, y])
-        self._equations = len(y)
         unit = W / np.where(length > 0, length, 1.0)
+        Q, both = _range(unit), np.column_stack([D, y])
+        self._equations = len(y)
         lengths = np.maximum(np.linalg.norm(D, axis=0), 1e-300)
         self._lengths = np.where(length > 0, length, np.inf), lengths
         self._mimic = np.linalg.pinv(unit.T @ unit, rcond=1e-12, hermitian=True) @ (unit.T @ (D / lengths))
@@ -125,26 +124,17 @@ class Scores:
         free[:, -1] /= self._scale[-1]
         labels = np.unique(problem.stretch, return_inverse=True)[1]
         self.stretches = int(labels.max()) + 1
-        order = np.argsort(labels, kind="stable")
-        edges = np.searchsorted(labels[order], np.arange(self.stretches + 1))
         k, p = D.shape[1], Q.shape[1]
         self._within = np.empty((self.stretches, k + 1, k + 1))  # Z_b^T Z_b of the free columns and the residual
         self._mixed = np.empty((self.stretches, p, k + 1))  # Q_b^T Z_b
         self._spanned = np.empty((self.stretches, p, p))  # Q_b^T Q_b
         for b in range(self.stretches):
-            rows = order[edges[b]:edges[b + 1]]
-            Z, q = free[rows], Q[rows]
+            Z, q = free[labels == b], Q[labels == b]
             self._within[b], self._mixed[b], self._spanned[b] = Z.T @ Z, q.T @ Z, q.T @ q
         self._target = max(float(np.linalg.norm(y)), 1e-300)
         self.repetitions = 0 if problem.deviations is None else len(problem.deviations)
-        self._noise = None if problem.deviations is None else self._repeated(problem, free[:, :-1], order, edges)
-
-    def _repeated(self, problem: ScoreProblem, free: FloatArray, order: IntArray, edges: IntArray) -> FloatArray:
-        """Return sums of column x deviation over each stretch of each repetition, (m g, k)."""
-        assert problem.deviations is not None
-        sums = [problem.deviations[:, rows] @ free[rows]
-                for rows in (order[edges[b]:edges[b + 1]] for b in range(self.stretches))]
-        return np.concatenate(sums)
+        self._noise = None if problem.deviations is None else np.concatenate(  # column x deviation, (m g, k)
+            [problem.deviations[:, labels == b] @ free[labels == b, :-1] for b in range(self.stretches)])
 
     @cached_property
     def _left_out(self) -> tuple[FloatArray, FloatArray]:
@@ -187,12 +177,12 @@ class Scores:
             chance = _chance(sizes[:k], known[:k, :k], (self.repetitions - 1) * pieces)
             factor = np.sqrt(np.maximum(np.diag(known) / np.maximum(np.diag(spread), 1e-300), 1.0))
             spread = spread * np.outer(factor, factor)
-        before, after = self._predicted(list(given)), self._predicted(use)
+        before, after = self._predicted(list(given)).sum(), self._predicted(use).sum()
         unit = self._scale[-1] / self._scale[:-1][use]
         power = total[-1, -1] - base @ total[list(given), -1]
         explained = power - (total[-1, -1] - sizes @ total[use, -1])
         return Fitted(size=(sizes * unit)[:k], covariance=(spread * np.outer(unit, unit))[:k, :k], probability=chance,
-                      share=float(explained / max(power, 1e-300)), gain=1 - after / max(before, 1e-300),
+                      share=float(explained / max(power, 1e-300)), gain=float(1 - after / max(before, 1e-300)),
                       inflation=max(1.0, float(np.mean(np.diag(noisy)[:k] / np.maximum(np.diag(white)[:k], 1e-300))
                                                * self._scale[-1] ** 2)))
 
@@ -225,7 +215,11 @@ class Scores:
 
     def left_out_error(self, given: Sequence[int] = ()) -> float:
         """Return the error of predicting each stretch from the others over the target, columns in the model. [1]"""
-        return float(np.sqrt(self._predicted(list(given))) * self._scale[-1] / self._target)
+        return float(np.sqrt(self.left_out_squares(given).sum()) / self._target)
+
+    def left_out_squares(self, given: Sequence[int] = ()) -> FloatArray:
+        """Return the squares of predicting each stretch from the others, columns in the model, (g,)."""
+        return np.asarray(self._predicted(list(given)) * self._scale[-1] ** 2)
 
     @staticmethod
     def _solve(S: FloatArray, use: list[int]) -> FloatArray:
@@ -233,11 +227,11 @@ class Scores:
         inside = np.linalg.pinv(S[..., use, :][..., use], rcond=1e-9, hermitian=True)
         return np.asarray(np.einsum("...ij,...j->...i", inside, S[..., use, -1]))
 
-    def _predicted(self, use: list[int]) -> float:
-        """Return the squared error on all stretches, each by a fit to the others."""
+    def _predicted(self, use: list[int]) -> FloatArray:
+        """Return the squared error on each stretch by a fit to the others, (g,)."""
         rest, unseen = self._left_out
         at, s = [*use, -1], np.append(-self._solve(rest, use), np.ones((len(rest), 1)), axis=1)
-        return float(np.einsum("gi,gij,gj->", s, unseen[:, at][:, :, at], s))
+        return np.asarray(np.einsum("gi,gij,gj->g", s, unseen[:, at][:, :, at], s))
 
 
 def _shaped(covariance: FloatArray, white: FloatArray) -> FloatArray:

@@ -73,10 +73,14 @@ def undo_clock(track: Track, view: View, place: str, size: FloatArray) -> Track:
 
 def undo_compliance(track: Track, view: View, place: str, size: FloatArray) -> Track:
     """Take the bending of the transmission, size times the effort, out of the motion. [m/N or rad/(N m)]"""
-    bent = view.prediction * at_motors(view, place, size[0])
-    rate = track.slope(bent)
-    return replace(track, position=track.position - bent, velocity=track.velocity - rate,
-                   acceleration=track.acceleration - track.slope(rate))
+    bent = view.smooth(view.prediction * at_motors(view, place, size[0]))
+    return replace(track, position=track.position - bent[0], velocity=track.velocity - bent[1],
+                   acceleration=track.acceleration - bent[2])
+
+
+def undo_effort_lag(track: Track, view: View, place: str, size: FloatArray) -> Track:
+    """Let the model be low-passed as the efforts were: to undo a low-pass would only raise noise. [s]"""
+    return replace(track, lag=track.lag + at_motors(view, place, size[0]))
 
 
 def tilt_axes(gravity: FloatArray) -> FloatArray:

@@ -19,8 +19,16 @@ from gough.estimators.selection.scores import PROBABLE
 from gough.identification.diagnosis.columns import axes
 from gough.identification.diagnosis.directions import Suspicion, describe, suspicions_of
 from gough.identification.diagnosis.evidence import Evidence, View, evidence_of, sources
-from gough.identification.diagnosis.hypotheses import BETTER, Bench, Hypothesis, hypotheses
-from gough.identification.diagnosis.mistakes import HELD_OUT, LEFT_OUT, Diagnosis, Limit, Mistake
+from gough.identification.diagnosis.hypotheses import BETTER, Hypothesis, hypotheses, thinned, try_out, within_limits
+from gough.identification.diagnosis.mistakes import (
+    HELD_OUT,
+    LEFT_OUT,
+    Diagnosis,
+    Limit,
+    Mistake,
+    length,
+    size_text,
+)
 from gough.identification.diagnosis.search import Standing, Step, Undone, search
 from gough.identification.diagnosis.steps import DOUBT, STEEP, find_fading, find_frozen, find_jumps, without_jumps
 from gough.identification.diagnosis.track import Source, Track
@@ -31,18 +39,11 @@ from gough.logs.recording import Recording
 from gough.processing import Processing, on_motor_side
 
 POWER = 1.64  # sigmas above the threshold that a mistake needs to be found in 95 of 100 cases
-FADED = 0.01  # change of an effort over a log that is worth a word
+PLAY = "play of the transmission"
 UNLIMITED = ("unmentioned load", "fading effort")  # found by comparing logs and periods, not by a size within one
 
 
 # -- words ------------------------------------------------------------------------------------------------------------
-
-
-def _digits(value: float, std: float) -> int:
-    """Return the significant digits of a value whose standard deviation is shown with two."""
-    if std <= 0 or value == 0:
-        return 3
-    return int(np.clip(np.floor(np.log10(abs(value))) - np.floor(np.log10(std)) + 2, 1, 8))
 
 
 def _mistake_of(step: Step, evidence: Evidence, judged_on: str) -> Mistake:
@@ -56,7 +57,6 @@ def _mistake_of(step: Step, evidence: Evidence, judged_on: str) -> Mistake:
     suspicion, view = step.undone.suspicion, evidence.views[0]
     assert suspicion is not None
     assert step.fitted is not None
-    assert step.undone.size is not None
     direction, place = suspicion.direction, suspicion.place
     size, sigma = step.fitted.size, step.fitted.sigma
     return Mistake(name=direction.name, place=place, size=tuple(map(float, size)), sigma=tuple(map(float, sigma)),
@@ -74,13 +74,8 @@ def _new_gravity(undone: Undone, view: View) -> tuple[float, ...]:
 def words(suspicion: Suspicion, size: FloatArray, sigma: FloatArray, evidence: Evidence) -> str:
     """Return a suspicion with its size in words: of two numbers (a tilt, a ripple) their length, else the first."""
     direction, place, view = suspicion.direction, suspicion.place, evidence.views[0]
-    turn, told = np.zeros(3), float(size[0])
-    if len(size) == 2:
-        told = float(np.linalg.norm(size))
-        turn = size @ axes(view) / max(told, 1e-300)
-    value, name = describe(told, direction.unit_at(view, place))
-    std = describe(float(np.max(sigma[:2])), direction.unit_at(view, place))[0]
-    return direction.says.format(place=place, size=f"{value:.{_digits(value, std)}g} +- {std:.2g} {name}",
+    turn = size @ axes(view) / max(length(size), 1e-300) if len(size) == 2 else np.zeros(3)
+    return direction.says.format(place=place, size=size_text(size, sigma, direction.unit_at(view, place)),
                                  axis=", ".join(f"{x:.2f}" for x in turn))
 
 
@@ -145,54 +140,56 @@ def diagnose_evidence(evidence: Evidence, recordings: Sequence[Recording] = (), 
         found: Mistakes that were corrected before.
     """
     judged_on = HELD_OUT if evidence.held_out else LEFT_OUT
-    first, steps = search(evidence, most=most)
+    search_result = search(evidence, most=most)
+    first, steps = search_result.first, search_result.steps
     standing = first if not steps else Standing(steps[-1].standing.evidence)
-    loads, named = _differing(standing.evidence), [_mistake_of(step, evidence, judged_on) for step in steps]
+    named = [_mistake_of(step, evidence, judged_on) for step in steps]
     # Logs are compared once signs and units are right.
     place = int(bool(steps) and steps[0].undone.hypothesis is not None)
+    rivals = [s.undone.suspicion for s in steps[place:place + 1] if s.undone.suspicion is not None]
+    loads = _differing(steps[0].standing.evidence if place else evidence, rivals)
+    if not loads:
+        loads, place = _differing(standing.evidence), len(named)
     mistakes = [*found, *fading_efforts(evidence, recordings), *named[:place], *loads, *named[place:]]
     left = standing.error
-    rest = (f"{100 * left:.3g} % of the effort stays unexplained: there is more than the usual mistakes",
-            ) if left > GOOD else ()
+    rest = [f"{100 * left:.3g} % of the effort stays unexplained: there is more than the usual mistakes"
+            ] if left > GOOD else []
+    if search_result.doubtful is not None:
+        doubtful = _mistake_of(search_result.doubtful, evidence, judged_on)
+        rest.append(f"what is left looks like this, but correcting it predicts the {judged_on} no better, so it is "
+                    f"something else: {doubtful.text}")
     return Diagnosis(robot=evidence.model.mechanism.name, mistakes=tuple(mistakes), limits=limits_of(standing),
                      error=first.error, notes=(*notes, *rest))
 
 
-def _differing(evidence: Evidence) -> list[Mistake]:
-    """Return loads that some logs carried and did not say, held-out logs among them."""
+def _differing(evidence: Evidence, rivals: Sequence[Suspicion] = ()) -> list[Mistake]:
+    """Return the load that some logs carried and did not say, held-out logs among them; none if a rival explains more.
+
+    Args:
+        evidence: The model and its logs.
+        rivals: Mistakes found otherwise.
+    """
     together = evidence.together
     if len(together.logs) < 2:
         return []
-    standing = Standing(together, only=suspicions_of(together, "unmentioned load"))
-    found = []
+    standing = Standing(together, only=[*suspicions_of(together, "unmentioned load"), *rivals])
     for suspicion, fitted in standing.ranked():
         size, sigma = float(fitted.size[0]), float(fitted.sigma[0])
-        if size < 0:  # the others carried it
+        if suspicion.direction.name != "unmentioned load":
+            return []
+        if size < 3 * sigma:  # the others carried it, or it is no mass
             continue
-        found.append(Mistake(
+        return [Mistake(
             name=suspicion.direction.name, place=suspicion.place, size=(size,), sigma=(sigma,), unit="kg",
             text=words(suspicion, fitted.size, fitted.sigma, together), share=fitted.share,
-            advice=suspicion.direction.advice_at(standing.evidence.views[0], suspicion.place, fitted.size)))
-    return found[:1]
+            advice=suspicion.direction.advice_at(standing.evidence.views[0], suspicion.place, fitted.size))]
+    return []
 
 
 def fading_efforts(evidence: Evidence, recordings: Sequence[Recording]) -> list[Mistake]:
-    """Return efforts that fade or grow from period to period by more than 1 %, beyond chance."""
-    found = []
-    for view, recording in zip(evidence.views, recordings):
-        if not view.source.periodic or not recording.period_samples:
-            continue
-        kind = "effort" if recording.effort is not None else "current"
-        mean = recording.whole_periods().periods(kind).mean(axis=0)
-        for fade in find_fading(recording, mean):
-            if fade.chance * len(recording.joints) < PROBABLE and abs(fade.change) > FADED:
-                word = "fades" if fade.change < 0 else "grows"
-                found.append(Mistake(
-                    name="fading effort", place=fade.joint, size=(fade.change,), sigma=(abs(fade.sigma),), unit="1",
-                    text=f"{fade.joint}: effort {word} by {100 * abs(fade.change):.2g} +- {100 * abs(fade.sigma):.1g} "
-                         f"% over {recording.source}",
-                    advice="friction or magnets warm up: record after a warm-up, or use only the last periods"))
-    return found
+    """Return efforts that fade or grow from period to period in logs whose periods were averaged."""
+    return [mistake for view, recording in zip(evidence.views, recordings)
+            if view.source.periodic and recording.period_samples for mistake in find_fading(recording)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -267,23 +264,23 @@ def mistakes_of_jumps(recordings: Sequence[Recording], steep: float = STEEP) -> 
         jumps = find_jumps(log)
         for joint in dict.fromkeys(jump.joint for jump in jumps):
             own = [jump for jump in jumps if jump.joint == joint]
-            wrap, unit = all(jump.wrap for jump in own), log.position_units[log.joints.index(joint)]
+            wrap, play = all(jump.wrap for jump in own), all(jump.turning and not jump.wrap for jump in own)
+            unit = log.position_units[log.joints.index(joint)]
             size, name = describe(own[0].size, unit)
             turn = "true" if unit == "rad" else f"{abs(own[0].size):.6g}"
             mistake = Mistake(
-                name="wrapped counts" if wrap else "lost counts", place=joint, size=(own[0].size,),
+                name="wrapped counts" if wrap else PLAY if play else "lost counts", place=joint, size=(own[0].size,),
                 sigma=(own[0].sigma,), unit=unit,
                 text=f"{joint}: the position of {log.source} jumps {len(own)} time(s), first by {size:.4g} +- "
-                     f"{describe(own[0].sigma, unit)[0]:.1g} {name} at {own[0].time:.3f} s",
-                advice=f"put unwrap = {turn} in the [position] table of the description" if wrap
+                     f"{describe(own[0].sigma, unit)[0]:.1g} {name} at {own[0].time:.3f} s"
+                     + (", where the motor reverses" if play else ""),
+                alike=(f"compliance of {joint}", f"lost counts of {joint}") if play else (), advice=
+                f"look for play or a soft transmission at {joint}, and at its encoder; record again" if play else
+                f"put unwrap = {turn} in the [position] table of the description" if wrap
                 else f"the encoder of {joint} lost counts: home it and record again, or cut the log there")
             kept.setdefault((mistake.name, mistake.place), mistake)
         for frozen in find_frozen(log, steep):
-            kept.setdefault(("frozen encoder", frozen.joint), Mistake(
-                name="frozen encoder", place=frozen.joint, size=(float(frozen.samples),), sigma=(0.0,), unit="samples",
-                text=f"{frozen.joint}: the position of {log.source} stands still from {frozen.time:.3f} s on for "
-                     f"{frozen.samples} samples, having moved at full speed before",
-                advice="cut that part of the log out; is the encoder's cable sound?"))
+            kept.setdefault((frozen.name, frozen.place), frozen)
     return list(kept.values())
 
 
@@ -295,7 +292,8 @@ def undone_on_recording(recording: Recording, hypothesis: Hypothesis) -> Recordi
     none = np.zeros(recording.position.shape)
     track = hypothesis.undo(Track(time=recording.time, position=recording.position, velocity=none, acceleration=none,
                                   effort=efforts, gravity=np.zeros(3), periodic=False,
-                                  deviations=np.zeros((0, *efforts.shape))))
+                                  deviations=np.zeros((0, *efforts.shape)),
+                                  lag=np.zeros(len(recording.joints))))
     changed: dict[str, Any] = {"position": track.position, "reference": None, "velocity": None}
     return replace(recording, **(changed if values is None else changed | {signal: track.effort}))
 
@@ -317,7 +315,7 @@ def _made_to_close(model: Model, logs: Sequence[Recording], others: Sequence[Rec
             continue
         try:
             evidence = evidence_from(model, changed, [undone_on_recording(log, hypothesis) for log in others], settings)
-            result = Bench(evidence).try_out(None)
+            result = try_out(thinned(evidence), None)
         except GoughError:
             continue
         if result is not None and result.error < FAIR:  # else it explains nothing
@@ -338,11 +336,8 @@ def _may_close(model: Model, logs: Sequence[Recording]) -> bool:
             return False
         order = [log.joints.index(name) for name in model.mechanism.actuated]
         few = log.position[np.linspace(0, len(log) - 1, 12).astype(int)][:, order]
-        for k, name in enumerate(model.mechanism.actuated):
-            bounds = model.mechanism.joint(name).limits.position
-            if bounds is not None and (few[:, k].min() < bounds[0] - 0.2 * (bounds[1] - bounds[0])
-                                       or few[:, k].max() > bounds[1] + 0.2 * (bounds[1] - bounds[0])):
-                return False
+        if not within_limits(model, few):
+            return False
         try:
             model.kinematics.assemble(few, "actuated")
         except GoughError:

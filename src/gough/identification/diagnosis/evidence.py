@@ -7,7 +7,7 @@ closed loops, gravity's part. Columns made at the motion's samples are filtered 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -20,6 +20,7 @@ from gough.core.motion import Motion
 from gough.core.names import Parameter
 from gough.core.parameters import BaseParameters
 from gough.core.regression import Regression
+from gough.core.trajectory.base import PositionVelocityAcceleration
 from gough.engine import Model, standard_from_base
 from gough.engine.derivatives import gravity_regressor, response
 from gough.estimators.estimate import Estimate
@@ -27,6 +28,8 @@ from gough.estimators.selection.scores import ScoreProblem, cut_stretches
 from gough.identification.diagnosis.rows import fit_rows
 from gough.identification.diagnosis.track import Source, Track, source_of
 from gough.processing import Processed, Processing
+from gough.processing.filters import differentiate
+from gough.processing.frequency import lowpass_periodic
 from gough.processing.masks import counting_rows
 from gough.processing.pieces import without_absent_payloads
 
@@ -35,6 +38,7 @@ GUARD = 0.02  # about a reversal: the delays that a derivative speaks of are sho
 WAVE_SAMPLES = 3000  # of a log in the search for ripples
 MOST_WAVES = 150  # ripples in the range of a joint that are searched for
 FEWEST_WAVES = 1.5  # below this a ripple cannot be told from gravity
+HEARD = 0.99  # of the effort's power: the band in which a transmission's bending is followed
 SLOWEST = 1e-3  # of a joint's top speed: the least dead band in derivatives, where the true sign has none
 
 
@@ -211,6 +215,7 @@ class View:
         return Track(time=motion.time, position=motion.q[:, columns], velocity=motion.qd[:, columns],
                      acceleration=motion.qdd[:, columns], effort=self.source.effort,
                      gravity=self._gravity, periodic=self.source.periodic,
+                     lag=np.zeros(len(columns)) if self.source.lag is None else self.source.lag,
                      deviations=np.zeros((0, *self.source.effort.shape)) if self.source.deviations is None
                      else self.source.deviations)
 
@@ -242,7 +247,7 @@ class View:
         if self._turned.any():
             found = found + self.model.distribute(motion.q, np.einsum("k,tkr->tr", self._turned, self.gravity))
         if not self.model.loops.redundant:
-            return found
+            return self.track.lagged(found)
         effect = self.model.collect(motion.q, self.source.effort)
         return np.asarray(self.source.effort + found - self.model.distribute(motion.q, effect))
 
@@ -251,10 +256,14 @@ class View:
         """Exact derivative of the rows' efforts by position, velocity, acceleration of the motors, (t, r, a) each.
 
         Under another gravity than the robot file's its part along the file's is exact, what is across is left out.
+        So is friction that jumps: its derivative is nothing but the reversals of its joint, where no log is to be
+        trusted, and passive joints reverse all the time.
         """
         model, motion = self.model, self.source.motion
+        names, terms = model.mechanism.standard.names, model.mechanism.terms
         part = list(model.loops.partitions["actuated"].independent)
         chi, load = self._parameters
+        chi = chi * [not (name.kind in terms and terms[name.kind].coulomb) for name in names]
         kernel = response(model, tuple(("row", row) for row in model.rows), "actuated")
         v, a = (np.ascontiguousarray(x[:, part]) for x in (motion.qd, motion.qdd))
         shape = (len(motion), len(model.rows), 3, len(part))
@@ -262,7 +271,7 @@ class View:
         down = np.array(model.mechanism.gravity)
         along = float(self._turned @ down / max(float(down @ down), 1e-300))
         if along:
-            falls = np.array([name.inertial for name in model.mechanism.standard.names])
+            falls = np.array([name.inertial for name in names])
             rest = np.zeros_like(v)
             weight = kernel(motion.q, rest, rest, self.band, chi * falls, load)[1].reshape(shape)
             found[:, :, 0] += along * weight[:, :, 0]
@@ -313,11 +322,24 @@ class View:
         """Return the effect on the rows of efforts at the motors, (t, a) -> (t, r)."""
         return self.model.collect(self.source.motion.q, efforts)
 
+    def smooth(self, values: FloatArray) -> PositionVelocityAcceleration:
+        """Return efforts (t, a) low-passed to what holds most of their power, with two derivatives by time.
+
+        Beyond it predicted efforts are noise of the positions, which derivatives would raise above all else.
+        """
+        rate, n = 1 / self.track.step, len(values)
+        power = np.cumsum((np.abs(np.fft.rfft(self.prediction, axis=0)[1:]) ** 2).sum(axis=1))
+        top = (int(np.searchsorted(power, HEARD * power[-1])) + 1) * rate / n
+        cutoff = min(top, np.inf if self.source.cutoff is None else self.source.cutoff, 0.4 * rate)
+        return (lowpass_periodic(values, rate, n, cutoff) if self.source.periodic
+                else differentiate(values, rate, cutoff))
+
     def moved(self, position: FloatArray, velocity: FloatArray, acceleration: FloatArray) -> FloatArray:
         """Return the change of the rows' efforts for small changes of the motors' motion, (t, a) each -> (t, r)."""
         by_q, by_v, by_a = self.derivative
-        return np.asarray(np.einsum("tra,ta->tr", by_q, position) + np.einsum("tra,ta->tr", by_v, velocity)
-                          + np.einsum("tra,ta->tr", by_a, acceleration))
+        return self.track.lagged(
+            np.einsum("tra,ta->tr", by_q, position) + np.einsum("tra,ta->tr", by_v, velocity)
+            + np.einsum("tra,ta->tr", by_a, acceleration))
 
     def rebuilt(self, track: Track) -> View | None:
         """Return the log with another track, regressed and thinned as this one; None if the loops do not close."""
@@ -335,9 +357,10 @@ class View:
             whole = replace(whole, regressor=whole.regressor + more, effort=whole.effort - rest)
         whole = without_absent_payloads(whole, source.payload)
         effort = whole.effort - self._known_part(motion)  # what was taken out of the recorded efforts stays out
+        whole = replace(whole, regressor=track.lagged(whole.regressor))
         noise = [model.collect(motion.q, d)[:, :, None] for d in track.deviations]
         moved = replace(source, motion=motion, effort=track.effort, gravity=track.gravity,
-                        deviations=track.deviations if len(track.deviations) else None)
+                        lag=track.lag, deviations=track.deviations if len(track.deviations) else None)
         p = len(base)
         both = moved.shaped(np.concatenate([whole.regressor, effort[:, :, None], *noise], axis=2))
         again = both[:, :, p + 1:].transpose(2, 0, 1) + both[:, :, p] if noise else None
@@ -370,6 +393,29 @@ def assembled(model: Model, time: FloatArray, columns: Sequence[FloatArray], nea
     return None
 
 
+def corrected(evidence: Evidence, *undo: Callable[[Track, View], Track]) -> Evidence | None:
+    """Return the evidence with mistakes taken out of all logs and the parameters fitted again.
+
+    Args:
+        evidence: The logs as they are.
+        undo: Each returns a log's track without a mistake.
+    """
+    groups: list[tuple[Source, ...]] = []
+    for views in (evidence.views, evidence.held_out_views):
+        sources = []
+        for view in views:
+            track = view.track
+            for each in undo:
+                track = each(track, view)
+            now = view.rebuilt(track)
+            if now is None:
+                return None
+            sources.append(now.source)
+        groups.append(tuple(sources))
+    fresh = replace(evidence, logs=groups[0], held_out=groups[1])
+    return replace(fresh, values=fit_rows(*fresh.stacked)[0])
+
+
 def score_problem(views: Sequence[View], columns: Sequence[FloatArray], noise: FloatArray) -> ScoreProblem:
     """Return the equations of some logs, those that do not count left out, with columns shaped alike.
 
@@ -387,7 +433,7 @@ def score_problem(views: Sequence[View], columns: Sequence[FloatArray], noise: F
         D.append((view.source.shaped(own) / noise[:, None])[counts])
         y.append((part.effort / noise)[counts])
         labels.append(np.broadcast_to(label[:, None], counts.shape)[counts])
-        deviations.append((_deviations(part) / noise)[:, counts])
+        deviations.append((deviations_of(part) / noise)[:, counts])
     noisy = None
     if min(len(each) for each in deviations) > 1:
         noisy = block_diag(*deviations)
@@ -395,7 +441,7 @@ def score_problem(views: Sequence[View], columns: Sequence[FloatArray], noise: F
                         stretch=np.concatenate(labels), deviations=noisy)
 
 
-def _deviations(part: Regression) -> FloatArray:
+def deviations_of(part: Regression) -> FloatArray:
     """Return what differs between k repetitions, over sqrt(k (k - 1)): their squares add up to the mean's variance."""
     if part.replicates is None or len(part.replicates) < 2:
         return np.zeros((0, *part.effort.shape))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -17,19 +17,18 @@ from gough.core.showing import Columns, Shown
 from gough.core.text import relative, rounded, text_table
 from gough.core.trajectory import Trajectory
 from gough.engine import Model, Robot, as_model, base_parameters
-from gough.estimators.selection.selection import WeakDirections, weak_directions
+from gough.estimators.selection.selection import WeakDirection, weak_directions
 from gough.identification.diagnosis.diagnose import limits_of
 from gough.identification.diagnosis.evidence import MOST_SAMPLES, Evidence
 from gough.identification.diagnosis.mistakes import Limit, limits_table
 from gough.identification.diagnosis.search import Standing
 from gough.identification.diagnosis.track import Source
 from gough.identification.experiment import prepare
-from gough.identification.validation import WEAK_CONDITION
+from gough.identification.validation import WEAK_CONDITION, noise_variance
 from gough.logs.recording import Recording
 
 GUESSED = 0.02  # of the rms effort, where the robot file gives no effort noise
 POORLY = 0.3  # relative sigma beyond which a parameter is not worth its name
-WEAKEST = 3  # directions named
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -61,7 +60,7 @@ class Foresight(Shown, Value):
     values: FloatArray
     sigma: FloatArray
     condition_number: float
-    weak: WeakDirections
+    weak: tuple[WeakDirection, ...]
     limits: tuple[Limit, ...]
     notes: tuple[str, ...] = ()
 
@@ -77,8 +76,7 @@ class Foresight(Shown, Value):
                 "noise": self.noise.tolist(), "condition_number": self.condition_number,
                 "parameters": [{"name": n, "unit": u, "value": float(v), "sigma": float(s) if np.isfinite(s) else None}
                                for n, u, v, s in zip(self.parameters, self.units, self.values, self.sigma)],
-                "weak": [{"singular_value": float(self.weak.singular_values[k]), "direction": self.weak.describe(k)}
-                         for k in range(min(WEAKEST, len(self.parameters)))],
+                "weak": [asdict(weak) for weak in self.weak],
                 "limits": [limit.to_dict() for limit in self.limits], "notes": list(self.notes)}
 
     def table(self) -> Columns:
@@ -93,7 +91,7 @@ class Foresight(Shown, Value):
         lines = [f"{self.robot} along {self.source}: {self.samples} samples, {self.periods} period(s), condition "
                  f"number {self.condition_number:.3g} ({doubt})", "",
                  text_table(["parameter", "robot file", "sigma", "sigma/|value|", "unit"], rows), "",
-                 "Weakest directions:", *(f"  {self.weak.describe(k)}" for k in range(min(WEAKEST, len(rows)))), "",
+                 "Weakest directions:", *(f"  {weak.direction}" for weak in self.weak), "",
                  "Mistakes that would be noticed in 95 of 100 experiments:", limits_table(self.limits)]
         return "\n".join([*lines, *([""] if self.notes else []), *self.notes])
 
@@ -121,7 +119,7 @@ def foresee(model: Robot, motion: Trajectory | Recording, *, periods: int = 10, 
     effort = model.inverse_dynamics(moved)
     covariance, notes = _noise(model, effort)
     problem = model.regression(moved, effort, base, covariance=covariance / periods)
-    noise = _row_noise(problem)
+    noise = np.sqrt(noise_variance(problem))
     sigma, condition = _sigmas(problem)
     evidence = Evidence(model=model, base=base, values=values, logs=(
         Source(motion=moved, effort=effort, dead_band=np.zeros(len(model.home)), part=problem, periodic=periodic,
@@ -152,12 +150,6 @@ def _noise(model: Model, effort: FloatArray) -> tuple[FloatArray, tuple[str, ...
     size = GUESSED * np.sqrt((effort**2).mean(axis=0))
     return np.diag(np.maximum(size, 1e-12) ** 2), (
         f"the robot file gives no effort noise: {100 * GUESSED:.0f} % of each motor's rms effort was assumed",)
-
-
-def _row_noise(problem: Regression) -> FloatArray:
-    assert problem.covariance is not None
-    diagonal = np.diagonal(problem.covariance, axis1=-2, axis2=-1)
-    return np.sqrt(diagonal if diagonal.ndim == 1 else diagonal.mean(axis=0))
 
 
 def _sigmas(problem: Regression) -> tuple[FloatArray, float]:

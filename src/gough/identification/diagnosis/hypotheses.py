@@ -13,13 +13,12 @@ from itertools import combinations
 
 import numpy as np
 
-from gough.core.arrays import FloatArray, IntArray
-from gough.core.motion import Motion
-from gough.identification.diagnosis.evidence import Evidence, View, assembled
+from gough.core.arrays import FloatArray
+from gough.engine import Model
+from gough.identification.diagnosis.evidence import Evidence, corrected
 from gough.identification.diagnosis.rows import fit_rows
 from gough.identification.diagnosis.track import Track
 from gough.identification.prior import UNITS, Prior, common_factor, file_scatter, prior_of, ratios, unit_of
-from gough.processing.pieces import without_absent_payloads
 
 SAMPLES = 300  # of all logs together that hypotheses are compared on
 CLOCKS = (2.0, 60.0, 1000.0)  # factors of time that are mixed up: half rates, minutes, milliseconds
@@ -81,6 +80,10 @@ def _scaled_position(which: list[int], factor: float) -> Callable[[Track], Track
     return lambda track: track.scaled(_factor(which, factor, track.position.shape[1]))
 
 
+def _clocked(factor: float) -> Callable[[Track], Track]:
+    return lambda track: track.clocked(factor)
+
+
 def _swapped(first: int, second: int, position: bool, effort: bool) -> Callable[[Track], Track]:
     def undo(track: Track) -> Track:
         order = list(range(track.effort.shape[1]))
@@ -91,17 +94,6 @@ def _swapped(first: int, second: int, position: bool, effort: bool) -> Callable[
         return track.with_effort(lambda values: values[:, order]) if effort else track
 
     return undo
-
-
-def _clocked(factor: float) -> Callable[[Track], Track]:
-    """Recorded times are `factor` times the true ones; -1 runs backwards."""
-    return lambda track: track.clocked(factor)
-
-
-def _unit_factors() -> Iterator[float]:
-    for value in UNITS.values():
-        yield value
-        yield 1 / value
 
 
 def _kinds(evidence: Evidence) -> dict[str, list[int]]:
@@ -125,7 +117,7 @@ def hypotheses(evidence: Evidence) -> Iterator[Hypothesis]:
         yield Hypothesis(name="position sign", place=place, undo=_scaled_position(which, -1.0), factor=-1.0, moves=True,
                          advice=f"put a minus before the position of {place}: scale = -1 in the description")
     for which, place in groups[:len(motors)]:
-        for factor in (2.0, 0.5, *_unit_factors()):
+        for factor in (2.0, 0.5, *(f for value in UNITS.values() for f in (value, 1 / value))):
             yield Hypothesis(name="effort unit", place=place, undo=_scaled_effort(which, factor), factor=factor,
                              advice=f"divide the effort of {place} by {factor:.6g}: correct its unit, gear or gain")
     for unit, which in _kinds(evidence).items():
@@ -172,110 +164,55 @@ class Tried:
     distance: float
 
 
-class Bench:
-    """A few hundred samples of some logs on which hypotheses are compared.
-
-    Args:
-        evidence: The model and its logs.
-    """
-
-    def __init__(self, evidence: Evidence) -> None:
-        self._evidence = evidence
-        self._prior = prior_of(evidence.model, evidence.base)
-        views = evidence.views
-        least = max(SAMPLES, 6 * len(evidence.base) // max(len(evidence.model.rows), 1))
-        self._pieces = [_piece(view, least // len(views) + 1) for view in views]
-        self._as_is = [self._regressor(view, motion) for view, motion, _ in self._pieces]
-
-    def _regressor(self, view: View, motion: Motion) -> FloatArray:
-        """Return the regressor of some samples, (s, r, b)."""
-        return view.model.regressor(motion, view.evidence.base, dead_band=view.source.dead_band)
-
-    def try_out(self, hypothesis: Hypothesis | None) -> Tried | None:
-        """Undo a mistake on the samples and fit again; None if the robot's loops do not close then."""
-        W, y = [], []
-        for (view, motion, track), known in zip(self._pieces, self._as_is):
-            undone = track if hypothesis is None else hypothesis.undo(track)
-            now, regressor, rest = motion, known, np.zeros(1)
-            if hypothesis is not None and hypothesis.moves:
-                found = _moved(view, undone, motion) if within_limits(view, undone, track) else None
-                if found is None:
-                    return None
-                now, regressor = found, self._regressor(view, found)
-            turned = undone.gravity - np.array(view.model.mechanism.gravity)
-            if turned.any():
-                more, rest = self._evidence.falling(now.q, turned)
-                regressor = regressor + more
-            W.append(_absent(view, regressor))
-            y.append(view.model.collect(now.q, undone.effort) - rest)
-        values, sigma, error = fit_rows(np.concatenate(W), np.concatenate(y))
-        return Tried(hypothesis=hypothesis, error=error, distance=distance_to_file(values, sigma, self._prior))
+def thinned(evidence: Evidence) -> Evidence:
+    """Return the evidence on some hundred samples of its logs, those that count preferred: enough to compare."""
+    least = max(SAMPLES, 6 * len(evidence.base) // max(len(evidence.model.rows), 1))
+    return replace(evidence, held_out=(), logs=tuple(
+        source.thinned(least // len(evidence.logs) + 1) for source in evidence.logs))
 
 
-    def common_factors(self) -> Iterator[Hypothesis]:
-        """Yield the factor that all efforts have to be divided by to give the robot file's values, if there is one."""
-        values, sigma, _ = fit_rows(*self._evidence.stacked)
-        found = ratios(self._evidence.base.names, values, sigma, self._prior)
-        factor, every = common_factor(found), list(range(len(self._evidence.model.actuated)))
-        if factor is not None and abs(np.log(max(-factor, 1e-300))) > np.log(2):  # about -1 is a sign
-            unit = unit_of(factor)
-            spread = abs(factor) * file_scatter(found)[1] * 1.25 / np.sqrt(len(found.names))  # of a median
-            yield Hypothesis(name="effort unit", place="all motors", undo=_scaled_effort(every, factor), factor=factor,
-                             sigma=spread, advice=f"divide all efforts by {factor:.6g}"
-                                    + (f", that is {unit}" if unit else "") + ": correct their unit, gear or gain")
+def try_out(few: Evidence, hypothesis: Hypothesis | None) -> Tried | None:
+    """Undo a mistake on some samples and fit again; None if the robot's loops do not close then."""
+    if hypothesis is not None and hypothesis.moves:
+        for view in few.views:
+            if not within_limits(few.model, hypothesis.undo(view.track).position, view.track.position):
+                return None
+    fresh = few if hypothesis is None else corrected(few, lambda track, view: hypothesis.undo(track))
+    if fresh is None:
+        return None
+    values, sigma, error = fit_rows(*fresh.stacked)
+    return Tried(hypothesis=hypothesis, error=error,
+                 distance=distance_to_file(values, sigma, prior_of(few.model, few.base)))
 
 
-def _piece(view: View, count: int) -> tuple[View, Motion, Track]:
-    """Return motion and track of some samples of a log's regression, evenly spread, those that count preferred."""
-    part, motion = view.source.part, view.source.motion
-    assert part.time is not None
-    rows = np.arange(len(part)) if part.mask is None else np.flatnonzero(part.mask.all(axis=1))
-    if len(rows) < count // 3:
-        rows = np.arange(len(part))
-    rows = rows[np.linspace(0, len(rows) - 1, min(count, len(rows))).astype(int)]
-    index: IntArray = np.clip(np.searchsorted(motion.time, part.time[rows]), 0, len(motion) - 1)
-    columns = np.zeros((len(motion), len(part.rows), view.track.effort.shape[1]))
-    columns[:, 0] = view.track.effort
-    effort = view.source.shaped(columns)[rows, 0]  # low-passed as the regression's was
-    track = view.track
-    few = replace(track, time=track.time[index], position=track.position[index], velocity=track.velocity[index],
-                  acceleration=track.acceleration[index], effort=effort,
-                  deviations=np.zeros((0, *effort.shape)))
-    return view, motion.take(index), few
+def common_factor_of(evidence: Evidence) -> Hypothesis | None:
+    """Return the factor that all efforts have to be divided by to give the robot file's values, if there is one."""
+    values, sigma, _ = fit_rows(*evidence.stacked)
+    found = ratios(evidence.base.names, values, sigma, prior_of(evidence.model, evidence.base))
+    factor, every = common_factor(found), list(range(len(evidence.model.actuated)))
+    if factor is None or abs(np.log(max(-factor, 1e-300))) < np.log(2):  # about -1 is a sign
+        return None
+    unit = unit_of(factor)
+    spread = abs(factor) * file_scatter(found)[1] * 1.25 / np.sqrt(len(found.names))  # of a median
+    return Hypothesis(name="effort unit", place="all motors", undo=_scaled_effort(every, factor), factor=factor,
+                      sigma=spread, advice=f"divide all efforts by {factor:.6g}"
+                      + (f", that is {unit}" if unit else "") + ": correct their unit, gear or gain")
 
 
-def within_limits(view: View, track: Track, before: Track) -> bool:
-    """Tell whether motors stay where the robot file lets them, with a fifth of the range to spare, or did not before.
+def within_limits(model: Model, position: FloatArray, before: FloatArray | None = None) -> bool:
+    """Tell whether motors (t, a) stay where the robot file lets them, a fifth of the range to spare, or did not before.
 
     Without limits a revolute joint may turn five times to either side.
     """
-    for k, name in enumerate(view.model.mechanism.actuated):
-        joint = view.model.mechanism.joint(name)
+    for k, name in enumerate(model.mechanism.actuated):
+        joint = model.mechanism.joint(name)
         low, high = joint.limits.position or ((-10 * np.pi, 10 * np.pi) if joint.unit == "rad" else (-np.inf, np.inf))
         spare = 0.2 * (high - low) if np.isfinite(high - low) else 0.0
-        outside = [float(max(low - spare - x[:, k].min(), x[:, k].max() - high - spare))
-                   for x in (track.position, before.position)]
-        if outside[0] > 0 and outside[1] <= 0:
+        outside = [x is not None and bool(x[:, k].min() < low - spare or x[:, k].max() > high + spare)
+                   for x in (position, before)]
+        if outside[0] and not outside[1]:
             return False
     return True
-
-
-def _moved(view: View, track: Track, near: Motion) -> Motion | None:
-    model = view.model
-    part = [model.actuated.index(i) for i in model.loops.partitions["actuated"].independent]
-    columns = [np.ascontiguousarray(x[:, part]) for x in (track.position, track.velocity, track.acceleration)]
-    return assembled(model, track.time, columns, near.q)
-
-
-def _absent(view: View, regressor: FloatArray) -> FloatArray:
-    """Return the regressor without the columns of payloads that the log does not carry."""
-    part, base = view.source.part, view.evidence.base
-    if not any(name.payload is not None for name in base.names):
-        return regressor
-    whole = replace(part, regressor=regressor, effort=np.zeros(regressor.shape[:2]), parameters=base.names,
-                    units=base.units, time=None, mask=None, replicates=None, group=None, sample=None, recording=None,
-                    covariance=None)
-    return without_absent_payloads(whole, view.source.payload).regressor
 
 
 def distance_to_file(values: FloatArray, sigma: FloatArray, prior: Prior) -> float:
@@ -300,16 +237,16 @@ def best_hypothesis(evidence: Evidence) -> tuple[Tried, Tried]:
     One is taken that leaves less than 0.8 of the error; among those that leave the same (to 2 %), and if none leaves
     less among those that leave the same as now, the one nearest to the robot file.
     """
-    bench = Bench(evidence)
-    now = bench.try_out(None)
+    few = thinned(evidence)
+    now = try_out(few, None)
     assert now is not None
-    common = list(bench.common_factors())
-    wanted = [*hypotheses(evidence), *common]
-    tried = [found for found in (bench.try_out(h) for h in wanted) if found is not None]
+    common = common_factor_of(evidence)
+    wanted = [*hypotheses(evidence), *([] if common is None else [common])]
+    tried = [found for found in (try_out(few, h) for h in wanted) if found is not None]
     least = min([now.error, *(t.error for t in tried)])
     if least < BETTER * now.error:
         near = [t for t in tried if t.error < SAME * least]
         return now, min(near, key=lambda t: t.distance)
     near = [t for t in tried if t.error < SAME * now.error
-            and t.distance < now.distance - (NEARER if t.hypothesis not in common else 0.0)]
+            and t.distance < now.distance - (NEARER if t.hypothesis is not common else 0.0)]
     return now, min(near, key=lambda t: t.distance, default=now)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from gough.core.arrays import FloatArray
 from gough.core.showing import Columns, Shown
 from gough.core.text import rounded, text_table
 from gough.identification.diagnosis.directions import describe
@@ -51,10 +52,7 @@ class Mistake:
     @property
     def size_text(self) -> str:
         """Size and standard deviation in the unit a person would use; empty for a mistake that is there or not."""
-        if not self.size:
-            return ""
-        size, unit = describe(float(np.linalg.norm(self.size)) if len(self.size) > 1 else self.size[0], self.unit)
-        return " +- ".join(rounded(size, describe(max(self.sigma), self.unit)[0])) + f" {unit}"
+        return size_text(self.size, self.sigma, self.unit) if self.size else ""
 
     @property
     def sentence(self) -> str:
@@ -63,16 +61,27 @@ class Mistake:
         if np.isfinite(self.before) and np.isfinite(self.after):
             word = "held-out error" if self.judged_on == HELD_OUT else "error on stretches left out"
             better = f"; correcting it takes the {word} from {100 * self.before:.3g} to {100 * self.after:.3g} %"
-        others = f"; or {', or '.join(self.alike)}: these cannot be told apart" if self.alike else ""
+        others = f"; or {', or '.join(self.alike)}: these cannot be told apart, look which it is" if self.alike else ""
         return f"{self.text}{others}{better}; {self.advice}"
 
     def to_dict(self) -> dict[str, Any]:
         """Return the documented JSON form."""
-        return {"name": self.name, "place": self.place, "size": float(np.linalg.norm(self.size)) if len(self.size) > 1
-                else float(self.size[0]) if self.size else 1.0, "std": float(max(self.sigma, default=0.0)),
+        return {"name": self.name, "place": self.place, "size": length(self.size) if self.size else 1.0,
+                "std": float(max(self.sigma, default=0.0)),
                 "unit": self.unit, "components": list(self.size), "stds": list(self.sigma), "text": self.text,
                 "advice": self.advice, "share": _or_none(self.share), "before": _or_none(self.before),
                 "after": _or_none(self.after), "judged_on": self.judged_on, "alike": list(self.alike)}
+
+
+def length(size: Sequence[float] | FloatArray) -> float:
+    """Return a size as one number: of two (a tilt, a ripple) their length, else the first."""
+    return float(np.linalg.norm(size)) if len(size) == 2 else float(size[0])
+
+
+def size_text(size: Sequence[float] | FloatArray, sigma: Sequence[float] | FloatArray, unit: str) -> str:
+    """Return a size with its standard deviation in the unit a person would use."""
+    value, name = describe(length(size), unit)
+    return " +- ".join(rounded(value, describe(float(max(sigma[:2])), unit)[0])) + f" {name}"
 
 
 def _percent(value: float) -> str:

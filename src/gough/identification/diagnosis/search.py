@@ -3,24 +3,25 @@
 Each step first asks the hypotheses (a sign, a channel, a unit), then scores all directions at the logs as corrected so
 far. The one that explains most beyond chance is undone on the logs, the loops are closed again, and its size is found
 by Gauss-Newton steps; terms and loads that the model lacks become columns of it. The search ends when nothing stands
-out any more.
+out any more, or when what does predicts data it has not seen no better: then it is something else that looks alike.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
+from scipy import stats
 
 from gough.core.arrays import FloatArray
-from gough.estimators.selection.scores import LEAST_SEEN, PROBABLE, Fitted, Scores
-from gough.identification.diagnosis.directions import Suspicion, stack_directions
-from gough.identification.diagnosis.evidence import Evidence, View, counted, score_problem
+from gough.estimators.selection.scores import LEAST_SEEN, PROBABLE, Fitted, Scores, cut_stretches
+from gough.identification.diagnosis.directions import DIRECTIONS, Suspicion, stack_directions
+from gough.identification.diagnosis.evidence import Evidence, View, corrected, counted, deviations_of, score_problem
 from gough.identification.diagnosis.hypotheses import Hypothesis, best_hypothesis, distance_to_file
 from gough.identification.diagnosis.rows import fit_rows
-from gough.identification.diagnosis.track import Source, Track
+from gough.identification.diagnosis.track import Track
 from gough.identification.prior import prior_of
 
 CLOSE = 9.0  # difference in the squares left, in units of noise, below which two suspicions cannot be told apart
@@ -28,9 +29,10 @@ NEAR = 0.3  # of what the best explains: others this near before refinement may 
 NEIGHBOURS = 3  # of them tried
 NEARLY = 0.02  # distances to the robot file that differ by less are the same
 SMALL = 0.1  # sigmas: a Gauss-Newton step below this ends the refinement
-ROUNDS = 6  # of it
-WORSE = 1.2  # times the error of held-out data: a hypothesis or a further mistake whose correction predicts
-# so much worse is none
+ROUNDS = 10  # of it
+WORSE = 1.2  # times the error of held-out data: a hypothesis whose correction predicts so much worse is none
+LUCK = 0.05  # chance that a correction which does not help seems to lower the error on data it has not seen
+SLOW = 0.9  # ratio of two steps: below it the rest of their series is taken at once, jumps of friction make them so
 LARGEST = 0.5  # of a relative mistake that a derivative can speak of; beyond it is a unit, and there are hypotheses
 
 
@@ -40,34 +42,21 @@ class Undone:
 
     hypothesis: Hypothesis | None = None
     suspicion: Suspicion | None = None
-    size: FloatArray | None = None
+    size: FloatArray = field(default_factory=lambda: np.zeros(0))
 
     def undo(self, track: Track, view: View) -> Track:
         """Return a log's track without the mistake."""
         if self.hypothesis is not None:
             return self.hypothesis.undo(track)
         assert self.suspicion is not None
-        assert self.size is not None
         undo = self.suspicion.direction.undo
         return track if undo is None else undo(track, view, self.suspicion.place, self.size)
 
-
-def corrected(evidence: Evidence, undone: Sequence[Undone]) -> Evidence | None:
-    """Return the evidence with mistakes taken out of all logs and the parameters fitted again."""
-    groups: list[tuple[Source, ...]] = []
-    for views in (evidence.views, evidence.held_out_views):
-        sources = []
-        for view in views:
-            track = view.track
-            for each in undone:
-                track = each.undo(track, view)
-            now = view.rebuilt(track)
-            if now is None:
-                return None
-            sources.append(now.source)
-        groups.append(tuple(sources))
-    fresh = replace(evidence, logs=groups[0], held_out=groups[1])
-    return replace(fresh, values=fit_rows(*fresh.stacked)[0])
+    def noise(self, view: View) -> FloatArray:
+        """Return by how much the noise of each motor's effort grows when it is undone, (a,)."""
+        level = [self.undo(replace(view.track, effort=np.full_like(view.track.effort, x)), view).effort
+                 for x in (0.0, 1.0)]
+        return np.asarray(np.abs(level[1] - level[0]).mean(axis=0))
 
 
 class Standing:
@@ -93,6 +82,12 @@ class Standing:
         """Return the columns of a suspicion that the regressor cannot mimic."""
         return [c for c in suspicion.columns if self.scores.seen[c] > LEAST_SEEN]
 
+    def whole(self, suspicion: Suspicion, sizes: FloatArray) -> FloatArray:
+        """Return sizes of all columns of a suspicion from those that can be seen, zero for the others."""
+        found = np.zeros(len(suspicion.columns))
+        found[[suspicion.columns.index(c) for c in self.seen(suspicion)]] = sizes
+        return found
+
     @cached_property
     def given(self) -> list[int]:
         """Columns that are part of the model."""
@@ -117,7 +112,7 @@ class Standing:
         done = {(s.direction, s.place) for s in (*self.added, *without)}
         fits = [(s, self.scores.fit(self.seen(s), self.given)) for s in self.suspicions
                 if self.seen(s) and (s.direction, s.place) not in done]
-        found = [(s, f) for s, f in fits if self.chance(s, f) < PROBABLE and f.gain > 0
+        found = [(s, f) for s, f in fits if self.chance(s, f) < PROBABLE and f.gain > LEAST_SEEN
                  and not (s.direction.positive and f.size[0] <= 0)
                  and float(np.max(np.abs(f.size) / np.maximum(f.sigma, 1e-300))) > 3]
         return sorted(found, key=lambda pair: -pair[1].gain)
@@ -144,14 +139,28 @@ class Standing:
 
     def held_out_error(self) -> float:
         """Return the rms over rows of prediction error over effort on the held-out logs. [1]"""
+        left, effort = (np.concatenate(each) for each in zip(*self._held_out))
+        square, size = ((x**2).sum(axis=0) for x in (left, effort))
+        return float(np.sqrt(np.mean(square / np.maximum(size, 1e-300))))
+
+    @cached_property
+    def _held_out(self) -> list[tuple[FloatArray, FloatArray]]:
+        """What prediction leaves of each held-out log, and its effort, (s, r), zero where equations do not count."""
         evidence, values = self.evidence, self._fitted[0]
-        square, size = np.zeros(len(self.noise)), np.zeros(len(self.noise))
+        found = []
         for view in evidence.held_out_views:
             regressor, effort = counted(view.source.part.select(evidence.base.names))
-            own = np.concatenate([regressor, self._added(view)], axis=2)
-            square += ((effort - own @ values) ** 2).sum(axis=0)
-            size += (effort**2).sum(axis=0)
-        return float(np.sqrt(np.mean(square / np.maximum(size, 1e-300))))
+            found.append((effort - np.concatenate([regressor, self._added(view)], axis=2) @ values, effort))
+        return found
+
+    @property
+    def unseen(self) -> FloatArray:
+        """Squares of predicting each stretch of held-out logs, or those left out, in units of the rows' noise, (g,)."""
+        if not self.evidence.held_out:
+            return self.scores.left_out_squares(self.given)
+        left = [((each / self.noise) ** 2).sum(axis=1) for each, _ in self._held_out]
+        labels = cut_stretches([len(each) for each in left])
+        return np.asarray(np.bincount(np.concatenate(labels), np.concatenate(left)), dtype=float)
 
     @cached_property
     def _fitted(self) -> tuple[FloatArray, FloatArray, float]:
@@ -183,9 +192,7 @@ def noise_of_rows(evidence: Evidence) -> FloatArray:
         part = source.part
         use = part.counting
         if known:
-            assert part.replicates is not None
-            k = len(part.replicates)
-            each = ((part.replicates - part.replicates.mean(axis=0)) ** 2).sum(axis=0) / (k * (k - 1))
+            each = (deviations_of(part) ** 2).sum(axis=0)
         else:
             each = (part.effort - part.select(evidence.base.names).regressor @ evidence.values) ** 2
         squares += (each * use).sum(axis=0)
@@ -203,19 +210,59 @@ class Step:
         fitted: Its size and what it explains, at the corrected logs; None for a hypothesis.
         before, after: Error of the prediction. [1]
         alike: Others that explain as much: they cannot be told apart.
+        rivals: What was tried instead and explained nearly as much.
         standing: Where the search stands after it.
     """
 
     undone: Undone
-    fitted: Fitted | None
+    fitted: Fitted | None = None
     before: float
     after: float
-    alike: tuple[Suspicion, ...]
+    alike: tuple[Suspicion, ...] = ()
+    rivals: tuple[Step, ...] = ()
     standing: Standing
 
+    @property
+    def column(self) -> bool:
+        """The mistake became a column of the model; else it was undone on the logs."""
+        return self.undone.suspicion is not None and self.undone.suspicion.direction.undo is None
 
-def search(evidence: Evidence, *, most: int = 4, hypotheses: bool = True) -> tuple[Standing, list[Step]]:
-    """Return where the logs stand as they are, and the mistakes found one after the other.
+    @property
+    def resolved(self) -> bool:
+        """Its size is one that the samples can tell from other mistakes."""
+        suspicion, step = self.undone.suspicion, self.standing.evidence.views[0].track.step
+        return suspicion is None or bool(np.abs(self.undone.size).max() >= suspicion.direction.samples * step)
+
+    def rank(self, names: Sequence[str]) -> int:
+        """Return the place of its mistake among names, those that are not there last."""
+        name = "" if self.undone.suspicion is None else self.undone.suspicion.direction.name
+        return names.index(name) if name in names else len(names)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Found:
+    """What a search found.
+
+    Args:
+        first: Where the logs stand as they are.
+        steps: The mistakes, one after the other.
+        doubtful: What would explain more but predicts no better, and ended the search.
+    """
+
+    first: Standing
+    steps: tuple[Step, ...]
+    doubtful: Step | None = None
+
+
+def helps(before: Standing, after: Standing) -> bool:
+    """Tell whether a correction lowers the error on data it has not seen, by Student's test over their stretches."""
+    fall = before.unseen - after.unseen
+    spread = float(fall.std(ddof=1)) / np.sqrt(len(fall))
+    return bool(fall.mean() > stats.t.isf(LUCK, len(fall) - 1) * spread)
+
+
+def search(evidence: Evidence, *, most: int = 4, hypotheses: bool = True) -> Found:
+    """Look for mistakes one after the other.
 
     Args:
         evidence: The model and its logs.
@@ -223,130 +270,158 @@ def search(evidence: Evidence, *, most: int = 4, hypotheses: bool = True) -> tup
         hypotheses: Also try signs, channels and units.
     """
     first = now = Standing(evidence)
-    undone: list[Undone] = []
-    added: list[Suspicion] = []
-    steps: list[Step] = []
-    if hypotheses:
-        _, best = best_hypothesis(evidence)
-        if best.hypothesis is not None:
-            trial = Undone(hypothesis=best.hypothesis)
-            fresh = corrected(evidence, [trial])
-            after = None if fresh is None else Standing(fresh)
-            if after is not None and after.error <= WORSE * now.error:
-                steps.append(Step(undone=trial, fitted=None, before=now.error, after=after.error, alike=(),
-                                  standing=after))
-                undone, now = [trial], after
+    steps: tuple[Step, ...] = ()
+    best = best_hypothesis(evidence)[1].hypothesis if hypotheses else None
+    if best is not None:
+        trial = Undone(hypothesis=best)
+        fresh = corrected(evidence, trial.undo)
+        after = None if fresh is None else Standing(fresh)
+        if after is not None and after.error <= WORSE * now.error:
+            steps, now = (Step(undone=trial, before=now.error, after=after.error, standing=after),), after
+    noise = now.noise
     while len(steps) < most:
-        step = _next(evidence, now, undone, added)
-        if step is None or (steps and step.after > WORSE * step.before):
+        step = _next(evidence, now, steps, noise)
+        if step is None:
             break
-        steps.append(step)
-        assert step.undone.suspicion is not None
-        if step.undone.suspicion.direction.undo is None:
-            added.append(step.undone.suspicion)
-        else:
-            undone.append(step.undone)
-        found, undone, steps = _polished(evidence, step.standing.evidence, undone, added, now.noise, steps)
-        now = Standing(found, added, now.noise)
-    return first, steps
+        if not helps(now, step.standing):
+            return Found(first=first, steps=steps, doubtful=step)
+        steps = _polished(evidence, (*steps, step), noise)
+        now = Standing(steps[-1].standing.evidence, _added(steps), steps[-1].standing.noise)
+    return Found(first=first, steps=steps)
 
 
-def _polished(evidence: Evidence, now: Evidence, undone: list[Undone], added: list[Suspicion], noise: FloatArray,
-              steps: list[Step]) -> tuple[Evidence, list[Undone], list[Step]]:
-    """Find the sizes of all mistakes again, together: what was taken for the first may belong to the second.
-
-    Returns:
-        The logs with all of them undone, the mistakes undone and the steps, with their sizes.
-    """
-    mine = [k for k, each in enumerate(undone) if each.suspicion is not None]
-    if len(mine) < 2:
-        return now, undone, steps
-    least = np.inf
-    for _ in range(ROUNDS):
-        own = [undone[k].suspicion for k in mine]
-        standing = Standing(now, added, noise, [*added, *(s for s in own if s is not None)])
-        if standing.power >= least:
-            break
-        least, best, columns = standing.power, (now, list(undone)), []
-        for suspicion in own:
-            assert suspicion is not None
-            columns.append(next(s.columns for s in standing.suspicions if s.same(suspicion)))
-        fitted = standing.scores.fit([c for group in columns for c in group], standing.given)
-        sizes, sigmas, trial, start = fitted.size, fitted.sigma, list(undone), 0
-        for k, group in zip(mine, columns):
-            old = undone[k].size
-            assert old is not None
-            here = slice(start, start + len(group))
-            step = np.where(sigmas[here] > 0, sizes[here], 0.0)
-            spread = np.diag(sigmas[here] ** 2)
-            steps = [replace(s, undone=undone[k], fitted=replace(s.fitted, size=old, covariance=spread))
-                     if s.undone.suspicion is undone[k].suspicion and s.fitted is not None else s for s in steps]
-            trial[k] = replace(undone[k], size=old + step)
-            start += len(group)
-        fresh = corrected(evidence, trial)
-        if fresh is None:
-            break
-        now, undone = fresh, trial
-    return best[0], best[1], steps
+def _added(steps: Sequence[Step]) -> list[Suspicion]:
+    return [s.undone.suspicion for s in steps if s.column and s.undone.suspicion is not None]
 
 
-def _next(evidence: Evidence, now: Standing, undone: list[Undone], added: list[Suspicion]) -> Step | None:
+def _next(evidence: Evidence, now: Standing, steps: Sequence[Step], noise: FloatArray) -> Step | None:
     """Return the suspicion that explains most of what is left, undone or added; None if nothing stands out.
 
     Several may explain as much: then the one that leaves the robot nearest to its file, then the more usual one.
     """
-    ranked = now.ranked([u.suspicion for u in undone if u.suspicion is not None])
+    ranked = now.ranked([s.undone.suspicion for s in steps if s.undone.suspicion is not None])
     if not ranked:
         return None
     best = ranked[0][1]
     near = [pair for pair in ranked[1:]
             if (best.share - pair[1].share) * now.power < NEAR * max(CLOSE * best.inflation, best.share * now.power)]
-    tried = [(pair[0], found) for pair in (ranked[0], *near[:NEIGHBOURS])
-             if (found := _take(evidence, now, undone, added, *pair)) is not None]
-    if not tried:
-        return None
-    least = min(found.standing.power for _, found in tried)
-    tried = [(s, found) for s, found in tried if found.standing.power - least < CLOSE * best.inflation]
-    nearest = min(found.standing.distance for _, found in tried)
-    order = {s.columns: k for k, s in enumerate(now.suspicions)}  # the more usual ones stand first
-    tried.sort(key=lambda item: (item[1].standing.distance > nearest + NEARLY, order[item[0].columns]))
-    return replace(tried[0][1], alike=tuple(s for s, _ in tried[1:]))
+    tried = [found for pair in (ranked[0], *near[:NEIGHBOURS])
+             if (found := _take(evidence, now, steps, noise, *pair)) is not None]
+    return _best(tried, lambda step: step.standing) if tried else None
 
 
-def _take(evidence: Evidence, now: Standing, undone: list[Undone], added: list[Suspicion], suspicion: Suspicion,
+def _best(tried: Sequence[Step], where: Callable[[Step], Standing]) -> Step:
+    """Return the step that leaves least, with the others beside it; of those that leave as much the most plausible.
+
+    Args:
+        tried: Steps that may stand for each other.
+        where: Where the search stands with a step.
+    """
+    tried = [step for step in tried if step.resolved] or tried
+    power = {id(step): where(step).power for step in tried}
+    least = min(tried, key=lambda step: power[id(step)])
+    assert least.fitted is not None
+    same = [s for s in tried if power[id(s)] - power[id(least)] < CLOSE * least.fitted.inflation]
+    nearest = min(where(step).distance for step in same)
+    usual = list(DIRECTIONS)  # the more usual ones stand first
+    same.sort(key=lambda step: (where(step).distance > nearest + NEARLY, step.rank(usual)))
+    first = same[0]
+    return replace(first, alike=tuple(s.undone.suspicion for s in same[1:] if s.undone.suspicion is not None),
+                   rivals=tuple(replace(s, rivals=()) for s in tried if s is not first))
+
+
+def _take(evidence: Evidence, now: Standing, steps: Sequence[Step], noise: FloatArray, suspicion: Suspicion,
           fitted: Fitted) -> Step | None:
-    """Undo a suspicion by Gauss-Newton steps, or add it to the model; None if that does not lower what is left."""
-    columns = now.seen(suspicion)
-    if suspicion.direction.undo is None:
-        model = [*added, suspicion]
+    """Undo a suspicion, or add it to the model; None if that does not lower what is left."""
+    size = now.whole(suspicion, fitted.size)
+    step = Step(undone=Undone(suspicion=suspicion, size=size), fitted=fitted, before=now.error, after=now.error,
+                standing=now)
+    if step.column:
+        model = [*_added(steps), suspicion]
         after = Standing(now.evidence, model, now.noise, model)
-        return Step(undone=Undone(suspicion=suspicion, size=_whole(suspicion, columns, fitted.size)), fitted=fitted,
-                    before=now.error, after=after.error, alike=(), standing=after)
-    size, step, best = np.zeros(len(columns)), fitted.size, None
-    least = now.power
+        return replace(step, after=after.error, standing=after)
+    start = replace(step, undone=replace(step.undone, size=np.zeros(len(size))))
+    found = _refined(evidence, (*steps, start), [len(steps)], noise, size, now.power)
+    last = None if found is None else found[-1].fitted
+    sure = last is not None and bool((np.abs(last.size) > 3 * last.sigma).any())  # with the derivative at its own size
+    return found[-1] if found is not None and sure else None
+
+
+def _polished(evidence: Evidence, steps: tuple[Step, ...], noise: FloatArray) -> tuple[Step, ...]:
+    """Find the sizes of all mistakes again, together: what was taken for the first may belong to the second.
+
+    The rivals of earlier steps are tried once more: with the second corrected it may be one of them.
+    """
+    free = [k for k, s in enumerate(steps) if s.undone.suspicion is not None and not s.column]
+    if not free or len(steps) < 2:
+        return steps
+    for k in free[:None if steps[-1].column else -1]:
+        variants = {}
+        for rival in (steps[k], *steps[k].rivals):
+            trial = (*steps[:k], replace(rival, before=steps[k].before), *steps[k + 1:])
+            still = np.zeros(sum(len(trial[i].undone.size) for i in free))
+            found = None if rival.column else _refined(evidence, trial, free, noise, still, np.inf)
+            if found is not None:
+                variants[found[k]] = found
+        if variants:
+            best = _best(list(variants), lambda step, known=variants: known[step][-1].standing)  # type: ignore[misc]
+            whole = next(found for step, found in variants.items() if step.undone is best.undone)
+            steps = (*whole[:k], best, replace(whole[k + 1], before=best.after), *whole[k + 2:])
+    return steps
+
+
+def _refined(evidence: Evidence, steps: tuple[Step, ...], free: Sequence[int], noise: FloatArray, step: FloatArray,
+             least: float) -> tuple[Step, ...] | None:
+    """Find the sizes of some mistakes together by Gauss-Newton steps; None if no step lowers what is left.
+
+    Args:
+        evidence: The logs as they are.
+        steps: All mistakes, with the sizes to start from.
+        free: Which of them to find.
+        noise: Of the rows without any of the mistakes, (r,).
+        step: The first step, sizes of the free ones side by side.
+        least: What is left before it.
+    """
+    added, found = _added(steps), None
+    own = [s for k in free if (s := steps[k].undone.suspicion) is not None]
+    edges = np.cumsum([len(s.columns) for s in own])[:-1]
     for _ in range(ROUNDS):
-        trial = Undone(suspicion=suspicion, size=_whole(suspicion, columns, size + step))
-        fresh = corrected(evidence, [*undone, trial])
-        standing = None if fresh is None else Standing(fresh, added, now.noise, [*added, suspicion])
+        trial = {k: replace(steps[k].undone, size=steps[k].undone.size + part)
+                 for k, part in zip(free, np.split(step, edges))}
+        undone = [trial.get(k, s.undone) for k, s in enumerate(steps) if not s.column]
+        fresh = corrected(evidence, *(each.undo for each in undone))
+        standing = None if fresh is None else Standing(
+            fresh, added, noise * _noisier(evidence, undone), [*added, *own])
         if standing is None or standing.power > least:  # too far: the loops do not close there, or it gets worse
             step = step / 2
             continue
-        if suspicion.direction.unit == "1" and np.abs(size + step).max() > LARGEST:
+        if any(s.direction.unit == "1" and np.abs(trial[k].size).max() > LARGEST for k, s in zip(free, own)):
             return None
-        least, size = standing.power, size + step
-        own = [c for s in standing.suspicions if s.same(suspicion)
-               for c in s.columns]
-        further = standing.scores.fit([own[suspicion.columns.index(c)] for c in columns], standing.given)
-        best = Step(undone=trial, fitted=replace(fitted, size=size, covariance=further.covariance), before=now.error,
-                    after=standing.error, alike=(), standing=standing)
-        step = further.size
-        if np.all(np.abs(step) < SMALL * further.sigma):
+        least = standing.power
+        mine = [next(s for s in standing.suspicions if s.same(each)) for each in own]
+        fitted = standing.scores.fit([c for s in mine for c in standing.seen(s)], standing.given)
+        parts = np.split(np.arange(len(fitted.size)), np.cumsum([len(standing.seen(s)) for s in mine])[:-1])
+        updated, last = list(steps), step
+        step = np.concatenate([standing.whole(s, fitted.size[i]) for s, i in zip(mine, parts)])
+        slow = np.divide(step, last, out=np.zeros(len(step)), where=last != 0)
+        step = np.where((slow > 0) & (slow < SLOW), step / (1 - np.minimum(slow, SLOW)), step)  # Aitken
+        for k, s, i in zip(free, mine, parts):
+            old = steps[k].fitted
+            assert old is not None
+            spread = np.diag(standing.whole(s, fitted.sigma[i]) ** 2)
+            updated[k] = replace(steps[k], undone=trial[k], fitted=replace(old, size=trial[k].size, covariance=spread))
+        updated[-1] = replace(updated[-1], after=standing.error, standing=standing)
+        found = steps = tuple(updated)
+        if np.all(np.abs(fitted.size) < SMALL * fitted.sigma):
             break
-    return best
+    return found
 
 
-def _whole(suspicion: Suspicion, columns: Sequence[int], size: FloatArray) -> FloatArray:
-    """Return sizes of all columns of a suspicion, zero where a column cannot be seen."""
-    whole = np.zeros(len(suspicion.columns))
-    whole[[suspicion.columns.index(c) for c in columns]] = size
-    return whole
+def _noisier(evidence: Evidence, undone: Sequence[Undone]) -> FloatArray:
+    """Return by how much the noise of the rows grows when mistakes are undone, (r,); 1 where motors are no rows."""
+    grown = np.ones(len(evidence.model.rows))
+    if not evidence.model.loops.redundant:
+        for each in undone:
+            if each.hypothesis is None:
+                grown = grown * each.noise(evidence.views[0])
+    return grown

@@ -9,14 +9,19 @@ import numpy as np
 from scipy import stats
 
 from gough.core.arrays import FloatArray
+from gough.estimators.selection.scores import PROBABLE
+from gough.identification.diagnosis.mistakes import Mistake
 from gough.logs.recording import Recording
 
 STEEP = 12.0  # times the usual second difference beyond which a step is no motion; 1e4 samples of noise stay below 5
 ALONE = 4.0  # times what the steps before and after differ by
+BESIDE = 10  # samples on both sides of a jump that tell which way a motor moves
+ALTERNATES = -0.3  # correlation of second differences in a row: -0.67 for white noise, near 1 for a motion
 STILL = 20  # samples at one value that a frozen channel keeps at least
 DOUBT = 2.0  # instead of STEEP for a stop within one sample, where it is known that positions are wrong
 WRAPS = 0.02  # relative: jumps of the same size to this are wraps of one counter
 TURN = 2 * np.pi
+FADED = 0.01  # change of an effort over a log that is worth a word
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -30,6 +35,7 @@ class Jump:
         size: How far the position jumps. [m or rad]
         sigma: Of the size, from the noise beside it.
         wrap: It is a whole turn of the counter, to be undone by counting on.
+        turning: The motor reverses there: it may as well be play or bending of the transmission.
     """
 
     joint: str
@@ -38,6 +44,7 @@ class Jump:
     size: float
     sigma: float
     wrap: bool
+    turning: bool
 
 
 def find_jumps(recording: Recording) -> tuple[Jump, ...]:
@@ -62,22 +69,29 @@ def find_jumps(recording: Recording) -> tuple[Jump, ...]:
         high = np.flatnonzero(np.abs(own) > STEEP * usual)
         # The steps before and after a jump are alike; where a motion starts or stops they are not.
         alone = np.abs(own) > ALONE * np.abs(steps[:-2, j] - steps[2:, j])
-        turn = _turn(step[high], own[high[alone[high]]], recording.position_units[j])
+        turn = _turn(step[high], own[high[alone[high]]], float(np.ptp(position[:, j])), recording.position_units[j])
         for k in high:
             whole = turn is not None and abs(abs(step[k]) / turn - 1) < 0.2
             if whole or alone[k]:
                 size = float(np.sign(step[k])) * turn if whole and turn is not None else float(own[k])
                 found.append(Jump(joint=name, sample=int(k) + 2, time=float(recording.time[k + 2]), size=size,
-                                  sigma=usual, wrap=whole))
+                                  sigma=usual, wrap=whole, turning=_turns(steps[:, j], int(k) + 1)))
     return tuple(sorted(found, key=lambda jump: jump.sample))
 
 
-def _turn(steps: FloatArray, jumps: FloatArray, unit: str) -> float | None:
-    """Return after what a counter starts again; None if it does not.
+def _turns(steps: FloatArray, at: int) -> bool:
+    """Tell whether a motor moves one way before a step and not so after it, over some samples on both sides."""
+    before, after = steps[max(at - BESIDE, 0):at].sum(), steps[at + 1:at + 1 + BESIDE].sum()
+    return bool(before * after <= 0)
+
+
+def _turn(steps: FloatArray, jumps: FloatArray, reach: float, unit: str) -> float | None:
+    """Return after what a counter starts again; None if it does not: a counter shows no more than one turn.
 
     Args:
         steps: Those that are too large.
         jumps: Of these that stand alone, what they do beyond the motion.
+        reach: Range of the positions.
         unit: Of both.
     """
     size = np.abs(steps)
@@ -90,7 +104,7 @@ def _turn(steps: FloatArray, jumps: FloatArray, unit: str) -> float | None:
         return turns * TURN
     both = bool((steps[large] > 0).any() and (steps[large] < 0).any())
     alike = float(np.median(np.abs(size[large] - middle))) < WRAPS * middle
-    if not (both and alike and int(large.sum()) > 2):
+    if not (both and alike and int(large.sum()) > 2 and reach < (1 + WRAPS) * middle):
         return None
     exact = np.abs(jumps)[np.abs(np.abs(jumps) / middle - 1) < 0.2]
     return float(np.median(exact)) if exact.size else middle
@@ -98,6 +112,8 @@ def _turn(steps: FloatArray, jumps: FloatArray, unit: str) -> float | None:
 
 def without_jumps(recording: Recording, jumps: tuple[Jump, ...], near: Mapping[str, float] | None = None) -> Recording:
     """Return the recording with wrapped counters counted on and the positions behind lost counts moved back.
+
+    What jumps where a motor reverses stays: it may be play, which comes back.
 
     Args:
         recording: As recorded.
@@ -113,32 +129,16 @@ def without_jumps(recording: Recording, jumps: tuple[Jump, ...], near: Mapping[s
             position[:, j] = np.unwrap(position[:, j], period=turn)
             position[:, j] += turn * round(((near or {}).get(joint, position[0, j]) - position[:, j].mean()) / turn)
         for jump in own:
-            if not jump.wrap:
+            if not (jump.wrap or jump.turning):
                 position[jump.sample:, j] -= jump.size
     return replace(recording, position=position)
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Frozen:
-    """A position that stops within one sample and stays.
-
-    Args:
-        joint: Which motor.
-        sample: The first sample of the stretch.
-        time: Its time. [s]
-        samples: How long it stays.
-    """
-
-    joint: str
-    sample: int
-    time: float
-    samples: int
-
-
-def find_frozen(recording: Recording, steep: float = STEEP) -> tuple[Frozen, ...]:
+def find_frozen(recording: Recording, steep: float = STEEP) -> tuple[Mistake, ...]:
     """Return positions that keep their value for 20 samples or more after moving at full speed the sample before.
 
-    A motor needs time to stop: the step before the stretch is so many times the usual change of a step.
+    A motor needs time to stop: the step before the stretch is so many times the usual change of a step. Where noise
+    never lets a value come twice (changes of its steps alternate), it says that alone.
     """
     found = []
     steps = np.diff(recording.position, axis=0)
@@ -146,41 +146,25 @@ def find_frozen(recording: Recording, steep: float = STEEP) -> tuple[Frozen, ...
         return ()
     for j, name in enumerate(recording.joints):
         own = steps[:, j]
-        usual = 1.4826 * float(np.median(np.abs(np.diff(own))))
+        bend = np.diff(own)
+        usual = 1.4826 * float(np.median(np.abs(bend[bend != 0]))) if bend.any() else np.inf  # a motor may stand long
+        noisy = bool(bend[1:] @ bend[:-1] < ALTERNATES * (bend @ bend))
         edges = np.flatnonzero(np.diff(np.concatenate([[0], (own == 0).astype(np.int8), [0]])))
         for first, end in zip(edges[::2], edges[1::2]):
-            if end - first >= STILL and first > 0 and abs(own[first - 1]) > steep * usual > 0:
-                found.append(Frozen(joint=name, sample=int(first), time=float(recording.time[first]),
-                                    samples=int(end - first)))
+            if end - first >= STILL and first > 0 and (noisy or abs(own[first - 1]) > steep * usual > 0):
+                found.append(Mistake(
+                    name="frozen encoder", place=name, size=(float(end - first),), sigma=(0.0,), unit="samples",
+                    text=f"{name}: the position of {recording.source} stands still from {recording.time[first]:.3f} s "
+                         f"on for {end - first} samples, having moved before",
+                    advice="cut that part of the log out; is the encoder's cable sound?"))
     return tuple(found)
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Fading:
-    """An effort that changes from period to period.
-
-    Args:
-        joint: Which motor.
-        change: From the beginning to the end of the recording, relative to its beginning. [1]
-        sigma: Of it.
-        chance: That noise alone does this, for this motor.
-    """
-
-    joint: str
-    change: float
-    sigma: float
-    chance: float
-
-
-def find_fading(recording: Recording, period: FloatArray) -> tuple[Fading, ...]:
-    """Return the change of each motor's effort over the periods of a recording.
+def find_fading(recording: Recording) -> tuple[Mistake, ...]:
+    """Return efforts that fade or grow over the periods of a recording by more than 1 %, beyond chance.
 
     g_k = tau_k . tau / tau . tau of period k with the mean period tau, a line through g_1 ... g_n. The mean's own noise
-    is the same in all g_k and moves only their level.
-
-    Args:
-        recording: At least four periods.
-        period: Efforts (or currents) of the mean period, (N, a).
+    is the same in all g_k and moves only their level. Fewer than four periods say nothing.
     """
     kind = "effort" if recording.effort is not None else "current"
     if recording.period_count < 4:
@@ -189,15 +173,18 @@ def find_fading(recording: Recording, period: FloatArray) -> tuple[Fading, ...]:
     k = np.arange(len(periods)) - (len(periods) - 1) / 2
     found = []
     for j, name in enumerate(recording.joints):
-        tau = period[:, j]
-        power = float(tau @ tau)
-        if power <= 0 or len(tau) != periods.shape[1]:
-            continue
-        g = periods[:, :, j] @ tau / power
+        tau = periods[:, :, j].mean(axis=0)
+        g = periods[:, :, j] @ tau / max(float(tau @ tau), 1e-300)
         slope = float(k @ g / (k @ k))
         left = g - g.mean() - slope * k
-        sigma = float(np.sqrt(left @ left / (len(g) - 2) / (k @ k)))
+        spread = float(np.sqrt(left @ left / (len(g) - 2) / (k @ k)))
+        chance = float(2 * stats.t.sf(abs(slope) / max(spread, 1e-300), len(g) - 2)) * len(recording.joints)
         start = float(g.mean()) - slope * len(g) / 2  # where the first period begins
-        chance = float(2 * stats.t.sf(abs(slope) / max(sigma, 1e-300), len(g) - 2))
-        found.append(Fading(joint=name, change=slope * len(g) / start, sigma=sigma * len(g) / start, chance=chance))
+        change, sigma = (x * len(g) / start if start else 0.0 for x in (slope, spread))
+        if chance < PROBABLE and abs(change) > FADED:
+            found.append(Mistake(
+                name="fading effort", place=name, size=(change,), sigma=(abs(sigma),), unit="1",
+                text=f"{name}: effort {'fades' if change < 0 else 'grows'} by {100 * abs(change):.2g} +- "
+                     f"{100 * abs(sigma):.1g} % over {recording.source}",
+                advice="friction or magnets warm up: record after a warm-up, or use only the last periods"))
     return tuple(found)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.interpolate import CubicSpline
+from scipy.signal import lfilter
 
 from gough.core.arrays import FloatArray, Value
 from gough.core.errors import InvalidInput
@@ -28,6 +29,7 @@ class Track(Value):
         gravity: In the base frame, (3,). [m/s2]
         periodic: The samples are one whole period.
         deviations: Effort of each repetition minus their mean, (k, t, a); none without repetitions.
+        lag: Time constant that each effort was low-passed with, (a,). [s]
     """
 
     time: FloatArray
@@ -38,6 +40,7 @@ class Track(Value):
     gravity: FloatArray
     periodic: bool
     deviations: FloatArray
+    lag: FloatArray
 
     def with_effort(self, change: Callable[[FloatArray], FloatArray]) -> Track:
         """Return the track with an affine change of the efforts (t, a), made to their noise too."""
@@ -67,13 +70,29 @@ class Track(Value):
         return np.asarray(np.gradient(values, self.step, axis=0))
 
     def shifted(self, values: FloatArray, by: float) -> FloatArray:
-        """Return values(t + by), (t, a) -> (t, a): by the DFT over a period, else by a spline held at the ends. [s]"""
+        """Return values(t + by), (t, a) -> (t, a): by the DFT over a period, else by a spline held at the ends. [s]
+
+        Where friction jumps a DFT rings, so the derivative by a shift is that of neighbouring samples.
+        """
+        if abs(by) < 1e-2 * self.step:
+            return values + by * self.slope(values)
         if self.periodic:
             spectrum = np.fft.rfft(values, axis=0)
             turn = np.exp(2j * np.pi * np.fft.rfftfreq(len(values), self.step) * by)
             return np.asarray(np.fft.irfft(spectrum * turn[:, None], len(values), axis=0))
         at = np.clip(self.time + by, self.time[0], self.time[-1])
         return np.asarray(CubicSpline(self.time, values)(at))
+
+    def lagged(self, values: FloatArray) -> FloatArray:
+        """Return values (t, r, ...) of the rows low-passed by 1 / (1 + lag s), exact for lines between samples."""
+        found = values.copy()
+        for j in np.flatnonzero(self.lag > 0):
+            keep = np.exp(-self.step / self.lag[j])
+            part = (1 - keep) * self.lag[j] / self.step
+            run = np.concatenate([values[:, j]] * (1 + self.periodic))  # a period begins where it ends
+            low = lfilter([1 - part, part - keep], [1, -keep], run, axis=0, zi=part * run[:1])[0]
+            found[:, j] = low[-len(values):]
+        return found
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -90,6 +109,8 @@ class Source:
         periodic: The samples are one averaged period.
         payload: Name of the payload carried, or None.
         gravity: That the robot is taken to have been under, (3,); the robot file's by default. [m/s2]
+        lag: Time constant that each effort is taken to have been low-passed with, (a,); none by default. [s]
+        cutoff: Of the low-pass that positions passed, None if they did not. [Hz]
         name: Where the samples come from.
     """
 
@@ -102,6 +123,8 @@ class Source:
     periodic: bool = False
     payload: str | None = None
     gravity: FloatArray | None = None
+    lag: FloatArray | None = None
+    cutoff: float | None = None
     name: str = ""
 
     def shaped(self, columns: FloatArray) -> FloatArray:
@@ -116,6 +139,20 @@ class Source:
             raise InvalidInput(f"{self.name}: {int(kept.sum())} of {len(part)} samples of the regression are found "
                                "again in the motion; are they of the same log?")
         return np.concatenate([piece.regressor for piece in pieces])[kept]
+
+    def thinned(self, most: int) -> Source:
+        """Return at most so many samples, evenly spread, those that count preferred, with efforts as regressed."""
+        part = self.part
+        rows = np.flatnonzero(part.counting.all(axis=1))
+        rows = rows if len(rows) >= most // 3 else np.arange(len(part))
+        rows = rows[np.linspace(0, len(rows) - 1, min(most, len(rows))).astype(int)]
+        columns = np.zeros((*self.effort.shape[:1], len(part.rows), self.effort.shape[1]))
+        columns[:, 0] = self.effort
+        assert part.time is not None
+        index = np.clip(np.searchsorted(self.motion.time, part.time[rows]), 0, len(self.motion) - 1)
+        few = replace(part.take(rows), time=self.motion.time[index], replicates=None, mask=None)
+        return replace(self, motion=self.motion.take(index), effort=self.shaped(columns)[rows, 0], part=few,
+                       deviations=None, decimation=1)
 
     def shortened(self, most: int) -> Source:
         """Return the log with neighbouring samples averaged to at most `most`; decimated logs are short enough.
@@ -164,4 +201,4 @@ def source_of(processed: Processed, part: Regression) -> Source:
     return Source(motion=processed.motion, effort=processed.effort, dead_band=processed.dead_band, part=part,
                   deviations=None if each is None or len(each) < 2 else each - each.mean(axis=0),
                   decimation=processed.decimation, periodic=processed.average is not None, payload=processed.payload,
-                  name=processed.source)
+                  cutoff=processed.cutoff, name=processed.source)

@@ -18,9 +18,9 @@ from gough.estimators.fleet.hierarchy import Hierarchy, hierarchy
 from gough.estimators.selection.scores import LEAST_SEEN, Fitted, ScoreProblem, Scores
 from gough.identification.diagnosis.diagnose import DiagnoseSettings, diagnose, evidence_from, words
 from gough.identification.diagnosis.directions import Suspicion, suspicions_of
-from gough.identification.diagnosis.evidence import Evidence, score_problem
+from gough.identification.diagnosis.evidence import Evidence, corrected, score_problem
 from gough.identification.diagnosis.hypotheses import best_hypothesis
-from gough.identification.diagnosis.search import CLOSE, ROUNDS, SMALL, Standing, Undone, corrected
+from gough.identification.diagnosis.search import CLOSE, ROUNDS, SMALL, Standing, Undone
 from gough.identification.fleets.history import DAY, RobotHistory, date_of
 from gough.identification.many import looked_at
 from gough.processing.factors import Job, name_of, robot_of
@@ -162,23 +162,28 @@ def kind_and_others(histories: Sequence[RobotHistory], pulls: FloatArray,
     far, last = dict[int, float](), 0
     best = kind
     for k in range(max(1, len(histories) // 4) if len(histories) > FEWEST and len(pulls) else 0):
-        worst = inside[int(np.argmax([_distance(values[i], covariances[i], kind, pulls) for i in inside]))]
+        worst = inside[int(np.argmax(_distances(values, covariances, kind, pulls, inside)[inside]))]
         inside.remove(worst)
         kind = hierarchy(values[inside], covariances[inside])
-        far[worst] = _distance(values[worst], covariances[worst], kind, pulls)
+        far[worst] = float(_distances(values, covariances, kind, pulls, inside)[worst])
         tests = 2 * len(pulls) * (len(inside) + 1)
         if far[worst] > student_quantile(1 - level / tests, len(inside) - 1):
             last, best = k + 1, kind
     return best, dict(list(far.items())[:last])
 
 
-def _distance(values: FloatArray, covariance: FloatArray, kind: Hierarchy, pulls: FloatArray) -> float:
-    """Return how far a robot is from a kind along the pull that takes it farthest, over sigma.
+def _distances(values: FloatArray, covariances: FloatArray, kind: Hierarchy, pulls: FloatArray,
+               inside: Sequence[int]) -> FloatArray:
+    """Return how far robots are from a kind along the pull that takes each farthest, over sigma, (n,).
 
-    x - mu = M g with covariance S + D + that of mu, solved for each g alone.
+    x - mu = M g with covariance S + D + that of mu, solved for each g alone. D is diagonal and robots need not be:
+    sigma is at least what the robots inside scatter.
     """
-    weight = np.linalg.solve(covariance + np.diag(kind.between**2 + kind.common_std**2), pulls.T).T
-    return float(np.max(np.abs(weight @ (values - kind.common)) / np.sqrt((weight * pulls).sum(axis=1))))
+    spread = covariances + np.diag(kind.between**2 + kind.common_std**2)
+    weight = np.linalg.solve(spread, np.broadcast_to(pulls.T, (len(values), *pulls.T.shape)))  # (n, p, k)
+    known = np.sqrt(np.einsum("npk,kp->nk", weight, pulls))
+    score = np.einsum("npk,np->nk", weight, values - kind.common) / known
+    return np.asarray(np.max(np.abs(score) / np.maximum(score[inside].std(axis=0, ddof=1), 1.0), axis=1))
 
 
 def _spread(history: RobotHistory, period: int | None) -> tuple[str, ...]:
@@ -213,7 +218,7 @@ def mistake_beside(evidence: Evidence, kind: Kind) -> list[tuple[str, str, str]]
                           if s is not best and fitted.share - f.share < near * fitted.inflation)
     size = fitted.size
     for _ in range(ROUNDS if best.direction.undo is not None else 0):
-        without = corrected(evidence, [Undone(suspicion=best, size=size)])
+        without = corrected(evidence, Undone(suspicion=best, size=size).undo)
         step = [] if without is None else _fitted_beside(without, kind, [best])[0]
         if not step:
             break
