@@ -52,7 +52,6 @@ class FittedConstants:
     notes: tuple[str, ...] = ()
 
     def summary(self) -> str:
-        """Return the constants as plain text."""
         rows = [[name, f"{value:.6g}", f"{self.std[name]:.3g}", self.units[name]]
                 for name, value in self.values.items()]
         return "Constants of joint terms\n" + text_table(["constant", "value", "std", "unit"], rows)

@@ -97,7 +97,7 @@ class _Parser:
         return self.number_lags(node, [0])
 
     def check_numbers(self, node: Node) -> Any:
-        """Return the value of a part of plain numbers, else None; raise where it has none, and where it divides by 0."""
+        """Return the value of a part of plain numbers, else None; raise where it has none or divides by zero."""
         below = [self.check_numbers(part) for part in node.parts]
         if node.kind == "/" and below[1] == 0:
             raise fault(self.text, node.at, "this divides by zero")

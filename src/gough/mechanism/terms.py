@@ -64,7 +64,6 @@ class Constant:
 
     @property
     def unit(self) -> str:
-        """Its SI unit, as far as it is known."""
         return _SI.get(self.dimension, self.dimension)
 
 
@@ -168,7 +167,6 @@ class JointTerm:
 
     @cached_property
     def tree(self) -> Node:
-        """The expression, parsed."""
         return parse(self.expression)
 
     @cached_property
@@ -198,7 +196,6 @@ class JointTerm:
         return any(node.kind in RISKY or node.value in ("log", "sqrt") for node in self.tree.walk())
 
     def mentions(self, word: str) -> bool:
-        """Tell whether a name is in the expression."""
         return any(node.kind == "name" and node.value == word for node in self.tree.walk())
 
     def is_wavy(self, constant: str) -> bool:
@@ -207,7 +204,6 @@ class JointTerm:
                    for node in self.tree.walk() if node.kind == "call")
 
     def unit(self, kind: str) -> str:
-        """Return the coefficient's unit for a kind of joint."""
         return self.units[0 if kind == "prismatic" else 1]
 
     def dimension(self, kind: str) -> Dimension | None:

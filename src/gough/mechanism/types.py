@@ -119,12 +119,10 @@ class Joint(Value):
 
     @property
     def unit(self) -> str:
-        """Unit of the coordinate."""
         return "m" if self.kind == "prismatic" else "rad"
 
     @property
     def effort_unit(self) -> str:
-        """Unit of the effort."""
         return "N" if self.kind == "prismatic" else "N m"
 
 
@@ -170,7 +168,6 @@ class Closure(Value):
 
     @property
     def equations(self) -> int:
-        """Number of scalar equations."""
         return len(CLOSURES[self.kind].units)
 
 
@@ -371,7 +368,6 @@ class Mechanism(Value):
 
     @cached_property
     def memories(self) -> tuple[Memory, ...]:
-        """The lags of all terms of all joints."""
         return tuple(Memory(i, name, k) for i, joint in enumerate(self.joints) for name in joint.terms
                      for k in range(len(self.known_terms[name].lags)))
 
@@ -438,7 +434,6 @@ class Mechanism(Value):
 
     @cached_property
     def actuated(self) -> tuple[str, ...]:
-        """Names of the actuated coordinates."""
         return tuple(joint.name for joint in self.joints if joint.actuated)
 
     @cached_property
@@ -475,15 +470,12 @@ class Mechanism(Value):
         return MappingProxyType({name: term for name, term in self.known_terms.items() if name in used})
 
     def body(self, name: str) -> Body:
-        """Return a body by name."""
         return _find("body", self.bodies, name)
 
     def joint(self, name: str) -> Joint:
-        """Return a joint by name."""
         return _find("joint", self.joints, name)
 
     def payload(self, name: str) -> Payload:
-        """Return a payload by name."""
         return _find("payload", self.payloads, name)
 
     @cached_property

@@ -68,7 +68,6 @@ class Simulation(Value):
 
     @property
     def trials(self) -> int:
-        """Number of trials."""
         return len(self.q)
 
     @property
@@ -88,12 +87,10 @@ class Simulation(Value):
 
     @property
     def tracking_rms(self) -> FloatArray:
-        """Root mean square tracking error, (k, a). [m or rad]"""
         return np.asarray(np.sqrt((self.tracking_error**2).mean(axis=1)))
 
     @property
     def tracking_max(self) -> FloatArray:
-        """Largest tracking error, (k, a). [m or rad]"""
         return np.asarray(np.abs(self.tracking_error).max(axis=1))
 
     @cached_property
@@ -119,7 +116,6 @@ class Simulation(Value):
             "loop_error": float(self.loop_error[trial]), "saturated_samples": int(self.saturated[trial].sum())}
 
     def summary(self, trial: int = 0) -> str:
-        """Return the figures of a trial as plain text."""
         facts = self.to_dict(trial)
         rows = [[name, f"{rms:.3e}", f"{facts['tracking_max'][name]:.3e}", self.model.mechanism.joint(name).unit]
                 for name, rms in facts["tracking_rms"].items()]
