@@ -66,13 +66,9 @@ _DIMENSIONS: dict[str, dict[str, str]] = {
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class TimeBase:
-    """Time stamps: the sum of some columns.
+    """Time stamps: the sum of some columns by factors to seconds, of none the even rate of the description.
 
-    Args:
-        columns: Column names; none if the samples are at an even rate, that of the description.
-        factors: Seconds in the unit of each column.
-        offset: Added to the stamps. [s]
-        file: Where they stand, or None if beside the values.
+    `offset` is added to them [s]; `file` is where they stand, None beside the values.
     """
 
     columns: tuple[str, ...]
@@ -86,14 +82,9 @@ class Group:
     """Columns of one kind in one file.
 
     Args:
-        kind: One of `recording.KINDS`.
         names: Joint or coordinate of each column.
-        columns: Column names in the file.
-        factors: From the number in the file to SI.
-        units: SI unit of each column.
-        time: The stamps of this file.
+        factors, units: From the number in the file to SI, and the SI unit.
         files: Where each column stands inside the folder of the run; empty if the run is one file.
-        interpolation: How values are taken to another clock.
         turns: After what each column starts again, zero if it does not. [SI unit of the column]
         offsets: Added to each column, none if empty. [SI unit of the column]
         delays: By how much the values of each column are older than their stamps, none if empty. [s]
