@@ -365,10 +365,8 @@ class _Reader:
             self._lose("gears, so that efforts are those of the joints", f"{joint.name} {gear:g}")
         limit = joint.limits.effort or abs(gear) * force or None
         own = self.ours and actuator.tag == "general"
-        self._replace(replace(joint, limits=replace(joint.limits, effort=limit), gain=gain if own else None))
-
-    def _replace(self, joint: Connection) -> None:
-        self.joints = [joint if other.name == joint.name else other for other in self.joints]
+        driven = replace(joint, limits=replace(joint.limits, effort=limit), gain=gain if own else None)
+        self.joints = [driven if other.name == joint.name else other for other in self.joints]
 
     def _tendon(self, element: Element, key: str) -> Element:
         name = element.get(key)
