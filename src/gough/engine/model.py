@@ -296,7 +296,8 @@ class Model(Columns):
         chi, extra = self._given(values, load)
         v, a = (np.ascontiguousarray(x[:, self.independent]) for x in (motion.qd, motion.qdd))
         context = self.context(motion, dead_band)
-        rows, check = self.effort_kernel(settled=False)(motion.q, v, a, context, chi, extra)
+        kernel = self.effort_kernel(settled=False) if self.remembers else self.effort_kernel()
+        rows, check = kernel(motion.q, v, a, context, chi, extra)
         bad = doubted(check)
         if bad.size:
             rows[bad] = self._careful_efforts(motion.q[bad], v[bad], a[bad], _at(context, bad), _at(chi, bad), extra,

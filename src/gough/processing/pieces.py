@@ -25,11 +25,11 @@ from gough.logs.checks import check_even
 from gough.logs.finding import Finding
 from gough.logs.readers import RecordingSource
 from gough.logs.recording import Recording
-from gough.processing.averaging import PeriodAverage, average_periods
+from gough.processing.averaging import PeriodAverage, average_periods, check_repeats
 from gough.processing.decimation import decimated
 from gough.processing.filters import differentiate, edge_samples, memory_samples
 from gough.processing.frequency import fourier_fit, lowpass_periodic
-from gough.processing.masks import counting_rows
+from gough.processing.masks import counting_rows, smeared_samples
 from gough.processing.ready import matched
 from gough.processing.settings import HIGHEST, UNLIKE, Method, Processing, decimation_of
 
@@ -93,6 +93,7 @@ def averaged(model: Model, recording: Recording, settings: Processing) -> Proces
     """Average the periods; filter and differentiate the pose that forward kinematics gives."""
     rate = check_even(recording)
     average = average_periods(recording)
+    check_repeats(average)
     by, q, pose = averaged_pose(model, average)
     method = settings.method_for(recording)
     time = average.time - average.time[0]
@@ -214,12 +215,12 @@ def pieces(model: Model, source: Recording | RecordingSource, settings: Processi
         except InvalidInput as error:
             raise InvalidRecording(f"{recording.source}: {error}", source=recording.source, **error.numbers) from error
         own = [model.actuated.index(i) for i in model.loops.partitions["actuated"].independent]
-        wide = slice(max(0, inner.start - plan.reach - 1), inner.stop + plan.reach + 1)  # what windows reach to
+        wide = slice(max(0, inner.start - plan.far), inner.stop + plan.far)  # what windows reach to
         motion = model.kinematics.motion(recording.time[wide], position[wide][:, own], velocity[wide][:, own],
                                          acceleration[wide][:, own], start=start)
         part = slice(inner.start - wide.start, inner.stop - wide.start)
         mask = counting_rows(model, motion, settings, plan.reach)[part]
-        motion, start = motion.take(part), motion.q[max(0, part.stop - plan.reach - 1)]
+        motion, start = motion.take(part), motion.q[max(0, part.stop - plan.far)]
         bands = settings.bands(motion.coordinates)
         channels = channels_of(model.mechanism, recording.channels, recording.source)
         motion, carry = model.with_memory(motion, bands, carry=carry,
@@ -240,7 +241,10 @@ def pieces(model: Model, source: Recording | RecordingSource, settings: Processi
 
 @dataclass(frozen=True, kw_only=True)
 class _Plan:
-    """Numbers of one log that is filtered in time; `halo` samples on both sides decide a filtered one."""
+    """Numbers of one log that is filtered in time.
+
+    Masks look at `far` samples on both sides, a filtered sample is decided by `halo` of them.
+    """
 
     method: Method
     rate: float
@@ -248,6 +252,7 @@ class _Plan:
     decimation: int
     edge: int
     reach: int
+    far: int
     halo: int
 
     @classmethod
@@ -262,9 +267,9 @@ class _Plan:
             cutoff = min(UNLIKE * (cutoff or 0.0), HIGHEST * rate)
             decimation = decimation_of(cutoff, rate)
         reach = round((settings.window or 0.0) * rate)
-        return cls(method=method, rate=rate, cutoff=cutoff, decimation=decimation, reach=reach,
-                   edge=0 if cutoff is None else edge_samples(rate, cutoff),
-                   halo=memory_samples(rate, cutoff) + reach + 1)
+        far = max(reach, 3 * smeared_samples(settings, rate)) + 1
+        return cls(method=method, rate=rate, cutoff=cutoff, decimation=decimation, reach=reach, far=far,
+                   edge=0 if cutoff is None else edge_samples(rate, cutoff), halo=memory_samples(rate, cutoff) + far)
 
 
 def length(source: Recording | RecordingSource) -> int:
