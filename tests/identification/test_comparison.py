@@ -61,7 +61,7 @@ def test_the_friction_that_changed_is_named_first(five_bar: Model, first: Identi
 def test_a_result_that_is_not_good_itself_is_said_to_be_so(five_bar: Model, first: Identification,
                                                            worn: Identification) -> None:
     """Held-out logs that are missing are no mistake; anything else may be what differs."""
-    assert not any("own verdict" in note for note in compare([(five_bar, first), (five_bar, worn)]).notes)
+    assert not any("result 1: its own" in note for note in compare([(five_bar, first), (five_bar, worn)]).notes)
     late = replace(worn, verdict=Verdict(remarks=(Remark(rule="direction", level="look", message="late"),)))
     notes = compare([(five_bar, first), (five_bar, late)], labels=("before", "after")).notes
     assert any(note.startswith("after: its own verdict is look") for note in notes)
