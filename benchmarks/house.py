@@ -13,6 +13,7 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
+from keyword import iskeyword
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import FrameType
@@ -43,6 +44,8 @@ TABLE = {
     "unreached": ("lines of definitions that no verb reaches, at least", "", 828, "extension points only"),
     "passed_functions": ("functions that a log passes on its way to an estimate", "271", 200, "fewer"),
     "passed_files": ("files in which they stand", "34", 33, "fewer"),
+    "before_functions": ("of these, functions before the estimate stands; the others judge it", "", None, "fewer"),
+    "before_files": ("files in which they stand", "", None, "fewer"),
     "declared": ("places in which an option of a verb is declared, mean", "3", 2, "1"),
     "declared_most": ("the same, most", "", 3, "1"),
     "cuts": ("places that cut a name at a dot", "31", 39, "in one module"),
@@ -145,7 +148,7 @@ def mentioned(nodes: list[ast.AST]) -> set[str]:
         words = (getattr(node, "id", None), getattr(node, "attr", None), getattr(node, "arg", None),
                  getattr(node, "value", None) if isinstance(node, ast.Constant) else None)
         found |= {word for word in words if isinstance(word, str) and word.isidentifier()}
-    return found
+    return found | {f"{word}_" for word in found if iskeyword(word)}  # the verb `import` is a function `import_`
 
 
 def lines_of(node: ast.AST) -> int:
@@ -169,25 +172,34 @@ def way_of_a_log() -> dict[str, float]:
     with TemporaryDirectory() as folder:
         path = Path(folder) / "log.csv"
         save_recording(log, path)
-        passed = calls(lambda: gough.identify(model, [gough.read_recording(path)]))
-    return {"passed_functions": len(passed), "passed_files": len({file for file, _ in passed})}
+        passed, before = calls(lambda: gough.identify(model, [gough.read_recording(path)]), "run_all")
+    found = {}
+    for name, functions in (("passed", passed), ("before", before)):
+        found |= {f"{name}_functions": len(functions), f"{name}_files": len({file for file, _ in functions})}
+    return found
 
 
-def calls(work: Callable[[], object]) -> set[tuple[str, str]]:
-    """Return file and name of every function of the source that some work calls; comprehensions are not functions."""
+def calls(work: Callable[[], object], until: str) -> tuple[set[tuple[str, str]], set[tuple[str, str]]]:
+    """Return file and name of every function of the source that some work calls, and of those until one returns.
+
+    Comprehensions are not functions.
+    """
     passed: set[tuple[str, str]] = set()
+    before: list[set[tuple[str, str]]] = []
 
     def note(frame: FrameType, event: str, _: object) -> None:
-        file = frame.f_code.co_filename
+        file, name = frame.f_code.co_filename, frame.f_code.co_qualname
         if event == "call" and file.startswith(str(SOURCE)) and not frame.f_code.co_name.startswith("<"):
-            passed.add((file, frame.f_code.co_qualname))
+            passed.add((file, name))
+        if event == "return" and name == until and not before:
+            before.append(set(passed))
 
     sys.setprofile(note)
     try:
         work()
     finally:
         sys.setprofile(None)
-    return passed
+    return passed, before[0]
 
 
 def options(files: dict[Path, ast.Module]) -> dict[str, float]:
@@ -281,8 +293,10 @@ def main() -> None:
         print(f"{label:{width}}  {first:>7}  {short(again):>7}  {short(figures[key]):>7}  {aim}".rstrip())
 
 
-def short(value: float) -> str:
-    """Return a number without needless digits."""
+def short(value: float | None) -> str:
+    """Return a number without needless digits; nothing for what was not counted then."""
+    if value is None:
+        return ""
     return f"{value:.0f}" if value == round(value) else f"{value:.1f}"
 
 

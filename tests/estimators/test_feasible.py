@@ -209,7 +209,7 @@ def test_every_body_is_possible_and_no_friction_negative_even_from_noise():
     assert min(free.standard[n] for n in model.standard if n.endswith((".fv", ".fs"))) < 0
 
 
-def test_residual_increase_and_rms_are_those_of_the_samples():
+def test_misfit_and_rms_are_those_of_the_samples():
     reg, model, truth = robot(noise=3.0, seed=1)
     base = WeightedLeastSquares().fit(reg)
     found = Feasible().fit(reg, base, model=model, prior=spoilt(model, truth))
@@ -220,7 +220,6 @@ def test_residual_increase_and_rms_are_those_of_the_samples():
 
     before, after = chi_square(base.values), chi_square(found.estimate.values)
     assert after - before == pytest.approx(found.misfit, rel=1e-6)
-    assert np.sqrt(after / before) - 1 == pytest.approx(found.residual_increase, rel=0.05)
     residual = reg.effort - reg.regressor @ found.estimate.values
     np.testing.assert_allclose(found.estimate.residual_rms, np.sqrt((residual**2).mean(axis=0)), rtol=1e-9)
 
@@ -234,6 +233,22 @@ def test_more_loss_comes_nearer_to_the_prior_and_a_possible_prior_within_reach_i
     itself = Feasible(loss=100.0).fit(reg, base, model=model, prior=table(model.standard, truth))
     assert itself.distance < 1e-4
     np.testing.assert_allclose(itself.standard.values, truth, atol=1e-4)
+
+
+@pytest.mark.parametrize("factor", [1e-4, 300.0], ids=["a robot of 100 um", "a robot of 300 m"])
+def test_a_robot_of_another_size_has_bodies_of_that_size(factor):
+    """Lengths times a factor, a body without thickness among them: the same robot."""
+    reg, model, truth = robot(noise=0.5)
+    prior = spoilt(model, truth).values.copy()
+    prior[4:10] = 0.0  # a point mass
+    prior[1:4] = 0.0
+    powers = np.array([{"m": 0, "mx": 1, "my": 1, "mz": 1}.get(kind, 2) if kind in INERTIAL else 0
+                       for kind in (name.rpartition(".")[2] for name in model.standard)])
+    small = replace(model, matrix=model.matrix / factor ** powers)
+    base = WeightedLeastSquares().fit(reg)
+    usual = Feasible().fit(reg, base, model=model, prior=table(model.standard, prior))
+    other = Feasible().fit(reg, base, model=small, prior=table(model.standard, prior * factor ** powers))
+    np.testing.assert_allclose(other.standard.values / factor ** powers, usual.standard.values, rtol=1e-3, atol=1e-4)
 
 
 def test_without_noise_the_base_values_are_exact_and_the_truth_as_prior_comes_back():
@@ -323,30 +338,6 @@ def test_errors_far_beyond_the_noise_widen_the_loss_in_proportion():
     found = Feasible().fit(reg, base, model=model, prior=table(names, [2.0, 0.6, 0.30, 0.30, 0.01]))
     assert found.least_misfit > 1e6
     assert found.misfit == pytest.approx(1.2 * found.least_misfit, rel=1e-4)  # 1 + 1/b
-
-
-def test_a_prior_with_standard_deviations_is_weighted_by_them():
-    names = tuple(f"body.{p}" for p in INERTIAL)
-    truth = cloud(np.random.default_rng(0))
-    # the data see only m + 10 Ixx
-    matrix = np.zeros((1, 10))
-    matrix[0, [0, 4]] = 1.0, 10.0
-    model = BaseParameters(names=("body.mR",), units=("kg",), standard=names, matrix=matrix, independent=(0,),
-                           singular_values=np.ones(10), tolerance=1e-9)
-    rng = np.random.default_rng(1)
-    W = rng.standard_normal((500, 1, 1))
-    shift = 0.2
-    effort = W * (matrix @ truth + shift) + 1e-3 * rng.standard_normal((500, 1, 1))
-    reg = Regression(regressor=W, effort=effort[:, :, 0], rows=("m",), row_units=("N",), parameters=model.names,
-                     units=("kg",))
-    base = LeastSquares(uncertainty="white").fit(reg)
-    std = np.full(10, 0.01)
-    std[0] = 0.2
-    found = Feasible(loss=1e-3).fit(reg, base, model=model, prior=table(names, truth, std))
-    share = np.array([std[0] ** 2, 10 * std[4] ** 2]) / (std[0] ** 2 + 100 * std[4] ** 2)
-    change = found.standard.values - truth
-    np.testing.assert_allclose(change[[0, 4]], shift * share, atol=2e-4)
-    np.testing.assert_allclose(np.delete(change, [0, 4]), 0.0, atol=1e-4)
 
 
 def test_an_estimate_of_some_base_parameters_leaves_the_others_to_the_prior():
@@ -445,5 +436,3 @@ def test_bad_input_is_a_clear_error():
     other = replace(reg, parameters=("x", *reg.parameters[1:]))
     with pytest.raises(InvalidInput, match="no base parameter 'x'"):
         Feasible().fit(other, WeightedLeastSquares().fit(other), model=model, prior=table(model.standard, truth))
-    with pytest.raises(InvalidInput, match=r"standard deviation of 'body0\.m' is 0"):
-        Feasible().fit(reg, base, model=model, prior=table(model.standard, truth, np.r_[0.0, np.ones(len(truth) - 1)]))

@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from gough.core.regression import Regression
-from gough.estimators.noise_information import information_over_noise, not_observed, whitened_rows
+from gough.estimators.noise_information import attenuation, information_over_noise, not_observed, whitened_rows
 
 NAMES = ("a", "b", "c")
 
@@ -37,6 +37,18 @@ def test_least_squares_shrinks_by_what_the_ratio_says() -> None:
     ratio = information_over_noise(rows, changes, NAMES)
     assert_allclose(found[1:], truth[1:] * (1 - 1 / ratio[1:]), rtol=0.03)
     assert ratio[2] < 3.0 < ratio[1]
+
+
+def test_what_noise_takes_is_said_where_the_columns_of_others_are_noisy_too() -> None:
+    """Two columns that move alike and share their noise: one takes from the other, whatever its own ratio says."""
+    rng = np.random.default_rng(1)
+    clean, truth = rng.standard_normal((50000, 3)), np.array([2.0, -1.0, 3.0])
+    clean[:, 1] += 2.0 * clean[:, 0]
+    error, again = (0.3 * rng.standard_normal((50000, 1)) * [1.0, -1.0, 0.0] for _ in range(2))
+    found = np.linalg.lstsq(clean + error, clean @ truth, rcond=None)[0]
+    taken = attenuation(clean + error, again, found, NAMES)
+    assert abs(found - truth)[0] > 0.2
+    assert_allclose(found + taken, truth, atol=0.15 * np.abs(found - truth).max())
 
 
 def test_without_noise_everything_known_is_known_and_triangular_factors_say_the_same() -> None:

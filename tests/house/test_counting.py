@@ -94,6 +94,7 @@ def test_what_no_verb_reaches_is_found(house: ModuleType, tmp_path: Path, monkey
 
 
 def test_calls_are_counted_once_and_only_of_the_source(house: ModuleType) -> None:
-    found = house.calls(lambda: [dimension_of("mm"), dimension_of("deg"), math.sqrt(2)])
+    found, before = house.calls(lambda: [dimension_of("mm"), dimension_of("deg"), math.sqrt(2)], "canonical")
     assert "dimension_of" in {name for _, name in found}
     assert {Path(file).name for file, _ in found} == {"units.py"}
+    assert {name for _, name in before} == {"dimension_of", "conversion", "canonical"}  # until it returned first

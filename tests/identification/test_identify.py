@@ -170,6 +170,16 @@ def test_currents_without_gains_are_refused(five_bar: Model, five_bar_log: Recor
     assert result.drive_gains["left.motor"]["value"] == 1.0
 
 
+def test_efforts_are_gains_times_currents(five_bar: Model, five_bar_log: Recording) -> None:
+    """BG13 (17), P03 (33): the same answer from currents and their gains as from efforts."""
+    gains = {"left.motor": 2.5, "right.motor": 0.04}
+    current = five_bar_log.effort / [gains[name] for name in five_bar_log.joints]
+    log = replace(five_bar_log, effort=None, current=current, current_units=("A", "A"))
+    ours, theirs = identify(five_bar, [log], gains=gains), identify(five_bar, [five_bar_log])
+    np.testing.assert_allclose(ours.estimate.values, theirs.estimate.values, rtol=1e-7)
+    assert {name: one["value"] for name, one in ours.drive_gains.items()} == gains
+
+
 def test_a_bound_of_zero_is_refused(five_bar: Model, five_bar_log: Recording) -> None:
     with pytest.raises(InvalidInput, match="error_bound is 0"):
         bounds(five_bar, [five_bar_log], error_bound=0.0)

@@ -342,3 +342,57 @@ def test_a_file_that_is_not_what_its_suffix_says_is_refused(tmp_path, name: str)
     (tmp_path / name).write_bytes(b"time,q\n0,1\n1,2\n" * 9)
     with pytest.raises(InvalidRecording, match=f"{name} cannot be read as"):
         read_recording(tmp_path / name, described())
+
+
+def test_a_recording_goes_through_a_bag_and_back(tmp_path) -> None:
+    rng = np.random.default_rng(3)
+    time = 7.0 + np.arange(60) / 250.0
+    values = rng.standard_normal((5, 60, 2))
+    made = Recording.from_arrays(
+        ["a", "b"], time=time, position=values[0], effort=values[1], velocity=values[2], reference=values[3],
+        extra={"oil": values[4][:, 0]}, payload="disc", units={
+            "position": "rad", "effort": "N m", "velocity": "rad/s", "reference": "rad", "extra": "1"})
+    made.save(tmp_path / "run.mcap", settings={"seed": 3})
+    joints, clock = ["a", "b"], {"columns": ["/joint_states/header.stamp"], "units": ["s"]}
+    keys = {"format": 1, "joints": joints, "time": clock} | {
+        kind: {"columns": [f"/joint_states/{joint}.{kind}" for joint in joints], "unit": unit}
+        for kind, unit in (("position", "rad"), ("effort", "N m"), ("velocity", "rad/s"))}
+    keys["extra"] = {"names": ["oil"], "columns": ["/extra/oil.position"], "unit": "1"}
+    back = read_recording(tmp_path / "run.mcap", keys)
+    np.testing.assert_allclose(back.time, time - time[0], atol=1e-9)
+    for kind, group in back.groups():
+        np.testing.assert_array_equal(group.values, dict(made.groups())[kind].values)
+
+
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be", "utf-16", "cp1252", "utf-8-sig"])
+def test_texts_of_windows_are_read_with_their_signs(tmp_path, encoding: str) -> None:
+    lines = ["time [ms];a.position [°];a.current [A];Öltemperatur"]
+    lines += [f"{k};{k * k};{-k};20" for k in range(12)]
+    (tmp_path / "run.csv").write_bytes("\n".join([*lines, ""]).encode(encoding))
+    found = read_recording(tmp_path / "run.csv")
+    np.testing.assert_allclose(found.position[:, 0], np.radians(np.arange(12.0) ** 2), rtol=1e-14)
+    assert any(f.kind == "ignored" and f.channel == "Öltemperatur" for f in found.quality)
+    assert any(f.kind == "encoding" for f in found.quality) == (encoding == "cp1252")
+
+
+@pytest.mark.parametrize("first", ["23:59:01.250", "31.12.2024 23:59:01,250", "2024-12-31T22:59:01.250Z",
+                                   "2024-12-31 23:59:01.250+01:00"])
+def test_clocks_in_words_are_seconds(tmp_path, first: str) -> None:
+    stamps = [first[:first.index(":01") + 1] + f"{k:02d}" + first[first.index(":01") + 3:] for k in range(1, 30)]
+    rows = "".join(f"{stamp};{k * 0.5}\n" for k, stamp in enumerate(stamps))
+    (tmp_path / "run.csv").write_text("clock;q\n" + rows)
+    keys = {"format": 1, "joints": ["a"], "time": {"columns": ["clock"], "units": ["s"]},
+            "position": {"columns": ["q"], "unit": "rad"}}
+    np.testing.assert_allclose(read_recording(tmp_path / "run.csv", keys).time, np.arange(29.0), atol=1e-6)
+
+
+def test_spans_of_time_are_seconds_and_what_is_left_out_says_why(tmp_path) -> None:
+    spans = pa.array(np.arange(20) * 4000).cast(pa.duration("us"))
+    parquet.write_table(pa.table({"t": spans, "q": np.arange(20.0), "odd": [[0.0] * (k % 3) for k in range(20)]}),
+                        tmp_path / "run.parquet")
+    keys = {"format": 1, "joints": ["a"], "time": {"columns": ["t"], "units": ["s"]},
+            "position": {"columns": ["q"], "unit": "rad"}}
+    np.testing.assert_allclose(read_recording(tmp_path / "run.parquet", keys).time, 0.004 * np.arange(20), atol=1e-12)
+    keys["position"]["columns"] = ["odd"]
+    with pytest.raises(InvalidRecording, match="lists of different lengths"):
+        read_recording(tmp_path / "run.parquet", keys)

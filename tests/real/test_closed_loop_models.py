@@ -24,10 +24,10 @@ def test_a_model_with_its_yaml_imports_assembles_and_passes_check(name: str, fre
     done = run(f"gough import {source} --loops {source.with_suffix('.yaml')} -o robot.toml", tmp_path)
     assert done.code == 0, done.err
     found = check(Model(load_robot(tmp_path / "robot.toml")))
-    assert found.degrees_of_freedom == freedoms
-    assert len(found.held) == held
+    assert found.model.degrees_of_freedom == freedoms
+    assert len(found.model.loops.held) == held
     assert found.closure_residual < 1e-10
-    assert found.assembly == "from the start values"  # the file starts closed
+    assert found.model.loops.assembly == "from the start values"  # the file starts closed
 
 
 def test_a_gripper_with_springs_says_what_is_missing_and_locks_answer_it(tmp_path: Path) -> None:

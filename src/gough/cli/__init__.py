@@ -17,7 +17,7 @@ from gough.cli.common import err, stop_on_terminate
 from gough.core.errors import GoughError
 from gough.study.verbs import VERBS, about
 
-INTERRUPTED = 130
+INTERRUPTED = 130  # exit code after Ctrl-C, as shells have it: 128 + SIGINT
 COMMANDS = ("robots", "schema", "view", *VERBS, "run", "demo")
 
 

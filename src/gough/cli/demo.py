@@ -76,13 +76,18 @@ def demo(
               [[p["name"], *rounded(p["value"], p["std"]), p["unit"], "yes" if p["observed"] else "no"]
                for p in load.to_dict()["parameters"]])
     if found is not None:
-        with open(Path(output) / "truth.csv", encoding="utf-8", newline="") as stream:
-            truth = list(csv.DictReader(stream))
-        table("\nwhat is wrong, and what was found", ["robot", "truth", "found"], [
-            [row["robot"], row["text"], "; ".join(a.text for a in found.alerts if a.robot == row["robot"])]
-            for row in truth])
-        false = [a for a in found.alerts if a.robot not in {row["robot"] for row in truth}]
-        say("false alarms: " + ("; ".join(f"{a.robot}: {a.text}" for a in false) or "none"))
+        show_fleet(found, Path(output) / "truth.csv")
     say(f"{seconds:.0f} s; everything is in {output}/" +
         next((f": open {output}/{page}" for page in ("report.html", "result/fleet.html")
               if (Path(output) / page).exists()), ""))
+
+
+def show_fleet(found: Fleet, path: Path) -> None:
+    """Print what was found in a virtual fleet beside what is wrong with it."""
+    with open(path, encoding="utf-8", newline="") as stream:
+        truth = list(csv.DictReader(stream))
+    table("\nwhat is wrong, and what was found", ["robot", "truth", "found"], [
+        [row["robot"], row["text"], "; ".join(a.text for a in found.alerts if a.robot == row["robot"])]
+        for row in truth])
+    false = [a for a in found.alerts if a.robot not in {row["robot"] for row in truth}]
+    say("false alarms: " + ("; ".join(f"{a.robot}: {a.text}" for a in false) or "none"))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -114,12 +114,10 @@ class Condensed(Value):
     Args:
         factors: Of [W_j y_j] for each row j, (r, k, p + 1).
         samples: Samples condensed.
-        counts: Samples of each row that count, (r,); all of them by default.
-        sums: Sums of [W_j y_j] over the samples, (r, p + 1), or None.
-        pieces: The factors of consecutive pieces, (u, r, k, p + 1), or None. Leaving some out shows what the estimate
-            hangs on.
-        lengths: Samples of each piece, (u,).
-        recording: Recording of each piece, (u,).
+        counts: Samples of each row that count, (r,).
+        sums: Sums of [W_j y_j] over the samples, (r, p + 1), or None once whitened.
+        pieces: The factors of consecutive pieces, (u, r, k, p + 1). Leaving some out shows what the estimate hangs on.
+        lengths, recording: Samples and recording of each piece, (u,).
         repeats: The pieces are whole repetitions of one motion (periods), so what differs between them is noise.
         joint: The rows side by side, by piece and by which rows count, or None. Gauss-Markov with a full covariance
             needs them.
@@ -132,17 +130,15 @@ class Condensed(Value):
     row_units: tuple[str, ...]
     parameters: tuple[Parameter, ...]
     units: tuple[str, ...]
-    counts: IntArray = field(default_factory=lambda: np.empty(0, np.int64))
-    sums: FloatArray | None = None
-    pieces: FloatArray | None = None
-    lengths: IntArray = field(default_factory=lambda: np.empty(0, np.int64))
-    recording: IntArray = field(default_factory=lambda: np.empty(0, np.int64))
-    repeats: bool = False
-    joint: tuple[Joint, ...] | None = None
+    counts: IntArray
+    sums: FloatArray | None
+    pieces: FloatArray
+    lengths: IntArray
+    recording: IntArray
+    repeats: bool
+    joint: tuple[Joint, ...] | None
 
     def __post_init__(self) -> None:
-        if not len(self.counts):
-            object.__setattr__(self, "counts", np.full(len(self.rows), self.samples))
         super().__post_init__()
         object.__setattr__(self, "parameters", named(self.parameters, self.units))
         check_shapes(self, factors=(len(self.rows), None, len(self.parameters) + 1))
@@ -181,9 +177,8 @@ class Condensed(Value):
     def _mapped(self, change: Callable[[FloatArray], FloatArray], parameters: Sequence[str], units: Sequence[str],
                 ) -> Condensed:
         return replace(
-            self, factors=change(self.factors), parameters=named(parameters, units), units=tuple(units),
-            sums=None if self.sums is None else change(self.sums),
-            pieces=None if self.pieces is None else change(self.pieces),
+            self, factors=change(self.factors), pieces=change(self.pieces), parameters=named(parameters, units),
+            units=tuple(units), sums=None if self.sums is None else change(self.sums),
             joint=None if self.joint is None else tuple(replace(j, data=change(j.data)) for j in self.joint))
 
     @cached_property
@@ -209,12 +204,11 @@ class Condensed(Value):
         check_shape(covariance, (r, r), "covariance of the rows")
         if not np.any(covariance - np.diag(np.diag(covariance))):
             scale = np.diag(inverse_root(covariance, self.rows))[:, None, None]
-            return replace(self, factors=self.factors * scale, joint=None, sums=None, row_units=("1",) * r,
-                           pieces=None if self.pieces is None else self.pieces * scale)
-        parts = self.joint if self.joint and self.pieces is not None else self.patterns
+            return replace(self, factors=self.factors * scale, pieces=self.pieces * scale, joint=None, sums=None,
+                           row_units=("1",) * r)
         pieces: dict[int, list[FloatArray]] = {}
         roots: dict[bytes, FloatArray] = {}
-        for part in parts:
+        for part in self.joint or self.patterns:
             key = part.present.tobytes()
             if key not in roots:
                 roots[key] = np.zeros((r, r))
@@ -222,9 +216,8 @@ class Condensed(Value):
                 roots[key][place] = inverse_root(covariance[place], tuple(self.rows[j] for j in part.present))
             pieces.setdefault(part.piece, []).append(np.einsum("ij,kjc->ikc", roots[key], part.data))
         every = padded([np.concatenate(pieces.get(u, [np.zeros((r, 0, len(self.parameters) + 1))]), axis=1)
-                         for u in range(max(pieces, default=0) + 1 if self.pieces is None else len(self.pieces))])
-        return replace(self, factors=total(every), joint=None, sums=None, row_units=("1",) * r,
-                       pieces=None if self.pieces is None else every)
+                        for u in range(len(self.pieces))])
+        return replace(self, factors=total(every), pieces=every, joint=None, sums=None, row_units=("1",) * r)
 
     def residual(self, values: FloatArray) -> Residual:
         """Return what values (p,) leave of the equations that count."""

@@ -108,7 +108,6 @@ class _Pieces:
 
         Where single recordings are more than that already, neighbouring ones become one.
         """
-        assert other.pieces is not None
         start = max((place[0] for place in self.rows), default=-1) + 1
         places = [(start + int(label), k) for k, label in enumerate(other.recording)]
         for place, data, samples in zip(places, other.pieces, other.lengths.tolist()):
@@ -168,15 +167,12 @@ def merge(first: Condensed, second: Condensed) -> Condensed:
     The bits of the result depend on both and on their order, on nothing else.
     """
     check_alike(first, second)
-    for part in (first, second):
-        if part.pieces is None or part.sums is None or (part.joint is None) != (first.joint is None):
-            raise InvalidInput("only problems as `condense` returns them can be merged, both with the rows side by "
-                               "side or none; condense the logs again")
+    if first.sums is None or second.sums is None or (first.joint is None) != (second.joint is None):
+        raise InvalidInput("only problems as `condense` returns them can be merged, both with the rows side by side or "
+                           "none; condense the logs again")
     kept = _Pieces(first.joint is not None)
     kept.join(first)
     kept.join(second)
-    assert first.sums is not None
-    assert second.sums is not None
     return kept.value(first, samples=first.samples + second.samples, counts=first.counts + second.counts,
                       sums=first.sums + second.sums, repeats=first.repeats or second.repeats)
 

@@ -13,7 +13,6 @@ class GoughError(Exception):
     """Base of all errors Gough raises on purpose.
 
     Args:
-        message: What is, what was expected, what to try.
         **numbers: The values behind the message; readable as attributes and in `numbers`.
     """
 

@@ -19,10 +19,15 @@ def robust_scale(values: FloatArray) -> FloatArray:
     return np.asarray(np.median(np.abs(values), axis=0) / normal_quantile(0.75))
 
 
-def robust_scores(values: FloatArray) -> FloatArray:
-    """Return values in robust standard deviations from their median, column by column, (n, r)."""
+def robust_scores(values: FloatArray, least: ArrayLike = 1e-300) -> FloatArray:
+    """Return values in robust standard deviations from their median, column by column, (n, r).
+
+    Args:
+        values: (n, r).
+        least: Standard deviation that is known to be there at least, (r,) or one.
+    """
     gap = values - np.median(values, axis=0)
-    return np.asarray(gap / np.maximum(robust_scale(gap), np.finfo(float).tiny))
+    return np.asarray(gap / np.maximum(robust_scale(gap), least))
 
 
 def student_quantile(probability: float, freedom: ArrayLike) -> FloatArray:
@@ -60,17 +65,15 @@ def holm(p: FloatArray) -> FloatArray:
     return corrected
 
 
-def ljung_box(residual: FloatArray, mask: BoolArray | None = None, *, lags: int | None = None) -> FloatArray:
+def ljung_box(residual: FloatArray, mask: BoolArray | None = None) -> FloatArray:
     """Return the probability of autocorrelations this large in white noise, column by column, (t, r) -> (r,).
 
     Q = n (n + 2) sum_k rho_k^2 / n_k, chi-squared with as many degrees of freedom as lags (Ljung and Box 1978); n
-    samples of a column count and n_k pairs of them at lag k, n - k if all do.
-
-    Args:
-        lags: 20 by default, a fifth of the samples if these are few. NaN comes back if there is not even one.
+    samples of a column count and n_k pairs of them at lag k, n - k if all do. 20 lags, or a fifth of the samples if
+    these are few; NaN if there is not even one.
     """
     t, r = residual.shape
-    lags = min(20, t // 5) if lags is None else lags
+    lags = min(20, t // 5)
     if lags < 1:
         return np.full(r, np.nan)
     there = np.ones((t, r), bool) if mask is None else mask

@@ -12,7 +12,7 @@ from scipy.optimize import least_squares
 
 from gough.core.arrays import BoolArray, FloatArray
 from gough.core.errors import InvalidMechanism, LoopNotClosed
-from gough.engine.symbolic import Transform, body_transforms, fixed_transform
+from gough.engine.symbolic import Transform, body_transforms, closure_ends
 from gough.mechanism.closures import CLOSURES
 from gough.mechanism.types import Closure
 
@@ -81,6 +81,8 @@ class _Search:
                 if found:
                     pose = min(found, key=lambda home: float(np.linalg.norm((home - start) / units)))
                     break
+            if not found:
+                break
             before = before | moves
         rest = self.owner >= 0
         return (pose if found else _bounded(self.loops, self.guided, rest, pose, involved)[0]), found
@@ -113,8 +115,7 @@ def _refusal(loops: Loops, best: FloatArray, first: list[Failure]) -> Failure:
     beyond = next((error for error in first if isinstance(error, InvalidMechanism)), None)
     if beyond is not None:
         return beyond
-    error = np.array(loops.equations(best)[0]).ravel() * loops.weights
-    wrong = wrong_with(loops, best, error)
+    wrong = wrong_with(loops, best, loops.residual(best))
     pose = dict(zip(loops.mechanism.coordinates, best.tolist()))
     told = ", ".join(f"{name} = {value:.4g}" for name, value in list(pose.items())[:12])
     return LoopNotClosed(f"{wrong}; nearest pose found: {told}{', ...' if len(pose) > 12 else ''}",
@@ -153,8 +154,7 @@ def _mistaken(loops: Loops, home: FloatArray) -> Iterator[tuple[Closure, str]]:
     for closure in loops.mechanism.closures:
         mistaken = CLOSURES[closure.kind].mistaken
         if mistaken is not None:
-            placed = (poses[frame.body] @ fixed_transform(frame.placement) for frame in closure.frames)
-            ends = [Transform(*(number(part) for part in (end.rotation, end.translation))) for end in placed]
+            ends = [Transform(number(end.rotation), number(end.translation)) for end in closure_ends(closure, poses)]
             if text := mistaken(*ends):
                 yield closure, text
 
@@ -172,7 +172,7 @@ def _guided(loops: Loops) -> tuple[ca.Function, NDArray[np.int64]]:
     for k, closure in enumerate(closures):
         guide = CLOSURES[closure.kind].guide
         if guide is not None:
-            rows.append(guide(*(poses[frame.body] @ fixed_transform(frame.placement) for frame in closure.frames)))
+            rows.append(guide(*closure_ends(closure, poses)))
             owner.append(k)
     stacked = ca.densify(ca.vertcat(*rows))
     return ca.Function("guided", [q], [stacked, ca.densify(ca.jacobian(stacked, q))]), np.array(owner)
@@ -213,11 +213,7 @@ def gauss_newton(loops: Loops, start: FloatArray, free: BoolArray | None = None,
     """
     q = np.array(start, dtype=float)
     move = np.ones(len(q), dtype=bool) if free is None else free
-
-    def error_at(q: FloatArray) -> FloatArray:
-        return np.array(loops.equations(q)[0]).ravel() * loops.weights
-
-    error = error_at(q)
+    error = loops.residual(q)
     for _ in range(iterations):
         if error.size == 0 or np.abs(error).max() < 1e-14:
             break
@@ -226,7 +222,7 @@ def gauss_newton(loops: Loops, start: FloatArray, free: BoolArray | None = None,
         while True:
             trial = q.copy()
             trial[move] += scale * step * loops.units[move]
-            new = error_at(trial)
+            new = loops.residual(trial)
             if np.linalg.norm(new) < np.linalg.norm(error) or scale < 1e-4:
                 break
             scale /= 2

@@ -9,7 +9,7 @@ import casadi as ca
 import numpy as np
 
 from gough.core.arrays import FloatArray, IntArray
-from gough.core.errors import InvalidInput, SingularConfiguration
+from gough.core.errors import SingularConfiguration
 from gough.engine.loops import By, Loops, Partition, closure_expressions
 from gough.engine.symbolic import body_transforms
 from gough.kernels.kernel import compiled
@@ -22,11 +22,7 @@ SINGULAR = 1e-9  # ratio of singular values of K_D taken as singular
 
 
 class Chain:
-    """Kinematics of a mechanism with its loops closed.
-
-    Args:
-        loops: The assembled mechanism.
-    """
+    """The kinematics of an assembled mechanism with its loops closed, at one configuration or at many."""
 
     def __init__(self, loops: Loops) -> None:
         self.loops = loops
@@ -49,14 +45,6 @@ class Chain:
             fastest = np.array([self.bent(column) for column in E.T])
             self._strides[by] = np.divide(1.0, fastest, out=np.full(len(fastest), np.inf), where=fastest > 1e-9)
         return self._strides[by]
-
-    def _partition_of(self, by: By) -> Partition:
-        if by not in self.loops.partitions:
-            mechanism = self.loops.mechanism
-            raise InvalidInput(
-                f"'{mechanism.name}' cannot be driven by its {by} coordinates: it has {len(mechanism.task)} of them "
-                f"and {self.loops.degrees_of_freedom} degrees of freedom; use the actuated coordinates")
-        return self.loops.partitions[by]
 
     @compiled
     def _closed(self, kind: Literal["step", "map", "rates"], by: By) -> ca.Function:
@@ -102,16 +90,10 @@ class Chain:
         return np.asarray(np.abs(self._closed("step", self.loops.dynamic)(q)[1]).max(axis=1))
 
     def close(self, q: FloatArray, by: By, positions: FloatArray | None = None) -> tuple[FloatArray, FloatArray]:
-        """Close the loops of all samples at once from a guess that is already near.
+        """Close the loops of all samples at once from a guess (t, n) that is already near; the independent ones stay.
 
-        Args:
-            q: All coordinates near the solution, (t, n). [m or rad]
-            by: Which are independent and stay.
-            positions: Those to reach instead of those of the guess, (t, m).
-
-        Returns:
-            Coordinates (t, n) and the largest residual of each sample as a fraction of the robot (t,); samples that
-            failed keep a large one.
+        Returns coordinates (t, n), with other `positions` (t, m) of the independent ones if given, and the largest
+        residual of each sample as a fraction of the robot (t,); samples that failed keep a large one.
         """
         q = np.array(q, dtype=float)
         if positions is not None:
@@ -138,12 +120,12 @@ class Chain:
         return q, np.where(np.isfinite(error), error, np.inf)
 
     def closure_map(self, q: FloatArray, by: By | None = None) -> FloatArray:
-        """Map independent velocities to the velocities of all coordinates: E of qd = E qd_I, (t, n, m).
+        """Map independent velocities to those of all coordinates: E of qd = E qd_I, (t, n, m), BG13 (7).
 
-        Eq. (7) of BG13. Departure: redundant but consistent closures are allowed.
+        Departure: redundant but consistent closures are allowed.
         """
         by = self.loops.dynamic if by is None else by
-        size = len(self._partition_of(by).independent)
+        size = len(self.loops.partition(by).independent)
         E, check = self._closed("map", by)(q)
         E = E.reshape(len(q), self._size, size)
         bad = doubted(check)
@@ -175,7 +157,7 @@ class Chain:
     def rates(self, q: FloatArray, velocity: FloatArray, acceleration: FloatArray,
               by: By = "actuated") -> tuple[FloatArray, FloatArray]:
         """Return velocities and accelerations of all coordinates from those of the independent ones, each (t, n)."""
-        self._partition_of(by)
+        self.loops.partition(by)
         qd, qdd, check = self._closed("rates", by)(q, velocity, acceleration)
         bad = doubted(check)
         if bad.size:

@@ -48,9 +48,7 @@ class _Graph:
 
     def __init__(self, model: Model, by: By, smooth: bool = True) -> None:
         loops = model.loops
-        if by not in loops.partitions:
-            raise InvalidInput(f"'{model.mechanism.name}' cannot be driven by its {by} coordinates; "
-                               "use the actuated coordinates")
+        loops.partition(by)  # raises if there is none
         n, m = len(model.mechanism.joints), model.degrees_of_freedom
         self.model, self.smooth = model, smooth
         self.q, self.v, self.a = ca.SX.sym("q", n), ca.SX.sym("v", m), ca.SX.sym("a", m)

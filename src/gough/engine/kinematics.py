@@ -33,12 +33,8 @@ class ClosedChain(Chain):
             by: Which coordinates these are.
             start: A configuration near the first sample, (n,), or near every sample, (t, n); home by default.
             time: Sample times, for messages.
-
-        Raises:
-            LoopNotClosed: No solution near the previous sample; carries loop, sample, time, residual.
-            SingularConfiguration: The closures lose rank on the way.
         """
-        independent = self._partition_of(by).independent
+        independent = self.loops.partition(by).independent
         positions = np.asarray(positions, dtype=float)
         motors = [i for i, joint in enumerate(self.loops.mechanism.joints) if joint.actuated]
         if by == "actuated" and positions.shape[1:] == (len(motors),):
@@ -197,7 +193,7 @@ class ClosedChain(Chain):
         """Return the motion of all coordinates from that of the independent ones.
 
         Args:
-            time: Sample times, (t,). [s]
+            time: (t,). [s]
             position, velocity, acceleration: Of the independent coordinates, (t, m). [m or rad, per s, per s2]
             by: Which coordinates these are.
             start: A configuration near the first sample; home by default.

@@ -61,13 +61,9 @@ def collect_limits(model: Model, changes: Mapping[str, Limits] | None = None, *,
     """Return all limits of a robot.
 
     Args:
-        model: The robot; joints without a limit are free.
         changes: Limits by coordinate (or `platform.translation`, `platform.rotation`) that replace those of the robot
             file, where given.
         singularity: Smallest accepted |det dq_act/dx| relative to home, and the inverse of the largest; None for any.
-
-    Raises:
-        InvalidInput: An unknown coordinate, or a range that is empty or not finite.
     """
     changes, whole = changes or {}, twist_names(model)
     for name, change in changes.items():

@@ -11,10 +11,10 @@ import casadi as ca
 import numpy as np
 
 from gough.core.arrays import FloatArray
-from gough.core.errors import InvalidMechanism
+from gough.core.errors import InvalidInput, InvalidMechanism
 from gough.engine.assembly import CLOSED as CLOSED, number
 from gough.engine.elimination import Pivots, solve
-from gough.engine.symbolic import Transform, body_transforms, closure_equations, fixed_transform
+from gough.engine.symbolic import Transform, body_transforms, closure_ends, closure_equations
 from gough.mechanism.closures import CLOSURES
 from gough.mechanism.types import BASE, Mechanism
 
@@ -82,6 +82,14 @@ class Loops:
         """What makes a closure residual [m or rad] a fraction of the robot, (c,)."""
         return row_scale(self.mechanism, self.length) / self.length
 
+    def partition(self, by: By) -> Partition:
+        """Return which coordinates are independent; `InvalidInput` if the robot cannot be driven by such."""
+        if by not in self.partitions:
+            raise InvalidInput(
+                f"'{self.mechanism.name}' cannot be driven by its {by} coordinates: it has {len(self.mechanism.task)} "
+                f"of them and {self.degrees_of_freedom} degrees of freedom; use the actuated coordinates")
+        return self.partitions[by]
+
     def names(self, by: By) -> tuple[str, ...]:
         """Return the independent coordinates of a partition; none if the robot has no such partition."""
         part = self.partitions.get(by)
@@ -99,6 +107,10 @@ class Loops:
     def scaled(self, jacobian: FloatArray) -> FloatArray:
         """Make K dimensionless: prismatic columns times, rows that are lengths over the characteristic length."""
         return jacobian * self.weights[:, None] * self.units
+
+    def residual(self, q: FloatArray) -> FloatArray:
+        """Return what the closures are open by at one configuration, as fractions of the robot, (c,)."""
+        return np.array(self.equations(q)[0]).ravel() * self.weights
 
     def jacobian(self, q: FloatArray) -> FloatArray:
         """Return scaled K at one configuration, (c, n)."""
@@ -174,23 +186,19 @@ def open_loops(mechanism: Mechanism) -> Loops:
 
 
 def _start(mechanism: Mechanism, equations: ca.Function) -> FloatArray:
-    """Return the start values of all coordinates (n,): those of the file, and of force elements what follows from
-    them.
-    """
+    """Return the start values of all coordinates (n,); those of force elements follow from the others."""
     start = np.array([joint.start for joint in mechanism.joints])
     rows = [closure.name for closure in mechanism.closures for _ in range(closure.equations)]
     gaps = np.array(equations(start)[0]).ravel()
     for name, closure in mechanism.forces.items():
         i, row = mechanism.coordinates.index(name), rows.index(name)
-        _check_length(name, float(gaps[row] + start[i] - closure.constant), "at the start pose")
+        length = float(gaps[row] + start[i] - closure.constant)
+        if not length > SHORTEST:
+            raise InvalidMechanism(
+                f"[[force]] '{name}' has the length {length:.1e} m at the start pose: its points coincide and it has "
+                "no direction; move one of them, or the start pose", force=name, length=length)
         start[i] += gaps[row]
     return start
-
-
-def _check_length(name: str, length: float, where: str) -> None:
-    if not length > SHORTEST:
-        raise InvalidMechanism(f"[[force]] '{name}' has the length {length:.1e} m {where}: its points coincide and it "
-                               "has no direction; move one of them, or the start pose", force=name, length=length)
 
 
 def _characteristic_length(mechanism: Mechanism, q: FloatArray) -> float:
@@ -198,10 +206,8 @@ def _characteristic_length(mechanism: Mechanism, q: FloatArray) -> float:
     poses = body_transforms(mechanism, ca.SX(ca.DM(q)))
     points = [number(pose.translation).ravel() for pose in poses.values()]
     for closure in mechanism.closures:
-        for frame in closure.frames:
-            if frame.body != BASE:
-                end = poses[frame.body] @ fixed_transform(frame.placement)
-                points.append(number(end.translation).ravel())
+        points += [number(end.translation).ravel() for frame, end in zip(closure.frames, closure_ends(closure, poses))
+                   if frame.body != BASE]
     spread = np.array(points) - np.mean(points, axis=0)
     size = float(np.sqrt((spread**2).sum(axis=1).mean()))
     return size if size > 1e-9 else 1e-3  # all in one point, as in a spherical wrist: any length will do

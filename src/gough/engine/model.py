@@ -43,6 +43,7 @@ class Model(Columns):
     """
 
     def __init__(self, mechanism: Mechanism) -> None:
+        expect(mechanism, Mechanism, "the mechanism", "what gough.load_robot returned")
         self.loops = close_loops(mechanism)
         self.mechanism = self.loops.mechanism  # with what holds joints that need no motor
         self.kinematics = ClosedChain(self.loops)
@@ -295,7 +296,8 @@ class Model(Columns):
         chi, extra = self._given(values, load)
         v, a = (np.ascontiguousarray(x[:, self.independent]) for x in (motion.qd, motion.qdd))
         context = self.context(motion, dead_band)
-        rows, check = self.effort_kernel(settled=False)(motion.q, v, a, context, chi, extra)
+        kernel = self.effort_kernel(settled=False) if self.remembers else self.effort_kernel()
+        rows, check = kernel(motion.q, v, a, context, chi, extra)
         bad = doubted(check)
         if bad.size:
             rows[bad] = self._careful_efforts(motion.q[bad], v[bad], a[bad], _at(context, bad), _at(chi, bad), extra,

@@ -5,7 +5,7 @@ Notation: q all coordinates, phi(q) = 0 the closures, K = dphi/dq. Vectors of a 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +17,7 @@ from gough.core.names import INERTIAL, Parameter, parameters
 from gough.mechanism.closures import CLOSURES, Configuration
 from gough.mechanism.placement import Placement
 from gough.mechanism.terms import JointState
-from gough.mechanism.types import BASE, Mechanism
+from gough.mechanism.types import BASE, Closure, Mechanism
 
 
 @dataclass(frozen=True)
@@ -92,9 +92,13 @@ def closure_equations(mechanism: Mechanism, q: ca.SX) -> ca.SX:
     coordinates = {name: q[i] for i, name in enumerate(mechanism.coordinates)}
     parts: list[ca.SX] = []
     for closure in mechanism.closures:
-        ends = (poses[frame.body] @ fixed_transform(frame.placement) for frame in closure.frames)
-        parts += CLOSURES[closure.kind].residual(closure, Configuration(coordinates, *ends))
+        parts += CLOSURES[closure.kind].residual(closure, Configuration(coordinates, *closure_ends(closure, poses)))
     return ca.densify(ca.vertcat(*parts)) if parts else ca.SX(0, 1)
+
+
+def closure_ends(closure: Closure, poses: Mapping[str, Transform]) -> list[Transform]:
+    """Return where the frames are that a closure brings together."""
+    return [poses[frame.body] @ fixed_transform(frame.placement) for frame in closure.frames]
 
 
 def velocity_sign(qd: ca.SX, dead_band: ca.SX, smooth: bool) -> ca.SX:

@@ -8,7 +8,7 @@ With W the whitened regressor and D its change, column k less what the others ex
     c_k = (W^T W)^-1 e_k / [(W^T W)^-1]_kk,    ratio_k = |W c_k|^2 / E|D c_k|^2.
 
 |W c_k|^2 is the information on parameter k, whatever the other parameters; E|D c_k|^2 is what noise adds to it. Least
-squares shrinks the estimate by about 1 - 1 / ratio_k.
+squares shrinks the estimate by about 1 - 1 / ratio_k, if the columns of the others have no noise.
 """
 
 from __future__ import annotations
@@ -42,6 +42,17 @@ def information_over_noise(rows: FloatArray, changes: FloatArray, parameters: Se
     known = np.diag(inverse)
     noise = ((changes @ (inverse / known)) ** 2).sum(axis=0)  # |D c_k|^2
     return np.asarray(np.divide(1 / known, noise, out=np.full(len(known), np.inf), where=noise > 0))
+
+
+def attenuation(rows: FloatArray, changes: FloatArray, values: FloatArray, parameters: Sequence[str]) -> FloatArray:
+    """Return what noise of the positions takes from values x by least squares, (p,).
+
+    (G - N)^-1 N x with G = W^T W and N = E[D^T D]; where N is nearly G, at most what `OBSERVED` allows.
+    """
+    root = solve(np.column_stack([rows, np.zeros(len(rows))]), tuple(parameters)).root
+    share, axes = np.linalg.eigh(np.asarray((changes @ root).T @ (changes @ root)))
+    pulled = axes.T @ np.linalg.solve(root, values)
+    return np.asarray(root @ (axes @ (share / np.maximum(1 - share, 1 / OBSERVED) * pulled)))
 
 
 def whitened_rows(problem: Regression, std: FloatArray) -> FloatArray:

@@ -28,13 +28,11 @@ class Part:
     """One trajectory of a design: what is fixed about it.
 
     Args:
-        harmonics: Number of harmonics of the Fourier series.
-        frequency: Fundamental, or where to start if it is free. [Hz]
+        harmonics, samples: Of the Fourier series, and grid points per period.
+        frequency: Fundamental, or where to start if it is free (`free_frequency`). [Hz]
         payload: Name of the payload carried, or None.
         weight: Controller samples that each grid sample stands for, over all periods.
-        samples: Grid points per period.
         at_rest: Zero velocity and acceleration at the start of each period.
-        free_frequency: The fundamental is a variable.
     """
 
     harmonics: int
@@ -48,13 +46,9 @@ class Part:
     @cached_property
     def shape(self) -> FloatArray:
         """Maps free coefficients to (offset, mu, nu): (1 + 2h, free)."""
-        h = self.harmonics
-        mu, nu = rest_basis(h) if self.at_rest else (np.eye(h), np.eye(h))
-        basis = np.zeros((1 + 2 * h, 1 + mu.shape[1] + nu.shape[1]))
-        basis[0, 0] = 1.0
-        basis[1:1 + h, 1:1 + mu.shape[1]] = mu
-        basis[1 + h:, 1 + mu.shape[1]:] = nu
-        return basis
+        every = np.eye(self.harmonics)
+        mu, nu = rest_basis(self.harmonics) if self.at_rest else (every, every)
+        return np.asarray(block_diag(1.0, mu, nu))
 
     def basis(self, phase: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return position, velocity, acceleration by (offset, mu / w, nu / w) at phases 0..1, each (t, 1 + 2h).
@@ -69,9 +63,7 @@ class Point:
     """The problem evaluated at one set of variables; only built where the loops close.
 
     Args:
-        variables: (x,).
-        q: Configurations of each part.
-        motions: Positions, velocities, accelerations of each part.
+        q, motions: Configurations, and positions, velocities, accelerations, of each part.
         constraints: Normalised, each part's (t, o) one after the other, flat.
         derivatives: Derivatives of the constraints by (q_P, v, a), each part (t, o, 3m).
         objective: To be minimised.
@@ -94,11 +86,9 @@ class Problem:
     range of the coordinate (coefficient-major), and ln(frequency / start) if that is free.
 
     Args:
-        parts: The trajectories.
         by: Coordinates they are given in.
         criterion: What to minimise; all but `d` by their logarithm.
         base: Parameters to be identified, of the experiment as a whole.
-        limits: What to respect.
         covariance: Covariance of the motor efforts, (a, a).
         centre: Configuration about which trajectories are built, (n,).
 

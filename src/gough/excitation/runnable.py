@@ -21,9 +21,6 @@ def runnable(model: Model, trajectory: Fourier, periods: int) -> Sampled:
     The path is the trajectory's own; only the pace rises from rest and falls back (`Eased`). The ramp is half a
     period, and longer where a limit of the robot would be exceeded on the way. Between the ramps there are `periods`
     whole periods at full pace and one before them for the controller to settle.
-
-    Raises:
-        InfeasibleDesign: Some limit is exceeded however slowly the pace rises; names it.
     """
     rate = model.mechanism.noise.rate
     by = model.loops.led_by(trajectory.coordinates)

@@ -49,9 +49,6 @@ def find_centre(model: Model, limits: Sequence[Limit], *, by: By, loads: Sequenc
     """Return a configuration inside all limits with every load: home, or the best of random ones.
 
     Efforts are those of creeping in several directions, because Coulomb friction is there in the slowest motion.
-
-    Raises:
-        InfeasibleDesign: There is none; names the limit in the way.
     """
     def worst(q: FloatArray) -> FloatArray:
         used = []
@@ -99,10 +96,6 @@ def random_starts(problem: Problem, count: int, seed: int) -> list[Point]:
     """Return feasible random trajectories, the most informative of five times as many, best first.
 
     Each is a random direction from the centre, followed until the first limit is nearly reached.
-
-    Raises:
-        InfeasibleDesign: The limits leave no room to move.
-        NotIdentifiable: None of them informs about all parameters.
     """
     rng = np.random.default_rng(seed)
     rest = problem.evaluate(np.zeros(problem.size))

@@ -28,7 +28,7 @@ from gough.identification.experiment import Experiment
 from gough.identification.term_columns import TermColumns
 from gough.mechanism.terms import Constant
 
-STEPS, HALVINGS = 60, 12
+STEPS, HALVINGS = 60, 12  # of a search, and of one step of it; it converges in a few, or not at all
 CLOSE = 1e-9  # of a constant: a step below ends the search
 SPREAD = 10.0  # a constant without bounds is sought within this factor of its start, a pitch within 2
 STARTS, WAVES = 7, 400  # tries along one constant; of a pitch four for each wave on the way, at most so many

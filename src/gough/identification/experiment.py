@@ -7,20 +7,22 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from gough.core.arrays import FloatArray
 from gough.core.blas import one_blas_thread
 from gough.core.errors import InvalidInput, InvalidRecording, nearest
+from gough.core.names import index_of
 from gough.core.parameters import BaseParameters
 from gough.core.regression import Regression, concatenate
 from gough.engine import Model
 from gough.estimators.estimate import Estimate
-from gough.estimators.noise_information import information_over_noise, whitened_rows
+from gough.estimators.linear.solve import first_values
+from gough.estimators.noise_information import attenuation, information_over_noise, whitened_rows
 from gough.logs.recording import Recording
 from gough.processing import Processed, Processing, ProcessingChoice, choose_processing, process, regression
 from gough.processing.noise import noise_again
 from gough.processing.ready import ready
 from gough.processing.repetitions import with_position_noise
 
+TINY = float(np.finfo(float).tiny)
 AGAIN = 4  # times that noise is added again, each time to another stretch of a long log
 ENOUGH = 20000  # samples of a log without periods in which noise shows what it does
 
@@ -85,25 +87,18 @@ def assemble(model: Model, processed: Sequence[Processed], base: BaseParameters,
     done, factors = in_efforts(model, processed, gains)
     parts = [regression(model, log, base) for log in done]
     if any(part.replicates is not None for part in parts):
-        values = _first_fit(concatenate(parts))
+        values = first_values(concatenate(parts))
         parts = [with_position_noise(model, log, part, base, values) for log, part in zip(done, parts)]
     return Experiment(base=base, choice=choice, processed=done, parts=tuple(parts), gains=factors,
                       problem=parts[0] if len(parts) == 1 else concatenate(parts))
-
-
-def _first_fit(problem: Regression) -> FloatArray:
-    """Return values that explain a problem, zero where it tells nothing, (p,)."""
-    weight = (np.ones_like(problem.effort) if problem.mask is None else problem.mask) / (
-        np.sqrt(np.mean(problem.effort**2, axis=0)) + np.finfo(float).tiny)
-    W = (problem.regressor * weight[:, :, None]).reshape(-1, len(problem.parameters))
-    scale = np.maximum(np.linalg.norm(W, axis=0), np.finfo(float).tiny)
-    return np.asarray(np.linalg.lstsq(W / scale, (problem.effort * weight).reshape(-1), rcond=1e-9)[0] / scale)
 
 
 @one_blas_thread
 def with_information(model: Model, recordings: Sequence[Recording], experiment: Experiment,
                      estimate: Estimate) -> Estimate:
     """Return an estimate that knows the information on each parameter over that of position noise alone.
+
+    What that noise takes from the values is not taken back, as its size is a guess on real logs: it widens the sigmas.
 
     Args:
         model: The robot.
@@ -124,8 +119,17 @@ def with_information(model: Model, recordings: Sequence[Recording], experiment: 
             change = replace(first, regressor=again.regressor - first.regressor).select(names)
             changes.append(whitened_rows(change, noise) * np.sqrt(len(part) / len(first) / AGAIN))
     rows = whitened_rows(experiment.problem.select(names), noise)
-    found = dict(zip(names, information_over_noise(rows, np.concatenate(changes), names)))
-    return replace(estimate, information=np.array([found.get(name, np.nan) for name in estimate.parameters]))
+    every, taken = np.concatenate(changes), np.zeros(len(estimate))
+    place = [index_of(estimate.parameters, name) for name in names]
+    information = np.full(len(estimate), np.nan)
+    information[place] = information_over_noise(rows, every, names)
+    taken[place] = attenuation(rows, every, estimate.values[place], names)
+    worst = int(np.argmax(np.abs(taken) / np.maximum(estimate.std, TINY)))
+    note = () if abs(taken[worst]) <= estimate.std[worst] else (
+        f"noise of the positions takes about {taken[worst]:.2g} from {estimate.parameters[worst]}, and others: more "
+        "than their standard deviations, which are widened by it; a lower cut-off or repetitions help",)
+    return replace(estimate, information=information, covariance=estimate.covariance + np.outer(taken, taken),
+                   notes=(*estimate.notes, *note))
 
 
 def drawn_again(log: Recording, settings: Processing,

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from gough.core.errors import GoughError
-from gough.core.names import tied_name
 from gough.core.parameters import BaseParameters
 from gough.core.regression import Regression
 from gough.core.storage import restored
@@ -17,7 +16,10 @@ from gough.core.text import text_table
 from gough.engine import Model
 from gough.estimators.problem import Estimator
 from gough.estimators.selection.selection import (
+    LEVEL,
     Structure,
+    Symmetry,
+    WeakDirection,
     compare_structures,
     tie_test,
     weak_directions,
@@ -25,9 +27,6 @@ from gough.estimators.selection.selection import (
 from gough.identification.term_choice import TermChoice
 
 NEAR = 1.01  # of the best held-out error: as good
-LEVEL = 0.05  # of the F-test
-WEAKEST = 5  # directions listed
-MENTIONED = 0.3  # share of a direction from which a parameter is named
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,30 +48,6 @@ class FrictionStructure:
     residual: float | None
     held_out: float | None
     reason: str = ""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Symmetry:
-    """F-test of one parameter being equal across legs; the last of several is all together."""
-
-    name: str
-    f: float
-    constraints: float
-    degrees_of_freedom: float
-    p: float
-
-    @property
-    def differ(self) -> bool:
-        """Equality is rejected."""
-        return self.p < LEVEL
-
-
-@dataclass(frozen=True, kw_only=True)
-class WeakDirection:
-    """A combination of parameters the data hardly see, with its singular value relative to the largest."""
-
-    relative: float
-    direction: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -158,24 +133,16 @@ def model_choice(model: Model, base: BaseParameters, problem: Regression, estima
             correlation_condition=None if e is None else e.correlation_condition,
             residual=None if e is None else _rms(e.residual_relative),
             held_out=None if found.held_out is None else _rms(found.held_out)))
-    symmetry: list[Symmetry] = []
+    symmetry: tuple[Symmetry, ...] = ()
     notes: list[str] = []
     if groups:
         try:
-            test = tie_test(problem, groups, estimator)
+            symmetry = tie_test(estimator.fit(problem), groups)
         except GoughError as error:
             notes.append(f"legs were not compared: {error}")
-        else:
-            names = [*(tied_name(group) for group in test.groups), "all together"]
-            symmetry = [Symmetry(name=name, f=float(f), constraints=float(k), degrees_of_freedom=float(d), p=float(p))
-                        for name, f, k, d, p in zip(names, test.statistic, test.constraints, test.degrees_of_freedom,
-                                                    test.p_value)]
-    weak = weak_directions(problem)
-    shown = range(min(WEAKEST, len(weak.parameters)))
     return ModelChoice(
-        friction=tuple(friction), symmetry=tuple(symmetry[:-1] if len(groups) == 1 else symmetry), notes=tuple(notes),
-        weak=tuple(WeakDirection(relative=float(weak.singular_values[i] / weak.singular_values[-1]),
-                                 direction=weak.describe(i, MENTIONED).removeprefix("+ ")) for i in shown))
+        friction=tuple(friction), symmetry=symmetry[:-1] if len(groups) == 1 else symmetry, notes=tuple(notes),
+        weak=weak_directions(problem))
 
 
 def _rms(values: Any) -> float:

@@ -12,15 +12,7 @@ from gough.kernels.tape import CONST, INPUT, read_tape
 
 
 def c_function(function: casadi.Function, name: str) -> str:
-    """Return a static C function of row-major arrays: const double *x0, ..., double *y0, ...
-
-    Args:
-        function: Built from SX symbols, without free variables.
-        name: Of the C function.
-
-    Raises:
-        InvalidInput, UnsupportedOperation: As `read_tape`.
-    """
+    """Return a static C function of row-major arrays: const double *x0, ..., double *y0, ..."""
     tape = read_tape(function)
     inputs = [f"const double *x{i}" for i in range(len(tape.input_shapes))]
     outputs = [f"double *y{i}" for i in range(len(tape.output_shapes))]

@@ -101,12 +101,8 @@ def enclose(tape: Tape, inputs: Sequence[Bundle], reach: FloatArray) -> list[Int
     """Return ranges of a graph's outputs over boxes, (t, rows * columns) each.
 
     Args:
-        tape: The graph.
         inputs: What is known of each input, row by row, (t, size).
         reach: How far the variables go from the centres of their boxes, (t, d).
-
-    Raises:
-        UnsupportedOperation: The graph holds an operation without a rule.
     """
     last: dict[int, int] = {}
     for k, (code, first, second) in enumerate(tape.nodes):

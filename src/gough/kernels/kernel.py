@@ -28,25 +28,18 @@ T = TypeVar("T")
 
 
 class Kernel:
-    """Machine code of a CasADi SX function, evaluated over many samples at once.
+    """Machine code of a CasADi SX function without free variables, evaluated over many samples at once.
 
     Arrays are row-major and have the samples first, whatever CasADi does inside: an input or output of
     `rows` x `cols` is (t, rows, cols), a column is (t, rows). Sparse ones are dense here, with zeros.
     The result of a sample does not depend on its place in the batch, on the other samples or on the threads.
     Departure from CasADi: `fmin` and `fmax` hand a NaN on instead of dropping it.
 
-    Args:
-        function: Built from SX symbols, without free variables.
-
     Attributes:
         input_shapes, output_shapes: Rows and columns of each.
         operations: Scalar operations per sample, after merging equal ones.
         lanes: Samples that are computed together.
         compiled: Whether LLVM had to compile; False if the object code came from the disk cache.
-
-    Raises:
-        InvalidInput: Not an SX function, or free variables.
-        UnsupportedOperation: An operation that has no machine code.
     """
 
     def __init__(self, function: casadi.Function) -> None:
@@ -82,15 +75,10 @@ class Kernel:
         return f"Kernel('{self.name}', inputs {self.input_shapes}, outputs {self.output_shapes})"
 
     def __call__(self, *inputs: ArrayLike, threads: int | None = None) -> tuple[FloatArray, ...]:
-        """Evaluate all samples.
+        """Evaluate all samples on at most some threads, by default all cores; one array per output.
 
-        Args:
-            *inputs: Each (t, rows, cols), or (t, rows) for a column; without the sample axis, one value
-                shared by all samples (t = 1 if all are shared).
-            threads: At most this many threads; all cores if not given.
-
-        Returns:
-            One array per output, (t, rows, cols), or (t, rows) for a column.
+        Inputs are (t, rows, cols), or (t, rows) for a column; without the sample axis, one value shared by all samples
+        (t = 1 if all are shared).
         """
         arrays, strides, t = self._checked_inputs(inputs)
         results = tuple([np.empty((t, *shape)) for shape in self._outer])
@@ -111,11 +99,8 @@ class Kernel:
         """Tie the kernel to arrays: the function returned evaluates samples from a first to a last, and no more.
 
         Samples run in order on one thread, `lanes` of them together. So an output may be the memory of an input, and a
-        group of lanes finds there what the groups before it wrote: a loop over time without a loop in Python.
-
-        Args:
-            inputs: As for a call, each contiguous; the function must not outlive them.
-            outputs: Where results go, each (t, rows, cols) or (t, rows), contiguous.
+        group of lanes finds there what the groups before it wrote: a loop over time without a loop in Python. All
+        arrays are contiguous, and must outlive the function.
         """
         arrays, strides, _ = self._checked_inputs(tuple(inputs))
         for given, used in zip((*inputs, *outputs), (*arrays, *outputs)):

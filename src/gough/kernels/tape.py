@@ -25,11 +25,9 @@ class UnsupportedOperation(GoughError):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Tape:
-    """Scalar operations in the order of evaluation, equal ones merged.
+    """Scalar operations in the order of evaluation, equal ones merged; shapes are rows and columns.
 
     Args:
-        input_shapes: Rows and columns of each input.
-        output_shapes: Rows and columns of each output.
         nodes: (operation, first, second). Operands are indices of earlier nodes, or -1. An input element
             holds (number of the input, row-major position), a constant (bits of its value, -1).
         results: (node, number of the output, row-major position) of each structurally non-zero element.
@@ -50,12 +48,7 @@ class Tape:
 
 
 def read_tape(function: casadi.Function) -> Tape:
-    """List the scalar operations of a CasADi SX function.
-
-    Raises:
-        InvalidInput: Not an SX function, or one with free variables.
-        UnsupportedOperation: An operation without machine code.
-    """
+    """List the scalar operations of a CasADi SX function; `InvalidInput` if it is none or has free variables."""
     name = function.name()
     if function.class_name() != "SXFunction":
         raise InvalidInput(f"function '{name}' is a {function.class_name()}, expected an SX function; "

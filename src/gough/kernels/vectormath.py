@@ -96,18 +96,10 @@ class Lines:
 
 
 def sincos(at: Lines, x: str, block: str) -> tuple[str, str]:
-    """Emit sine and cosine, each within 1.5 units in the last place.
+    """Emit sine and cosine, each within 1.5 units in the last place, and return their names.
 
     Cody-Waite reduction r = x - k pi/2 with a three-part pi/2 and fused multiply-adds (the first step is exact), then
-    the polynomials of fdlibm on [-pi/4, pi/4].
-
-    Args:
-        at: Receives the lines.
-        x: Name of the argument. [rad]
-        block: Name of the basic block the lines begin in; they end in the block `<prefix>.join`.
-
-    Returns:
-        Names of sine and cosine.
+    the polynomials of fdlibm on [-pi/4, pi/4]. The lines begin in the basic block `block` and end in `<prefix>.join`.
     """
     v, b = at.vector, at.truth
     large = at.compare("ogt", at.call("fabs", x), splat(SINCOS_LIMIT))

@@ -14,7 +14,7 @@ from gough.logs.tables import Table
 
 LABELS = ("name", "joint_names")  # fields whose texts name the entries of lists beside and below them
 WIDEST = 64  # entries of a list that are columns of their own; longer ones are images, clouds, maps
-NANO = 1e-9
+NANO = 1e-9  # of a second, in which bags tell the time [s]
 
 
 def read_bag(path: Path) -> Table:

@@ -40,10 +40,7 @@ def inspected(recording: Recording) -> Recording:
 def inspect_group(kind: str, channels: Channels, moving: NDArray[np.bool_]) -> list[Finding]:
     """Return what is worth knowing about the columns of one kind; saturation only of what is measured or driven.
 
-    Args:
-        kind: One of `recording.KINDS`.
-        channels: The columns.
-        moving: Samples where each actuated joint moves, (t, a).
+    `moving` are the samples where each actuated joint moves, (t, a).
     """
     driven = kind in ("position", "velocity", "effort", "current")
     use: NDArray[np.bool_] = np.asarray(moving.any(axis=1)) & driven
@@ -106,10 +103,6 @@ def inspect_clock(time: FloatArray, channel: str) -> tuple[Finding, ...]:
 
     Jitter is the standard deviation of the steps around their median; a gap is a step above 1.5 medians; drift is
     the largest distance of the stamps from a straight line through them, where gaps and jitter do not explain it.
-
-    Args:
-        time: Increasing stamps, (t,). [s]
-        channel: Name for the findings.
     """
     if len(time) < 3:
         return ()
@@ -146,14 +139,7 @@ def inspect_clock(time: FloatArray, channel: str) -> tuple[Finding, ...]:
 
 def inspect_channel(values: FloatArray, channel: str, unit: str, moving: NDArray[np.bool_] | None = None
                     ) -> tuple[Finding, ...]:
-    """Return whether a channel is dead, saturated or quantised.
-
-    Args:
-        values: Samples, (t,).
-        channel: Name for the findings.
-        unit: Unit of the values.
-        moving: Which samples to seek saturation in (robot not at rest), (t,) of bool; all by default.
-    """
+    """Return whether a channel is dead, quantised, or saturated where the robot is `moving`, (t,); all by default."""
     low, high = float(values.min()), float(values.max())
     if low == high:
         return (Finding(kind="dead", channel=channel, numbers={"value": low, "samples": len(values)},
@@ -212,11 +198,6 @@ def quantisation_step(values: FloatArray) -> float | None:
 def check_gaps(time: FloatArray, source: str, first: int = 0) -> float:
     """Return the mean of the steps that are no gaps, for a clock whose gaps are short enough to interpolate. [s]
 
-    Args:
-        time: Increasing stamps, (t,), at least two. [s]
-        source: File or other origin, for the message.
-        first: Index of the first stamp in the whole log, for the message.
-
     Raises:
         InvalidRecording: A gap of more than ten usual steps: the filters would take invented samples for data.
     """
@@ -232,11 +213,7 @@ def check_gaps(time: FloatArray, source: str, first: int = 0) -> float:
 
 
 def check_even(recording: Recording, first: int = 0) -> float:
-    """Return the sampling rate of a recording whose clock is even. [Hz]
-
-    Args:
-        recording: Any recording, or a piece of one.
-        first: Index of its first sample in the whole log, for the message.
+    """Return the sampling rate of a recording whose clock is even; `first` is the number of its first sample. [Hz]
 
     Raises:
         InvalidRecording: Steps differ by more than 5 % of a step: filters and transforms need an even clock.

@@ -6,19 +6,19 @@ import struct
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from contextlib import ExitStack
+from dataclasses import replace
 from math import prod
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gough.core.arrays import FloatArray
 from gough.core.documents import parse_json
 from gough.core.errors import InvalidInput, InvalidRecording
 from gough.logs.matlab import OBJECT, read_mat5
-from gough.logs.tables import Table, repeated_names
+from gough.logs.tables import Table, cut, repeated_names
 from gough.logs.writers import FORMAT, MARK
 
 LARGEST = 2 * 2**30  # bytes of compressed arrays once unpacked: they are read whole
@@ -26,106 +26,61 @@ DENSEST = 1000  # values in a byte of the file; a log of constants reaches it, n
 DEEPEST = 16  # levels of structures in structures
 
 
-@dataclass(frozen=True, kw_only=True)
-class StoredArray:
-    """An array inside a file, read slice by slice; a memory map would count as memory page by page."""
+def npz_blocks(path: Path, size: int) -> Iterator[Table]:
+    """Read an NPZ file: one that Gough wrote in blocks, any other whole.
 
-    path: Path
-    offset: int
-    shape: tuple[int, ...]
-    dtype: np.dtype[Any]
-
-    @property
-    def ndim(self) -> int:
-        """Number of axes."""
-        return len(self.shape)
-
-    def __len__(self) -> int:
-        return self.shape[0]
-
-    def __getitem__(self, rows: slice) -> NDArray[Any]:
-        start, stop, step = rows.indices(len(self))
-        if step != 1:
-            raise InvalidInput(f"stored arrays are read in consecutive rows, not every {step}")
-        width = prod(self.shape[1:])
-        count = max(0, stop - start) * width
-        with open(self.path, "rb") as handle:
-            handle.seek(self.offset + start * width * self.dtype.itemsize)
-            values = np.fromfile(handle, dtype=self.dtype, count=count)
-        if len(values) != count:
-            raise InvalidRecording(f"{self.path.name} ends early: {len(values)} of {count} values from row {start}",
-                                   source=self.path.name)
-        return values.reshape(-1, *self.shape[1:])
-
-
-def open_npz(path: Path) -> tuple[Mapping[str, object], dict[str, NDArray[Any] | StoredArray]]:
-    """Return what an NPZ file says about itself and its arrays; long ones stored uncompressed stay in the file.
+    Columns of the former are under headers such as `leg1.slider.position [m]`; their arrays are read side by side.
 
     Raises:
-        InvalidRecording: Not an NPZ file, damaged, or with arrays of objects.
+        InvalidRecording: Not an NPZ file, damaged, with arrays of objects, or too large once unpacked.
     """
     source = path.name
-    arrays: dict[str, NDArray[Any] | StoredArray] = {}
     try:
-        with zipfile.ZipFile(path) as archive:
+        with zipfile.ZipFile(path) as archive, ExitStack() as stack:
             members = archive.infolist()
-        unpacked = sum(m.file_size for m in members if m.compress_type != zipfile.ZIP_STORED)
-        if unpacked > LARGEST:
-            raise ValueError(f"{unpacked / 2**30:.1f} GiB when unpacked, expected at most {LARGEST / 2**30:g}; store "
-                             "long arrays uncompressed, they are then read piece by piece")
-        with np.load(path, allow_pickle=False) as data:
-            for member in members:
-                name = member.filename.removesuffix(".npy")
-                stored = _stored(path, member)
-                arrays[name] = data[name] if stored is None else stored
-    except (zipfile.BadZipFile, zlib.error, ValueError, OSError, EOFError, KeyError, MemoryError,
-            NotImplementedError) as error:
+            ours = "facts.npy" in archive.namelist()
+            unpacked = sum(m.file_size for m in members if not ours or m.compress_type != zipfile.ZIP_STORED)
+            if unpacked > LARGEST:
+                raise ValueError(f"{unpacked / 2**30:.1f} GiB when unpacked, expected at most {LARGEST / 2**30:g}")
+            if not ours:
+                with np.load(path, allow_pickle=False) as data:
+                    yield from cut(array_table(source, dict(data)), size)
+                return
+            with archive.open("facts.npy") as handle:
+                facts = parse_json(str(np.lib.format.read_array(handle, allow_pickle=False)))
+            if not isinstance(facts, dict) or facts.get("format") != MARK or facts.get("version") != FORMAT:
+                raise ValueError(f"'facts' are not those of {MARK} version {FORMAT}")
+            groups: dict[str, list[str]] = {"time": ["time [s]"]}
+            for kind, about in cast(dict[str, Any], facts["columns"]).items():
+                groups[kind] = [f"{name}.{kind} [{unit}]"
+                                for name, unit in zip(about["names"], about["units"], strict=True)]
+            arrays = {kind: _rows(stack.enter_context(archive.open(f"{kind}.npy")), size) for kind in groups}
+            first = 0
+            for rows in zip(*arrays.values(), strict=True):
+                columns = {header: column for headers, part in zip(groups.values(), rows)
+                           for header, column in zip(headers, part.reshape(len(part), -1).T, strict=True)}
+                yield Table(source=source, columns=columns, facts=facts, first=first)
+                first += len(rows[0])
+    except (zipfile.BadZipFile, zlib.error, ValueError, TypeError, AttributeError, OSError, EOFError, KeyError,
+            MemoryError, NotImplementedError, InvalidInput) as error:
         raise InvalidRecording(f"{source} cannot be read as NPZ ({error}); expected a file numpy.savez wrote, without "
                                "objects", source=source) from error
-    facts: Mapping[str, object] = {}
-    if "facts" in arrays:
-        try:
-            facts = parse_json(str(arrays["facts"]))
-        except InvalidInput as error:
-            raise InvalidRecording(f"{source}: the array 'facts' is damaged: {error}", source=source) from error
-        if not isinstance(facts, dict) or facts.get("format") != MARK or facts.get("version") != FORMAT:
-            raise InvalidRecording(f"{source}: 'facts' are not those of {MARK} version {FORMAT}", source=source)
-    return facts, arrays
 
 
-def recorded_blocks(source: str, facts: Mapping[str, Any], arrays: Mapping[str, Any], size: int) -> Iterator[Table]:
-    """Read an NPZ file that Gough wrote in blocks, its columns under headers such as `leg1.slider.position [m]`."""
-    try:
-        if arrays["time"].ndim != 1:
-            raise ValueError("the array 'time' is not a column")
-        for i in range(0, len(arrays["time"]), size):
-            rows = slice(i, i + size)
-            columns = {"time [s]": np.asarray(arrays["time"][rows], dtype=float)}
-            for kind, about in facts["columns"].items():
-                headers = [f"{name}.{kind} [{unit}]" for name, unit in zip(about["names"], about["units"], strict=True)]
-                columns |= dict(zip(headers, np.asarray(arrays[kind][rows], dtype=float).T, strict=True))
-            yield Table(source=source, columns=columns, facts=facts, first=i)
-    except (KeyError, TypeError, ValueError) as error:
-        raise InvalidRecording(f"{source}: the file does not fit together: {error!r}", source=source) from error
-
-
-def _stored(path: Path, member: zipfile.ZipInfo) -> StoredArray | None:
-    """Find an array inside a zip file; None if it is short, compressed, by columns or not of numbers."""
-    if member.compress_type != zipfile.ZIP_STORED or member.file_size < 4096:
-        return None
-    with open(path, "rb") as handle:
-        handle.seek(member.header_offset + 26)  # a local file header is 30 bytes, name and extra field follow
-        lengths = handle.read(4)
-        handle.seek(int.from_bytes(lengths[:2], "little") + int.from_bytes(lengths[2:], "little"), 1)
-        version = np.lib.format.read_magic(handle)
-        read_header = (np.lib.format.read_array_header_1_0 if version == (1, 0)
-                       else np.lib.format.read_array_header_2_0)
-        shape, by_columns, dtype = read_header(handle)
-        if not shape or by_columns or dtype.kind not in "fiu":
-            return None
-        if prod(shape) * dtype.itemsize > member.file_size:
-            raise ValueError(f"'{member.filename}' claims {prod(shape)} values and has {member.file_size} bytes")
-        return StoredArray(path=path, offset=handle.tell(), shape=shape, dtype=dtype)
+def _rows(handle: IO[bytes], size: int) -> Iterator[FloatArray]:
+    """Yield consecutive rows of a stored array of numbers, at most so many at a time."""
+    version = np.lib.format.read_magic(handle)
+    read_header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+    shape, by_columns, dtype = read_header(handle)
+    if dtype.kind not in "fiu" or not 0 < len(shape) < 3 or (by_columns and len(shape) > 1):
+        raise ValueError(f"an array of {dtype} with shape {shape}, by columns: {by_columns}; expected rows of numbers")
+    width = prod(shape[1:]) * dtype.itemsize
+    for start in range(0, shape[0], size):
+        count = min(size, shape[0] - start)
+        data = handle.read(count * width)
+        if len(data) != count * width:
+            raise ValueError(f"an array claims {prod(shape)} values and ends early")
+        yield np.frombuffer(data, dtype=dtype).reshape(count, *shape[1:]).astype(float)
 
 
 def read_mat(path: Path) -> Table:
@@ -214,18 +169,19 @@ def flat(value: Any, name: str = "", depth: int = 0) -> Iterator[tuple[str, Any]
 def array_table(source: str, arrays: Mapping[str, Any]) -> Table:
     """Return arrays as a table: column j of a matrix `q` is named `q[j]`, counted from 1; text is left out.
 
-    Dates become seconds since 1970.
+    Dates become seconds since 1970, spans of time seconds.
     """
     columns: dict[str, FloatArray] = {}
     unread: dict[str, str] = {}
     seconds: set[str] = set()
     for name, value in flat(arrays):
-        array = value[:] if isinstance(value, StoredArray) else np.asarray(value)
-        if array.dtype.kind == "M":
-            array, seconds = (array - np.datetime64(0, "s")) / np.timedelta64(1, "s"), {*seconds, name}
+        array = np.asarray(value)
+        if array.dtype.kind in "mM":
+            since = array - np.datetime64(0, "s") if array.dtype.kind == "M" else array
+            array, seconds = since / np.timedelta64(1, "s"), {*seconds, name}
         array = np.squeeze(array) if array.ndim > 2 else array
         if array.dtype.kind not in "fiub":
-            unread[name] = str(array) if array is OBJECT else f"values of type {array.dtype}"
+            unread[name] = str(array)[:90] if array.shape == () else f"values of type {array.dtype}"
         elif array.ndim <= 1:
             columns[name] = np.atleast_1d(array.astype(float))
         elif array.ndim == 2:

@@ -38,7 +38,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -200,14 +200,11 @@ def _group(kind: str, data: Any, joints: tuple[str, ...], time: Any) -> Group:
     if ("unit" in data) == ("units" in data):
         raise InvalidRecording(f"{where}a unit is missing or given twice: write unit = \"m\" or units = [...]; it is "
                                "never guessed")
-    units = _texts(data, "units", where) if "units" in data else (str(data["unit"]),) * len(columns)
-    scale = data.get("scale", 1.0)
-    scales = list(scale) if isinstance(scale, list) else [scale] * len(columns)
-    for label, values in (("units", units), ("scale", scales)):
-        if len(values) != len(columns):
-            raise InvalidRecording(f"{where}{label} has {len(values)} entries for {len(columns)} columns")
-    if not all(isinstance(s, (int, float)) and not isinstance(s, bool) and s == s and s != 0 for s in scales):
-        raise InvalidRecording(f"{where}scale is {scale!r}, expected numbers other than zero")
+    count = len(columns)
+    units = _each(data, "units" if "units" in data else "unit", count, where, "a unit", lambda u: isinstance(u, str))
+    scales = _each(data, "scale", count, where, "a number other than zero", lambda s: _is_number(s) and s != 0, 1.0)
+    offsets = _each(data, "offset", count, where, "a number in the unit of the columns", _is_number, 0.0)
+    delays = _each(data, "delay", count, where, "a time like \"2 ms\"", lambda d: isinstance(d, str), "0 s")
     method = data.get("interpolation", "linear")
     if method not in METHODS:
         raise InvalidRecording(f"{where}interpolation is {method!r}{nearest(str(method), METHODS)}")
@@ -215,9 +212,9 @@ def _group(kind: str, data: Any, joints: tuple[str, ...], time: Any) -> Group:
     if stamps is None:
         raise InvalidRecording(f"{where}there is no time base; add a table [time] with columns and units, or a rate")
     if "file" in data:
-        files = (data["file"],) * len(columns)
-    if files and len(files) != len(columns):
-        raise InvalidRecording(f"{where}{len(files)} files for {len(columns)} columns")
+        files = (data["file"],) * count
+    if files and len(files) != count:
+        raise InvalidRecording(f"{where}{len(files)} files for {count} columns")
     for file in files:
         _check_inside(file, where)
     pairs = [_si(kind, unit, f"{where}column '{column}'") for unit, column in zip(units, columns)]
@@ -225,8 +222,8 @@ def _group(kind: str, data: Any, joints: tuple[str, ...], time: Any) -> Group:
                  factors=tuple(float(f * s) for (f, _), s in zip(pairs, scales)), time=_time(stamps),
                  files=files, interpolation=method,
                  turns=_turns(kind, data.get("unwrap", False), units, pairs, scales, where),
-                 offsets=_offsets(data, [factor for factor, _ in pairs], where),
-                 delays=_delays(data, len(columns), where))
+                 offsets=tuple(float(v * factor) for v, (factor, _) in zip(offsets, pairs)),
+                 delays=tuple(_quantity({"delay": text}, "delay", "time") or 0.0 for text in delays))
 
 
 def _check_inside(file: Any, where: str) -> None:
@@ -234,39 +231,29 @@ def _check_inside(file: Any, where: str) -> None:
         raise InvalidRecording(f"{where}file is {file!r}, expected a name inside the folder of the run")
 
 
-def _offsets(data: Mapping[str, Any], factors: list[float], where: str) -> tuple[float, ...]:
-    """Return what is added to each column, given in its unit. [SI]"""
-    if "offset" not in data:
-        return ()
-    given = data["offset"]
-    values = given if isinstance(given, list) else [given] * len(factors)
-    good = all(isinstance(v, int | float) and not isinstance(v, bool) and math.isfinite(v) for v in values)
-    if not good or len(values) != len(factors):
-        raise InvalidRecording(f"{where}offset is {given!r}, expected a number in the unit of the columns, or one for "
-                               f"each of {len(factors)} columns")
-    return tuple(float(v * factor) for v, factor in zip(values, factors))
+def _each(data: Mapping[str, Any], key: str, count: int, where: str, wanted: str, good: Callable[[Any], bool],
+          usual: Any = None) -> list[Any]:
+    """Return an entry for each column: one for all, or a list."""
+    given = data.get(key, usual)
+    values = given if isinstance(given, list) else [given] * count
+    if len(values) != count or not all(map(good, values)):
+        raise InvalidRecording(f"{where}{key} is {given!r}, expected {wanted}, or a list of one for each of {count} "
+                               "columns")
+    return values
 
 
-def _delays(data: Mapping[str, Any], count: int, where: str) -> tuple[float, ...]:
-    """Return the delay of each column. [s]"""
-    if "delay" not in data:
-        return ()
-    given = data["delay"]
-    texts = given if isinstance(given, list) else [given] * count
-    if len(texts) != count:
-        raise InvalidRecording(f"{where}delay has {len(texts)} entries for {count} columns")
-    return tuple(_quantity({"delay": text}, "delay", "time") or 0.0 for text in texts)
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
-def _turns(kind: str, unwrap: Any, units: tuple[str, ...], pairs: list[tuple[float, str]], scales: list[float],
+def _turns(kind: str, unwrap: Any, units: list[str], pairs: list[tuple[float, str]], scales: list[float],
            where: str) -> tuple[float, ...]:
     """Return after what each column starts again: one turn for angles, else the number given. [SI]"""
     if unwrap is False:
         return ()
     if kind not in ("position", "reference", "passive"):
         raise InvalidRecording(f"{where}unwrap: only positions start again after a turn")
-    number = isinstance(unwrap, int | float) and not isinstance(unwrap, bool)
-    if unwrap is not True and not (number and unwrap > 0):
+    if unwrap is not True and not (_is_number(unwrap) and unwrap > 0):
         raise InvalidRecording(f"{where}unwrap is {unwrap!r}, expected true or after what number the column starts "
                                "again, e.g. 65536")
     if unwrap is True and any(dimension_of(unit) != "angle" for unit in units):
@@ -287,7 +274,7 @@ def _time(data: Any) -> TimeBase:
     if "file" in data:
         _check_inside(data["file"], where)
     scale = data.get("scale", 1.0)
-    if not isinstance(scale, int | float) or isinstance(scale, bool) or not 0 < scale < math.inf:
+    if not (_is_number(scale) and scale > 0):
         raise InvalidRecording(f"{where}scale is {scale!r}, expected a number above zero")
     columns = (FIRST,) if "file" in data and "columns" not in data else _texts(data, "columns", where)
     units = _texts(data, "units", where)

@@ -34,12 +34,7 @@ class Finding(Value):
 
 
 def notes(findings: Iterable[Finding], source: str) -> tuple[str, ...]:
-    """Return findings about a log as lines; channels of which the same is to be said share one.
-
-    Args:
-        findings: What was found.
-        source: The log, which begins each line.
-    """
+    """Return findings about a log as lines; channels of which the same is to be said share one."""
     channels: dict[str, list[str]] = {}
     for finding in findings:
         channels.setdefault(finding.message, []).append(finding.channel)

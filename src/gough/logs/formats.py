@@ -16,14 +16,13 @@ checks, come after the reader.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 
 from gough.core.errors import InvalidInput, InvalidRecording
 from gough.logs.bags import read_bag
-from gough.logs.containers import array_table, arrow_blocks, open_npz, read_hdf5, read_mat, recorded_blocks
+from gough.logs.containers import arrow_blocks, npz_blocks, read_hdf5, read_mat
 from gough.logs.description import Description
-from gough.logs.tables import Table, text_blocks
+from gough.logs.tables import Table, cut, text_blocks
 
 LogReader = Callable[[Path, int, Description | None], Iterator[Table]]
 """(file, samples a block, description or None) -> consecutive tables of at most so many samples."""
@@ -32,36 +31,16 @@ LogReader = Callable[[Path, int, Description | None], Iterator[Table]]
 def in_blocks(read: Callable[[Path], Table]) -> LogReader:
     """Make a reader of one that returns the whole file."""
 
-    def blocks(path: Path, size: int, description: Description | None) -> Iterator[Table]:
-        whole = read(path)
-        count = max(len(column) for column in whole.columns.values())
-        if any(len(column) != count for column in whole.columns.values()):
-            yield whole  # columns with clocks of their own, or constants beside the signals, cannot be cut together
-            return
-        for i in range(0, count, size):
-            yield replace(whole, first=i, columns={name: c[i:i + size] for name, c in whole.columns.items()},
-                          blank={name: rows[i:i + size] for name, rows in whole.blank.items()})
-
-    return blocks
-
-
-def _npz_blocks(path: Path, size: int, description: Description | None) -> Iterator[Table]:
-    facts, arrays = open_npz(path)
-    if facts:
-        return recorded_blocks(path.name, facts, arrays, size)
-    return in_blocks(lambda path: array_table(path.name, arrays))(path, size, description)
-
-
-def _arrow(path: Path, size: int, description: Description | None) -> Iterator[Table]:
-    return arrow_blocks(path, size)
+    return lambda path, size, description: cut(read(path), size)
 
 
 LOG_FORMATS: dict[str, LogReader] = {
-    **dict.fromkeys((".parquet", ".pq", ".feather", ".arrow"), _arrow),
+    **dict.fromkeys((".parquet", ".pq", ".feather", ".arrow"),
+                    lambda path, size, description: arrow_blocks(path, size)),
     **dict.fromkeys((".bag", ".mcap", ".db3"), in_blocks(read_bag)),
     **dict.fromkeys((".h5", ".hdf5"), in_blocks(read_hdf5)),
     ".mat": in_blocks(read_mat),
-    ".npz": _npz_blocks,
+    ".npz": lambda path, size, description: npz_blocks(path, size),
 }
 
 

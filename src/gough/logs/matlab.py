@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 
 TYPES = {1: "i1", 2: "u1", 3: "i2", 4: "u2", 5: "i4", 6: "u4", 7: "f4", 9: "f8", 12: "i8", 13: "u8"}
+# Numbers of the file format: kinds of elements.
 NAME, MATRIX, PACKED = 1, 14, 15
-CELL, STRUCTURE, TEXT, OPAQUE = 1, 2, 4, 17
+CELL, STRUCTURE, TEXT, OPAQUE = 1, 2, 4, 17  # classes of arrays
 NUMBERS = range(6, 16)  # classes of numeric arrays
-DEEPEST = 32
+DEEPEST = 32  # structures inside structures
 DENSEST = 1100  # times that zlib can shrink anything
 OBJECT = np.array("an object of MATLAB: save its numbers, e.g. t = x.Time; q = squeeze(x.Data)")
 

@@ -18,14 +18,9 @@ HARMONICS = 10  # fitted; fewer where the sampling rate does not carry them
 
 @dataclass(frozen=True, kw_only=True)
 class PeriodEstimate:
-    """The period of a motion.
+    """The period of a motion, its standard deviation for white noise [s], and the part of the variance that repeats.
 
-    Args:
-        seconds: Length of a period. [s]
-        std: Standard deviation for white noise. [s]
-        samples: Length in samples of the recording, in general not a whole number.
-        explained: Part of the motion's variance that repeats.
-        harmonics: Harmonics fitted.
+    `samples` is its length in samples of the recording, in general not a whole number.
     """
 
     seconds: float
@@ -41,11 +36,7 @@ def estimate_period(recording: Recording, nominal: float | None = None) -> Perio
     A Fourier series with a common frequency is fitted to all joints by least squares, frequency included
     (Gauss-Newton on w with the coefficients eliminated), over spans that double from two periods to the whole record
     so that the phase never slips. Each joint counts by its own residual. The start is `nominal`, or the first high peak
-    of the autocorrelation.
-
-    Args:
-        recording: Samples on an even clock, at least two periods, without rest at the ends.
-        nominal: A guess good to a few per cent. [s]
+    of the autocorrelation. The samples are on an even clock, at least two periods, without rest at the ends.
 
     Raises:
         InvalidRecording: The motion does not repeat, or not twice.
@@ -124,10 +115,7 @@ def resample_to_period(recording: Recording, period: float | PeriodEstimate | No
 
     A record of exactly whole periods keeps them all although an estimate of the period may be a little too long: it is
     shortened to fit where it then lies within four of its standard deviations (a given one: a hundredth of a sample).
-
-    Args:
-        recording: Samples on an even clock.
-        period: Length of a period, or the estimate of it; estimated if None. [s]
+    None means that it is estimated. [s]
 
     Raises:
         InvalidRecording: Less than one period, or `estimate_period` failed.

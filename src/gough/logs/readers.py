@@ -15,7 +15,7 @@ from gough.core.arrays import BoolArray, FloatArray, check_shape
 from gough.core.errors import InvalidInput, InvalidRecording, nearest
 from gough.core.showing import expect
 from gough.logs.checks import check_gaps, inspect_clock, inspect_group, inspected, moving_joints
-from gough.logs.containers import array_table, open_npz
+from gough.logs.containers import array_table
 from gough.logs.description import (
     FIRST,
     Description,
@@ -52,6 +52,8 @@ def read_recording(path: str | Path, description: Described | None = None,
     Raises:
         InvalidRecording: Anything that would have to be guessed; names file, column and sample.
     """
+    expect(path, (str, Path), "the log", "the path of a file; for tables and arrays there are Recording.from_dataframe "
+                                         "and from_arrays")
     path, described = Path(path), _loaded(description)
     if is_folder(path):
         if described is None:
@@ -69,14 +71,7 @@ def read_recording(path: str | Path, description: Described | None = None,
 
 def recorded(tables: Mapping[str, Table], described: Description | None, source: str,
              joints: Sequence[str] | None = None) -> Recording:
-    """Return the recording that tables contain, checked; see `read_recording`.
-
-    Args:
-        tables: By file name; a run of one file is under "".
-        described: Which column is which; None if the headers tell.
-        source: Of the run, for messages.
-        joints: The joints expected, in this order.
-    """
+    """Return the recording that tables contain by file name, that of a single file under ""; see `read_recording`."""
     if described is None or ("" in tables and _has_one_clock(tables[""], described)):
         recording = inspected(_on_one_clock(tables[""], described))
         if described is not None:
@@ -99,34 +94,18 @@ def recorded(tables: Mapping[str, Table], described: Description | None, source:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class RecordingSource:
-    """A long log as a source of blocks; the samples stay in the file.
-
-    Args:
-        joints: Names of the actuated joints, (a,).
-        position_units: `m` or `rad` for each joint, (a,).
-        period_samples: Samples in one period, or None.
-        payload: Name of the payload, or None.
-        source: File name.
-        samples: Number of samples, or None where only reading the file tells.
-        path: The file.
-        description: How to read it, or None.
-    """
+    """A long log as a source of blocks; the samples stay in the file. Fields as those of `Recording`."""
 
     joints: tuple[str, ...]
     position_units: tuple[str, ...]
     period_samples: int | None
     payload: str | None
     source: str
-    samples: int | None
     path: Path
     description: Description | None
 
     def blocks(self, size: int = 65536) -> Iterator[Recording]:
-        """Yield consecutive recordings of at most `size` samples, in memory that does not grow with the log.
-
-        Raises:
-            InvalidRecording: As `read_recording`, at the block where it happens.
-        """
+        """Yield consecutive recordings of at most `size` samples, in memory that does not grow with the log."""
         if size < 1:
             raise InvalidInput(f"blocks of {size} samples; expected at least 1")
         for block in _blocks(self.path, self.description, size):
@@ -141,7 +120,7 @@ def open_recording(path: str | Path, description: Described | None = None,
                    joints: Sequence[str] | None = None) -> RecordingSource:
     """Open a long log for reading in blocks; arguments as `read_recording`.
 
-    Text and Parquet files are streamed; NPZ files are read slice by slice if stored uncompressed, as Gough does.
+    Text, Parquet and Gough's NPZ files are streamed.
 
     Raises:
         InvalidRecording: As `read_recording`; also for runs that need resampling, which are read whole.
@@ -156,11 +135,9 @@ def open_recording(path: str | Path, description: Described | None = None,
     if block is None:
         raise InvalidRecording(f"{path.name}: there are no samples", source=path.name)
     first = _ordered(block, joints)
-    facts, arrays = open_npz(path) if path.suffix.lower() == ".npz" else ({}, {})
     return RecordingSource(
         joints=first.joints, position_units=first.position_units, period_samples=first.period_samples,
-        payload=first.payload, source=first.source, path=path, description=described,
-        samples=len(arrays["time"]) if facts else None)
+        payload=first.payload, source=first.source, path=path, description=described)
 
 
 def recording_of_frame(frame: Any, description: Described | None, joints: Sequence[str] | None,
@@ -235,11 +212,7 @@ def as_recordings(logs: Log | Sequence[Log], what: str = "recordings") -> list[R
 
 
 def describe_log(path: str | Path) -> Description:
-    """Return how a file that describes itself is read.
-
-    Raises:
-        InvalidRecording: The file needs a description.
-    """
+    """Return how a file that describes itself is read."""
     table = next(table_blocks(Path(path), 16, None))
     found = describe_headers([*table.columns, *table.unread], table.source)
     first = _on_one_clock(table, None)
@@ -293,11 +266,7 @@ def _picked(table: Table, name: str) -> FloatArray:
 
 
 def _stamps(table: Table, time: TimeBase, origin: float) -> FloatArray:
-    """Return the times of a table's samples, (t,). [s after origin]
-
-    The origin is taken from the first column before the rest is added: seconds since 1970 plus nanoseconds do not fit
-    in one double.
-    """
+    """Return the times of a table's samples, (t,). [s after origin, taken off first: doubles lack the digits]"""
     columns = [_picked(table, name) for name in time.columns]
     stamps = columns[0] * time.factors[0] - origin
     for column, factor in zip(columns[1:], time.factors[1:]):

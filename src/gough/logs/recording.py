@@ -307,9 +307,10 @@ class Recording(Shown, Value):
         return axes
 
     def save(self, path: str | Path, *, settings: Mapping[str, object] | None = None) -> Path:
-        """Write the recording as CSV (`.csv`, `.csv.gz`) or NPZ (`.npz`) and return the path.
+        """Write the recording as CSV (`.csv`, `.csv.gz`), NPZ (`.npz`) or bag (`.mcap`) and return the path.
 
-        The file appears complete or not at all. CSV numbers have the digits to read back the same.
+        The file appears complete or not at all. CSV numbers have the digits to read back the same. Bags hold
+        `/joint_states`, other columns at topics of their own, and need rosbags.
 
         Args:
             path: The file.
@@ -340,12 +341,7 @@ def check_time(time: FloatArray, source: str, column: str = "time", previous: fl
                first: int = 0) -> None:
     """Raise `InvalidRecording` naming the first sample whose time is not finite or does not increase.
 
-    Args:
-        time: Sample times, (t,). [s]
-        source: File or other origin, for the message.
-        column: Name of the time column, for the message.
-        previous: Time of the sample before the first one here. [s]
-        first: Index of the first sample here in the whole record.
+    `first` is the index of the first sample here in the whole record, `previous` the time of the one before. [s]
     """
     if not len(time):
         raise InvalidRecording(f"{source}: there are no samples", source=source)

@@ -20,16 +20,7 @@ def interpolate(values: FloatArray, time: FloatArray, new_time: FloatArray, meth
 
     `linear` never overshoots and damps a component of frequency f by sinc^2(f step), at most, between samples;
     `cubic` is a not-a-knot spline for smooth signals, accurate to (2 pi f step)^4; `previous` holds the last value,
-    which is what a controller does with its commands.
-
-    Args:
-        values: Samples, (t, k).
-        time: Their increasing times, (t,). [s]
-        new_time: Times between the first and the last of them, (s,). [s]
-        method: One of `METHODS`.
-
-    Returns:
-        (s, k).
+    which is what a controller does with its commands. (t, k) at (t,) becomes (s, k) at (s,).
 
     Raises:
         InvalidInput: Unknown method, or a time outside: nothing is extrapolated.
@@ -66,11 +57,6 @@ def resample(recording: Recording, new_time: FloatArray, method: str = "linear")
 
     The period is dropped; state the new one with `dataclasses.replace` where the new clock has a whole number of
     samples in it, or use `averaging.resample_to_period`.
-
-    Args:
-        recording: Any recording.
-        new_time: Increasing times, (s,). [s]
-        method: See `interpolate`.
     """
     changed: dict[str, Any] = {}
     for kind, old in recording.groups():
@@ -82,11 +68,7 @@ def resample(recording: Recording, new_time: FloatArray, method: str = "linear")
 def resample_evenly(recording: Recording, rate: float | None = None) -> Recording:
     """Return the recording on an even clock from its first to its last sample.
 
-    At its own rate lost samples come back, and a period of so many samples is one again.
-
-    Args:
-        recording: Any recording.
-        rate: Sampling rate; by default that of the recording where no samples are lost. [Hz]
+    At its own rate, the default, lost samples come back, and a period of so many samples is one again.
 
     Raises:
         InvalidRecording: Fewer than two samples, or a gap too long to interpolate (`checks.check_gaps`).

@@ -26,12 +26,14 @@ BLOCKS = 8  # of 65,536 samples that are looked at
 UNKNOWN = "?"  # a unit to be filled in; reading refuses it
 # Words of column names and what they usually mean; the first that fits.
 WORDS = {
-    "extra": r"temp\w*|volt\w*|humid\w*", "reference": r"ref\w*|set\w*|cmd\w*|command\w*|desired|target\w*|goal",
-    "velocity": r"vel\w*|speed|qd\d*|dq\d*|rpm", "current": r"cur\w*|amps?|i[aq]?\d*|drv\w*",
-    "effort": r"eff\w*|torques?|trq\w*|tau\d*|forces?|frc\w*|moments?",
-    "position": r"pos\w*|q\d*|angles?|enc\w*|theta\d*",
+    "extra": r"temp\w*|volt\w*|humid\w*",
+    "reference": r"ref\w*|set\w*|cmd\w*|command\w*|desired|target\w*|goal|soll\w*",
+    "velocity": r"vel\w*|speed|qd\d*|dq\d*|rpm|geschw\w*|drehzahl",
+    "current": r"cur\w*|amps?|i[aq]?\d*|drv\w*|strom\w*",
+    "effort": r"eff\w*|torques?|trq\w*|tau\d*|forces?|frc\w*|moments?|drehmoment\w*|kraft",
+    "position": r"pos\w*|q\d*|angles?|enc\w*|theta\d*|lage\w*|winkel\w*",
 }
-TIMES = r"time\w*|stamps?|timestamps?|t|clock|secs?|seconds"
+TIMES = r"time\w*|stamps?|timestamps?|t|clock|secs?|seconds|zeit\w*"
 RATES = (20.0, 50e3)  # of controllers; the unit of a clock is guessed so that its rate lies between. [Hz]
 SI = {"m": {"position": "m", "velocity": "m/s", "effort": "N"}, "rad": {"position": "rad", "velocity": "rad/s",
                                                                         "effort": "N m"}}
@@ -169,14 +171,8 @@ def survey(path: str | Path, motors: Sequence[Motor] = ()) -> Survey:
     """Look into a log of any format, and propose which column may be which joint.
 
     With motors, positions are told by name, then by the limits they stay in, then by their order. An effort belongs to
-    the motor whose name it bears, else to the one whose position, velocity and acceleration explain it best.
-
-    Args:
-        path: The file, or a bag.
-        motors: Of the robot; without them the joints are named `motor1`, `motor2`, ... to be replaced.
-
-    Raises:
-        InvalidRecording: The file cannot be read.
+    the motor whose name it bears, else to the one whose position, velocity and acceleration explain it best. Without
+    motors the joints are named `motor1`, `motor2`, ... to be replaced.
     """
     table, decimal = _table(Path(path))
     columns = tuple(_columns(table))

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
 import gzip
 import re
 import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import chain, islice
 from pathlib import Path
@@ -28,6 +29,7 @@ COMMENTS = ("#", "%")
 LONGEST = 2**22  # characters of a line; a table of 100,000 columns fits
 BLOCK = 64  # lines among which a table must begin; oscilloscopes of controllers write some twenty above it
 KEYS = ("name", "symbolname")  # what begins the line of names in such a block
+_CLOCK = re.compile(r"(?:(\d\d)\.(\d\d)\.(\d{4}) +)?(\d\d:\d\d:\d\d(?:[.,]\d{1,9})?)")
 _WORD = re.compile(r"(?:\[[^\]]*\]|\S)+(?:\s+\[[^\]]*\])?")  # `leg1.slider.effort [N m]` is one
 
 
@@ -107,7 +109,7 @@ def text_blocks(path: Path, size: int = 65536, *, decimal: str = ".", skip: int 
     dropped and reported.
 
     Args:
-        path: File, UTF-8 or UTF-16 with its mark, gzipped if it ends in `.gz`.
+        path: File, UTF-8, UTF-16 or of Windows, gzipped if it ends in `.gz`.
         size: Samples in a block.
         decimal: Decimal sign of the numbers.
         skip: Lines at the top that do not belong to the table.
@@ -120,8 +122,11 @@ def text_blocks(path: Path, size: int = 65536, *, decimal: str = ".", skip: int 
     try:
         opened: Any = gzip.open if path.name.lower().endswith(".gz") else open
         with opened(path, "rb") as raw:
-            wide = raw.read(2) in (b"\xff\xfe", b"\xfe\xff")
-        with opened(path, "rt", encoding="utf-16" if wide else "utf-8-sig") as handle:
+            encoding = _encoding(raw.read1(2**16))
+        if encoding == "cp1252":
+            findings.append(Finding(kind="encoding", channel=source,
+                                    message="the text is not UTF-8 and was taken for that of Windows (CP 1252)"))
+        with opened(path, "rt", encoding=encoding, errors="replace" if encoding == "cp1252" else "strict") as handle:
             lines = _numbered(handle, source, findings)
             for _ in range(skip):
                 next(lines, None)
@@ -147,17 +152,42 @@ def text_blocks(path: Path, size: int = 65536, *, decimal: str = ".", skip: int 
                 start += len(block)
                 block = following
     except UnicodeError as error:
-        raise InvalidRecording(f"{source} is not UTF-8 text, nor UTF-16 with its mark ({error}); expected a text "
-                               "table, or another file with its usual suffix", source=source) from error
+        raise InvalidRecording(f"{source} is not UTF-8 text, nor UTF-16 ({error}); expected a text table, or another "
+                               "file with its usual suffix", source=source) from error
     except (gzip.BadGzipFile, zlib.error, EOFError) as error:
         raise InvalidRecording(f"{source} is not a sound gzip file ({error}); copy it again", source=source) from error
     except OSError as error:
         raise InvalidRecording(f"cannot read '{path}': {error.strerror or error}", source=source) from error
 
 
+def _encoding(beginning: bytes) -> str:
+    """Return how a text is written: UTF-16 by its mark or its zeros, UTF-8 if that fits, else that of Windows."""
+    if beginning[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        return "utf-16"
+    zeros = [beginning[k:64:2].count(0) > len(beginning[k:64:2]) / 2 for k in (0, 1)]
+    if zeros[0] != zeros[1]:
+        return "utf-16-be" if zeros[0] else "utf-16-le"
+    try:
+        codecs.getincrementaldecoder("utf-8")().decode(beginning)
+    except UnicodeDecodeError:
+        return "utf-8" if 0 in beginning else "cp1252"  # a binary file says itself that it is none
+    return "utf-8-sig"
+
+
 def repeated_names(names: Iterable[str]) -> frozenset[str]:
     """Return the names that occur more than once."""
     return frozenset(name for name, count in Counter(names).items() if count > 1)
+
+
+def cut(whole: Table, size: int) -> Iterator[Table]:
+    """Yield a table in blocks; whole if columns have clocks of their own, or constants stand beside the signals."""
+    count = max(len(column) for column in whole.columns.values())
+    if any(len(column) != count for column in whole.columns.values()):
+        yield whole
+        return
+    for i in range(0, count, size):
+        yield replace(whole, first=i, columns={name: c[i:i + size] for name, c in whole.columns.items()},
+                      blank={name: rows[i:i + size] for name, rows in whole.blank.items()})
 
 
 def joined(blocks: Iterable[Table]) -> Table:
@@ -321,11 +351,16 @@ def _fits(cell: str) -> bool:
 
 
 def _seconds(cell: str) -> float | None:
-    """Return an ISO date with time as seconds since 1970, one without zone as if it were UTC; None if it is none. [s]
+    """Return a date with time as seconds since 1970, one without zone as if it were UTC; None if it is none. [s]
 
-    A double resolves 0.24 us there.
+    ISO, or with points, the day first (31.12.2024 23:59:59.5); a time alone is on the first day. A double resolves
+    0.24 us there.
     """
-    if len(cell) < 16 or cell[4] != "-" or cell[13] != ":":
+    plain = _CLOCK.fullmatch(cell)
+    if plain:
+        day, month, year, clock = plain.groups("")
+        cell = f"{year or 1970}-{month or '01'}-{day or '01'}T{clock}"
+    elif len(cell) < 16 or cell[4] != "-" or cell[13] != ":":
         return None
     try:
         stamp = datetime.fromisoformat(cell.replace(",", "."))

@@ -37,7 +37,7 @@ USABLE = 21.0  # cut-off times duration from which half of a log is left beside 
 WORSE, PATIENCE = 1.1, 3  # the search ends after so many candidates in a row this much worse than the best
 LONG, STRETCHES, STRETCH = 300.0, 6, 20.0  # beyond this [s] so many stretches of this length [s] are enough to choose
 MOST_LEFT_OUT = 0.5  # of a row by the window about reversals
-MOST_WINDOWS = 9
+MOST_WINDOWS = 9  # tried, each twice as wide as the last: from one sample to 128
 # Ratios of cross-validated errors, tuned on TX40, double pendulum, UPV, EMPS and the virtual robots.
 SAME = 1.005  # a lower cut-off is taken if it is as good as that
 CHEAP = 1.01  # where efforts are not filtered, a window may cost so much of the prediction of all samples
@@ -176,7 +176,7 @@ def _looked_at(model: Model, source: Recording | RecordingSource, settings: Proc
         count, rate, blocks = len(log), log.rate, log.blocks()
     else:
         rate = next(iter(source.blocks(4096))).rate
-        count = sum(len(block) for block in source.blocks()) if source.samples is None else source.samples
+        count = sum(len(block) for block in source.blocks())
         blocks = source.blocks()
     short = count <= LONG * rate
     length = count if short else round(STRETCH * rate)

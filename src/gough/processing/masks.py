@@ -10,7 +10,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 import numpy as np
-from scipy.ndimage import maximum_filter1d
+from scipy.ndimage import maximum_filter1d, minimum_filter1d
 
 from gough.core.arrays import BoolArray, FloatArray
 from gough.core.motion import Motion
@@ -21,26 +21,38 @@ from gough.processing.settings import Processing
 TOUCHES = 1e-9  # of a joint's largest lever: what is smaller is rounding
 
 
-def spoilt_samples(speed: FloatArray, band: FloatArray, reach: int, *, around: bool = False) -> BoolArray:
+def smeared_samples(settings: Processing, rate: float) -> int:
+    """Return over how many samples the low-pass of the positions smears the end of a standstill: 1 / (2 cut-off)."""
+    return 0 if settings.cutoff is None else round(rate / (2 * settings.cutoff))
+
+
+def spoilt_samples(speed: FloatArray, band: FloatArray, reach: int, *, smear: int = 0,
+                   around: bool = False) -> BoolArray:
     """Tell where a velocity says nothing about friction, (t, k).
 
-    Inside its dead band; and, with a reach, within so many samples of there or of a change of sign.
+    Inside its dead band; with a reach, within so many samples of there or of a change of sign; and within so many
+    samples as a filter smears of a standstill that lasts longer than that on both sides: friction is not yet what the
+    smeared velocity says.
 
     Args:
         speed: Velocities, (t, k). [m/s or rad/s]
         band: Dead bands, (k,). [m/s or rad/s]
         reach: Samples on both sides.
+        smear: Samples over which filters smear the end of a standstill.
         around: The samples are a period that repeats.
     """
+    mode = "wrap" if around else "constant"
     bad = np.abs(speed) < band
+    smear = min(smear, len(speed) // 4)
+    stands = maximum_filter1d(minimum_filter1d(bad, 2 * smear + 1, axis=0, mode=mode), 4 * smear + 1, axis=0, mode=mode)
     if reach:
         turned = np.signbit(speed) != np.signbit(np.roll(speed, 1, axis=0))
         if not around:
             turned[0] = False
         bad |= turned | np.roll(turned, -1, axis=0)  # the samples on both sides of the reversal
         reach = min(reach, len(speed))
-        bad = maximum_filter1d(bad, 2 * reach + 1, axis=0, mode="wrap" if around else "constant")
-    return np.asarray(bad)
+        bad = maximum_filter1d(bad, 2 * reach + 1, axis=0, mode=mode)
+    return np.asarray(bad | stands)
 
 
 @lru_cache(maxsize=16)
@@ -69,8 +81,10 @@ def counting_rows(model: Model, motion: Motion, settings: Processing, reach: int
                if model.mechanism.rubs(joint) and joint.name not in (settings.standing or ())]
     motors = [i for i in rubbing if i in model.actuated]
     passive = [i for i in rubbing if i not in model.actuated]
-    for joints, beyond in ((motors, reach), (passive, 0)):
-        spoilt = spoilt_samples(motion.qd[:, joints], bands[joints], beyond, around=around)
+    rate = (len(motion) - 1) / float(motion.time[-1] - motion.time[0]) if len(motion) > 1 else 1.0
+    smear = smeared_samples(settings, rate)
+    for joints, beyond, late in ((motors, reach, smear), (passive, 0, 0)):
+        spoilt = spoilt_samples(motion.qd[:, joints], bands[joints], beyond, smear=late, around=around)
         for bad, rows in zip(spoilt.T, rubbed[joints]):
             counts[:, rows] &= ~bad[:, None]
     return counts

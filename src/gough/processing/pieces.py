@@ -29,7 +29,7 @@ from gough.processing.averaging import PeriodAverage, average_periods, check_rep
 from gough.processing.decimation import decimated
 from gough.processing.filters import differentiate, edge_samples, memory_samples
 from gough.processing.frequency import fourier_fit, lowpass_periodic
-from gough.processing.masks import counting_rows
+from gough.processing.masks import counting_rows, smeared_samples
 from gough.processing.ready import matched
 from gough.processing.settings import HIGHEST, UNLIKE, Method, Processing, decimation_of
 
@@ -215,12 +215,12 @@ def pieces(model: Model, source: Recording | RecordingSource, settings: Processi
         except InvalidInput as error:
             raise InvalidRecording(f"{recording.source}: {error}", source=recording.source, **error.numbers) from error
         own = [model.actuated.index(i) for i in model.loops.partitions["actuated"].independent]
-        wide = slice(max(0, inner.start - plan.reach - 1), inner.stop + plan.reach + 1)  # what windows reach to
+        wide = slice(max(0, inner.start - plan.far), inner.stop + plan.far)  # what windows reach to
         motion = model.kinematics.motion(recording.time[wide], position[wide][:, own], velocity[wide][:, own],
                                          acceleration[wide][:, own], start=start)
         part = slice(inner.start - wide.start, inner.stop - wide.start)
         mask = counting_rows(model, motion, settings, plan.reach)[part]
-        motion, start = motion.take(part), motion.q[max(0, part.stop - plan.reach - 1)]
+        motion, start = motion.take(part), motion.q[max(0, part.stop - plan.far)]
         bands = settings.bands(motion.coordinates)
         channels = channels_of(model.mechanism, recording.channels, recording.source)
         motion, carry = model.with_memory(motion, bands, carry=carry,
@@ -241,7 +241,10 @@ def pieces(model: Model, source: Recording | RecordingSource, settings: Processi
 
 @dataclass(frozen=True, kw_only=True)
 class _Plan:
-    """Numbers of one log that is filtered in time; `halo` samples on both sides decide a filtered one."""
+    """Numbers of one log that is filtered in time.
+
+    Masks look at `far` samples on both sides, a filtered sample is decided by `halo` of them.
+    """
 
     method: Method
     rate: float
@@ -249,6 +252,7 @@ class _Plan:
     decimation: int
     edge: int
     reach: int
+    far: int
     halo: int
 
     @classmethod
@@ -263,16 +267,16 @@ class _Plan:
             cutoff = min(UNLIKE * (cutoff or 0.0), HIGHEST * rate)
             decimation = decimation_of(cutoff, rate)
         reach = round((settings.window or 0.0) * rate)
-        return cls(method=method, rate=rate, cutoff=cutoff, decimation=decimation, reach=reach,
-                   edge=0 if cutoff is None else edge_samples(rate, cutoff),
-                   halo=memory_samples(rate, cutoff) + reach + 1)
+        far = max(reach, 3 * smeared_samples(settings, rate)) + 1
+        return cls(method=method, rate=rate, cutoff=cutoff, decimation=decimation, reach=reach, far=far,
+                   edge=0 if cutoff is None else edge_samples(rate, cutoff), halo=memory_samples(rate, cutoff) + far)
 
 
 def length(source: Recording | RecordingSource) -> int:
     """Return how many samples a log has; a file that does not say is read once to count."""
     if isinstance(source, Recording):
         return len(source)
-    return sum(len(block) for block in source.blocks()) if source.samples is None else source.samples
+    return sum(len(block) for block in source.blocks())
 
 
 def _windows(source: Recording | RecordingSource, model: Model, plan: _Plan,

@@ -24,7 +24,7 @@ from gough.processing.noise import position_noise, velocity_noise
 from gough.processing.pieces import averaged, without_absent_payloads
 from gough.processing.settings import HIGHEST, Processing, decimation_of
 
-FOLDS = 5
+FOLDS = 5  # contiguous blocks that are predicted from the others
 FINE = 8.0  # samples per 1 / cut-off: enough for the regressor of low-passed positions
 JUDGED = 4000  # predicted samples that are enough to compare candidates
 PASSES = 4  # of the rows' weights

@@ -156,12 +156,12 @@ def amplitude_density(time: FloatArray, values: FloatArray) -> tuple[FloatArray,
     return np.exp(centre), np.maximum(density, 1e-9 * max(float(density.max()), 1e-300))
 
 
-def bar(part: float, tone: str, title: str, *, width: int = 60, mark: float | None = None) -> Markup:
+def bar(part: float, tone: str, title: str, *, mark: float | None = None) -> Markup:
     """Return a bar that is filled in part, with a tick at `mark`."""
-    tick = Markup("") if mark is None else tag("line", x1=width * mark, x2=width * mark, y1=0, y2=8, class_="mark")
-    return svg(width + 2, 8, tag("rect", x=0, y=2, width=width, height=4, class_="rail"),
-               tag("rect", x=0, y=2, width=max(width * min(max(part, 0.0), 1.0), 0.6), height=4, class_=tone), tick,
-               title=title, class_="bar" if width == 60 else "bar wide")
+    tick = Markup("") if mark is None else tag("line", x1=60 * mark, x2=60 * mark, y1=0, y2=8, class_="mark")
+    return svg(62, 8, tag("rect", x=0, y=2, width=60, height=4, class_="rail"),
+               tag("rect", x=0, y=2, width=max(60 * min(max(part, 0.0), 1.0), 0.6), height=4, class_=tone), tick,
+               title=title, class_="bar")
 
 
 def share_bar(share: float) -> Markup:

@@ -41,14 +41,8 @@ def write_report(model: Robot, identification: Identification, path: str | os.Pa
     """Write a self-contained HTML report: no network, vectors in print; the same input and date give the same bytes.
 
     Args:
-        model: The robot the result is of.
-        identification: The result.
         path: File to write, whole or not at all.
         date: What it says it was written on; today by default.
-
-    Raises:
-        InvalidInput: The result is not of this robot.
-        OutputError: The file cannot be written.
     """
     write_text(path, render(as_model(model), identification, date=date))
 

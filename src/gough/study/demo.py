@@ -8,8 +8,6 @@ from importlib import resources
 from importlib.util import find_spec
 from typing import Any
 
-import numpy as np
-
 from gough.core.errors import InvalidInput, nearest
 from gough.core.files import require_free_folder, write_text
 from gough.core.names import Parameter
@@ -55,10 +53,6 @@ def truth_table(robot: str, estimate: Estimate, tie_legs: bool) -> list[tuple[st
     for joint in model.mechanism.joints:
         if joint.gain is not None:
             true[Parameter.gain(joint.name)] = joint.gain
-    interval = estimate.interval(0.95)
-    rows: list[tuple[str, float, float, float, bool]] = []
-    for k, name in enumerate(estimate.parameters):
-        value = true[name]
-        held = bool(interval[k, 0] <= value <= interval[k, 1])
-        rows.append((name, float(value), float(estimate.values[k]), float(np.sqrt(estimate.covariance[k, k])), held))
-    return rows
+    found = zip(estimate.parameters, estimate.values.tolist(), estimate.std.tolist(), estimate.interval(0.95))
+    return [(name, float(true[name]), value, std, bool(low <= true[name] <= high))
+            for name, value, std, (low, high) in found]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
@@ -16,8 +15,8 @@ from numpy.typing import ArrayLike
 
 from gough.core.arrays import FloatArray, Value, check_finite, check_shape
 from gough.core.errors import InvalidTrajectory, nearest
-from gough.core.files import write_text
-from gough.core.showing import Columns, Shown, panels
+from gough.core.files import write_json, write_text
+from gough.core.showing import Shown, panels
 
 FORMAT = 1
 WHOLE = 1e-6  # how far a period may be from a whole number of samples. [samples]
@@ -96,13 +95,16 @@ class Trajectory(Shown, Value, ABC):
             found.append(self.coordinates.index(name))
         return found
 
-    def table(self, rate: float = 200.0) -> Columns:
-        """Return time and the position, velocity and acceleration of each coordinate, at a rate. [Hz]"""
+    def table(self, rate: float = 200.0) -> dict[str, FloatArray]:
+        """Return time, then position, velocity and acceleration of each coordinate, at a rate. [Hz]
+
+        Headings carry the units: `time [s]`, `leg1.slider.position [m]`, `leg1.slider.velocity [m/s]`, ...
+        """
         time = self.times(rate)
-        found: dict[str, Any] = {"time [s]": time}
-        for suffix, values in zip(("", "/s", "/s2"), self.at(time)):
-            found |= {f"{name} [{unit}{suffix}]": column for name, unit, column
-                      in zip(self.coordinates, self.units, values.T)}
+        found = {"time [s]": time}
+        for name, unit, *columns in zip(self.coordinates, self.units, *(values.T for values in self.at(time))):
+            for word, per, column in zip(("position", "velocity", "acceleration"), ("", "/s", "/s2"), columns):
+                found[f"{name}.{word} [{unit}{per}]"] = column
         return found
 
     def plot(self, rate: float = 200.0) -> Any:
@@ -126,23 +128,14 @@ class Trajectory(Shown, Value, ABC):
         return content
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        write_text(path, json.dumps(self.to_dict(), indent=1, allow_nan=False) + "\n")
+        write_json(path, self.to_dict())
 
     def to_csv(self, path: str | os.PathLike[str], rate: float) -> None:
-        """Write one line per controller sample: time, then position, velocity, acceleration of each coordinate.
-
-        Headers carry the units: `time [s]`, `leg1.slider.position [m]`, `leg1.slider.velocity [m/s]`, ...
-        """
-        time = self.times(rate)
-        position, velocity, acceleration = self.at(time)
-        header, columns = ["time [s]"], [time]
-        for i, (name, unit) in enumerate(zip(self.coordinates, self.units)):
-            header += [f"{name}.position [{unit}]", f"{name}.velocity [{unit}/s]", f"{name}.acceleration [{unit}/s2]"]
-            columns += [position[:, i], velocity[:, i], acceleration[:, i]]
-        text = io.StringIO()
+        """Write `table`, one line per controller sample."""
+        columns, text = self.table(rate), io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
-        writer.writerow(header)
-        writer.writerows(np.column_stack(columns).tolist())
+        writer.writerow(columns)
+        writer.writerows(np.column_stack([*columns.values()]).tolist())
         write_text(path, text.getvalue())
 
 

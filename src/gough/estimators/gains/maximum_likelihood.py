@@ -10,7 +10,7 @@ import numpy as np
 
 from gough.core.arrays import FloatArray
 from gough.core.condensed import Condensed, whiten
-from gough.core.errors import InvalidInput, NotConverged, NotIdentifiable
+from gough.core.errors import NotConverged, NotIdentifiable
 from gough.estimators.estimate import Estimate, assemble
 from gough.estimators.gains.current_model import (
     current_maps,
@@ -36,19 +36,17 @@ class MaximumLikelihoodGains:
 
     With more motors than rows the currents are not functions of the parameters. Then they are corrected as little as
     possible, in units of their noise, until the equation of motion holds: minimise sum_s z_s^T C_s^-1 z_s with
-    z = map diag(v) g - W chi - ... and C = map diag(g^2 sigma^2) map^T. One noise level serves all motors unless
-    `current_std` is given, and the samples are needed.
+    z = map diag(v) g - W chi - ... and C = map diag(g^2 sigma^2) map^T. One noise level serves all motors, and the
+    samples are needed.
 
     Args:
         nominal: Gains by motor, used only for those the data cannot determine.
-        current_std: Noise of each motor's current relative to the others, by motor, for robots with an effort map.
         iterations, tolerance: Of Gauss-Newton; tolerance is the change of the fit in units of the noise.
         uncertainty: As in `LeastSquares`.
     """
 
     wants: ClassVar[str] = "gains"
     nominal: Mapping[str, float] = field(default_factory=dict)
-    current_std: Mapping[str, float] = field(default_factory=dict)
     iterations: int = 200
     tolerance: float = 1e-6
     uncertainty: Uncertainty = "auto"
@@ -68,26 +66,24 @@ class MaximumLikelihoodGains:
         silent = silent_gains(problem)
         if silent:
             return silent
-        condensed, levels = factors_of(problem), np.array([self.current_std.get(name, 1.0) for name in problem.motors])
-        if set(self.current_std) - set(problem.motors) or not (levels > 0).all():
-            raise InvalidInput(f"current_std must be positive and name motors, got {dict(self.current_std)}")
+        condensed = factors_of(problem)
         try:
-            values, step, noise, freedom = self._gauss_newton(problem, condensed, rough_solution(problem), levels)
+            values, step, noise, freedom = self._gauss_newton(problem, condensed, rough_solution(problem))
         except NotIdentifiable as error:  # a gain ran away until its column hung on the others
             return open_gains(problem, error)
-        found = spread(self._influence(problem, condensed, values, noise, step.root, levels),
+        found = spread(self._influence(problem, condensed, values, noise, step.root),
                        white=step.root @ step.root.T, white_freedom=freedom, mode=self.uncertainty)
         return assemble(problem, values, found, method="maximum likelihood of currents",
                         condition_number=step.condition_number, notes=dead_rows(condensed),
                         noise_covariance=None if problem.effort_map is not None
                         else np.diag((noise * problem.gain_values(values)) ** 2))
 
-    def _gauss_newton(self, problem: GainProblem, condensed: Condensed, values: FloatArray, levels: FloatArray
+    def _gauss_newton(self, problem: GainProblem, condensed: Condensed, values: FloatArray
                       ) -> tuple[FloatArray, Solution, FloatArray, FloatArray]:
         """Return values, the last linear solution (its root is that of the inverse information), the noise, and the
         degrees of freedom behind each variance.
         """
-        view = _linearised(problem, condensed, values, levels)
+        view = _linearised(problem, condensed, values)
         counts = condensed.equations if problem.effort_map is None else condensed.equations.sum(keepdims=True)
         many = np.maximum(counts, 1)
 
@@ -99,7 +95,7 @@ class MaximumLikelihoodGains:
         for _ in range(self.iterations):
             step = solve(view / noise[:, None, None], problem.parameters)
             start = values
-            values, view, shift = _shorten(problem, condensed, values, step.values, view, noise, levels)
+            values, view, shift = _shorten(problem, condensed, values, step.values, view, noise)
             share = np.linalg.norm(view[:, :, :-1] @ step.root, axis=(1, 2)) ** 2 / noise**2
             free = np.maximum(many - share, 0.5)
             left = np.linalg.norm(view[:, :, -1], axis=1) / np.sqrt(free)
@@ -118,37 +114,37 @@ class MaximumLikelihoodGains:
         return values, step, noise, pooled_freedom(shares, free)
 
     def _influence(self, problem: GainProblem, condensed: Condensed, values: FloatArray, noise: FloatArray,
-                   root: FloatArray, levels: FloatArray) -> Influence:
+                   root: FloatArray) -> Influence:
         """Return what the scatter of the estimate follows from; see `uncertainty`."""
         if problem.effort_map is None:
             maps, residual = current_maps(problem, values)
             return Influence(condensed=condensed, sampled=useful_samples(problem, self.uncertainty), root=root,
                              jacobian=maps / noise[:, None, None], residual=residual / noise[:, None])
-        slopes, white = _corrected(problem, values, levels)
+        slopes, white = _corrected(problem, values)
         data = replace(samples_of(problem, "motors share rows"), regressor=slopes / noise, effort=white / noise,
                        covariance=None)
         return linear_influence(data.condensed(), useful_samples(data, self.uncertainty), root)
 
 
-def _linearised(problem: GainProblem, condensed: Condensed, values: FloatArray, levels: FloatArray) -> FloatArray:
+def _linearised(problem: GainProblem, condensed: Condensed, values: FloatArray) -> FloatArray:
     """Return [J, -residual] of the currents: a factor for each motor, or one of all whitened samples, (q, k, p + 1)."""
     if problem.effort_map is not None:
-        slopes, residual = _corrected(problem, values, levels)
+        slopes, residual = _corrected(problem, values)
         data = np.concatenate([slopes, -residual[:, :, None]], axis=2).reshape(-1, len(values) + 1)
         return np.asarray(np.linalg.qr(data, mode="r"))[None]
     maps, residual = current_maps(problem, values)
     return np.asarray(condensed.factors @ np.concatenate([maps, -residual[:, :, None]], axis=2))
 
 
-def _corrected(problem: GainProblem, values: FloatArray, levels: FloatArray) -> tuple[FloatArray, FloatArray]:
+def _corrected(problem: GainProblem, values: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return derivative (t, r, p) and residual (t, r) of the whitened equation of motion where motors outnumber rows.
 
-    z = X values - y, C = map diag(g^2 levels^2) map^T. The gradient of z^T C^-1 z by a gain is 2 (map_a^T C^-1 z) times
-    the corrected current v_a - g_a levels_a^2 map_a^T C^-1 z, so the gain column is map_a (corrected current).
+    z = X values - y, C = map diag(g^2) map^T. The gradient of z^T C^-1 z by a gain is 2 (map_a^T C^-1 z) times
+    the corrected current v_a - g_a map_a^T C^-1 z, so the gain column is map_a (corrected current).
     """
     assert problem.effort_map is not None
     data, gains = samples_of(problem, "motors share rows"), problem.gain_values(values)
-    scaled = problem.effort_map * (gains * levels)
+    scaled = problem.effort_map * gains
     covariance = scaled @ scaled.transpose(0, 2, 1)
 
     def whitened(columns: FloatArray) -> FloatArray:
@@ -159,20 +155,20 @@ def _corrected(problem: GainProblem, values: FloatArray, levels: FloatArray) -> 
     slopes = data.regressor.copy()
     for a, name in enumerate(problem.all_gains):
         if name in problem.gains:
-            shift = problem.effort_map[:, :, a] * (gains[a] * levels[a] ** 2 * pull[:, a])[:, None]
+            shift = problem.effort_map[:, :, a] * (gains[a] * pull[:, a])[:, None]
             slopes[:, :, problem.parameters.index(name)] -= shift
     return whitened(slopes), white
 
 
 def _shorten(problem: GainProblem, condensed: Condensed, values: FloatArray, step: FloatArray, view: FloatArray,
-             noise: FloatArray, levels: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+             noise: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Halve the step until gains keep their sign and the cost does not grow; return values, factors and its size."""
     gains = problem.gain_values(values)
     cost = np.sum((np.linalg.norm(view[:, :, -1], axis=1) / noise) ** 2)
     for _ in range(30):
         trial = values + step
         if (problem.gain_values(trial) / gains > 0.1).all():
-            new = _linearised(problem, condensed, trial, levels)
+            new = _linearised(problem, condensed, trial)
             if np.sum((np.linalg.norm(new[:, :, -1], axis=1) / noise) ** 2) <= cost * (1 + 1e-9):
                 return trial, new, np.linalg.norm(view[:, :, :-1] @ step, axis=1)
         step = step / 2

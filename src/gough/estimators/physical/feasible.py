@@ -35,6 +35,7 @@ from gough.estimators.physical.pseudo_inertia import (
     pseudo_inertia,
     relative_to,
     symmetric_basis,
+    usual_size,
 )
 from gough.estimators.problem import LinearProblem, factors_of
 
@@ -58,7 +59,6 @@ class FeasibleEstimate:
         boundary: Bodies and parameters that the constraints hold.
         misfit: |R (M chi - beta)|^2, in noise variances, spent on being possible and near the prior.
         least_misfit: What being possible alone costs. [1]
-        residual_increase: Relative growth of the weighted rms residual. [1]
         distance: To the prior, see `Feasible`. [1]
     """
 
@@ -69,7 +69,6 @@ class FeasibleEstimate:
     boundary: tuple[str, ...]
     misfit: float
     least_misfit: float
-    residual_increase: float
     distance: float
 
 
@@ -79,8 +78,7 @@ class Feasible:
 
     The distance to the prior is the root of  sum over bodies |L^-1 (J - J_0) L^-T|^2  (J_0 = L L^T: relative to the
     prior body, independent of frame, unit and size)  plus  ((value - prior) / scale)^2  of the other parameters, scale
-    being the prior's size, or that of its kind where it is zero. A prior with standard deviations is taken at its
-    word instead:  sum ((value - prior) / std)^2.
+    being the prior's size, or that of its kind where it is zero.
 
     Args:
         margin: Every body keeps at least this share of its prior in every direction of its pseudo-inertia.
@@ -125,7 +123,7 @@ class Feasible:
         sigma = np.maximum(noise, _EXACT * effort)
         whitened = condensed.factors[:, :, :-1] / np.where(sigma > 0, sigma, 1.0)[:, None, None]
         R = np.asarray(np.linalg.qr(np.concatenate(whitened), mode="r"))  # of rows over their noise, (b, b)
-        space = _Space(model.standard, values, prior, self)
+        space = _Space(model.standard, values, self)
         values = space.values
         offset = R @ (base.values - model.matrix[rows] @ values)
         programme = _Programme(space, R @ model.matrix[rows] @ space.map, offset, self.margin)
@@ -145,7 +143,6 @@ class Feasible:
                                "prior far from the data (units, swapped legs)?", misfit=misfit, allowed=allowed)
         boundary = (*(name for name, margin in margins.items() if margin < self.margin + 1e-5),
                     *(model.standard[i] for i in space.nonnegative if standard[i] <= 1e-6 * space.scale[i]))
-        freedom = max(int(condensed.equations.sum()) - len(rows), 1)
         found = model.matrix[rows] @ standard
         left = seen.residual(found)
         estimate = replace(base, values=found, residual_rms=left.rms, residual_relative=left.relative,
@@ -156,7 +153,7 @@ class Feasible:
             standard=ParameterTable(names=model.standard, values=standard,
                                     units=tuple(prior.units[prior.index(name)] for name in model.standard)),
             bodies=bodies, estimate=estimate, margins=margins, boundary=boundary, misfit=misfit, least_misfit=least,
-            residual_increase=float(np.sqrt(1 + misfit / freedom) - 1), distance=float(np.sqrt(x @ space.weight @ x)))
+            distance=float(np.linalg.norm(x)))
 
 
 def _notes(base: Estimate, model: BaseParameters, least: float, boundary: tuple[str, ...]) -> list[str]:
@@ -182,13 +179,13 @@ class _Space:
     Ten for each body (an orthonormal basis of symmetric matrices), then one for every other parameter.
     """
 
-    def __init__(self, names: tuple[Parameter, ...], values: FloatArray, prior: ParameterTable,
-                 settings: Feasible) -> None:
+    def __init__(self, names: tuple[Parameter, ...], values: FloatArray, settings: Feasible) -> None:
         self.bodies: tuple[Body, ...] = group_bodies(names)
         self.values = values.copy()
         self.priors, self.notes = [], []
+        size = usual_size(self.bodies, values)
         for body in self.bodies:
-            first, thicker = possible_body(prior_body(body, values))
+            first, thicker = possible_body(prior_body(body, values, size), size)
             self.priors.append(first)
             self.values[list(body.standard)] = first[list(body.present)]
             if thicker > 0:
@@ -218,14 +215,6 @@ class _Space:
         for i, column in self.column.items():
             self.map[i, column] = self.scale[i]
         self.bound = {self.column[i]: values[i] / self.scale[i] for i in self.nonnegative}
-        self.weight = np.eye(self.size)
-        if prior.std is not None:
-            std = np.array([prior.std[prior.index(name)] for name in names])
-            if not (std > 0).all():
-                raise InvalidInput(f"prior standard deviation of '{names[int(np.argmin(std))]}' is {std.min():g}, "
-                                   "expected positive")
-            scaled = self.map / std[:, None]
-            self.weight = scaled.T @ scaled
 
     def inside(self, x: FloatArray, margin: float) -> FloatArray:
         """Return x with bodies that miss their margin by the solver's tolerance pulled towards their prior, (n,).
@@ -290,17 +279,16 @@ class _Programme:
         n, b = self.space.size, len(self.offset)
         rows, right, cones = self._rows, self._right, list(self._cones)
         if radius is None:
-            cost = np.block([[_REGULAR * self.space.weight, np.zeros((n, b))], [np.zeros((b, n)), np.eye(b)]])
+            cost = np.append(np.full(n, _REGULAR), np.ones(b))
         else:
-            cost = np.zeros((n + b, n + b))
-            cost[:n, :n] = self.space.weight
+            cost = np.append(np.ones(n), np.zeros(b))
             rows = np.vstack([rows, np.zeros((1, n + b)), np.hstack([np.zeros((b, n)), -np.eye(b) / radius])])
             right = np.concatenate([right, [1.0], np.zeros(b)])
             cones.append(clarabel.SecondOrderConeT(b + 1))
         settings = clarabel.DefaultSettings()
         settings.verbose = False
         settings.max_threads = 1
-        answer = clarabel.DefaultSolver(sparse.csc_matrix(np.triu(cost)), np.zeros(n + b), sparse.csc_matrix(rows),
+        answer = clarabel.DefaultSolver(sparse.diags(cost, format="csc"), np.zeros(n + b), sparse.csc_matrix(rows),
                                         right, cones, settings).solve()
         status = clarabel.SolverStatus
         gap = abs(answer.obj_val - answer.obj_val_dual) / max(1.0, abs(answer.obj_val))

@@ -8,14 +8,17 @@ from itertools import combinations
 
 import numpy as np
 
-from gough.core.arrays import FloatArray, frozen
+from gough.core.arrays import FloatArray
 from gough.core.blas import one_blas_thread
 from gough.core.errors import InvalidInput, NotIdentifiable
 from gough.core.names import index_of, tied_name
 from gough.core.statistics import f_tail
 from gough.estimators.estimate import Enclosure, Estimate
-from gough.estimators.linear.least_squares import WeightedLeastSquares
 from gough.estimators.problem import Estimator, LinearProblem, Problem, tie_parameters
+
+LEVEL = 0.05  # of the F-test
+WEAKEST = 5  # directions listed
+MENTIONED = 0.3  # share of a direction from which a parameter is named
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -165,30 +168,16 @@ def compare_structures(
     return results
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class WeakDirections:
-    """Combinations of parameters the data hardly see.
+@dataclass(frozen=True, kw_only=True)
+class WeakDirection:
+    """A combination of parameters the data hardly see, with its singular value relative to the largest."""
 
-    Args:
-        parameters: Names, (p,).
-        singular_values: Of the regressor with rows of unit effort and columns of unit length, ascending, (p,).
-        directions: Combination of each, in parameters scaled by the length of their column, (p, p), unit rows.
-    """
-
-    parameters: tuple[str, ...]
-    singular_values: FloatArray
-    directions: FloatArray
-
-    def describe(self, index: int, share: float = 0.2) -> str:
-        """Return the parameters that carry at least `share` of the direction, with their weights."""
-        row = self.directions[index]
-        main = [i for i in np.argsort(-np.abs(row)) if abs(row[i]) >= share]
-        sign = np.sign(row[main[0]]) if main else 1.0
-        return " ".join(f"{'+' if sign * row[i] > 0 else '-'} {abs(row[i]):.2f} {self.parameters[i]}" for i in main)
+    relative: float
+    direction: str
 
 
-def weak_directions(problem: Problem) -> WeakDirections:
-    """Return the directions in parameter space ordered by how little they act on the efforts; works at rank loss too.
+def weak_directions(problem: Problem) -> tuple[WeakDirection, ...]:
+    """Return the directions in parameter space that act least on the efforts, the weakest first; at rank loss too.
 
     Rows are divided by their rms effort and columns by their length, so the answer does not depend on units.
     """
@@ -196,61 +185,54 @@ def weak_directions(problem: Problem) -> WeakDirections:
     effort = np.linalg.norm(condensed.factors[:, :, -1], axis=1)
     stacked = np.concatenate(condensed.factors[:, :, :-1] / np.where(effort > 0, effort, 1.0)[:, None, None])
     scale = np.linalg.norm(stacked, axis=0)
-    s, vt = np.linalg.svd(stacked / np.where(scale > 0, scale, 1.0))[1:]
-    return WeakDirections(parameters=condensed.parameters, singular_values=frozen(s[::-1]), directions=frozen(vt[::-1]))
+    values, rows = np.linalg.svd(stacked / np.where(scale > 0, scale, 1.0))[1:]
+    found = []
+    for value, row in list(zip(values, rows))[:-WEAKEST - 1:-1]:
+        main = [i for i in np.argsort(-np.abs(row)) if abs(row[i]) >= MENTIONED]
+        signs = np.sign(row) * np.sign(row[main[0]]) if main else row
+        words = " ".join(f"{'+' if signs[i] > 0 else '-'} {abs(row[i]):.2f} {condensed.parameters[i]}" for i in main)
+        found.append(WeakDirection(relative=float(value / values[0]), direction=words.removeprefix("+ ")))
+    return tuple(found)
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class TieTest:
-    """F-test of parameters thought equal.
+@dataclass(frozen=True, kw_only=True)
+class Symmetry:
+    """F-test of parameters being equal, e.g. one kind of friction over all legs."""
 
-    Args:
-        groups: Members of each group.
-        statistic: F of each group and, last, of all together, (g + 1,).
-        p_value: Probability of a larger F if the members are equal, (g + 1,).
-        constraints: Numerator degrees of freedom, (g + 1,).
-        degrees_of_freedom: Of the denominator, (g + 1,).
-        estimate: The free estimate.
-    """
+    name: str
+    f: float
+    constraints: float
+    degrees_of_freedom: float
+    p: float
 
-    groups: tuple[tuple[str, ...], ...]
-    statistic: FloatArray
-    p_value: FloatArray
-    constraints: FloatArray
-    degrees_of_freedom: FloatArray
-    estimate: Estimate
+    @property
+    def differ(self) -> bool:
+        """Equality is rejected."""
+        return self.p < LEVEL
 
 
-def tie_test(problem: LinearProblem, groups: Sequence[Sequence[str]], estimator: Estimator | None = None) -> TieTest:
-    """Test whether parameters of each group (e.g. one friction over all legs) are equal.
+def tie_test(estimate: Estimate, groups: Sequence[Sequence[str]]) -> tuple[Symmetry, ...]:
+    """Test whether the parameters of each group are equal, and last all groups together.
 
     With C the differences to the first member, T = (C chi)^T (C P C^T)^-1 (C chi), k constraints and d degrees of
     freedom behind P: F = T / k under white noise (the usual F-test of tied against free), and Hotelling's
     F = T (d - k + 1) / (k d) where P is a scatter matrix.
 
     Args:
-        problem: With all members as parameters of their own.
+        estimate: With all members as parameters of their own.
         groups: Members, at least two each.
-        estimator: Of the free model; default `WeightedLeastSquares()`.
     """
-    estimate = (WeightedLeastSquares() if estimator is None else estimator).fit(problem)
-    sets = tuple(tuple(group) for group in groups)
-    if not sets or any(len(group) < 2 for group in sets):
+    if not groups or any(len(group) < 2 for group in groups):
         raise InvalidInput("a tie test needs groups of at least two parameters")
     blocks = []
-    for group in sets:
-        rows = np.zeros((len(group) - 1, len(estimate)))
-        part = [index_of(estimate.parameters, name) for name in group]
-        rows[:, part[0]] = -1.0
-        rows[np.arange(len(part) - 1), part[1:]] = 1.0
-        blocks.append(rows)
-    found = [_f_test(estimate, rows) for rows in (*blocks, np.concatenate(blocks))]
-    statistic, p_value, constraints, freedom = (frozen(column) for column in zip(*found))
-    return TieTest(groups=sets, statistic=statistic, p_value=p_value, constraints=constraints,
-                   degrees_of_freedom=freedom, estimate=estimate)
+    for group in groups:
+        first, *others = (index_of(estimate.parameters, name) for name in group)
+        blocks.append(np.eye(len(estimate))[others] - np.eye(len(estimate))[first])
+    return tuple(_f_test(name, estimate, rows) for name, rows in zip(
+        (*map(tied_name, groups), "all together"), (*blocks, np.concatenate(blocks))))
 
 
-def _f_test(estimate: Estimate, rows: FloatArray) -> tuple[float, float, float, float]:
+def _f_test(name: str, estimate: Estimate, rows: FloatArray) -> Symmetry:
     k, involved = len(rows), np.any(rows != 0, axis=0)
     d = float(estimate.degrees_of_freedom[involved].min())
     difference = rows @ estimate.values
@@ -263,7 +245,7 @@ def _f_test(estimate: Estimate, rows: FloatArray) -> tuple[float, float, float, 
         f, d = total * (d - k + 1) / (k * d), d - k + 1
     if not d >= 1:
         raise InvalidInput(f"{k} constraints but {d:.3g} degrees of freedom; test fewer at once or use more periods")
-    return f, f_tail(f, k, d), float(k), d
+    return Symmetry(name=name, f=f, constraints=float(k), degrees_of_freedom=d, p=f_tail(f, k, d))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -288,31 +270,21 @@ def compare(results: Mapping[str, Estimate | Enclosure], sigmas: float = 3.0) ->
         raise InvalidInput("comparing needs at least one result and a positive number of sigmas")
     found = []
     for name in dict.fromkeys(name for result in results.values() for name in result.parameters):
-        having = [(label, result) for label, result in results.items() if name in result.parameters]
-        for (first, a), (second, b) in combinations(having, 2):
-            distance, reason = _distance(a, b, name)
+        having = [(label, *_range(result, name)) for label, result in results.items() if name in result.parameters]
+        for (first, a, b, std), (second, c, d, other) in combinations(having, 2):
+            gap, joint = max(a - d, c - b, 0.0), np.hypot(std, other)  # infinite with a box
+            distance = float(gap / joint) if 0 < joint < np.inf else np.inf if gap > 0 else 0.0
+            reason = f"{distance:.1f} joint standard deviations apart"
+            if np.isinf(joint):
+                boxes = np.isinf(std) and np.isinf(other)
+                reason = f"{'the boxes are apart' if boxes else 'the value is outside the box'} by {gap:.3g}"
             if distance > sigmas:
                 found.append(Disagreement(parameter=name, first=first, second=second, distance=distance, reason=reason))
     return found
 
 
-def _distance(a: Estimate | Enclosure, b: Estimate | Enclosure, name: str) -> tuple[float, str]:
-    (low_a, high_a, std_a), (low_b, high_b, std_b) = _range(a, name), _range(b, name)
-    gap = max(low_a - high_b, low_b - high_a, 0.0)
-    if gap == 0:
-        return 0.0, ""
-    if isinstance(a, Estimate) and isinstance(b, Estimate):
-        joint = float(np.hypot(std_a, std_b))
-        distance = gap / joint if joint > 0 else np.inf
-        return distance, f"{distance:.1f} joint standard deviations apart"
-    boxes = isinstance(a, Enclosure) and isinstance(b, Enclosure)
-    kind = "the boxes are apart" if boxes else "the value is outside the box"
-    return float("inf"), f"{kind} by {gap:.3g}"
-
-
 def _range(result: Estimate | Enclosure, name: str) -> tuple[float, float, float]:
+    """Return lower and upper value, and the standard deviation, infinite of a box."""
     if isinstance(result, Enclosure):
-        low, high = result[name]
-        return low, high, 0.0
-    value = result[name]
-    return value, value, float(result.std[result.parameters.index(name)])
+        return (*result[name], np.inf)
+    return result[name], result[name], float(result.std[result.parameters.index(name)])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from gough.core.showing import Columns, Shown
 from gough.core.text import relative, rounded, text_table
 from gough.core.trajectory import Trajectory
 from gough.engine import Model, Robot, as_model, base_parameters
-from gough.estimators.selection.selection import WeakDirections, weak_directions
+from gough.estimators.selection.selection import WeakDirection, weak_directions
 from gough.identification.diagnosis.diagnose import limits_of
 from gough.identification.diagnosis.evidence import MOST_SAMPLES, Evidence
 from gough.identification.diagnosis.mistakes import Limit, limits_table
@@ -29,7 +29,6 @@ from gough.logs.recording import Recording
 
 GUESSED = 0.02  # of the rms effort, where the robot file gives no effort noise
 POORLY = 0.3  # relative sigma beyond which a parameter is not worth its name
-WEAKEST = 3  # directions named
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -61,7 +60,7 @@ class Foresight(Shown, Value):
     values: FloatArray
     sigma: FloatArray
     condition_number: float
-    weak: WeakDirections
+    weak: tuple[WeakDirection, ...]
     limits: tuple[Limit, ...]
     notes: tuple[str, ...] = ()
 
@@ -77,8 +76,7 @@ class Foresight(Shown, Value):
                 "noise": self.noise.tolist(), "condition_number": self.condition_number,
                 "parameters": [{"name": n, "unit": u, "value": float(v), "sigma": float(s) if np.isfinite(s) else None}
                                for n, u, v, s in zip(self.parameters, self.units, self.values, self.sigma)],
-                "weak": [{"singular_value": float(self.weak.singular_values[k]), "direction": self.weak.describe(k)}
-                         for k in range(min(WEAKEST, len(self.parameters)))],
+                "weak": [asdict(weak) for weak in self.weak],
                 "limits": [limit.to_dict() for limit in self.limits], "notes": list(self.notes)}
 
     def table(self) -> Columns:
@@ -93,7 +91,7 @@ class Foresight(Shown, Value):
         lines = [f"{self.robot} along {self.source}: {self.samples} samples, {self.periods} period(s), condition "
                  f"number {self.condition_number:.3g} ({doubt})", "",
                  text_table(["parameter", "robot file", "sigma", "sigma/|value|", "unit"], rows), "",
-                 "Weakest directions:", *(f"  {self.weak.describe(k)}" for k in range(min(WEAKEST, len(rows)))), "",
+                 "Weakest directions:", *(f"  {weak.direction}" for weak in self.weak), "",
                  "Mistakes that would be noticed in 95 of 100 experiments:", limits_table(self.limits)]
         return "\n".join([*lines, *([""] if self.notes else []), *self.notes])
 

@@ -12,7 +12,7 @@ from gough.core.documents import parse_json
 from gough.core.errors import GoughError
 from gough.core.executors import Executor
 from gough.core.names import Parameter
-from gough.core.statistics import normal_quantile, robust_scores, student_quantile
+from gough.core.statistics import normal_quantile, robust_scale, robust_scores, student_quantile
 from gough.estimators.fleet.drift import Drifts
 from gough.estimators.fleet.hierarchy import Hierarchy, hierarchy
 from gough.estimators.selection.scores import LEAST_SEEN, Fitted, ScoreProblem, Scores
@@ -90,9 +90,11 @@ def strange(histories: Sequence[RobotHistory], job: Job, level: float, diagnosed
     """
     logs = [np.log(np.maximum(h.residual, np.finfo(float).tiny)) for h in histories]
     middle = np.array([np.median(own, axis=0) for own in logs])  # (n, r)
-    robot_z = robust_scores(middle).max(axis=1)
-    period_z = np.split(robust_scores(np.concatenate([own - m for own, m in zip(logs, middle)])).max(axis=1),
-                        np.cumsum([len(own) for own in logs])[:-1])
+    within = np.concatenate([own - m for own, m in zip(logs, middle)])
+    period_z = np.split(robust_scores(within).max(axis=1), np.cumsum([len(own) for own in logs])[:-1])
+    # a median of T periods scatters by sqrt(pi / 2 T) of one; the scatter of a few robots may look smaller by chance
+    least = robust_scale(within) * np.sqrt(np.pi / 2 * len(histories) / len(within))
+    robot_z = robust_scores(middle, least).max(axis=1)
     usual = histories[int(np.argsort(robot_z)[len(robot_z) // 2])]  # what it shows too is no robot's own
     common, far = kind_and_others(histories, pulls_of(job, _spread(usual, None), usual.estimate.parameters), level)
     limit = normal_quantile(1 - level / (sum(own.size for own in logs) + middle.size))
@@ -160,23 +162,28 @@ def kind_and_others(histories: Sequence[RobotHistory], pulls: FloatArray,
     far, last = dict[int, float](), 0
     best = kind
     for k in range(max(1, len(histories) // 4) if len(histories) > FEWEST and len(pulls) else 0):
-        worst = inside[int(np.argmax([_distance(values[i], covariances[i], kind, pulls) for i in inside]))]
+        worst = inside[int(np.argmax(_distances(values, covariances, kind, pulls, inside)[inside]))]
         inside.remove(worst)
         kind = hierarchy(values[inside], covariances[inside])
-        far[worst] = _distance(values[worst], covariances[worst], kind, pulls)
+        far[worst] = float(_distances(values, covariances, kind, pulls, inside)[worst])
         tests = 2 * len(pulls) * (len(inside) + 1)
         if far[worst] > student_quantile(1 - level / tests, len(inside) - 1):
             last, best = k + 1, kind
     return best, dict(list(far.items())[:last])
 
 
-def _distance(values: FloatArray, covariance: FloatArray, kind: Hierarchy, pulls: FloatArray) -> float:
-    """Return how far a robot is from a kind along the pull that takes it farthest, over sigma.
+def _distances(values: FloatArray, covariances: FloatArray, kind: Hierarchy, pulls: FloatArray,
+               inside: Sequence[int]) -> FloatArray:
+    """Return how far robots are from a kind along the pull that takes each farthest, over sigma, (n,).
 
-    x - mu = M g with covariance S + D + that of mu, solved for each g alone.
+    x - mu = M g with covariance S + D + that of mu, solved for each g alone. D is diagonal and robots need not be:
+    sigma is at least what the robots inside scatter.
     """
-    weight = np.linalg.solve(covariance + np.diag(kind.between**2 + kind.common_std**2), pulls.T).T
-    return float(np.max(np.abs(weight @ (values - kind.common)) / np.sqrt((weight * pulls).sum(axis=1))))
+    spread = covariances + np.diag(kind.between**2 + kind.common_std**2)
+    weight = np.linalg.solve(spread, np.broadcast_to(pulls.T, (len(values), *pulls.T.shape)))  # (n, p, k)
+    known = np.sqrt(np.einsum("npk,kp->nk", weight, pulls))
+    score = np.einsum("npk,np->nk", weight, values - kind.common) / known
+    return np.asarray(np.max(np.abs(score) / np.maximum(score[inside].std(axis=0, ddof=1), 1.0), axis=1))
 
 
 def _spread(history: RobotHistory, period: int | None) -> tuple[str, ...]:

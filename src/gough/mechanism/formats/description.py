@@ -54,7 +54,7 @@ def describe(tree: RobotTree, source: str, redundant: bool = True) -> Descriptio
         InvalidMechanism: No motors, links that hang on nothing, an axis of no length.
     """
     try:
-        parts = _Parts(_with_motors(tree))
+        parts = _Parts(without_placeholders(_with_motors(tree)))
     except InvalidMechanism as error:
         raise InvalidMechanism(f"{source}: {error}", **{"file": source, **error.numbers}) from None
     notes = (*parts.tree.notes, *parts.notes)
@@ -79,6 +79,20 @@ def _with_motors(tree: RobotTree) -> RobotTree:
     if not tree.single():
         raise InvalidMechanism("the file has no joint that could be a motor")
     return tree.driven_by(tree.single()).noting("guessed: every joint is a motor; the file names none")
+
+
+def without_placeholders(tree: RobotTree) -> RobotTree:
+    """Leave out limits that all joints have alike, those without a motor too: CAD programs write them, not drives."""
+    moving = [joint for joint in tree.joints if joint.motions]
+    alike = {key: value for key in ("effort", "velocity") if len({getattr(j.limits, key) for j in moving}) == 1
+             and (value := getattr(moving[0].limits, key)) is not None}
+    if not alike or all(joint.actuated for joint in moving):
+        return tree
+    told = " and ".join(f"{key} {value:g}" for key, value in alike.items())
+    joints = tuple(replace(j, limits=replace(j.limits, **dict.fromkeys(alike))) for j in tree.joints)
+    return replace(tree, joints=joints).noting(
+        f"guessed: {told} at every joint, those without a motor too, is no limit; say those of the motors with "
+        "`velocity` and `effort` before a design")
 
 
 class _Parts:

@@ -53,6 +53,9 @@ class _Reader:
                 raise element.error("is not read; save the model from MuJoCo (mj_saveLastXML), which resolves it")
         given = {key: value for part in root.all("compiler") for key, value in part.attributes.items()}
         self.compiler = Element("compiler", given, root.source, root.line)
+        if given.get("coordinate", "local") != "local":
+            raise self.compiler.error("global coordinates are not read, as in MuJoCo since 2.3.4; convert the model "
+                                      "with an older one")
         self.classes: Classes = {"main": {}}
         for part in root.all("default"):
             self._add_class(part, "main", part.attributes.get("class", "main"))
@@ -197,6 +200,8 @@ class _Reader:
     def _connection(self, joint: Element, tag: str, name: str, parent: str, child: str, pose: FloatArray,
                     by: FloatArray) -> Connection:
         kind = "free" if tag == "freejoint" else joint.get("type", "hinge")
+        if kind in ("free", "ball") and any(_first(joint, key) for key in TERM if key != "springref"):
+            self._lose("friction, springs and rotors of joints with several motions", name)
         if kind == "free":
             if parent != WORLD:
                 raise joint.error("is free inside another body; only bodies of the world can be")

@@ -29,7 +29,8 @@ def read_sdf(root: Element, beside: Mapping[str, Any]) -> RobotTree:
     models = [model for place in (root, *worlds) for model in place.all("model") if model.word("static", "0") not in
               ("1", "true")]
     if len(models) != 1:
-        raise root.error(f"has {len(models)} models that move, expected one")
+        named = ", ".join(model.get("name", "") for model in models[:5])
+        raise root.error(f"has {len(models)} models that move{f' ({named})' if named else ''}, expected one")
     gravity = next((g.parse(g.text, "gravity", 3) for world in worlds for g in world.all("gravity")), (0.0, 0.0, -9.81))
     return _Model(models[0], root.attributes.get("version", "1.6")).tree(cast(tuple[float, float, float], gravity))
 

@@ -110,6 +110,9 @@ class _Par:
         parent = "world" if before == 0 else f"body{before}" if before <= self.links else f"frame{before}"
         if variable is None:
             return Connection(name=f"fixed{j}", parent=parent, child=child, placement=placement)
+        if not re.fullmatch(r"[A-Za-z]\w*", self.text(variable, j)) and _value(self.text(variable, j)) is None:
+            raise self.error(f"{variable}{j} is '{self.text(variable, j)[:40]}', expected a name or a number: what "
+                             "moves a joint's zero is gamma or b, or a fixed frame")
         start = _value(self.text(variable, j)) or 0.0
         given = {name: self.text(name, j) for name in TERMS if name in self.lists and j <= self.links}
         values = {name: _value(text) or 0.0 for name, text in given.items() if _value(text) != 0.0}

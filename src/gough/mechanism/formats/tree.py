@@ -6,7 +6,7 @@ Readers return a `RobotTree` with the frames, axes and names of their file. `des
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -123,17 +123,18 @@ class RobotTree:
                                        joint=joint.name)
         return replace(self, joints=tuple(replace(j, actuated=j.name in wanted) for j in self.joints))
 
-    def locked(self, positions: Mapping[str, tuple[float, ...]]) -> RobotTree:
-        """Return the tree with these joints fixed where they are. [m or rad]"""
-        where = dict(zip(self.known(positions), positions.values()))
+    def locked(self, where: Mapping[str, Sequence[float | None]]) -> RobotTree:
+        """Return the tree with these joints fixed where they are; a motion whose value is None goes on. [m or rad]"""
         loops = []
         for loop in self.loops:
             left = {name: c for name, c in loop.coefficients.items() if name not in where}
-            constant = loop.constant + sum(c * where[name][0] for name, c in loop.coefficients.items() if name in where)
+            constant = loop.constant + sum(c * (where[n][0] or 0.0) for n, c in loop.coefficients.items() if n in where)
             if loop.frames or left:
                 loops.append(replace(loop, coefficients=left, constant=constant))
+        parts = [part for j in self.joints for part in (_fixed(j, where[j.name]) if j.name in where else [j])]
+        between = {part.child for part in parts} - {link.name for link in self.links}
         return replace(self, loops=tuple(loops), task=tuple(name for name in self.task if name not in where),
-                       joints=tuple(_fixed(j, where[j.name]) if j.name in where else j for j in self.joints))
+                       joints=tuple(parts), links=(*self.links, *(Link(name=name) for name in sorted(between))))
 
     def known(self, names: Iterable[str]) -> tuple[str, ...]:
         """Return joints that move by their names in the file; names as robot files spell them are understood, too."""
@@ -152,8 +153,26 @@ def word(name: str) -> str:
     return f"_{plain}" if plain[:1].isdigit() or plain[:1] == "-" else plain
 
 
-def _fixed(joint: Connection, position: tuple[float, ...]) -> Connection:
-    placed = joint.placement
-    for (kind, axis), value in zip(joint.motions, position):
-        placed = placed @ moved(kind, axis, value)
-    return Connection(name=joint.name, parent=joint.parent, child=joint.child, placement=placed, after=joint.after)
+def _fixed(joint: Connection, position: Sequence[float | None]) -> list[Connection]:
+    """Return a joint with some of its motions fixed: the motions before such a one end at a massless link."""
+    placed, parts, here, free = joint.placement, list[Connection](), joint.parent, list[int]()
+    behind = joint.after
+    last = max((k for k, value in enumerate(position) if value is None), default=-1)
+    for motion, value in reversed(list(zip(joint.motions, position))[last + 1:]):
+        behind = moved(*motion, value or 0.0) @ behind
+
+    def part(child: str, after: FloatArray) -> Connection:
+        return Connection(name=f"{joint.name}_{len(parts) + 1}" if parts else joint.name, parent=here, child=child,
+                          placement=placed, after=after, motions=tuple(joint.motions[k] for k in free),
+                          start=tuple(joint.start[k] for k in free if k < len(joint.start)),
+                          limits=replace(joint.limits, position=None))
+
+    for k, (motion, value) in enumerate(zip(joint.motions[:last + 1], position)):
+        if value is None:
+            free.append(k)
+            continue
+        if free:
+            parts.append(part(f"{joint.name}_held{k + 1}", HERE))
+            here, placed, free = parts[-1].child, HERE, []
+        placed = placed @ moved(*motion, value)
+    return [*parts, part(joint.child, behind)]

@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import replace
+from itertools import permutations
 from typing import Any
 
 import numpy as np
@@ -23,13 +24,19 @@ from gough.mechanism.types import Limits
 UNLIMITED = 1e6  # Gough writes this where URDF demands a number. [N, N m, m/s, rad/s]
 WINDING = {"revolute": 4 * math.pi, "prismatic": 2e3}  # and this range about home [rad, m]
 KINDS = {"revolute": "revolute", "continuous": "revolute", "prismatic": "prismatic"}
+ABOUT: dict[str, Motion] = {"X": ("revolute", X), "Y": ("revolute", Y), "Z": ("revolute", Z)}
 TURNS: dict[str, tuple[Motion, ...]] = {  # what `joint_type` beside a URDF makes of a joint
-    "SPHERICAL": BALL, "FIXED": (), "UJOINT_XY": (("revolute", X), ("revolute", Y)),
-    "UJOINT_YZ": (("revolute", Y), ("revolute", Z)), "UJOINT_ZX": (("revolute", Z), ("revolute", X))}
+    "SPHERICAL": BALL, "FIXED": (), **{f"UJOINT_{a}{b}": (ABOUT[a], ABOUT[b]) for a, b in permutations("XYZ", 2)}}
 
 
 def read_urdf(root: Element, beside: Mapping[str, Any]) -> RobotTree:
     """Read `<robot>`; what closes its loops is `beside` it."""
+    for tag in ("link", "joint"):
+        known = set[str]()
+        for element in root.all(tag):
+            if element.get("name") in known:
+                raise element.error("is defined twice; rename one of them, and what refers to it")
+            known.add(element.get("name"))
     links = [Link(name=link.get("name"), inertia=_inertia(link.find("inertial"))) for link in root.all("link")]
     joints = [_connection(joint) for joint in root.all("joint")]
     children = {joint.child for joint in joints}
@@ -38,14 +45,13 @@ def read_urdf(root: Element, beside: Mapping[str, Any]) -> RobotTree:
         raise root.error("has no links, or macros: run xacro first, and read what it writes")
     if len(roots) != 1:
         raise root.error(f"has {len(roots)} links that hang on no joint ({', '.join(roots[:5])}), expected one")
-    _check_unique(root, [link.name for link in links], [joint.name for joint in joints])
     motors = [name for tag in ("transmission", "ros2_control") for part in root.all(tag) for name in _driven(part)]
-    known = {joint.name: joint for joint in joints}
-    mimics = [_mimic(joint, known) for joint in root.all("joint") if joint.find("mimic") is not None
+    named = {joint.name: joint for joint in joints}
+    mimics = [_mimic(joint, named) for joint in root.all("joint") if joint.find("mimic") is not None
               and joint.get("type") != "fixed"]
     notes = [f"lost: mechanicalReduction of {part.get('name', '')}; efforts are those of the joint"
              for part in root.all("transmission") for actuator in part.all("actuator")
-             if actuator.amount("mechanicalReduction", 1.0) != 1.0]
+             if actuator.word("mechanicalReduction", "1") not in ("1", "1.0")]
     short = sum(1e-9 < abs(math.remainder(angle, math.pi / 2)) < 1e-5 for joint in root.all("joint")
                 for origin in joint.all("origin") for angle in origin.numbers("rpy", "0 0 0", 3))
     if short:
@@ -55,9 +61,9 @@ def read_urdf(root: Element, beside: Mapping[str, Any]) -> RobotTree:
     tree = RobotTree(name=root.get("name", "robot"), title=f"{root.get('name', 'robot')}, from URDF", root=roots[0],
                      links=tuple(links), joints=tuple(joints), loops=tuple(mimics), notes=tuple(notes))
     coupled = {next(iter(loop.coefficients)) for loop in mimics}
-    named = [name for name in dict.fromkeys(motors) if name in tree.single() and name not in coupled]
-    if not mimics or named:
-        return _with_loops(tree.driven_by(named), beside)
+    driven = [name for name in dict.fromkeys(motors) if name in tree.single() and name not in coupled]
+    if not mimics or driven:
+        return _with_loops(tree.driven_by(driven), beside)
     single = [j.name for j in joints if len(j.motions) == 1 and j.name not in coupled]
     return _with_loops(tree.driven_by([] if beside else single).noting(
         *([] if beside else ["guessed: every joint that follows no other is a motor; the file names none"])), beside)
@@ -74,13 +80,6 @@ def read_yaml(text: str, source: str) -> dict[str, Any]:
     if not isinstance(content, dict):
         raise InvalidMechanism(f"{source}: expected keys such as closed_loop and name_mot", file=source)
     return content
-
-
-def _check_unique(root: Element, *groups: list[str]) -> None:
-    for names in groups:
-        twice = [name for k, name in enumerate(names) if name in names[:k]]
-        if twice:
-            raise root.error(f"'{twice[0]}' is defined twice")
 
 
 def origin_of(element: Element) -> FloatArray:
@@ -121,13 +120,13 @@ def _connection(joint: Element) -> Connection:
             if term.urdf is not None and term.urdf in friction.attributes}
         limits = _limits(joint.find("limit"), found, kind == "continuous")
         return replace(plain, motions=((found, direction),), limits=limits, values=values)  # type: ignore[arg-type]
-    if kind == "floating":
-        return replace(plain, motions=FREE)
+    if kind in ("floating", "spherical"):
+        return replace(plain, motions=FREE if kind == "floating" else BALL)
     if kind == "planar":
         side = along_z(direction)
         x, y, z = (tuple(map(float, column)) for column in side.T)
         return replace(plain, motions=(("prismatic", x), ("prismatic", y), ("revolute", z)))  # type: ignore[arg-type]
-    raise joint.error(f"unknown type '{kind}'{nearest(kind, (*KINDS, 'fixed', 'floating', 'planar'))}")
+    raise joint.error(f"unknown type '{kind}'{nearest(kind, (*KINDS, 'fixed', 'floating', 'planar', 'spherical'))}")
 
 
 def _limits(limit: Element | None, kind: str, endless: bool) -> Limits:
@@ -167,7 +166,7 @@ def _with_loops(tree: RobotTree, beside: Mapping[str, Any]) -> RobotTree:
         if str(kind).upper() not in TURNS:
             raise InvalidMechanism(f"joint_type '{kind}' of '{name}' is unknown{nearest(str(kind), TURNS)}")
         joint = joints[_one_of(name, joints, "joint")]
-        joints[joint.name] = replace(joint, motions=TURNS[str(kind).upper()], limits=Limits(), values={})
+        joints[joint.name] = replace(joint, motions=TURNS[str(kind).upper()], values={})
     ours = {term.sidecar: term.name for term in TERMS.values() if term.sidecar is not None}
     for key, term in ours.items():
         for name, value in _table(beside, key).items():

@@ -7,6 +7,7 @@ end and outer ones that fetch files: no robot needs one, so the first is refused
 from __future__ import annotations
 
 import math
+import re
 from xml.parsers import expat
 
 from gough.core.errors import InvalidMechanism
@@ -52,7 +53,8 @@ class Element:
             values = (math.nan,)
         if not all(map(math.isfinite, values)) or count not in (None, len(values)):
             wanted = "numbers" if count is None else "a number" if count == 1 else f"{count} numbers"
-            raise self.error(f"{what} is '{text[:60]}', expected {wanted}")
+            macro = "; a macro: run xacro first, and read what it writes" if "$" in text else ""
+            raise self.error(f"{what} is '{text[:60]}', expected {wanted}{macro}")
         return values
 
     def all(self, *tags: str) -> list[Element]:
@@ -113,7 +115,8 @@ def parse_xml(text: str, source: str) -> Element:
     parser.EndElementHandler = lambda tag: stack.pop()
     parser.buffer_text = True
     try:
-        parser.Parse(text.encode("utf-8", "replace"), True)
+        # the text is decoded already, and some programs write lines above the declaration
+        parser.Parse(re.sub(r"<\?xml\s[^>]*\?>", "", text, count=1).encode("utf-8", "replace"), True)
     except expat.ExpatError as error:
         raise fault(f"not well-formed XML: {expat.errors.messages.get(error.code, error)}") from None
     return top.children[0]

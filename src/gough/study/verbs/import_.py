@@ -14,11 +14,11 @@ import numpy as np
 
 from gough.core.errors import InvalidMechanism, LoopNotClosed, SingularConfiguration, nearest
 from gough.core.files import require_free, write_text
-from gough.core.options import About
+from gough.core.options import About, Settings, option
 from gough.engine.loops import Loops
 from gough.engine.mobility import assemble, close_loops
 from gough.mechanism import Mechanism, parse_robot, robot_text
-from gough.mechanism.formats.description import Description, describe, inside
+from gough.mechanism.formats.description import Description, describe, inside, without_placeholders
 from gough.mechanism.formats.geometry import HERE, inverse, transform
 from gough.mechanism.formats.reading import read_tree
 from gough.mechanism.formats.tree import FREE, Connection, Link, Loop, RobotTree
@@ -51,28 +51,41 @@ class Import:
             *(f"  {note}" for note in self.notes), *(f"wrote {file}; next: gough check {file}" for file in self.files)])
 
 
-def import_(file: Annotated[str, About(help="The robot: .urdf, .xml (MJCF), .sdf or .par (SYMORO).", file=True)], *,
-            loops: Annotated[str | None, About(
-                help="YAML that closes the loops of a URDF; the one of the same name beside it by default.",
-                file=True)] = None,
-            motors: Annotated[Sequence[str], About(
-                help="Joints that are motors (a,b,c); those the file names by default.")] = (),
-            lock: Annotated[Sequence[str], About(help="Joints to hold still (a,b,c).")] = (),
-            platform: Annotated[str | None, About(help="Link that carries the tool: gets task coordinates.")] = None,
+@dataclass(frozen=True, kw_only=True)
+class ImportSettings(Settings):
+    """What a file may leave open."""
+
+    loops: str | None = option(None, "YAML that closes the loops of a URDF; the one of the same name beside it by "
+                                     "default.", file=True)
+    motors: Sequence[str] = option((), "Joints that are motors (a,b,c); those the file names by default.")
+    lock: Sequence[str] = option((), "Joints to hold still (a,b,c).")
+    velocity: float | None = option(None, "Velocity limit of all motors; those of the file by default.",
+                                    unit="rad/s or m/s", above=0)
+    effort: float | None = option(None, "Effort limit of all motors; those of the file by default.", unit="N m or N",
+                                  above=0)
+    platform: str | None = option(None, "Link that carries the tool: gets task coordinates.")
+
+
+def import_(file: Annotated[str, About(help="The robot: .urdf, .xml (MJCF), .sdf or .par (SYMORO).", file=True)],
+            settings: ImportSettings, *,
             output: Annotated[str | None, About(
                 help="Robot file to write; the file's name with .toml by default.", file=True, short="-o")] = None,
             force: Force = False) -> Import:
     target = Path(output) if output is not None else Path(file).with_suffix(".toml")
     require_free(target, force)
     text, source = robot_text(file)
-    tree = read_tree(text, source, loops)
-    if motors:
-        tree = tree.driven_by(_names(motors))
-    if lock:
-        tree = _locked(tree, source, _names(lock))
+    tree = read_tree(text, source, settings.loops)
+    if settings.motors:
+        tree = tree.driven_by(_names(settings.motors))
+    if settings.lock:
+        tree = _locked(tree, source, _names(settings.lock))
+    tree = without_placeholders(tree)
+    tree = replace(tree, joints=tuple(replace(j, limits=replace(
+        j.limits, velocity=settings.velocity or j.limits.velocity, effort=settings.effort or j.limits.effort))
+        if j.actuated else j for j in tree.joints))
     done, closed = _closed(tree, source)
-    if platform is not None:
-        done, closed = _closed(_with_platform(tree, platform, done, closed), source)
+    if settings.platform is not None:
+        done, closed = _closed(_with_platform(tree, settings.platform, done, closed), source)
     write_text(target, done.text)
     mechanism = closed.mechanism
     return Import(robot=mechanism.name, files=(str(target),), degrees_of_freedom=closed.degrees_of_freedom,
@@ -99,11 +112,18 @@ def _started(tree: RobotTree, done: Description, loops: Loops) -> RobotTree:
 
 
 def _locked(tree: RobotTree, source: str, names: list[str]) -> RobotTree:
-    """Hold joints where the loops are closed; of a joint with several motions all."""
+    """Hold joints where the loops are closed: all motions of a joint, or the one a coordinate is named after."""
     done, mechanism = _read(tree if any(j.actuated for j in tree.joints) else tree.driven_by(tree.single()), source)
-    started = _started(tree, done, assemble(mechanism))
-    wanted = tree.known(names)
-    return tree.locked({joint.name: joint.start for joint in started.joints if joint.name in wanted})
+    started = {joint.name: joint for joint in _started(tree, done, assemble(mechanism)).joints}
+    single = {name: (joint, k) for joint, own in done.coordinates.items() for k, name in enumerate(own) if len(own) > 1}
+    held: dict[str, list[float | None]] = {}
+    for name in names:
+        joint, which = single[name] if name in single else (tree.known([name])[0], None)
+        start = started[joint].start
+        own = held.setdefault(joint, [None] * len(start))
+        for k in range(len(start)) if which is None else [which]:
+            own[k] = start[k]
+    return tree.locked(held)
 
 
 def _closed(tree: RobotTree, source: str) -> tuple[Description, Loops]:
@@ -145,8 +165,10 @@ def _closed(tree: RobotTree, source: str) -> tuple[Description, Loops]:
 
 def _missing(error: InvalidMechanism, done: Description, source: str) -> InvalidMechanism:
     """Say in the names of the file which joints move without a motor, and what answers it."""
-    before = {name: old for old, names in done.coordinates.items() for name in names}
-    loose = [before[name] for name in cast(tuple[str, ...], error.numbers["loose"])]
+    found = cast(tuple[str, ...], error.numbers["loose"])
+    before = {name: old for old, names in done.coordinates.items() for name in names
+              if len(names) == 1 or len(set(names) & set(found)) > 1}
+    loose = [before.get(name, name) for name in found]
     return InvalidMechanism(
         f"{source}: {error.numbers['degrees_of_freedom']} degrees of freedom but {error.numbers['actuated']} motors; "
         f"with these held, {', '.join(dict.fromkeys(loose))} still move: name such joints among the `motors`, or hold "

@@ -25,7 +25,7 @@ def simulate(robot: Robot, settings: SimulateSettings, *,
              noise: Annotated[bool, About(help="Sensor noise of the robot file.")] = True,
              seed: Annotated[int, About(help="Seed of the noise.", least=0)] = 0,
              output: Annotated[str | None, About(
-                 help="Write the log (.csv, .csv.gz or .npz).", file=True, short="-o")] = None,
+                 help="Write the log (.csv, .csv.gz, .npz or .mcap).", file=True, short="-o")] = None,
              force: Force = False, progress: Progress | None = None) -> Simulation:
     if output is not None:
         require_free(output, force)
