@@ -168,6 +168,6 @@ def test_joints_that_pass_on_what_nothing_tells_are_refused() -> None:
 
 def test_what_needs_known_columns_refuses_it_by_name(robot: Model, other: Recording) -> None:
     with pytest.raises(InvalidInput, match=r"friction of 'left.motor' depends on the effort.* bounds cannot be found"):
-        bounds(robot, other)
+        bounds(robot, other, error_bound=1.0)
     with pytest.raises(InvalidInput, match="a load cannot be found"):
         payload(robot, other)
