@@ -48,7 +48,7 @@ class _Graph:
 
     def __init__(self, model: Model, by: By, smooth: bool = True) -> None:
         loops = model.loops
-        loops.partition(by)  # raises if there is none
+        loops.partition_of(by)  # raises if there is none
         n, m = len(model.mechanism.joints), model.degrees_of_freedom
         self.model, self.smooth = model, smooth
         self.q, self.v, self.a = ca.SX.sym("q", n), ca.SX.sym("v", m), ca.SX.sym("a", m)
