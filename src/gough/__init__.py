@@ -26,4 +26,4 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     """List what can be loaded, so that a prompt completes it."""
-    return sorted({*__all__, *globals()})
+    return sorted([*__all__, *(name for name in globals() if name.startswith("__"))])

@@ -235,6 +235,22 @@ def test_more_loss_comes_nearer_to_the_prior_and_a_possible_prior_within_reach_i
     np.testing.assert_allclose(itself.standard.values, truth, atol=1e-4)
 
 
+@pytest.mark.parametrize("factor", [1e-4, 300.0], ids=["a robot of 100 um", "a robot of 300 m"])
+def test_a_robot_of_another_size_has_bodies_of_that_size(factor):
+    """Lengths times a factor, a body without thickness among them: the same robot."""
+    reg, model, truth = robot(noise=0.5)
+    prior = spoilt(model, truth).values.copy()
+    prior[4:10] = 0.0  # a point mass
+    prior[1:4] = 0.0
+    powers = np.array([{"m": 0, "mx": 1, "my": 1, "mz": 1}.get(kind, 2) if kind in INERTIAL else 0
+                       for kind in (name.rpartition(".")[2] for name in model.standard)])
+    small = replace(model, matrix=model.matrix / factor ** powers)
+    base = WeightedLeastSquares().fit(reg)
+    usual = Feasible().fit(reg, base, model=model, prior=table(model.standard, prior))
+    other = Feasible().fit(reg, base, model=small, prior=table(model.standard, prior * factor ** powers))
+    np.testing.assert_allclose(other.standard.values / factor ** powers, usual.standard.values, rtol=1e-3, atol=1e-4)
+
+
 def test_without_noise_the_base_values_are_exact_and_the_truth_as_prior_comes_back():
     reg, model, truth = robot(noise=0.0)
     base = LeastSquares(uncertainty="white").fit(reg)

@@ -484,7 +484,7 @@ def test_an_unusable_cache_directory_does_no_harm(case, tmp_path, monkeypatch, r
         place.mkdir()
         place.chmod(0o500 if case == "read-only" else 0o777)
         if case == "read-only" and os.geteuid() == 0:  # root writes everywhere
-            monkeypatch.setattr("tempfile.mkstemp", lambda **_: (_ for _ in ()).throw(PermissionError()))
+            monkeypatch.setattr("gough.core.files.token_hex", lambda _: (_ for _ in ()).throw(PermissionError()))
     monkeypatch.setenv("GOUGH_CACHE_DIR", str(place))
     x, A = rng.normal(size=(5, 3)), rng.normal(size=(5, 2, 3))
     for _ in range(2):

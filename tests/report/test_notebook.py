@@ -36,7 +36,7 @@ def a_log(samples: int = 400) -> gough.Recording:
 
 
 def test_every_public_name_completes() -> None:
-    assert set(gough.__all__) <= set(dir(gough))
+    assert [name for name in dir(gough) if not name.startswith("_")] == sorted(gough.__all__)
     for name in gough.__all__:
         assert getattr(gough, name).__doc__, name
 
@@ -128,6 +128,10 @@ def test_one_log_is_enough_and_may_be_a_path_or_a_frame(tmp_path: Path) -> None:
     (lambda: gough.write_report("five_bar", "result", "x.html"), "identification is 'result', expected what"),
     (lambda: gough.check(None), "the robot is None, expected a Model"),
     (lambda: gough.diagnose("five_bar", 2), "recordings is 2, expected"),
+    (lambda: gough.load_robot(None), "the robot is None, expected a bundled name or the path"),
+    (lambda: gough.Model("five_bar"), "the mechanism is 'five_bar', expected what gough.load_robot returned"),
+    (lambda: gough.read_recording(5), "the log is 5, expected the path of a file"),
+    (lambda: gough.load_identification(5), "the result is 5, expected the folder"),
 ])
 def test_wrong_arguments_are_told_by_name(call, words: str) -> None:
     with pytest.raises(InvalidInput, match=words):

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO
+from secrets import token_hex
+from typing import IO, Any
 
 from gough.core.errors import OutputError
 
@@ -30,25 +32,21 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
     """Give a binary stream to a temporary neighbour that takes the file's place once it is complete and on disk."""
     target = Path(path)
     with _reporting(target):
-        handle, temporary = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
-        os.close(handle)
+        temporary = target.with_name(f".{target.name}.{token_hex(8)}")
         try:
-            with open(temporary, "wb") as stream:
+            with open(temporary, "xb") as stream:
                 yield stream
                 _settle(stream)
             os.replace(temporary, target)
         except BaseException:
-            Path(temporary).unlink(missing_ok=True)
+            temporary.unlink(missing_ok=True)
             raise
 
 
 def _settle(stream: IO[bytes]) -> None:
-    """Bring a stream to the disk, with the permissions a new file would have."""
+    """Bring a stream to the disk."""
     stream.flush()
     os.fsync(stream.fileno())
-    mask = os.umask(0)
-    os.umask(mask)
-    os.chmod(stream.name, 0o666 & ~mask)  # by name: Windows knows no other way before Python 3.13
 
 
 def write_together(folder: str | os.PathLike[str], files: Mapping[str, bytes]) -> None:
@@ -115,3 +113,8 @@ def write_text(path: str | os.PathLike[str], text: str) -> None:
     """Write UTF-8 text; see `replacing`."""
     with replacing(path) as stream:
         stream.write(text.encode("utf-8"))
+
+
+def write_json(path: str | os.PathLike[str], content: Any) -> None:
+    """Write strict JSON, every number to its last bit; see `replacing`."""
+    write_text(path, json.dumps(content, indent=1, allow_nan=False) + "\n")

@@ -188,9 +188,7 @@ def options_of(thing: Any) -> dict[str, Option]:
 
 
 def arguments(thing: Any, values: Mapping[str, Any], given: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """Return the arguments of a function, or of settings, from values of its options; those `given` are there
-    already.
-    """
+    """Return the arguments of a function, or of settings: those `given`, and from values of its options."""
     known, parts = options_of(thing), members(thing)
     for name in values:
         if name not in known and name not in parts:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import os
 from collections.abc import Mapping
@@ -15,7 +14,7 @@ import numpy as np
 
 from gough.core.documents import parse_json
 from gough.core.errors import InvalidInput
-from gough.core.files import write_text
+from gough.core.files import write_json
 
 FORMAT = 1
 
@@ -101,7 +100,7 @@ class Stored:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write strict JSON, whole or not at all."""
-        write_text(path, json.dumps(self.to_dict(), indent=1, allow_nan=False) + "\n")
+        write_json(path, self.to_dict())
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from collections.abc import Mapping, Sequence
@@ -15,7 +14,7 @@ from numpy.typing import ArrayLike
 from gough.core.arrays import FloatArray, check_shape
 from gough.core.blas import one_blas_thread
 from gough.core.errors import InvalidInput
-from gough.core.files import write_text
+from gough.core.files import write_json
 from gough.core.options import Settings, option, settle, takes
 from gough.core.parameters import BaseParameters
 from gough.core.showing import ShortRepr
@@ -83,7 +82,6 @@ class Design(ShortRepr):
     Args:
         trajectories: One per run.
         runs: What they were designed for.
-        criterion: `d`, `cond`, `a` or `e`.
         value: The criterion at the controller's samples over all periods of all runs, exact sign of the velocity.
         condition_number: Of the regressor, AH09 (21), at the same samples.
         violations: Limits exceeded on the verification grid: always 0.
@@ -100,7 +98,6 @@ class Design(ShortRepr):
 
     trajectories: tuple[Fourier, ...]
     runs: tuple[Run, ...]
-    criterion: Criterion
     value: float
     condition_number: float
     violations: int
@@ -120,18 +117,17 @@ class Design(ShortRepr):
 
     def to_dict(self) -> dict[str, Any]:
         """Return what a machine wants to know of the result."""
-        return {"criterion": self.criterion, "value": self.value, "condition_number": self.condition_number,
+        return {"criterion": self.settings.criterion, "value": self.value, "condition_number": self.condition_number,
                 "parameters": len(self.base), "violations": self.violations, "active": list(self.active),
                 "evaluations": self.evaluations, "seconds": self.seconds, "stopped": self.stopped}
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the first trajectory as JSON, with the settings it was designed by; whole or not at all."""
-        write_text(path, json.dumps(self.trajectory.to_dict() | {"settings": self.settings.to_dict()}, indent=1,
-                                    allow_nan=False) + "\n")
+        write_json(path, self.trajectory.to_dict() | {"settings": self.settings.to_dict()})
 
     def summary(self) -> str:
-        lines = [f"criterion {self.criterion}: {self.value:.6g}, condition number {self.condition_number:.4g}, "
-                 f"{len(self.base)} parameters",
+        lines = [f"criterion {self.settings.criterion}: {self.value:.6g}, condition number "
+                 f"{self.condition_number:.4g}, {len(self.base)} parameters",
                  f"{self.evaluations} evaluations, {self.seconds:.1f} s, {self.violations} violations"]
         for run, trajectory in zip(self.runs, self.trajectories):
             lines.append(f"{trajectory.harmonics} harmonics of {trajectory.frequency:.5g} Hz, period "
@@ -198,7 +194,7 @@ def design(model: Robot, settings: DesignSettings | None = None, *, runs: Sequen
     began = time.perf_counter()
     chosen, model = settle(DesignSettings, settings, options), as_model(model)
     by: By = chosen.coordinates or ("task" if "task" in model.loops.partitions else "actuated")
-    model.loops.partition(by)  # raises if there is none
+    model.loops.partition_of(by)  # raises if there is none
     wanted = tuple(runs) if runs else (Run(),)
     bounds = collect_limits(model, limits, singularity=chosen.singularity or None)
     _check_bounded(model, bounds, by)
@@ -242,9 +238,9 @@ def design(model: Robot, settings: DesignSettings | None = None, *, runs: Sequen
     factors = {white: information_factor(model, trajectories, base, runs=wanted,
                                          covariance=noise if white else None) for white in (True, False)}
     return Design(
-        trajectories=trajectories, runs=wanted, criterion=problem.criterion,
+        trajectories=trajectories, runs=wanted, violations=int((usage > 1).sum()),
         value=criterion_value(problem.criterion, factors[problem.criterion != "cond"]),
-        condition_number=criterion_value("cond", factors[False]), violations=int((usage > 1).sum()),
+        condition_number=criterion_value("cond", factors[False]),
         active=tuple(str(limit) for limit, used in zip(problem.limits, usage) if used >= ACTIVE),
         limits=problem.limits, usage=usage, base=base, evaluations=problem.evaluations,
         seconds=time.perf_counter() - began, settings=chosen, history=history, stopped=stopped)

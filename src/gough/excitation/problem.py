@@ -46,13 +46,9 @@ class Part:
     @cached_property
     def shape(self) -> FloatArray:
         """Maps free coefficients to (offset, mu, nu): (1 + 2h, free)."""
-        h = self.harmonics
-        mu, nu = rest_basis(h) if self.at_rest else (np.eye(h), np.eye(h))
-        basis = np.zeros((1 + 2 * h, 1 + mu.shape[1] + nu.shape[1]))
-        basis[0, 0] = 1.0
-        basis[1:1 + h, 1:1 + mu.shape[1]] = mu
-        basis[1 + h:, 1 + mu.shape[1]:] = nu
-        return basis
+        every = np.eye(self.harmonics)
+        mu, nu = rest_basis(self.harmonics) if self.at_rest else (every, every)
+        return np.asarray(block_diag(1.0, mu, nu))
 
     def basis(self, phase: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return position, velocity, acceleration by (offset, mu / w, nu / w) at phases 0..1, each (t, 1 + 2h).

@@ -22,6 +22,7 @@ from gough.core.arrays import FloatArray
 from gough.excitation.problem import Point, Problem
 
 Progress = Callable[[int, float, float], None]
+DECREASE = 0.5  # factor between one mu and the next; a slower one ended in better local minima in trials
 
 
 class Stopped(KeyboardInterrupt):
@@ -34,19 +35,10 @@ class Stopped(KeyboardInterrupt):
 
 @dataclass(frozen=True, kw_only=True)
 class InteriorPoint:
-    """Settings.
-
-    Args:
-        iterations: Most steps.
-        tolerance: How far the objective may be from its local minimum, estimated by the barrier that is left.
-        barrier: First mu, relative to what balances objective and constraints at the start.
-        decrease: Factor between one mu and the next; a slower one ended in better local minima in trials.
-    """
+    """Most steps, and how far the objective may be from its local minimum, estimated by the barrier that is left."""
 
     iterations: int = 300
     tolerance: float = 0.002
-    barrier: float = 1.0
-    decrease: float = 0.5
 
 
 def interior_point(problem: Problem, start: Point, lower: FloatArray, upper: FloatArray, settings: InteriorPoint,
@@ -68,7 +60,7 @@ def interior_point(problem: Problem, start: Point, lower: FloatArray, upper: Flo
     low, high = point.constraints - lower, upper - point.constraints
     if barrier is None:  # at most 1: the barrier opposes the objective with about the same force
         force, pull = (float(np.linalg.norm(x)) for x in (J.transposed(1 / low - 1 / high), gradient))
-        barrier = settings.barrier * (pull / force if pull < force else 1.0)
+        barrier = pull / force if pull < force else 1.0
     last = settings.tolerance / n
     mu = max(barrier, last)
     z_low, z_high = mu / low, mu / high
@@ -82,7 +74,7 @@ def interior_point(problem: Problem, start: Point, lower: FloatArray, upper: Flo
             if -slope < 0.2 * n * mu:  # the decrement: twice what this barrier problem can still give
                 if mu <= last:
                     break
-                mu = max(settings.decrease * mu, last)
+                mu = max(DECREASE * mu, last)
                 continue
             moved = J.times(step)
             worst = max(float((-moved / low).max()), float((moved / high).max()))

@@ -97,11 +97,10 @@ class PossibleBodies:
     """Physically possible standard parameters nearest to the robot file's that explain the data."""
 
     wants: ClassVar[str] = "bodies"
-    settings: Feasible | None = None
 
     def fit(self, problem: BodyProblem) -> FeasibleEstimate:
         """Return the bodies, and the base parameters they amount to."""
-        return feasible(problem.model, problem.base, problem.regression, problem.start, self.settings)
+        return feasible(problem.model, problem.base, problem.regression, problem.start)
 
 
 def feasible(model: Model, base: BaseParameters, problem: Regression | Condensed, estimate: Estimate,
@@ -113,7 +112,6 @@ def feasible(model: Model, base: BaseParameters, problem: Regression | Condensed
         terms = model.mechanism.terms.items()
         settings = replace(settings, nonnegative=tuple(name for name, term in terms if term.nonnegative))
     return settings.fit(problem, estimate, model=base, prior=prior)
-
 
 
 ESTIMATORS: dict[str, Any] = {

@@ -20,7 +20,7 @@ from gough.core.errors import InvalidInput
 from gough.core.files import write_together, written_together
 from gough.core.names import Parameter
 from gough.core.parameters import BaseParameters
-from gough.core.showing import Columns, ShortRepr, Shown, panels
+from gough.core.showing import Columns, ShortRepr, Shown, expect, panels
 from gough.core.storage import plain, restored
 from gough.engine import Model, Robot, as_model, standard_from_base
 from gough.estimators.estimate import Enclosure, Estimate
@@ -209,11 +209,11 @@ class Identification(Shown):
         return replace(own, **given)
 
     def fitted(self, model: Model) -> Model:
-        """Return the robot with the constants of joint terms that were found."""
+        """Return the robot with the constants of joint terms that were found, and with what its joints pass on."""
         known = model.mechanism.constants
-        if all(known[name].value == value for name, value in self.constants.values.items()):
-            return model
-        return Model(model.mechanism.with_constants(self.constants.values))
+        if any(known[name].value != value for name, value in self.constants.values.items()):
+            model = Model(model.mechanism.with_constants(self.constants.values))
+        return model.with_passing(self.standard(model)) if model.mechanism.loaded else model
 
     def standard(self, model: Model) -> FloatArray:
         """Return standard parameters (p,) with the same efforts as the estimate: base values on their own columns.
@@ -303,6 +303,7 @@ def load_identification(folder: str | Path) -> Identification:
     Raises:
         InvalidInput: No such result, not one of Gough's, or damaged.
     """
+    expect(folder, (str, Path), "the result", "the folder that Identification.save or `gough identify -o` wrote")
     path = Path(folder) / RESULT
     try:
         content = parse_json(written_together(folder, RESULT).read_text(encoding="utf-8"))

@@ -52,6 +52,8 @@ def read_recording(path: str | Path, description: Described | None = None,
     Raises:
         InvalidRecording: Anything that would have to be guessed; names file, column and sample.
     """
+    expect(path, (str, Path), "the log", "the path of a file; for tables and arrays there are Recording.from_dataframe "
+                                         "and from_arrays")
     path, described = Path(path), _loaded(description)
     if is_folder(path):
         if described is None:

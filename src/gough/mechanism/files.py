@@ -15,6 +15,7 @@ from pathlib import Path
 
 from gough.core.documents import parse_toml
 from gough.core.errors import InvalidInput, InvalidMechanism, nearest
+from gough.core.showing import expect
 from gough.mechanism.formats.reading import SUFFIXES, read_robot
 from gough.mechanism.reader import LARGEST, parse_robot
 from gough.mechanism.types import Mechanism
@@ -47,6 +48,7 @@ def load_robot(name_or_path: str | Path) -> Mechanism:
     Raises:
         InvalidMechanism: No such robot, or the file is not a valid description; names file, table and key.
     """
+    expect(name_or_path, (str, Path), "the robot", "a bundled name or the path of its file")
     text, source = robot_text(name_or_path)
     suffix = Path(source).suffix.lower() or ".toml"
     if suffix not in ROBOT_FORMATS:

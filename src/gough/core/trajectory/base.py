@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
@@ -16,7 +15,7 @@ from numpy.typing import ArrayLike
 
 from gough.core.arrays import FloatArray, Value, check_finite, check_shape
 from gough.core.errors import InvalidTrajectory, nearest
-from gough.core.files import write_text
+from gough.core.files import write_json, write_text
 from gough.core.showing import Shown, panels
 
 FORMAT = 1
@@ -129,7 +128,7 @@ class Trajectory(Shown, Value, ABC):
         return content
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        write_text(path, json.dumps(self.to_dict(), indent=1, allow_nan=False) + "\n")
+        write_json(path, self.to_dict())
 
     def to_csv(self, path: str | os.PathLike[str], rate: float) -> None:
         """Write `table`, one line per controller sample."""

@@ -67,7 +67,7 @@ class Sampled(Trajectory):
         return replace(self, coordinates=tuple(coordinates), units=tuple(self.units[i] for i in keep), **parts)
 
     def at(self, time: ArrayLike) -> PositionVelocityAcceleration:
-        """Return position, velocity and acceleration, each (t, c); a motion that does not repeat has no others."""
+        """Return position, velocity and acceleration, each (t, c); at any time only if the motion repeats."""
         t = as_times(time)
         if self.repeats is not None:
             t = t % self.repeats

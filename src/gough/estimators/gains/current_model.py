@@ -9,7 +9,7 @@ import numpy as np
 
 from gough.core.arrays import FloatArray
 from gough.core.errors import InconsistentData, InvalidInput, NotIdentifiable, nearest
-from gough.core.names import Parameter, parameters
+from gough.core.names import parameters
 from gough.estimators.estimate import Estimate
 from gough.estimators.gains.gain_problem import GainProblem
 from gough.estimators.linear.solve import solve
@@ -114,15 +114,12 @@ def determine_gains(
         if not np.isfinite(gain) or gain == 0:
             raise InvalidInput(f"nominal gain of '{motor}' is {gain}, expected a number other than zero", name=motor)
     while True:
-        loose: dict[Parameter, str] = {}
         estimate = fit(problem)
         if isinstance(estimate, Estimate):
-            loose = {}
             spread = dict(zip(estimate.parameters, estimate.relative_noise_std))
-            worst = max(problem.gains, key=lambda name: spread[name], default=None)
-            if worst is not None and spread[worst] > LOOSE:
-                loose = {name: f"relative standard deviation {100 * spread[name]:.0f} %" for name in problem.gains
-                         if spread[name] > LOOSE and (name == worst or name.owner not in nominal)}
+            worst = max((spread[name] for name in problem.gains), default=0.0)
+            loose = {name: f"relative standard deviation {100 * spread[name]:.0f} %" for name in problem.gains
+                     if spread[name] > LOOSE and (spread[name] == worst or name.owner not in nominal)}
             if not loose:
                 break
         else:

@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from gough.core.arrays import BoolArray, FloatArray, IntArray
+from gough.core.arrays import BoolArray, FloatArray
 from gough.core.condensed import Condensed
 from gough.core.errors import InvalidInput, NotConverged, NotIdentifiable
 from gough.estimators.estimate import Estimate, Source, Spread, assemble
@@ -16,12 +16,11 @@ from gough.estimators.gains.current_model import determine_gains, rough_solution
 from gough.estimators.gains.gain_problem import GainProblem
 from gough.estimators.gains.maximum_likelihood import MaximumLikelihoodGains
 from gough.estimators.problem import factors_of
-from gough.estimators.uncertainty import ENOUGH_GROUPS, STRETCHES
+from gough.estimators.uncertainty import ENOUGH_GROUPS, STRETCHES, Influence
 
 # Standard deviations between two answers to the same data that are not one: errors in the currents only kept 28
 # recordings of two arms within 0.6, equal errors everywhere went up to 5.
 APART = 1.0
-STEP = 1e-3  # change of a weight: its square is small, rounding of the solution over it too
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,10 +39,8 @@ class TotalLeastSquares:
       vector of what is left of the gain columns, each times its gain. Free of units; consistent where each row is a
       motor. Weights that follow the solution instead draw it into a single row on some arms. To first order it is the
       likelihood's estimate, so its standard deviations are those.
-    - 'none': the paper. Good as long as gains are much larger numbers than the other parameters. Standard deviations
-      follow from what a little more weight of each repetition (or, with fewer than five, of each stretch) does to the
-      solution, unloaded and loaded apart: resampling them instead gives draws almost without payload, whose few wild
-      solutions decide. (39) of the paper, which assumes independent equal errors in all entries, is `white_std`.
+    - 'none': the paper. Good as long as gains are much larger numbers than the other parameters. (39) of the paper,
+      which assumes independent equal errors in all entries, is `white_std`.
 
     Both say where they disagree with the maximum likelihood.
 
@@ -79,47 +76,28 @@ class TotalLeastSquares:
         if not isinstance(likely, Estimate | None):
             return likely
         if likely is not None and self.scaling == "noise":
-            solution = _solved(condensed, likely.values, [name in problem.gains for name in problem.parameters],
-                               len(problem.fixed))
-            spread = Spread(covariance=likely.covariance, degrees_of_freedom=likely.degrees_of_freedom,
-                            kind=likely.uncertainty, sources=likely.sources, notes=likely.notes)
-        else:
-            solution = _solved(condensed, rough_solution(problem))  # the paper's weights are those of least squares
-            spread = _spread(condensed, solution)
-        notes = () if likely is None else _disagreements(problem.gains, likely, solution.values)
+            is_gain = np.array([name in problem.gains for name in problem.parameters])
+            values, sigma, factor = _solved(condensed, likely.values, is_gain, len(problem.fixed))
+            found = Spread(covariance=likely.covariance, degrees_of_freedom=likely.degrees_of_freedom,
+                           kind=likely.uncertainty, sources=likely.sources, notes=likely.notes)
+        else:  # the paper's weights are those of least squares
+            values, sigma, factor = _solved(condensed, rough_solution(problem))
+            found = _spread(condensed, values, sigma, factor)
+        notes = () if likely is None else _disagreements(problem.gains, likely, values)
         return assemble(
-            problem, solution.values, spread, notes=notes,
-            method=f"total least squares, scaling {self.scaling}",
-            condition_number=float(np.linalg.cond(solution.factor[:, :-1])),
-            noise_covariance=np.diag(problem.residual(solution.values).rms ** 2))
+            problem, values, found, notes=notes, method=f"total least squares, scaling {self.scaling}",
+            condition_number=float(np.linalg.cond(factor[:, :-1])),
+            noise_covariance=np.diag(problem.residual(values).rms ** 2))
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class NullVector:
-    """Total least squares solution.
-
-    Args:
-        values: (p,).
-        sigma: What each row was divided by, (r,).
-        scale: Of the columns, (c,).
-        noisy: Which columns have errors, (c,).
-        factor: Triangular factor of the weighted, scaled [X y], (c, c).
-    """
-
-    values: FloatArray
-    sigma: FloatArray
-    scale: FloatArray
-    noisy: BoolArray
-    factor: FloatArray
-
-
-def _solved(condensed: Condensed, start: FloatArray, gains: Sequence[bool] = (), fixed: int = 0) -> NullVector:
-    """Return the solution with rows weighted by what some values leave of them.
+def _solved(condensed: Condensed, start: FloatArray, gains: BoolArray | None = None, fixed: int = 0,
+            ) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return the solution (p,), the weights of the rows (r,) and the triangular factor of the weighted, scaled [X y].
 
     Args:
         condensed: The problem.
-        start: These values, (p,).
-        gains: Which parameters are gains: only their columns have errors, of the size of these gains. All if empty.
+        start: Rows are divided by what these values (p,) leave of them.
+        gains: Which parameters are gains: only their columns have errors, of the size of these gains. None: all have.
         fixed: Number of gains taken as known, whose currents are in the effort.
     """
     if not condensed.factors[:, :, -1].any():
@@ -127,7 +105,7 @@ def _solved(condensed: Condensed, start: FloatArray, gains: Sequence[bool] = (),
     sigma = _row_residual(condensed, start)
     stacked = np.concatenate(condensed.factors / sigma[:, None, None])
     scale, noisy = np.ones(len(start) + 1), np.ones(len(start) + 1, dtype=bool)
-    if len(gains):
+    if gains is not None:
         length = np.linalg.norm(stacked, axis=0)
         last = 1 / np.sqrt(fixed) if fixed else 1 / length[-1]  # the effort then carries noise of these rows
         scale = np.append(np.where(gains, np.abs(start), 1 / length[:-1]), last)
@@ -137,27 +115,44 @@ def _solved(condensed: Condensed, start: FloatArray, gains: Sequence[bool] = (),
     if abs(vector[-1]) < 1e-12 * np.abs(vector).max():
         raise NotIdentifiable("nothing sets the scale: the effort takes no part in the closest compatible system; is "
                               "the known payload visible in the recordings?")
-    values = -vector[:-1] / vector[-1] * scale[:-1] / scale[-1]
-    return NullVector(values=values, sigma=sigma, scale=scale, noisy=noisy, factor=factor)
+    return -vector[:-1] / vector[-1] * scale[:-1] / scale[-1], sigma, factor
 
 
-def _spread(condensed: Condensed, solution: NullVector) -> Spread:
-    """Return the covariance from the influence of each stretch, or the paper's where there are none."""
-    free = float(condensed.equations.sum() - len(condensed.parameters) - 1)
-    paper = _paper_covariance(solution, free)
+def _spread(condensed: Condensed, values: FloatArray, sigma: FloatArray, factor: FloatArray) -> Spread:
+    """Return the covariance where all columns have equal errors, over stretches if there are some, else BG13 (39).
+
+    With n = [chi; -1] the sum of squares is |Wtot n|^2 / n^T n, its derivative by chi What^T Wtot n, where the closest
+    compatible matrix What = Wtot (1 - n n^T / n^T n) is linear in the data: a sum over stretches, whose scatter is that
+    of the estimate, times the inverse of the second derivative W^T W - |Wtot n|^2 / n^T n. Unloaded and loaded ones are
+    taken apart, since this scaling favours one of both. White noise of all entries gives
+    sigma_W^2 (1 + |chi|^2) (What^T What)^-1 over the first c - 1 columns, the factor being |Wtot n|^2 / free by (38).
+    """
+    n, p = np.append(values, -1.0), len(values)
+    compatible, free = (np.eye(p + 1) - np.outer(n, n) / (n @ n))[:, :p], float(condensed.equations.sum() - p - 1)
+    squares = float(np.sum((factor @ n) ** 2))
+    half = np.linalg.inv(np.linalg.qr(factor @ compatible, mode="r"))
+    paper = half @ half.T * squares / free
     white = Source(kind="white", std=np.sqrt(np.diag(paper)), degrees_of_freedom=np.asarray(free))
-    moments = _stretch_moments(condensed)
-    if moments is None:
-        note = "standard deviations by BG13 (39), which assumes independent errors: too few stretches to weigh"
+    strata: list[FloatArray] = []
+    if condensed.pieces is not None:
+        influence = Influence(condensed=condensed, sampled=None, root=np.eye(p), residual=n / sigma[:, None],
+                              jacobian=compatible / sigma[:, None, None])
+        second = factor[:, :p].T @ factor[:, :p] - squares / (n @ n) * np.eye(p)
+        moves = np.linalg.solve(second, influence.pieces[0].T).T
+        label = np.arange(len(moves)) if condensed.repeats else condensed.stretches(STRETCHES)
+        loaded = condensed.pieces[..., -1].any(axis=(1, 2))
+        strata = [np.array([moves[(label == k) & kind].sum(axis=0) for k in np.unique(label[kind])])
+                  for kind in (~loaded, loaded) if kind.any()]
+    count = sum(map(len, strata))
+    if count < ENOUGH_GROUPS or min(map(len, strata)) < 2:
         return Spread(covariance=paper, degrees_of_freedom=white.degrees_of_freedom, kind="white", sources=(white,),
-                      notes=(note,))
-    covariance, freedom = _jackknife(moments, solution)
-    kind = "period" if condensed.repeats else "stretches"
-    found = Source(kind=kind, std=np.sqrt(np.diag(covariance)), degrees_of_freedom=np.asarray(freedom),
-                   count=len(moments))
-    return Spread(covariance=covariance, degrees_of_freedom=found.degrees_of_freedom, kind=kind,
+                      notes=("standard deviations by BG13 (39), which assumes independent errors: too few stretches",))
+    covariance = np.sum([len(part) * np.cov(part.T) for part in strata], axis=0)
+    found = Source(kind="period" if condensed.repeats else "stretches", std=np.sqrt(np.diag(covariance)),
+                   degrees_of_freedom=np.asarray(float(count - len(strata))), count=count)
+    return Spread(covariance=covariance, degrees_of_freedom=found.degrees_of_freedom, kind=found.kind,
                   sources=(white, found), notes=(
-                      f"standard deviations from what each of {len(moments)} stretches does to the solution",))
+                      f"standard deviations from what each of {count} stretches does to the solution",))
 
 
 def _row_residual(condensed: Condensed, values: FloatArray) -> FloatArray:
@@ -181,37 +176,6 @@ def _smallest(factor: FloatArray, noisy: BoolArray) -> FloatArray:
     return vector
 
 
-def _paper_covariance(solution: NullVector, free: float) -> FloatArray:
-    """Return BG13 (39): sigma_W^2 (1 + |chi|^2) (W^hat^T W^hat)^-1 over the first c - 1 columns, (p, p).
-
-    With n = [chi; -1] in scaled coordinates, sigma_W^2 (1 + |chi|^2) = |Wtot n|^2 / free by (38), and the closest
-    compatible matrix is Wtot - Wtot n m^T / m^T m, m being n on the columns with errors (all of them in the paper).
-    """
-    n = np.append(solution.values, -1.0) / solution.scale
-    residual, m = solution.factor @ n, np.where(solution.noisy, n, 0.0)
-    compatible = solution.factor - np.outer(residual, m) / (m @ m)
-    half = np.linalg.pinv(compatible[:, :-1]) * solution.scale[:-1, None]
-    return np.asarray(half @ half.T * (residual @ residual / free))
-
-
-def _stretch_moments(condensed: Condensed) -> FloatArray | None:
-    """Return [X y]^T [X y] of stretches, (g, r, c, c): groups if there are enough, else stretches."""
-    if condensed.pieces is None:
-        return None
-    moments = condensed.pieces.transpose(0, 1, 3, 2) @ condensed.pieces
-    if not condensed.repeats:
-        labels = condensed.stretches(STRETCHES)
-        moments = np.stack([moments[labels == label].sum(axis=0) for label in np.unique(labels)])
-    enough = len(moments) >= ENOUGH_GROUPS and min(len(part) for part in _strata(moments)) > 1
-    return moments if enough else None
-
-
-def _strata(moments: FloatArray) -> list[IntArray]:
-    """Return the stretches without and with payload (zero and non-zero right-hand side), those that exist."""
-    loaded = moments[:, :, -1, -1].sum(axis=1) > 0
-    return [part for part in (np.flatnonzero(~loaded), np.flatnonzero(loaded)) if len(part)]
-
-
 def _disagreements(gains: Sequence[str], likely: Estimate, values: FloatArray) -> tuple[str, ...]:
     """Say which gains differ from those of maximum likelihood by more than a standard deviation."""
     far = ", ".join(f"{name} {value:.4g} instead of {likely[name]:.4g}"
@@ -219,23 +183,3 @@ def _disagreements(gains: Sequence[str], likely: Estimate, values: FloatArray) -
                     if name in gains and abs(value - likely[name]) > APART * std)
     return (f"more than a standard deviation from the maximum likelihood of the same data: {far}; trust the latter, "
             "which does not depend on how columns are scaled",) if far else ()
-
-
-def _jackknife(moments: FloatArray, solution: NullVector) -> tuple[FloatArray, float]:
-    """Return the covariance from the influence of each stretch on the solution, and its degrees of freedom.
-
-    Stretch k of the g of a stratum weighs 1 +- h; psi_k = (chi(1 + h) - chi(1 - h)) / 2h is its influence, and the
-    covariance g / (g - 1) sum_k (psi_k - mean) (psi_k - mean)^T. Row weights and column scales stay those of the whole.
-    """
-    count = len(moments)
-    weights = 1.0 + STEP * np.concatenate([np.eye(count), -np.eye(count)])
-    whole = np.einsum("grcd,r->gcd", moments, 1 / solution.sigma**2) * np.outer(solution.scale, solution.scale)
-    gram = np.tensordot(weights, whole, axes=1)  # (2 g, c, c)
-    vector = np.linalg.eigh(gram)[1][:, :, 0]
-    values = -vector[:, :-1] / vector[:, -1:] * solution.scale[:-1] / solution.scale[-1]
-    influence, covariance, freedom = (values[:count] - values[count:]) / (2 * STEP), 0.0, 0
-    for part in _strata(moments):
-        own = influence[part] - influence[part].mean(axis=0)
-        covariance = covariance + own.T @ own * len(part) / (len(part) - 1)
-        freedom += len(part) - 1
-    return np.atleast_2d(covariance), float(freedom)

@@ -35,6 +35,7 @@ from gough.estimators.physical.pseudo_inertia import (
     pseudo_inertia,
     relative_to,
     symmetric_basis,
+    usual_size,
 )
 from gough.estimators.problem import LinearProblem, factors_of
 
@@ -182,8 +183,9 @@ class _Space:
         self.bodies: tuple[Body, ...] = group_bodies(names)
         self.values = values.copy()
         self.priors, self.notes = [], []
+        size = usual_size(self.bodies, values)
         for body in self.bodies:
-            first, thicker = possible_body(prior_body(body, values))
+            first, thicker = possible_body(prior_body(body, values, size), size)
             self.priors.append(first)
             self.values[list(body.standard)] = first[list(body.present)]
             if thicker > 0:

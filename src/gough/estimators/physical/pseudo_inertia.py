@@ -23,8 +23,8 @@ from gough.core.names import INERTIAL, parameters
 
 _MOMENTS = (4, 6, 9)  # Ixx Iyy Izz in Pinocchio's order
 _DIAGONAL = frozenset(("m", "Ixx", "Iyy", "Izz"))
-_SIZE = 0.1  # [m], of a body about which nothing is known
-_POINT = 1e-3  # [m], radius of gyration below which a body's size counts as unknown
+_SIZE = 0.1  # [m], of a body where nothing is known of any
+_POINT = 1e-2  # share of the usual radius of gyration below which a body's size counts as unknown
 _THIN = 1e-4  # least spread of a prior body's mass along any axis, as a share of that along all; a rod 1 % as thick
 
 
@@ -85,23 +85,40 @@ def group_bodies(names: Sequence[str]) -> tuple[Body, ...]:
         for body, found in members.items())
 
 
-def prior_body(body: Body, values: FloatArray) -> FloatArray:
-    """Return the ten prior parameters of a body, those unseen by the model filled in, (10,)."""
+def usual_size(bodies: Sequence[Body], values: FloatArray) -> float:
+    """Return the median radius of gyration about the frames of bodies that have one. [m]"""
+    found = []
+    for body in bodies:
+        full = np.zeros(10)
+        full[list(body.present)] = values[list(body.standard)]
+        square = full[list(_MOMENTS)].sum() / 2 / full[0] if full[0] > 0 else 0.0
+        found += [np.sqrt(square)] if square > 0 else []
+    return float(np.median(found)) if found else _SIZE
+
+
+def prior_body(body: Body, values: FloatArray, size: float = _SIZE) -> FloatArray:
+    """Return the ten prior parameters of a body, those unseen by the model filled in, (10,).
+
+    Args:
+        body: Which.
+        values: Of the standard parameters, (p,).
+        size: Of a body about which nothing is known. [m]
+    """
     full = np.zeros(10)
     full[list(body.present)] = values[list(body.standard)]
     absent = [k for k in range(10) if k not in body.present]
     moments, h = list(_MOMENTS), float(np.linalg.norm(full[1:4]))
     if 0 in absent:
-        full[0] = max(1.0, h / _SIZE)
+        full[0] = max(1.0, h / size)
     if not full[0] > 0:
         raise InvalidInput(f"prior mass of body '{body.name}' is {full[0]:g} kg, expected positive: it sets the scale "
                            "of what is near", body=body.name)
-    fill = max(full[moments].max(), full[0] * _SIZE**2, 2 * h**2 / full[0])
+    fill = max(full[moments].max(), full[0] * size**2, 2 * h**2 / full[0])
     full[[k for k in moments if k in absent]] = fill
     return full
 
 
-def possible_body(prior: FloatArray) -> tuple[FloatArray, float]:
+def possible_body(prior: FloatArray, size: float = _SIZE) -> tuple[FloatArray, float]:
     """Return ten parameters of a body with room on all sides, near those given, and by how much it was thickened [m].
 
     Drawings give rods without thickness and point masses, on the limit of what can exist, and misprints beyond it.
@@ -111,8 +128,8 @@ def possible_body(prior: FloatArray) -> tuple[FloatArray, float]:
     """
     J, m = pseudo_inertia(prior), prior[0]
     spread = float(np.trace(J[:3, :3]))
-    if spread < m * _POINT**2:
-        spread = m * _SIZE**2
+    if spread < m * (_POINT * size) ** 2:
+        spread = m * size**2
     least = float(np.linalg.eigvalsh(J[:3, :3] - np.outer(J[:3, 3], J[:3, 3]) / m)[0])
     added = max(_THIN * spread - least, 0.0)
     return prior + 2 * added * np.isin(np.arange(10), _MOMENTS), float(np.sqrt(added / m))

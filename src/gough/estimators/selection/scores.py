@@ -107,10 +107,9 @@ class Scores:
     def __init__(self, problem: ScoreProblem) -> None:
         W, D, y = problem.regressor, problem.columns, problem.target
         length = np.linalg.norm(W, axis=0)
-        Q = _range(W / np.where(length > 0, length, 1.0))
-        both = np.column_stack([D, y])
-        self._equations = len(y)
         unit = W / np.where(length > 0, length, 1.0)
+        Q, both = _range(unit), np.column_stack([D, y])
+        self._equations = len(y)
         lengths = np.maximum(np.linalg.norm(D, axis=0), 1e-300)
         self._lengths = np.where(length > 0, length, np.inf), lengths
         self._mimic = np.linalg.pinv(unit.T @ unit, rcond=1e-12, hermitian=True) @ (unit.T @ (D / lengths))
@@ -125,26 +124,17 @@ class Scores:
         free[:, -1] /= self._scale[-1]
         labels = np.unique(problem.stretch, return_inverse=True)[1]
         self.stretches = int(labels.max()) + 1
-        order = np.argsort(labels, kind="stable")
-        edges = np.searchsorted(labels[order], np.arange(self.stretches + 1))
         k, p = D.shape[1], Q.shape[1]
         self._within = np.empty((self.stretches, k + 1, k + 1))  # Z_b^T Z_b of the free columns and the residual
         self._mixed = np.empty((self.stretches, p, k + 1))  # Q_b^T Z_b
         self._spanned = np.empty((self.stretches, p, p))  # Q_b^T Q_b
         for b in range(self.stretches):
-            rows = order[edges[b]:edges[b + 1]]
-            Z, q = free[rows], Q[rows]
+            Z, q = free[labels == b], Q[labels == b]
             self._within[b], self._mixed[b], self._spanned[b] = Z.T @ Z, q.T @ Z, q.T @ q
         self._target = max(float(np.linalg.norm(y)), 1e-300)
         self.repetitions = 0 if problem.deviations is None else len(problem.deviations)
-        self._noise = None if problem.deviations is None else self._repeated(problem, free[:, :-1], order, edges)
-
-    def _repeated(self, problem: ScoreProblem, free: FloatArray, order: IntArray, edges: IntArray) -> FloatArray:
-        """Return sums of column x deviation over each stretch of each repetition, (m g, k)."""
-        assert problem.deviations is not None
-        sums = [problem.deviations[:, rows] @ free[rows]
-                for rows in (order[edges[b]:edges[b + 1]] for b in range(self.stretches))]
-        return np.concatenate(sums)
+        self._noise = None if problem.deviations is None else np.concatenate(  # column x deviation, (m g, k)
+            [problem.deviations[:, labels == b] @ free[labels == b, :-1] for b in range(self.stretches)])
 
     @cached_property
     def _left_out(self) -> tuple[FloatArray, FloatArray]:

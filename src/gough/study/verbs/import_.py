@@ -14,7 +14,7 @@ import numpy as np
 
 from gough.core.errors import InvalidMechanism, LoopNotClosed, SingularConfiguration, nearest
 from gough.core.files import require_free, write_text
-from gough.core.options import About
+from gough.core.options import About, Settings, option
 from gough.engine.loops import Loops
 from gough.engine.mobility import assemble, close_loops
 from gough.mechanism import Mechanism, parse_robot, robot_text
@@ -51,37 +51,41 @@ class Import:
             *(f"  {note}" for note in self.notes), *(f"wrote {file}; next: gough check {file}" for file in self.files)])
 
 
-def import_(file: Annotated[str, About(help="The robot: .urdf, .xml (MJCF), .sdf or .par (SYMORO).", file=True)], *,
-            loops: Annotated[str | None, About(
-                help="YAML that closes the loops of a URDF; the one of the same name beside it by default.",
-                file=True)] = None,
-            motors: Annotated[Sequence[str], About(
-                help="Joints that are motors (a,b,c); those the file names by default.")] = (),
-            lock: Annotated[Sequence[str], About(help="Joints to hold still (a,b,c).")] = (),
-            velocity: Annotated[float | None, About(
-                help="Velocity limit of all motors; the file has them by default.", unit="rad/s or m/s",
-                above=0)] = None,
-            effort: Annotated[float | None, About(
-                help="Effort limit of all motors; the file has them by default.", unit="N m or N", above=0)] = None,
-            platform: Annotated[str | None, About(help="Link that carries the tool: gets task coordinates.")] = None,
+@dataclass(frozen=True, kw_only=True)
+class ImportSettings(Settings):
+    """What a file may leave open."""
+
+    loops: str | None = option(None, "YAML that closes the loops of a URDF; the one of the same name beside it by "
+                                     "default.", file=True)
+    motors: Sequence[str] = option((), "Joints that are motors (a,b,c); those the file names by default.")
+    lock: Sequence[str] = option((), "Joints to hold still (a,b,c).")
+    velocity: float | None = option(None, "Velocity limit of all motors; those of the file by default.",
+                                    unit="rad/s or m/s", above=0)
+    effort: float | None = option(None, "Effort limit of all motors; those of the file by default.", unit="N m or N",
+                                  above=0)
+    platform: str | None = option(None, "Link that carries the tool: gets task coordinates.")
+
+
+def import_(file: Annotated[str, About(help="The robot: .urdf, .xml (MJCF), .sdf or .par (SYMORO).", file=True)],
+            settings: ImportSettings, *,
             output: Annotated[str | None, About(
                 help="Robot file to write; the file's name with .toml by default.", file=True, short="-o")] = None,
             force: Force = False) -> Import:
     target = Path(output) if output is not None else Path(file).with_suffix(".toml")
     require_free(target, force)
     text, source = robot_text(file)
-    tree = read_tree(text, source, loops)
-    if motors:
-        tree = tree.driven_by(_names(motors))
-    if lock:
-        tree = _locked(tree, source, _names(lock))
+    tree = read_tree(text, source, settings.loops)
+    if settings.motors:
+        tree = tree.driven_by(_names(settings.motors))
+    if settings.lock:
+        tree = _locked(tree, source, _names(settings.lock))
     tree = without_placeholders(tree)
     tree = replace(tree, joints=tuple(replace(j, limits=replace(
-        j.limits, velocity=velocity or j.limits.velocity, effort=effort or j.limits.effort)) if j.actuated else j
-        for j in tree.joints))
+        j.limits, velocity=settings.velocity or j.limits.velocity, effort=settings.effort or j.limits.effort))
+        if j.actuated else j for j in tree.joints))
     done, closed = _closed(tree, source)
-    if platform is not None:
-        done, closed = _closed(_with_platform(tree, platform, done, closed), source)
+    if settings.platform is not None:
+        done, closed = _closed(_with_platform(tree, settings.platform, done, closed), source)
     write_text(target, done.text)
     mechanism = closed.mechanism
     return Import(robot=mechanism.name, files=(str(target),), degrees_of_freedom=closed.degrees_of_freedom,
@@ -142,6 +146,9 @@ def _closed(tree: RobotTree, source: str) -> tuple[Description, Loops]:
             if reach == 0.0 and isinstance(error, LoopNotClosed):
                 raise
         except InvalidMechanism as error:
+            if spins := _spins(error, done):
+                return _closed(_locked(tree, source, spins).noting(
+                    f"guessed: held, as no motor stops these turns of ball joints: {', '.join(spins)}"), source)
             if "loose" in error.numbers:
                 raise _missing(error, done, source) from None
             if not tried and singular is None:
@@ -157,6 +164,16 @@ def _closed(tree: RobotTree, source: str) -> tuple[Description, Loops]:
              else ""]
     started = _started(tree, done, loops).noting(*filter(None, notes))
     return describe(started, source, redundant=loops.redundant), loops
+
+
+def _spins(error: InvalidMechanism, done: Description) -> list[str]:
+    """Return the coordinates that no motor determines if each is the only such one of a ball joint.
+
+    CAD programs draw legs with balls at both ends, which leaves them free to turn about themselves.
+    """
+    found = cast(tuple[str, ...], error.numbers.get("loose", ()))
+    of = [sum(name in found for name in names) for names in done.coordinates.values() if len(names) == 3]
+    return list(found) if len(found) == sum(of) and max(of, default=2) == 1 else []
 
 
 def _missing(error: InvalidMechanism, done: Description, source: str) -> InvalidMechanism:
