@@ -233,26 +233,6 @@ class Step:
         suspicion, step = self.undone.suspicion, self.standing.evidence.views[0].track.step
         return suspicion is None or bool(np.abs(self.undone.size).max() >= suspicion.direction.samples * step)
 
-    def rank(self, names: Sequence[str]) -> int:
-        """Return the place of its mistake among names, those that are not there last."""
-        name = "" if self.undone.suspicion is None else self.undone.suspicion.direction.name
-        return names.index(name) if name in names else len(names)
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Found:
-    """What a search found.
-
-    Args:
-        first: Where the logs stand as they are.
-        steps: The mistakes, one after the other.
-        doubtful: What would explain more but predicts no better, and ended the search.
-    """
-
-    first: Standing
-    steps: tuple[Step, ...]
-    doubtful: Step | None = None
-
 
 def helps(before: Standing, after: Standing) -> bool:
     """Tell whether a correction lowers the error on data it has not seen, by Student's test over their stretches."""
@@ -261,8 +241,12 @@ def helps(before: Standing, after: Standing) -> bool:
     return bool(fall.mean() > stats.t.isf(LUCK, len(fall) - 1) * spread)
 
 
-def search(evidence: Evidence, *, most: int = 4, hypotheses: bool = True) -> Found:
+def search(evidence: Evidence, *, most: int = 4,
+           hypotheses: bool = True) -> tuple[Standing, tuple[Step, ...], Step | None]:
     """Look for mistakes one after the other.
+
+    Returns:
+        Where the logs stand as they are, the mistakes, and what would explain more but predicts no better.
 
     Args:
         evidence: The model and its logs.
@@ -271,7 +255,7 @@ def search(evidence: Evidence, *, most: int = 4, hypotheses: bool = True) -> Fou
     """
     first = now = Standing(evidence)
     steps: tuple[Step, ...] = ()
-    best = best_hypothesis(evidence)[1].hypothesis if hypotheses else None
+    best = best_hypothesis(evidence) if hypotheses else None
     if best is not None:
         trial = Undone(hypothesis=best)
         fresh = corrected(evidence, trial.undo)
@@ -284,10 +268,10 @@ def search(evidence: Evidence, *, most: int = 4, hypotheses: bool = True) -> Fou
         if step is None:
             break
         if not helps(now, step.standing):
-            return Found(first=first, steps=steps, doubtful=step)
+            return first, steps, step
         steps = _polished(evidence, (*steps, step), noise)
         now = Standing(steps[-1].standing.evidence, _added(steps), steps[-1].standing.noise)
-    return Found(first=first, steps=steps)
+    return first, steps, None
 
 
 def _added(steps: Sequence[Step]) -> list[Suspicion]:
@@ -323,10 +307,12 @@ def _best(tried: Sequence[Step], where: Callable[[Step], Standing]) -> Step:
     assert least.fitted is not None
     same = [s for s in tried if power[id(s)] - power[id(least)] < CLOSE * least.fitted.inflation]
     nearest = min(where(step).distance for step in same)
-    usual = list(DIRECTIONS)  # the more usual ones stand first
-    same.sort(key=lambda step: (where(step).distance > nearest + NEARLY, step.rank(usual)))
-    first = same[0]
-    return replace(first, alike=tuple(s.undone.suspicion for s in same[1:] if s.undone.suspicion is not None),
+    usual = {name: k for k, name in enumerate(DIRECTIONS)}  # the more usual ones stand first
+    named = [(step, s) for step in same if (s := step.undone.suspicion) is not None]
+    named.sort(key=lambda pair: (where(pair[0]).distance > nearest + NEARLY,
+                                 usual.get(pair[1].direction.name, len(usual))))
+    first = named[0][0]
+    return replace(first, alike=tuple(s for _, s in named[1:]),
                    rivals=tuple(replace(s, rivals=()) for s in tried if s is not first))
 
 
