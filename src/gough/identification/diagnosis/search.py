@@ -19,7 +19,7 @@ from gough.core.arrays import FloatArray
 from gough.estimators.selection.scores import LEAST_SEEN, PROBABLE, Fitted, Scores, cut_stretches
 from gough.identification.diagnosis.directions import DIRECTIONS, Suspicion, stack_directions
 from gough.identification.diagnosis.evidence import Evidence, View, corrected, counted, deviations_of, score_problem
-from gough.identification.diagnosis.hypotheses import Hypothesis, best_hypothesis, distance_to_file
+from gough.identification.diagnosis.hypotheses import BETTER, Hypothesis, best_hypothesis, distance_to_file
 from gough.identification.diagnosis.rows import fit_rows
 from gough.identification.diagnosis.track import Track
 from gough.identification.prior import prior_of
@@ -30,7 +30,7 @@ NEIGHBOURS = 3  # of them tried
 NEARLY = 0.02  # distances to the robot file that differ by less are the same
 SMALL = 0.1  # sigmas: a Gauss-Newton step below this ends the refinement
 ROUNDS = 10  # of it
-WORSE = 1.2  # times the error of held-out data: a hypothesis whose correction predicts so much worse is none
+WORSE = 1.2  # times the error of held-out data: a hypothesis that leaves as much of the logs may not leave more there
 LUCK = 0.05  # chance that a correction which does not help seems to lower the error on data it has not seen
 SLOW = 0.9  # ratio of two steps: below it the rest of their series is taken at once, jumps of friction make them so
 LARGEST = 0.5  # of a relative mistake that a derivative can speak of; beyond it is a unit, and there are hypotheses
@@ -177,6 +177,11 @@ class Standing:
         return own if part.mask is None else own * part.mask[:, :, None]
 
     @property
+    def left(self) -> float:
+        """Relative error of the fit to the logs themselves (see `fit_rows`). [1]"""
+        return self._fitted[2]
+
+    @property
     def distance(self) -> float:
         """How far the fitted values are from the robot file's, added columns in the model (see `distance_to_file`)."""
         values, sigma, _ = self._fitted
@@ -234,6 +239,12 @@ class Step:
         return suspicion is None or bool(np.abs(self.undone.size).max() >= suspicion.direction.samples * step)
 
 
+def explains(before: Standing, after: Standing) -> bool:
+    """Tell whether a hypothesis explains unseen data as it does the logs: much less is left, or the same of both."""
+    own, unseen = (getattr(after, name) / max(getattr(before, name), 1e-300) for name in ("left", "error"))
+    return bool(unseen <= BETTER or (own > BETTER and unseen <= WORSE))
+
+
 def helps(before: Standing, after: Standing) -> bool:
     """Tell whether a correction lowers the error on data it has not seen, by Student's test over their stretches."""
     fall = before.unseen - after.unseen
@@ -260,7 +271,7 @@ def search(evidence: Evidence, *, most: int = 4,
         trial = Undone(hypothesis=best)
         fresh = corrected(evidence, trial.undo)
         after = None if fresh is None else Standing(fresh)
-        if after is not None and after.error <= WORSE * now.error:
+        if after is not None and explains(now, after):
             steps, now = (Step(undone=trial, before=now.error, after=after.error, standing=after),), after
     noise = now.noise
     while len(steps) < most:
