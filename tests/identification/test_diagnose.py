@@ -380,6 +380,17 @@ def test_a_motion_that_starts_or_stops_is_no_jump() -> None:
     assert find_jumps(log) == ()
 
 
+def test_single_counts_of_an_encoder_are_no_jumps() -> None:
+    """Multiples of a step that is no power of two differ by rounding, which is no usual step."""
+    time = np.arange(4000) * 1e-3
+    phase = time % 1.0
+    counts = np.select([phase < 0.05, phase < 0.7], [0.0, np.where(time < 2.0, 3.0, -3.0)], np.sin(40 * phase) / 3)
+    q = 2e-5 * np.round(np.cumsum(counts))[:, None] + 0.123
+    log = Recording(joints=("a",), time=time, position=q, position_units=("m",), effort=q)
+    assert find_jumps(log) == ()
+    assert [jump.sample for jump in find_jumps(replace(log, position=q + 0.01 * (time >= 0.55)[:, None]))] == [550]
+
+
 def test_a_frozen_encoder_is_found(logs: tuple[Recording, Recording]) -> None:
     log = logs[0]
     assert find_frozen(log) == ()
