@@ -338,6 +338,15 @@ def test_lost_and_wrapped_counts_are_found_and_undone(logs: tuple[Recording, Rec
     assert all(j.wrap and j.joint == "left.motor" for j in found)
 
 
+def test_steps_finer_than_any_encoder_counts_are_no_jumps() -> None:
+    """A simulated log without noise has kinks where friction changes its sign, far above its own scatter."""
+    time = np.arange(2000) * 1e-3
+    smooth = np.sin(time)[:, None]
+    log = Recording(joints=("a",), time=time, position=smooth, effort=smooth, position_units=("rad",))
+    for size, jumps in ((3e-7, 0), (3e-5, 1)):
+        assert len(find_jumps(replace(log, position=smooth + size * (time > 1.0)[:, None]))) == jumps
+
+
 def test_a_jump_where_the_motor_reverses_may_be_play_and_is_not_undone(five_bar: Model,
                                                                      logs: tuple[Recording, Recording]) -> None:
     log = logs[0]
