@@ -341,7 +341,7 @@ def test_lost_and_wrapped_counts_are_found_and_undone(logs: tuple[Recording, Rec
 def test_steps_finer_than_any_encoder_counts_are_no_jumps() -> None:
     """A simulated log without noise has kinks where friction changes its sign, far above its own scatter."""
     time = np.arange(2000) * 1e-3
-    smooth = np.sin(0.2 * time)[:, None]
+    smooth = np.sin(0.2 * time)[:, None] + 1e-9 * np.random.default_rng(0).standard_normal((len(time), 1))
     log = Recording(joints=("a",), time=time, position=smooth, effort=smooth, position_units=("rad",))
     for size, jumps in ((2e-7, 0), (2e-5, 1)):
         assert len(find_jumps(replace(log, position=smooth + size * (time > 1.0)[:, None]))) == jumps
