@@ -41,11 +41,11 @@ from gough.identification.methods import (
     Outcome,
     PeriodProblem,
     main_of,
+    physical_parameters,
     run_all,
     wanted,
     wants,
 )
-from gough.identification.physical import physical_parameters
 from gough.identification.result import Fit, Identification
 from gough.identification.structures import ModelChoice, model_choice
 from gough.identification.term_choice import choose_terms
