@@ -232,8 +232,8 @@ def test_a_diagnosis_comes_back_from_json_and_tells_its_story() -> None:
     assert again.to_dict() == whole.to_dict()
     json.dumps(whole.to_dict(), allow_nan=False)
     assert mistake.sentence == ("leg2: effort lags position by 1.9 +- 0.1 ms; or encoder offset of leg2: these cannot "
-                                "be told apart; correcting it takes the held-out error from 6.1 to 2.3 %; put delay = "
-                                '"1.9 ms" there')
+                                "be told apart, look which it is; correcting it takes the held-out error from 6.1 to "
+                                '2.3 %; put delay = "1.9 ms" there')
     assert "tilt of base" in whole.summary()
     assert "0.573 deg" in limits_table(whole.limits)
     assert "cannot be seen" in limits_table(whole.limits)
@@ -373,6 +373,17 @@ def test_a_frozen_encoder_is_found(logs: tuple[Recording, Recording]) -> None:
     found = find_frozen(replace(log, position=position))
     assert [(f.place, f.size, f"from {log.time[fast + 1]:.3f} s" in f.text) for f in found] == [
         ("left.motor", (99.0,), True)]
+
+
+@pytest.mark.parametrize(("noise", "named"), [(1e-4, 1), (0.0, 0)])
+def test_a_noisy_channel_that_repeats_a_value_is_frozen_however_slow(noise: float, named: int) -> None:
+    """A slow motion that stops: noise goes on where the encoder lives; without noise a motor may stand."""
+    time = np.arange(2000) * 1e-3
+    q = np.where(time < 1.0, 0.01 * np.sin(np.pi * time / 2) ** 2, 0.01)
+    q = q + noise * np.random.default_rng(0).standard_normal(2000)
+    q[1000:] = q[1000]
+    log = Recording(joints=("a",), time=time, position=q[:, None], position_units=("rad",), effort=q[:, None])
+    assert len(find_frozen(log)) == named
 
 
 def test_a_fading_effort_is_measured(logs: tuple[Recording, Recording]) -> None:
@@ -531,3 +542,15 @@ def test_a_further_mistake_whose_correction_predicts_no_better_is_only_said_to_l
     result = search_module.search(evidence, most=2, hypotheses=False)
     assert len(result.steps) == named
     assert (result.doubtful is None) == (named == 2)
+
+
+def test_what_cannot_be_told_apart_is_not_corrected(five_bar: Model, logs: tuple[Recording, Recording],
+                                                    tmp_path: Path) -> None:
+    known = describe_log(logs[0].take(slice(0, 50)).save(tmp_path / "log.csv"))
+    sure = Mistake(name="effort delay", place="left.motor", size=(2e-3,), text="", advice="")
+    assert corrected_description(known, [sure])[1] == (sure,)
+    assert corrected_description(known, [replace(sure, alike=("effort lag of left.motor",))]) == (known, ())
+    text = robot_text("five_bar")[0]
+    tilt = Mistake(name="tilt", place="base", size=(0.1, 0.0), text="", advice="", gravity=(1.0, -9.0, 0.0))
+    assert corrected_robot(text, five_bar, [tilt])[1] == (tilt,)
+    assert corrected_robot(text, five_bar, [replace(tilt, alike=("effort offset of left.motor",))]) == (text, ())

@@ -32,9 +32,9 @@ from gough.identification.verdict import (
     Misfit,
     Remark,
     Verdict,
-    beyond_noise,
     judge_carrying,
     judge_data,
+    judge_error,
     judge_fit,
     judge_misfit,
     judge_numerics,
@@ -110,8 +110,20 @@ def test_logs_that_disagree_are_a_remark() -> None:
 
 
 def test_noise_is_taken_out_of_an_error_in_squares() -> None:
-    found = beyond_noise(np.array([5.0, 1.0]), np.array([3.0, 2.0]), np.array([10.0, 1.0]))
-    np.testing.assert_allclose(found, [0.4, 0])
+    rms, relative = np.array([5.0, 1.0]), np.array([0.5, 0.01])  # of efforts of 10 and 100
+    (found,) = judge_error("fit", "{error} on {row}", ("a", "b"), rms, relative, np.array([3.0, 2.0]))
+    assert found.numbers["error"] == pytest.approx(0.4)
+    assert (found.level, found.message) == ("wrong", "40.0 % on a, expected below 10 %")
+
+
+@pytest.mark.parametrize(("noise", "level"), [(2.4, None), (2.6, "look"), (30.0, "look")])
+def test_a_log_whose_repetitions_differ_by_a_quarter_of_the_effort_tests_nothing(noise: float,
+                                                                                level: str | None) -> None:
+    """Periods of a wrong length were averaged: the error of 66 % was all taken for noise."""
+    found = judge_prediction(validation((0.25, 0.25), rms=(2.5, 2.5)), np.full(2, noise))  # of an effort of 10
+    assert [r.level for r in found] == ([] if level is None else [level])
+    if found:
+        assert f"{10 * noise:.1f} % of the effort" in found[0].message
 
 
 @pytest.mark.parametrize(("relative", "level"), [((0.09, 0.05), None), ((0.05, 0.11), "look"), ((0.05, 0.26), "wrong")])
@@ -153,7 +165,8 @@ def test_a_held_out_error_half_as_large_again_is_told(rms: tuple, noise: tuple |
 def test_a_fit_that_leaves_much_is_not_green(relative: tuple[float, float], level: str | None) -> None:
     found = judge_fit(estimate([1.0], [0.1], rms=relative, relative=relative))
     assert [r.level for r in found] == ([] if level is None else [level])
-    assert not judge_fit(estimate([1.0], [0.1], rms=relative, relative=relative), np.array([1.0, 1.0]))
+    if level != "wrong":
+        assert not judge_fit(estimate([1.0], [0.1], rms=relative, relative=relative), np.full(2, 0.1))  # efforts of 1
 
 
 # -- lack of fit ------------------------------------------------------------------------------------------------------

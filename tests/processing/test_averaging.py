@@ -1,5 +1,7 @@
 """Period averages: covariances by Monte Carlo; the noise checks of an example against SciPy and statsmodels."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from noise_check import check_noise
@@ -8,7 +10,7 @@ from statsmodels.stats.diagnostic import acorr_ljungbox
 
 from gough.core.errors import InvalidRecording
 from gough.logs.recording import Recording
-from gough.processing.averaging import average_periods, unsettled_periods
+from gough.processing.averaging import average_periods, check_repeats, unsettled_periods
 
 COVARIANCE = np.array([[2.0, 0.5, 0.8, -0.3], [0.5, 1.0, 0.1, 0.4], [0.8, 0.1, 3.0, 1.1], [-0.3, 0.4, 1.1, 1.5]])
 
@@ -159,3 +161,15 @@ def test_a_dead_channel_has_no_verdict_and_no_warning() -> None:
     assert made.std[0] == 0.0
     assert np.isnan(made.whiteness[0])
     assert np.isnan(made.normality[0])
+
+
+def test_a_motion_that_does_not_repeat_after_its_period_is_refused() -> None:
+    """A period of 200 samples declared as 150, one joint at rest; the right one is averaged."""
+    time = np.arange(1200) * 1e-3
+    rng = np.random.default_rng(3)
+    q = np.stack([np.sin(2 * np.pi * time / 0.2), 0 * time], axis=1) + 1e-5 * rng.standard_normal((1200, 2))
+    log = Recording(joints=("a", "b"), time=time, position=q, position_units=("rad", "rad"), effort=q,
+                    period_samples=200)
+    check_repeats(average_periods(log))
+    with pytest.raises(InvalidRecording, match=r"does not repeat after the 150 samples.*a the periods differ by"):
+        check_repeats(average_periods(replace(log, period_samples=150)))

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from gough.core.arrays import FloatArray
 from gough.core.blas import one_blas_thread
 from gough.core.errors import InvalidInput, InvalidRecording, nearest
 from gough.core.names import index_of
@@ -15,6 +14,7 @@ from gough.core.parameters import BaseParameters
 from gough.core.regression import Regression, concatenate
 from gough.engine import Model
 from gough.estimators.estimate import Estimate
+from gough.estimators.linear.solve import first_values
 from gough.estimators.noise_information import attenuation, information_over_noise, whitened_rows
 from gough.logs.recording import Recording
 from gough.processing import Processed, Processing, ProcessingChoice, choose_processing, process, regression
@@ -87,19 +87,10 @@ def assemble(model: Model, processed: Sequence[Processed], base: BaseParameters,
     done, factors = in_efforts(model, processed, gains)
     parts = [regression(model, log, base) for log in done]
     if any(part.replicates is not None for part in parts):
-        values = _first_fit(concatenate(parts))
+        values = first_values(concatenate(parts))
         parts = [with_position_noise(model, log, part, base, values) for log, part in zip(done, parts)]
     return Experiment(base=base, choice=choice, processed=done, parts=tuple(parts), gains=factors,
                       problem=parts[0] if len(parts) == 1 else concatenate(parts))
-
-
-def _first_fit(problem: Regression) -> FloatArray:
-    """Return values that explain a problem, zero where it tells nothing, (p,)."""
-    weight = (np.ones_like(problem.effort) if problem.mask is None else problem.mask) / (
-        np.sqrt(np.mean(problem.effort**2, axis=0)) + np.finfo(float).tiny)
-    W = (problem.regressor * weight[:, :, None]).reshape(-1, len(problem.parameters))
-    scale = np.maximum(np.linalg.norm(W, axis=0), np.finfo(float).tiny)
-    return np.asarray(np.linalg.lstsq(W / scale, (problem.effort * weight).reshape(-1), rcond=1e-9)[0] / scale)
 
 
 @one_blas_thread

@@ -19,10 +19,8 @@ from gough.identification.experiment import AGAIN, drawn_again, in_efforts
 from gough.identification.result import Identification
 from gough.logs.recording import Recording
 from gough.processing import Processed, Processing, process, regression
-from gough.processing.frequency import lowpass_periodic
-from gough.processing.pieces import averaged_pose
 from gough.processing.ready import ready
-from gough.processing.repetitions import pose_maps
+from gough.processing.repetitions import period_motions
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -161,18 +159,11 @@ def _standing(model: Model, done: Processed, every: Regression, unloaded: Unload
 
 def _in_time(model: Model, done: Processed, unloaded: Unloaded) -> Regression:
     """Return the equations of robot and load, those of averaged periods one after the other, each a group."""
-    names, average, cutoff = (*column_names(unloaded.base), *LOAD), done.average, done.cutoff
-    if average is None or cutoff is None or done.replicates is None:
+    names = (*column_names(unloaded.base), *LOAD)
+    if done.average is None or done.cutoff is None or done.replicates is None:
         return regression(model, done, names)
-    by, q, pose = averaged_pose(model, average)
-    own, back = pose_maps(model, q, by)
     parts = []
-    for k, (position, effort) in enumerate(zip(average.position_periods, done.replicates)):
-        moved = pose + np.einsum("tma,ta->tm", back, (position - average.position)[:, own])
-        smooth = lowpass_periodic(moved, average.rate, len(pose), cutoff)
-        motion = model.kinematics.motion(average.recording.time[k * len(pose):(k + 1) * len(pose)], *smooth, by,
-                                         start=done.motion.q)
-        motion = replace(motion, remembered=done.motion.remembered)
+    for k, (motion, effort) in enumerate(zip(period_motions(model, done), done.replicates)):
         part = regression(model, replace(done, motion=motion, effort=effort, replicates=None), names)
         parts.append(replace(part, group=np.full(len(part), k), recording=None))
     return replace(concatenate(parts), recording=None)

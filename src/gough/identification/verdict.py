@@ -31,6 +31,7 @@ MISFIT = 1.5  # power of what is left over that of noise: beyond, model error mo
 CHANCE = 0.01  # of a false alarm of one rule on clean data, all rows or parameters together
 ENOUGH = 0.5  # of the samples of a row must count: less is a choice of the data, not a treatment of reversals
 BROKEN = ("dead", "saturation", "duplicated")  # findings of a channel that measures nothing
+NOISY = "repetitions of {row} differ so much that the noise of their mean is {error} of the effort"
 SAME = 0.5  # of the samples of a held-out log found among the others: noise never repeats
 
 
@@ -125,30 +126,40 @@ def judge_carrying(estimate: Estimate) -> tuple[Remark, ...]:
                            "robot file, or a log is not like the others"),)
 
 
-def beyond_noise(rms: FloatArray, noise: FloatArray, size: FloatArray) -> FloatArray:
-    """Return sqrt(rms^2 - noise^2) / size, (r,): noise is no fault of the model."""
-    return np.asarray(np.sqrt(np.maximum(rms**2 - noise**2, 0.0)) / np.maximum(size, 1e-300))
+def judge_error(rule: str, what: str, rows: Sequence[str], rms: FloatArray, relative: FloatArray,
+                noise: FloatArray | None = None) -> tuple[Remark, ...]:
+    """Speak if an error exceeds 10 % (look) or 25 % (wrong) of the effort, sqrt(rms^2 - noise^2) over the effort.
+
+    Noise is no fault of the model; but where it exceeds 25 % of the effort itself, no such error can be told.
+
+    Args:
+        rule: Which rule speaks.
+        what: In words, with {error}, {row}.
+        rows: Names, (r,).
+        rms, relative: Error, as it is and over the rms effort, (r,).
+        noise: Standard deviation of the rows' noise where it is known, (r,).
+    """
+    size = rms / np.maximum(relative, 1e-300)
+    known = np.zeros(len(size)) if noise is None else noise
+    for part, look, wrong, text in (
+            (np.sqrt(np.maximum(rms**2 - known**2, 0.0)) / np.maximum(size, 1e-300), GOOD, FAIR, what),
+            (known / np.maximum(size, 1e-300), FAIR, np.inf, NOISY)):
+        worst = int(np.argmax(part))
+        if part[worst] >= look:
+            message = text.format(error=f"{100 * part[worst]:.1f} %", row=rows[worst])
+            return (Remark(rule=rule, level="wrong" if part[worst] >= wrong else "look",
+                           numbers={"error": float(part[worst])},
+                           message=f"{message}, expected below {100 * look:.0f} %"),)
+    return ()
 
 
 def judge_prediction(validation: Validation, noise: FloatArray | None = None) -> tuple[Remark, ...]:
-    """Speak if held-out logs are predicted worse than 10 % (look) or 25 % (wrong) of the effort, or not at all.
-
-    Args:
-        validation: The prediction.
-        noise: Standard deviation of the held-out rows' noise where it is known, (r,); not held against the model.
-    """
+    """Speak if held-out logs are predicted badly (see `judge_error`), or not at all."""
     if validation.predicts == "not tested":
         return (Remark(rule="prediction", level="look", message="nothing was predicted: no held-out log was given, and "
                        "a fit to its own data proves little; validate on another motion"),)
-    size = validation.rms / np.maximum(validation.relative, 1e-300)
-    error = beyond_noise(validation.rms, np.zeros(len(size)) if noise is None else noise, size)
-    worst = int(np.argmax(error))
-    if error[worst] < GOOD:
-        return ()
-    poor = bool(error[worst] >= FAIR)
-    return (Remark(rule="prediction", level="wrong" if poor else "look", numbers={"error": float(error[worst])},
-                   message=f"held-out data are predicted to {100 * error[worst]:.1f} % of the effort on "
-                           f"{validation.rows[worst]}, expected below {100 * GOOD:.0f} %"),)
+    return judge_error("prediction", "held-out data are predicted to {error} of the effort on {row}", validation.rows,
+                       validation.rms, validation.relative, noise)
 
 
 def judge_transfer(validation: Validation, estimate: Estimate, noise: FloatArray | None = None) -> tuple[Remark, ...]:
@@ -174,16 +185,9 @@ def judge_transfer(validation: Validation, estimate: Estimate, noise: FloatArray
 
 
 def judge_fit(estimate: Estimate, noise: FloatArray | None = None) -> tuple[Remark, ...]:
-    """Speak if what is left of the identification data exceeds 10 % (look) or 25 % (wrong) of the effort."""
-    size = estimate.residual_rms / np.maximum(estimate.residual_relative, 1e-300)
-    error = beyond_noise(estimate.residual_rms, np.zeros(len(size)) if noise is None else noise, size)
-    worst = int(np.argmax(error))
-    if error[worst] < GOOD:
-        return ()
-    return (Remark(rule="fit", level="wrong" if error[worst] >= FAIR else "look",
-                   numbers={"error": float(error[worst])},
-                   message=f"the model leaves {100 * error[worst]:.1f} % of the effort of {estimate.rows[worst]} "
-                           f"unexplained, expected below {100 * GOOD:.0f} %"),)
+    """Speak if much is left of the identification data (see `judge_error`)."""
+    return judge_error("fit", "the model leaves {error} of the effort of {row} unexplained", estimate.rows,
+                       estimate.residual_rms, estimate.residual_relative, noise)
 
 
 # -- lack of fit ------------------------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ from gough.logs.finding import Finding
 from gough.logs.recording import Recording
 
 UNSETTLED = 3.0  # times the usual variance: by chance 1 in 1000 if a tenth of a period holds ten independent errors
+REPEATED = 0.2  # of a joint's motion: where no joint differs by less from period to period, there is no period
 ALIKE = 1e-4  # of a signal: what differs by less between periods is not looked at
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -120,6 +121,17 @@ def average_periods(recording: Recording) -> PeriodAverage:
         recording=recording, signal=signal, time=recording.time[:n], position=means[0], effort=means[1],
         effort_units=recording.effort_units if signal == "effort" else recording.current_units,
         covariance=covariance / (n * (count - 1)), findings=_odd_periods(scatter, channels))
+
+
+def check_repeats(average: PeriodAverage) -> None:
+    """Raise `InvalidRecording` if not one joint comes back after the period: then there is none, or another."""
+    differ, moves = np.sqrt(np.diag(average.position_covariance)), average.recording.position.std(axis=0)
+    if moves.any() and (differ >= REPEATED * moves).all():
+        joint = int(np.argmax(moves))
+        raise InvalidRecording(
+            f"{average.recording.source}: the motion does not repeat after the {len(average)} samples of its period: "
+            f"of {average.joints[joint]} the periods differ by {100 * differ[joint] / moves[joint]:.0f} % of its "
+            "motion; give the right period, or none", source=average.recording.source, samples=len(average))
 
 
 def unsettled_periods(recording: Recording) -> int:

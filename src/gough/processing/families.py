@@ -5,7 +5,7 @@ Both describe the averaged period of a recording. They fulfil the estimators' pr
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
@@ -18,12 +18,13 @@ from gough.core.motion import Motion
 from gough.core.parameters import BaseParameters
 from gough.core.regression import Regression
 from gough.core.trajectory import fourier_basis
+from gough.core.trajectory.base import PositionVelocityAcceleration
 from gough.engine import Model, standard_from_base
 from gough.engine.derivatives import response
 from gough.engine.loops import By
 from gough.processing.averaging import PeriodAverage
 from gough.processing.frequency import lowpass_periodic
-from gough.processing.pieces import Processed
+from gough.processing.pieces import Processed, averaged_pose, regression
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -80,28 +81,20 @@ class AveragedPeriod:
         return np.asarray(np.linalg.inv(covariance))
 
     @cached_property
+    def poses(self) -> tuple[By, FloatArray]:
+        """Coordinates the trajectory is described in, and these from the averaged positions, unfiltered, (N, m)."""
+        by, _, pose = averaged_pose(self.model, self.average)
+        return by, pose
+
+    @property
     def by(self) -> By:
         """Coordinates the trajectory is described in."""
-        return "task" if "task" in self.model.loops.partitions else "actuated"
+        return self.poses[0]
 
-    @cached_property
+    @property
     def pose(self) -> FloatArray:
         """These coordinates from the averaged positions, unfiltered, (N, m). [m or rad]"""
-        q = self.model.kinematics.assemble(self.average.position, "actuated", time=self.average.time)
-        return np.ascontiguousarray(q[:, list(self.model.loops.partitions[self.by].independent)])
-
-    def problem(self, motion: Motion) -> Regression:
-        """Return the regression of a motion, equations that do not count masked."""
-        problem = self.model.regression(motion, self.processed.effort, self.base, dead_band=self.processed.dead_band,
-                                        covariance=self.processed.covariance)
-        replicates = self.processed.replicates
-        if replicates is not None:
-            replicates = np.stack([self.model.collect(motion.q, period) for period in replicates])
-        return replace(problem, replicates=replicates, mask=self.mask)
-
-    def measured_minus(self, motion: Motion) -> FloatArray:
-        """Return measured minus implied actuated positions, (N, a). [m or rad]"""
-        return np.asarray(self.average.position - motion.q[:, list(self.model.actuated)])
+        return self.poses[1]
 
     def motion(self, position: FloatArray, velocity: FloatArray, acceleration: FloatArray) -> Motion:
         """Return the motion of all coordinates."""
@@ -111,19 +104,9 @@ class AveragedPeriod:
         return self.model.with_memory(known, self.processed.dead_band, around=True)[0]
 
 
-def _remembered(last: dict[bytes, Motion], z: FloatArray, make: Callable[[], Motion]) -> Motion:
-    """Return the motion at z, made anew unless it is the last one: estimators ask several things of each z."""
-    key = np.asarray(z, dtype=float).tobytes()
-    if key not in last:
-        motion = make()
-        last.clear()
-        last[key] = motion
-    return last[key]
-
-
 @dataclass(frozen=True, kw_only=True, eq=False)
-class CutoffFamily:
-    """Regressions by the cut-off of the ideal low-pass, z = (f_c,); AH09 (24) with p_z = f_c."""
+class _Family(ABC):
+    """Regressions of the averaged period by parameters z of its motion."""
 
     period: AveragedPeriod
 
@@ -132,24 +115,42 @@ class CutoffFamily:
         """Covariance of the averaged positions' errors, (a, a)."""
         return self.period.position_covariance
 
+    @abstractmethod
+    def moved(self, z: FloatArray) -> PositionVelocityAcceleration:
+        """Return the pose and its rates at z, (N, m) each."""
+
     @cached_property
     def _last(self) -> dict[bytes, Motion]:
         return {}
 
-    def _motion(self, z: FloatArray) -> Motion:
-        def make() -> Motion:
-            period = self.period
-            return period.motion(*lowpass_periodic(period.pose, period.average.rate, len(period.pose), float(z[0])))
-
-        return _remembered(self._last, z, make)
+    def motion(self, z: FloatArray) -> Motion:
+        """Return the motion at z, made anew unless it is the last one: estimators ask several things of each z."""
+        key = np.asarray(z, dtype=float).tobytes()
+        if key not in self._last:
+            motion = self.period.motion(*self.moved(z))
+            self._last.clear()
+            self._last[key] = motion
+        return self._last[key]
 
     def regression(self, z: FloatArray) -> Regression:
-        """Return the regression at a cut-off."""
-        return self.period.problem(self._motion(z))
+        """Return the regression at z, equations that do not count masked."""
+        period = self.period
+        return regression(period.model, replace(period.processed, motion=self.motion(z), mask=period.mask),
+                          period.base, decimate=False)
 
     def position_residual(self, z: FloatArray) -> FloatArray:
-        """Return measured minus filtered positions."""
-        return self.period.measured_minus(self._motion(z))
+        """Return measured minus implied actuated positions, (N, a). [m or rad]"""
+        return np.asarray(self.period.average.position - self.motion(z).q[:, list(self.period.model.actuated)])
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class CutoffFamily(_Family):
+    """Regressions by the cut-off of the ideal low-pass, z = (f_c,); AH09 (24) with p_z = f_c."""
+
+    def moved(self, z: FloatArray) -> PositionVelocityAcceleration:
+        """Return the low-passed pose."""
+        pose = self.period.pose
+        return lowpass_periodic(pose, self.period.average.rate, len(pose), float(z[0]))
 
     def fitted_terms(self, highest: int) -> FloatArray:
         """Return half the weighted squares of the positions' errors left by the best 1 ... `highest` harmonics, (h,).
@@ -181,20 +182,14 @@ class CutoffFamily:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class TrajectoryFamily:
+class TrajectoryFamily(_Family):
     """Regressions by the Fourier coefficients of the executed trajectory, with exact derivatives through the loops.
 
     z holds, coefficient by coefficient and coordinate by coordinate, offset, then cosines and sines of `harmonics`
     harmonics of the recorded period: x(t) = Phi(t) Z, Z = z as (1 + 2 harmonics, m).
     """
 
-    period: AveragedPeriod
     harmonics: int
-
-    @property
-    def position_covariance(self) -> FloatArray:
-        """Covariance of the averaged positions' errors, (a, a)."""
-        return self.period.position_covariance
 
     @cached_property
     def basis(self) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -210,35 +205,21 @@ class TrajectoryFamily:
         phi = self.basis[0]
         return np.asarray(np.linalg.lstsq(phi, self.period.pose, rcond=None)[0].reshape(-1))
 
-    @cached_property
-    def _last(self) -> dict[bytes, Motion]:
-        return {}
-
-    def _motion(self, z: FloatArray) -> Motion:
-        def make() -> Motion:
-            Z = np.asarray(z, dtype=float).reshape(self.basis[0].shape[1], -1)
-            position, velocity, acceleration = (phi @ Z for phi in self.basis)
-            return self.period.motion(position, velocity, acceleration)
-
-        return _remembered(self._last, z, make)
-
-    def regression(self, z: FloatArray) -> Regression:
-        """Return the regression of the trajectory with these coefficients."""
-        return self.period.problem(self._motion(z))
-
-    def position_residual(self, z: FloatArray) -> FloatArray:
-        """Return measured minus implied positions."""
-        return self.period.measured_minus(self._motion(z))
+    def moved(self, z: FloatArray) -> PositionVelocityAcceleration:
+        """Return the series with these coefficients."""
+        Z = np.asarray(z, dtype=float).reshape(self.basis[0].shape[1], -1)
+        position, velocity, acceleration = (phi @ Z for phi in self.basis)
+        return position, velocity, acceleration
 
     def position_jacobian(self, z: FloatArray) -> FloatArray:
         """Return the derivative of the actuated positions by z: E_act(q) Phi, (N, a, k)."""
-        maps = self.period.model.kinematics.closure_map(self._motion(z).q, self.period.by)
+        maps = self.period.model.kinematics.closure_map(self.motion(z).q, self.period.by)
         act = maps[:, list(self.period.model.actuated), :]
         return np.asarray(np.einsum("tam,tk->takm", act, self.basis[0]).reshape(*act.shape[:2], -1))
 
     def effort_jacobian(self, z: FloatArray, values: FloatArray) -> FloatArray:
         """Return the derivative of the rows' efforts by z for base parameter values, (N, r, k)."""
-        period, motion = self.period, self._motion(z)
+        period, motion = self.period, self.motion(z)
         model = period.model
         chi, load = standard_from_base(model, period.base, values)
         kernel = response(model, tuple(("row", row) for row in model.rows), period.by, smooth=False)

@@ -25,7 +25,7 @@ from gough.logs.checks import check_even
 from gough.logs.finding import Finding
 from gough.logs.readers import RecordingSource
 from gough.logs.recording import Recording
-from gough.processing.averaging import PeriodAverage, average_periods
+from gough.processing.averaging import PeriodAverage, average_periods, check_repeats
 from gough.processing.decimation import decimated
 from gough.processing.filters import differentiate, edge_samples, memory_samples
 from gough.processing.frequency import fourier_fit, lowpass_periodic
@@ -93,6 +93,7 @@ def averaged(model: Model, recording: Recording, settings: Processing) -> Proces
     """Average the periods; filter and differentiate the pose that forward kinematics gives."""
     rate = check_even(recording)
     average = average_periods(recording)
+    check_repeats(average)
     by, q, pose = averaged_pose(model, average)
     method = settings.method_for(recording)
     time = average.time - average.time[0]

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from gough.core.arrays import FloatArray
+from gough.core.motion import Motion
 from gough.core.parameters import BaseParameters
 from gough.core.regression import Regression
 from gough.engine import Model
@@ -39,6 +40,21 @@ def akaike_cutoff(model: Model, average: PeriodAverage) -> float:
     return pose_cutoff(pose, scatter, average.rate, rounding)
 
 
+def period_motions(model: Model, processed: Processed) -> Iterator[Motion]:
+    """Yield the motion of each period of a mean one, low-passed as that is, with the past of that."""
+    average, cutoff = processed.average, processed.cutoff
+    assert average is not None
+    assert cutoff is not None
+    by, q, pose = averaged_pose(model, average)
+    own, back = pose_maps(model, q, by)
+    for k, position in enumerate(average.position_periods):
+        moved = pose + np.einsum("tma,ta->tm", back, (position - average.position)[:, own])
+        smooth = lowpass_periodic(moved, average.rate, len(pose), cutoff)
+        time = average.recording.time[k * len(pose):(k + 1) * len(pose)]
+        motion = model.kinematics.motion(time, *smooth, by, start=processed.motion.q)
+        yield replace(motion, remembered=processed.motion.remembered)
+
+
 def with_position_noise(model: Model, processed: Processed, problem: Regression,
                         base: BaseParameters | Sequence[str], values: FloatArray) -> Regression:
     """Return the regression of a mean period with repetitions that carry the noise of the positions too.
@@ -58,19 +74,12 @@ def with_position_noise(model: Model, processed: Processed, problem: Regression,
         base: Its parameters.
         values: x, as a first fit finds them, (p,).
     """
-    average, cutoff, replicates = processed.average, processed.cutoff, problem.replicates
-    if average is None or cutoff is None or replicates is None or len(replicates[0]) != len(average):
+    average, replicates = processed.average, problem.replicates
+    if average is None or processed.cutoff is None or replicates is None or len(replicates[0]) != len(average):
         return problem
-    by, q, pose = averaged_pose(model, average)
-    own, back = pose_maps(model, q, by)
     x = np.where(problem.regressor.any(axis=(0, 1)), values, 0.0)  # payloads that were not carried have no columns
-    seen = np.empty_like(replicates)
-    for k, position in enumerate(average.position_periods):
-        moved = pose + np.einsum("tma,ta->tm", back, (position - average.position)[:, own])
-        smooth = lowpass_periodic(moved, average.rate, len(pose), cutoff)
-        motion = model.kinematics.motion(average.time, *smooth, by, start=processed.motion.q)
-        motion = replace(motion, remembered=processed.motion.remembered)  # one past for all periods
-        seen[k] = model.regressor(motion, base, dead_band=processed.dead_band) @ x
+    seen = np.stack([model.regressor(motion, base, dead_band=processed.dead_band) @ x
+                     for motion in period_motions(model, processed)])
     made = replicates - (seen - seen.mean(axis=0))
     covariance, count = problem.covariance, len(made)
     if covariance is not None and covariance.ndim == 2:

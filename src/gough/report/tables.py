@@ -56,7 +56,7 @@ def parameter_rows(model: Model, identification: Identification) -> list[dict[st
         texts = with_std(value, std)
         rows.append({"name": name, "value": texts[0], "std": texts[1], "share": share, "unit": unit(estimate.units[i]),
                      "known": f"{number(abs(value) / std, 2)}\u00a0σ from 0" if zero else percent(share),
-                     "bounds": [_bounds(box, name) for box in identification.enclosures.values()],
+                     "bounds": tuple(_bounds(box, name) for box in identification.enclosures.values()),
                      "prior": prior.get(name, ""), "remarks": remarks, "formula": formulas.get(name, ""),
                      "information": number(known, 2) if np.isfinite(known) else ""})
     return rows

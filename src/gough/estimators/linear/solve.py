@@ -8,6 +8,7 @@ import numpy as np
 
 from gough.core.arrays import FloatArray
 from gough.core.errors import NotIdentifiable
+from gough.core.regression import Regression
 
 RANK_TOLERANCE = 1e-10  # smallest / largest singular value of the regressor with columns of unit length
 
@@ -59,6 +60,15 @@ def solve(stacked: FloatArray, parameters: tuple[str, ...]) -> Solution:
     root = (vt.T / s) / size[:, None]
     return Solution(values=root @ (u.T @ triangle[:p, p]), root=root,
                     condition_number=float(s[0] / s[-1]) if p else 1.0, residual_norm=float(abs(triangle[p, p])))
+
+
+def first_values(problem: Regression) -> FloatArray:
+    """Return values that explain a problem with rows of alike size, small where it does not tell, (p,)."""
+    data = problem.stacked()
+    size = np.sqrt(np.mean(data[:, :, -1:] ** 2, axis=0)) + np.finfo(float).tiny
+    rows = (data / size).reshape(-1, data.shape[2])
+    scale = np.maximum(np.linalg.norm(rows[:, :-1], axis=0), np.finfo(float).tiny)
+    return np.asarray(np.linalg.lstsq(rows[:, :-1] / scale, rows[:, -1], rcond=1e-9)[0] / scale)
 
 
 def not_identifiable(columns: FloatArray, scale: FloatArray, parameters: tuple[str, ...]) -> NotIdentifiable:

@@ -10,6 +10,7 @@ from gough.core.arrays import FloatArray, IntArray
 from gough.core.condensed import whiten
 from gough.core.regression import Regression
 from gough.estimators.estimate import Spread
+from gough.estimators.linear.solve import first_values
 from gough.estimators.load.seen import Seen, seen
 from gough.estimators.uncertainty import linear_influence, spread, useful_samples
 
@@ -74,7 +75,7 @@ def fit(problem: LoadProblem, prior_std: FloatArray, weight: FloatArray | None =
     """
     data = problem.regression
     weight = np.ones(len(data)) if weight is None else weight
-    values = _first(data)
+    values = first_values(data)
     for _ in range(PASSES):
         covariance = _row_noise(data, values, weight)
         each = covariance if (weight == 1).all() else covariance / weight[:, None, None]
@@ -107,13 +108,6 @@ def _noise_spread(white: Regression, found: Seen) -> Spread:
     few = part.sum(axis=1) / np.maximum((part / own.degrees_of_freedom).sum(axis=1), np.finfo(float).tiny)
     return replace(own, covariance=found.back @ own.covariance @ found.back.T, sources=(),
                    degrees_of_freedom=np.where(part.any(axis=1), np.maximum(few, 1.0), np.inf))
-
-
-def _first(data: Regression) -> FloatArray:
-    """Return values that explain the effort, small where it does not tell, (p,)."""
-    rows = data.stacked().reshape(-1, len(data.parameters) + 1)
-    scale = np.maximum(np.linalg.norm(rows[:, :-1], axis=0), np.finfo(float).tiny)
-    return np.asarray(np.linalg.lstsq(rows[:, :-1] / scale, rows[:, -1], rcond=1e-9)[0] / scale)
 
 
 def _row_noise(data: Regression, values: FloatArray, weight: FloatArray) -> FloatArray:

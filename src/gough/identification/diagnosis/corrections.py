@@ -35,7 +35,8 @@ def corrected_description(description: Description, mistakes: Sequence[Mistake],
     """
     done = []
     for mistake in mistakes:
-        fresh = CHANGES[mistake.name](description, mistake, gains or {}) if mistake.name in CHANGES else None
+        known = mistake.name in CHANGES and not mistake.alike  # what cannot be told apart is not corrected
+        fresh = CHANGES[mistake.name](description, mistake, gains or {}) if known else None
         if fresh is not None:
             description = fresh
             done.append(mistake)
@@ -205,6 +206,8 @@ def corrected_robot(text: str, model: Model, mistakes: Sequence[Mistake]) -> tup
     labels = {f"missing {term.label}": name for name, term in TERMS.items()}
     for mistake in mistakes:
         fresh: str | None = None
+        if mistake.alike:
+            continue
         if mistake.gravity:
             fresh = _with_gravity(text, mistake.gravity)
         elif mistake.name in labels:

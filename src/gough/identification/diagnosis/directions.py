@@ -25,6 +25,7 @@ from gough.mechanism.terms import TERMS
 
 STRIBECK = (0.02, 0.06, 0.2)  # speeds of the decay tried, as parts of a joint's top speed
 MEMORY = (0.03, 0.1)  # times over which friction builds up after a reversal [s]; tried on six robots, design 11
+SHORT = 3.0  # samples: a low-pass shorter than this is a delay, and what an effort is between samples is not known
 STEP = 1e-6  # of a size, in differences of what `undo` does: smooth maps, exact to ten digits
 
 Places = Callable[[Evidence], Sequence[str]]
@@ -44,6 +45,7 @@ class Direction:
         column: Then view, place -> derivative of the recorded efforts by the size, (t, r) or (t, r, k).
         sizes: How many numbers a size of `undo` has.
         positive: No physical robot has a size below zero: such a one is no finding.
+        samples: Times between samples, below which its size cannot be told from other mistakes of the clock.
         tried: How many shapes were searched to find the columns; the chance of a false name grows with it.
     """
 
@@ -56,6 +58,7 @@ class Direction:
     column: Columns | None = None
     sizes: int = 1
     positive: bool = False
+    samples: float = 0.0
     tried: Callable[[View, str], int] = lambda view, place: 1
 
     def columns(self, view: View, place: str) -> FloatArray:
@@ -139,7 +142,7 @@ def _of_the_logs() -> Iterator[Direction]:
                     places=_motors_and_all, undo=column.undo_effort_delay,
                     advice='put delay = "{ms:.3g} ms" in the [effort] table of the description, for {place}')
     yield Direction(name="effort lag", says="{place}: effort is low-passed with a time constant of {size}", unit="s",
-                    places=_rows_and_all, undo=column.undo_effort_lag, positive=True,
+                    places=_rows_and_all, undo=column.undo_effort_lag, positive=True, samples=SHORT,
                     advice="take the filter out of the drive of {place}, or record what it does not filter")
     yield Direction(name="effort offset", says="{place}: effort is off by {size}", unit="{effort}", places=_motors,
                     undo=column.undo_effort_offset,

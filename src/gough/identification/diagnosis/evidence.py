@@ -256,10 +256,14 @@ class View:
         """Exact derivative of the rows' efforts by position, velocity, acceleration of the motors, (t, r, a) each.
 
         Under another gravity than the robot file's its part along the file's is exact, what is across is left out.
+        So is friction that jumps: its derivative is nothing but the reversals of its joint, where no log is to be
+        trusted, and passive joints reverse all the time.
         """
         model, motion = self.model, self.source.motion
+        names, terms = model.mechanism.standard.names, model.mechanism.terms
         part = list(model.loops.partitions["actuated"].independent)
         chi, load = self._parameters
+        chi = chi * [not (name.kind in terms and terms[name.kind].coulomb) for name in names]
         kernel = response(model, tuple(("row", row) for row in model.rows), "actuated")
         v, a = (np.ascontiguousarray(x[:, part]) for x in (motion.qd, motion.qdd))
         shape = (len(motion), len(model.rows), 3, len(part))
@@ -267,7 +271,7 @@ class View:
         down = np.array(model.mechanism.gravity)
         along = float(self._turned @ down / max(float(down @ down), 1e-300))
         if along:
-            falls = np.array([name.inertial for name in model.mechanism.standard.names])
+            falls = np.array([name.inertial for name in names])
             rest = np.zeros_like(v)
             weight = kernel(motion.q, rest, rest, self.band, chi * falls, load)[1].reshape(shape)
             found[:, :, 0] += along * weight[:, :, 0]

@@ -61,7 +61,7 @@ class Mistake:
         if np.isfinite(self.before) and np.isfinite(self.after):
             word = "held-out error" if self.judged_on == HELD_OUT else "error on stretches left out"
             better = f"; correcting it takes the {word} from {100 * self.before:.3g} to {100 * self.after:.3g} %"
-        others = f"; or {', or '.join(self.alike)}: these cannot be told apart" if self.alike else ""
+        others = f"; or {', or '.join(self.alike)}: these cannot be told apart, look which it is" if self.alike else ""
         return f"{self.text}{others}{better}; {self.advice}"
 
     def to_dict(self) -> dict[str, Any]:

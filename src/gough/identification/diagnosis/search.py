@@ -29,9 +29,10 @@ NEAR = 0.3  # of what the best explains: others this near before refinement may 
 NEIGHBOURS = 3  # of them tried
 NEARLY = 0.02  # distances to the robot file that differ by less are the same
 SMALL = 0.1  # sigmas: a Gauss-Newton step below this ends the refinement
-ROUNDS = 6  # of it
+ROUNDS = 10  # of it
 WORSE = 1.2  # times the error of held-out data: a hypothesis whose correction predicts so much worse is none
 LUCK = 0.05  # chance that a correction which does not help seems to lower the error on data it has not seen
+SLOW = 0.9  # ratio of two steps: below it the rest of their series is taken at once, jumps of friction make them so
 LARGEST = 0.5  # of a relative mistake that a derivative can speak of; beyond it is a unit, and there are hypotheses
 
 
@@ -226,6 +227,12 @@ class Step:
         """The mistake became a column of the model; else it was undone on the logs."""
         return self.undone.suspicion is not None and self.undone.suspicion.direction.undo is None
 
+    @property
+    def resolved(self) -> bool:
+        """Its size is one that the samples can tell from other mistakes."""
+        suspicion, step = self.undone.suspicion, self.standing.evidence.views[0].track.step
+        return suspicion is None or bool(np.abs(self.undone.size).max() >= suspicion.direction.samples * step)
+
     def rank(self, names: Sequence[str]) -> int:
         """Return the place of its mistake among names, those that are not there last."""
         name = "" if self.undone.suspicion is None else self.undone.suspicion.direction.name
@@ -310,6 +317,7 @@ def _best(tried: Sequence[Step], where: Callable[[Step], Standing]) -> Step:
         tried: Steps that may stand for each other.
         where: Where the search stands with a step.
     """
+    tried = [step for step in tried if step.resolved] or tried
     power = {id(step): where(step).power for step in tried}
     least = min(tried, key=lambda step: power[id(step)])
     assert least.fitted is not None
@@ -334,7 +342,9 @@ def _take(evidence: Evidence, now: Standing, steps: Sequence[Step], noise: Float
         return replace(step, after=after.error, standing=after)
     start = replace(step, undone=replace(step.undone, size=np.zeros(len(size))))
     found = _refined(evidence, (*steps, start), [len(steps)], noise, size, now.power)
-    return None if found is None else found[-1]
+    last = None if found is None else found[-1].fitted
+    sure = last is not None and bool((np.abs(last.size) > 3 * last.sigma).any())  # with the derivative at its own size
+    return found[-1] if found is not None and sure else None
 
 
 def _polished(evidence: Evidence, steps: tuple[Step, ...], noise: FloatArray) -> tuple[Step, ...]:
@@ -391,7 +401,10 @@ def _refined(evidence: Evidence, steps: tuple[Step, ...], free: Sequence[int], n
         mine = [next(s for s in standing.suspicions if s.same(each)) for each in own]
         fitted = standing.scores.fit([c for s in mine for c in standing.seen(s)], standing.given)
         parts = np.split(np.arange(len(fitted.size)), np.cumsum([len(standing.seen(s)) for s in mine])[:-1])
-        updated, step = list(steps), np.concatenate([standing.whole(s, fitted.size[i]) for s, i in zip(mine, parts)])
+        updated, last = list(steps), step
+        step = np.concatenate([standing.whole(s, fitted.size[i]) for s, i in zip(mine, parts)])
+        slow = np.divide(step, last, out=np.zeros(len(step)), where=last != 0)
+        step = np.where((slow > 0) & (slow < SLOW), step / (1 - np.minimum(slow, SLOW)), step)  # Aitken
         for k, s, i in zip(free, mine, parts):
             old = steps[k].fitted
             assert old is not None

@@ -16,6 +16,7 @@ from gough.logs.recording import Recording
 STEEP = 12.0  # times the usual second difference beyond which a step is no motion; 1e4 samples of noise stay below 5
 ALONE = 4.0  # times what the steps before and after differ by
 BESIDE = 10  # samples on both sides of a jump that tell which way a motor moves
+ALTERNATES = -0.3  # correlation of second differences in a row: -0.67 for white noise, near 1 for a motion
 STILL = 20  # samples at one value that a frozen channel keeps at least
 DOUBT = 2.0  # instead of STEEP for a stop within one sample, where it is known that positions are wrong
 WRAPS = 0.02  # relative: jumps of the same size to this are wraps of one counter
@@ -136,7 +137,8 @@ def without_jumps(recording: Recording, jumps: tuple[Jump, ...], near: Mapping[s
 def find_frozen(recording: Recording, steep: float = STEEP) -> tuple[Mistake, ...]:
     """Return positions that keep their value for 20 samples or more after moving at full speed the sample before.
 
-    A motor needs time to stop: the step before the stretch is so many times the usual change of a step.
+    A motor needs time to stop: the step before the stretch is so many times the usual change of a step. Where noise
+    never lets a value come twice (changes of its steps alternate), it says that alone.
     """
     found = []
     steps = np.diff(recording.position, axis=0)
@@ -144,14 +146,16 @@ def find_frozen(recording: Recording, steep: float = STEEP) -> tuple[Mistake, ..
         return ()
     for j, name in enumerate(recording.joints):
         own = steps[:, j]
-        usual = 1.4826 * float(np.median(np.abs(np.diff(own))))
+        bend = np.diff(own)
+        usual = 1.4826 * float(np.median(np.abs(bend[bend != 0]))) if bend.any() else np.inf  # a motor may stand long
+        noisy = bool(bend[1:] @ bend[:-1] < ALTERNATES * (bend @ bend))
         edges = np.flatnonzero(np.diff(np.concatenate([[0], (own == 0).astype(np.int8), [0]])))
         for first, end in zip(edges[::2], edges[1::2]):
-            if end - first >= STILL and first > 0 and abs(own[first - 1]) > steep * usual > 0:
+            if end - first >= STILL and first > 0 and (noisy or abs(own[first - 1]) > steep * usual > 0):
                 found.append(Mistake(
                     name="frozen encoder", place=name, size=(float(end - first),), sigma=(0.0,), unit="samples",
                     text=f"{name}: the position of {recording.source} stands still from {recording.time[first]:.3f} s "
-                         f"on for {end - first} samples, having moved at full speed before",
+                         f"on for {end - first} samples, having moved before",
                     advice="cut that part of the log out; is the encoder's cable sound?"))
     return tuple(found)
 

@@ -70,7 +70,12 @@ class Track(Value):
         return np.asarray(np.gradient(values, self.step, axis=0))
 
     def shifted(self, values: FloatArray, by: float) -> FloatArray:
-        """Return values(t + by), (t, a) -> (t, a): by the DFT over a period, else by a spline held at the ends. [s]"""
+        """Return values(t + by), (t, a) -> (t, a): by the DFT over a period, else by a spline held at the ends. [s]
+
+        Where friction jumps a DFT rings, so the derivative by a shift is that of neighbouring samples.
+        """
+        if abs(by) < 1e-2 * self.step:
+            return values + by * self.slope(values)
         if self.periodic:
             spectrum = np.fft.rfft(values, axis=0)
             turn = np.exp(2j * np.pi * np.fft.rfftfreq(len(values), self.step) * by)

@@ -47,7 +47,8 @@ def diagnose(robot: Robot, logs: Logs, settings: DiagnoseSettings, *,
              description: Description = None,
              limits: Annotated[bool, About(help="Also list how large each mistake must be to show.")] = False,
              apply: Annotated[bool, About(
-                 help="Write a corrected description or robot file beside the old one, never over it.")] = False,
+                 help="Write corrected descriptions of the logs, or a robot file, beside the old ones, never over "
+                      "them.")] = False,
              force: Force = False) -> Diagnosed:
     model = as_model(robot)
     recordings = read_logs(logs, description, model)
@@ -58,12 +59,12 @@ def diagnose(robot: Robot, logs: Logs, settings: DiagnoseSettings, *,
         if done:
             texts[_beside(Path(robot))] = changed
         gains = {joint.name: joint.gain for joint in model.mechanism.joints if joint.gain is not None}
-        log, own = log_and_description(logs[0])
-        given = own or description
-        known = load_description(given) if given else describe_log(log)
-        fresh, mended = corrected_description(known, found.mistakes, gains | dict(settings.gains or {}))
-        if mended:
-            texts[_beside(Path(given or log))] = description_text(fresh)
+        for log, own in map(log_and_description, (*logs, *validate)):
+            given = own or description
+            known = load_description(given) if given else describe_log(log)
+            fresh, mended = corrected_description(known, found.mistakes, gains | dict(settings.gains or {}))
+            if mended:
+                texts[_beside(Path(given or log))] = description_text(fresh)
     for path in texts:
         require_free(path, force)
     for path, text in texts.items():
