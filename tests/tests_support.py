@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import ctypes
+import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import numpy as np
 
+from gough.core.arrays import FloatArray
+from gough.core.motion import Motion
 from gough.core.trajectory import Fourier
 from gough.engine import Model
 from gough.export import EXPORTS
+from gough.export.controller import controller_code
 from gough.identification import ESTIMATORS
 from gough.logs.formats import LOG_FORMATS
 from gough.mechanism import CLOSURES, ROBOT_FORMATS, TERMS
@@ -43,3 +49,27 @@ def registries_restored() -> Iterator[None]:
         for registry, content in zip(registries, before):
             registry.clear()
             registry.update(content)
+
+
+def c_efforts(robot: Model, motion: Motion, folder: Path, **settings: float) -> FloatArray:
+    """Return the efforts that the exported C code gives along a motion, (t, a)."""
+    source, header = controller_code(robot, **settings)
+    (folder / "controller.c").write_text(source)
+    (folder / "controller.h").write_text(header)
+    (folder / "call.c").write_text("""#include "controller.h"
+static controller_state state;
+void start(void) { controller_reset(&state); }
+int call(const double *p, const double *v, const double *a, double *e)
+{ return controller_inverse_dynamics(&state, p, v, a, e); }
+""")
+    subprocess.run(["cc", "-std=c99", "-Wall", "-Werror", "-O1", "-shared", "-fPIC", "-o", "c.so", "controller.c",
+                    "call.c", "-lm"], cwd=folder, check=True)
+    library = ctypes.CDLL(str(folder / "c.so"))
+    library.start()
+    motors, found = list(robot.actuated), []
+    for sample in zip(motion.q[:, motors], motion.qd[:, motors], motion.qdd[:, motors]):
+        effort = np.zeros(len(motors))
+        arrays = [np.ascontiguousarray(x) for x in (*sample, effort)]
+        assert library.call(*(x.ctypes.data_as(ctypes.POINTER(ctypes.c_double)) for x in arrays)) == 0
+        found.append(arrays[-1])
+    return np.array(found)

@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-import ctypes
 import shutil
-import subprocess
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from gough.core.errors import InvalidRecording
+from gough.core.errors import InvalidInput, InvalidRecording
 from gough.core.motion import Motion
 from gough.engine import Model, base_parameters
 from gough.engine.memory import ANALYTIC, remember
-from gough.export.controller import controller_code
+from gough.identification import identify
 from gough.logs.readers import read_recording
 from gough.logs.recording import Channels, Recording
 from gough.mechanism import parse_robot, robot_text
 from gough.processing import Processing, process, regression, regression_blocks
 from gough.virtual import record, simulate
-from tests_support import fourier
+from tests_support import c_efforts, fourier
 
 TEXT = robot_text("five_bar")[0].replace(
     'terms = ["ia", "fv", "fs"]', 'terms = ["ia", "fv", "fs", "fs_time", "fs_distance"]').replace(
@@ -121,26 +119,7 @@ def test_every_plant_remembers(robot: Model, plant: str) -> None:
 
 @pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
 def test_the_c_code_remembers(robot: Model, motion: Motion, tmp_path: Path) -> None:
-    source, header = controller_code(robot, dead_band=0.02, period=0.002)
-    (tmp_path / "controller.c").write_text(source)
-    (tmp_path / "controller.h").write_text(header)
-    (tmp_path / "call.c").write_text("""#include "controller.h"
-static controller_state state;
-void start(void) { controller_reset(&state); }
-int call(const double *p, const double *v, const double *a, double *e)
-{ return controller_inverse_dynamics(&state, p, v, a, e); }
-""")
-    subprocess.run(["cc", "-std=c99", "-Wall", "-Werror", "-O1", "-shared", "-fPIC", "-o", "c.so", "controller.c",
-                    "call.c", "-lm"], cwd=tmp_path, check=True)
-    library = ctypes.CDLL(str(tmp_path / "c.so"))
-    pointer = ctypes.POINTER(ctypes.c_double)
-    library.start()
-    motors, found = list(robot.actuated), []
-    for sample in zip(motion.q[:, motors], motion.qd[:, motors], motion.qdd[:, motors]):
-        effort = np.zeros(2)
-        arrays = [np.ascontiguousarray(x) for x in sample]
-        assert library.call(*(x.ctypes.data_as(pointer) for x in (*arrays, effort))) == 0
-        found.append(effort)
+    found = c_efforts(robot, motion, tmp_path, dead_band=0.02, period=0.002)
     np.testing.assert_allclose(found, robot.inverse_dynamics(motion, dead_band=0.02), atol=1e-8)
 
 
@@ -154,10 +133,22 @@ def test_a_recorded_temperature_is_part_of_the_columns(tmp_path: Path) -> None:
     degrees = np.linspace(20.0, 60.0, len(log))
     settings = Processing(method="time", cutoff=20.0, window=0.0, dead_band=0.01, decimation=1, standing=())
     with pytest.raises(InvalidRecording, match="terms fv_temperature depend on the channel 'temperature', which was n"):
-        process(model, log, settings)
+        process(model, replace(log, extra=Channels(names=(), units=(), values=np.zeros((len(log), 0)))), settings)
     done = process(model, warm(log, degrees), settings)
     W = regression(model, done, ["left.motor.fv", "left.motor.fv_temperature"]).regressor[:, 0]
     np.testing.assert_allclose(W[:, 1], W[:, 0] * (degrees[done.sample] - 20.0), atol=1e-12)
     path = warm(log, degrees).save(tmp_path / "log.csv")
     assert "temperature.extra [degC]" in path.read_text()
     np.testing.assert_array_equal(read_recording(path).channels["temperature"], degrees)
+
+
+def test_virtual_logs_at_two_temperatures_tell_its_effect(tmp_path: Path) -> None:
+    model = Model(parse_robot(TEMPERATURE, "five_bar.toml"))
+    logs = [record(simulate(model, fourier(model, 0.3, 0.5), periods=2, rate=500, channels={"temperature": degrees}),
+                   seed=k) for k, degrees in enumerate((20.0, 60.0))]
+    logs = [read_recording(log.save(tmp_path / f"{k}.csv")) for k, log in enumerate(logs)]
+    estimate = identify(model, logs).estimate
+    name = "left.motor.fv_temperature"
+    assert abs(estimate[name] - 0.02) < 3 * estimate.std[estimate.parameters.index(name)] < 0.01
+    with pytest.raises(InvalidInput, match="no term of 'five_bar' depends on a channel 'temprature'; did you mean"):
+        simulate(model, fourier(model, 0.3, 0.5), channels={"temprature": 1.0})

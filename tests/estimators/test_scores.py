@@ -173,3 +173,16 @@ def test_equations_that_do_not_fit_together_are_refused() -> None:
         ScoreProblem(regressor=p.regressor[:-1], target=p.target, columns=p.columns, stretch=p.stretch)
     with pytest.raises(InvalidInput, match="three stretches"):
         ScoreProblem(regressor=p.regressor, target=p.target, columns=p.columns, stretch=np.zeros(N, int))
+
+
+def test_two_repetitions_are_one_degree_of_freedom_a_stretch() -> None:
+    """Pure noise, two repetitions, four stretches: a chance of 5 % comes in 5 %; one degree more would make it 9 %."""
+    rng, hits, trials = np.random.default_rng(11), 0, 1500
+    for _ in range(trials):
+        noise = rng.standard_normal((2, 80))
+        deviations = (noise - noise.mean(axis=0)) / np.sqrt(2)  # of the mean of two
+        scores = Scores(ScoreProblem(
+            regressor=np.ones((80, 1)), target=noise.mean(axis=0), columns=rng.standard_normal((80, 1)),
+            stretch=np.arange(80) // 20, deviations=deviations))
+        hits += scores.fit([0]).probability < 0.05
+    assert 0.035 < hits / trials < 0.067

@@ -155,7 +155,7 @@ def test_every_promised_function_is_the_same_in_kernels_numbers_and_c(name: str)
         expected = function(motion.q[:, 0] - 0.5 * motion.qd[:, 0])
         np.testing.assert_allclose(model.regressor(motion, ["hinge.ft"])[:, 0, 0], expected, rtol=1e-12, atol=1e-14)
         efforts = JointEfforts(model.mechanism, {"hinge.ft": 2.0}, [0], np.ones(1))
-        np.testing.assert_array_equal([efforts(*x)[0] for x in zip(motion.q, motion.qd)], 2 * expected)
+        np.testing.assert_array_equal([efforts(*x, np.zeros(1))[0] for x in zip(motion.q, motion.qd)], 2 * expected)
         word = WORDS.get(name, name.partition("(")[0] + "(" if name[0].isalpha() and "(" in name else "hinge")
         assert word in controller_code(model)[0] + controller_code(model)[1]
 

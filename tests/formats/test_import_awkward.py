@@ -102,7 +102,7 @@ def described_tree(tree: RobotTree):  # type: ignore[no-untyped-def]
     return parse_robot(describe(tree, "r").text, "r")
 
 
-def test_the_spin_of_a_leg_with_its_mass_aside_is_held_by_its_coordinate(tmp_path: Path) -> None:
+def test_the_spin_of_a_leg_with_its_mass_aside_is_held_and_said(tmp_path: Path) -> None:
     leg = f"""<link name="rod{{k}}">{SOLID}</link><link name="end{{k}}"/><link name="foot{{k}}"/>
       <joint name="ball{{k}}" type="spherical"><origin xyz="{{x}} 0 0"/><parent link="ground"/><child link="rod{{k}}"/>
         </joint>
@@ -117,9 +117,19 @@ def test_the_spin_of_a_leg_with_its_mass_aside_is_held_by_its_coordinate(tmp_pat
     loops = "closed_loop: [[end1, foot1]]\ntype: [3d]\nname_mot: [push1]\n"
     source = written(tmp_path, "swing.urdf", text)
     written(tmp_path, "swing.yaml", loops)
-    asked = run(f"gough import {source}", tmp_path)
-    assert "with these held, ball1_z still move" in asked.err
-    succeed(f"gough import {source} --lock ball1_z", tmp_path)
+    for options, note in (("", True), ("--lock ball1_z --force", False)):
+        said = succeed(f"gough import {source} {options}", tmp_path)
+        assert ("no motor stops these turns of ball joints: ball1_z" in said) == note
     robot = load_robot(tmp_path / "swing.toml")
     assert Model(robot).degrees_of_freedom == 1
     assert [joint.name for joint in robot.joints] == ["rail", "ball1_x", "ball1_y", "push1"]
+
+
+def test_a_ball_joint_that_swings_is_no_spin(tmp_path: Path) -> None:
+    text = f"""<robot name="swing"><link name="ground"/><link name="arm">{SOLID}</link><link name="bob">{SOLID}</link>
+      <joint name="hinge" type="continuous"><parent link="ground"/><child link="arm"/><axis xyz="0 1 0"/></joint>
+      <joint name="ball" type="spherical"><origin xyz="0 0 -0.3"/><parent link="arm"/><child link="bob"/></joint>
+      <transmission name="t"><joint name="hinge"/></transmission></robot>"""
+    asked = run(f"gough import {written(tmp_path, 'swing.urdf', text)}", tmp_path)
+    assert asked.code == 1
+    assert "with these held, ball still move" in asked.err

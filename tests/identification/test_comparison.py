@@ -17,6 +17,7 @@ from gough.core.statistics import holm
 from gough.engine import Model
 from gough.identification import Identification, identify
 from gough.identification.compare import compare
+from gough.identification.verdict import Remark, Verdict
 from gough.logs.recording import Recording
 from gough.mechanism import robot_text
 from gough.virtual import record, simulate
@@ -55,6 +56,15 @@ def test_the_friction_that_changed_is_named_first(five_bar: Model, first: Identi
     assert sum(d.differs for d in found.differences) <= 2
     assert found.passed
     assert "parameters differ beyond chance: before / after" in found.summary()
+
+
+def test_a_result_that_is_not_good_itself_is_said_to_be_so(five_bar: Model, first: Identification,
+                                                           worn: Identification) -> None:
+    """Held-out logs that are missing are no mistake; anything else may be what differs."""
+    assert not any("result 1: its own" in note for note in compare([(five_bar, first), (five_bar, worn)]).notes)
+    late = replace(worn, verdict=Verdict(remarks=(Remark(rule="direction", level="look", message="late"),)))
+    notes = compare([(five_bar, first), (five_bar, late)], labels=("before", "after")).notes
+    assert any(note.startswith("after: its own verdict is look") for note in notes)
 
 
 def test_p_values_are_those_of_welch_and_holm(five_bar: Model, first: Identification, worn: Identification) -> None:

@@ -8,12 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gough.core.errors import InvalidInput
 from gough.engine import Model, base_parameters
 from gough.estimators.linear.least_squares import GaussMarkov
 from gough.export import export
 from gough.identification import identify, load_identification, prepare
-from gough.identification.constants import ConstantSearch, check_free, fit_constants, with_constants
+from gough.identification.constants import ConstantSearch, fit_constants, with_constants
 from gough.identification.experiment import Experiment
 from gough.logs.recording import Recording
 from gough.mechanism import parse_robot, robot_text
@@ -127,7 +126,20 @@ def test_a_constant_that_runs_to_its_bound_says_so(log: Recording) -> None:
     assert any("stribeck.speed ran to its bound 0.05" in note for note in result.notes)
 
 
-def test_constants_and_drive_gains_are_not_found_together() -> None:
-    with pytest.raises(InvalidInput, match=r"constant stribeck\.speed cannot be found together with drive gains"):
-        check_free(robot(SPEED, PITCH), currents=True)
-    check_free(robot(), currents=True)
+def test_constants_and_drive_gains_are_found_together() -> None:
+    text = TEXT.replace(', "ripple"]', "]").replace(", ripple_sin = 0.2, ripple_cos = 0.1", "").replace(
+        "actuated = true", "actuated = true\ngain = 2.0")
+
+    def with_speed(speed: str) -> Model:
+        own = f'\n[[term]]\nname = "stribeck"\nconstants = {{ speed = {speed} }}\n'
+        return Model(parse_robot(text + own, "x.toml"))
+
+    true, path = with_speed('"0.3 rad/s"'), fourier(robot(), 0.4, 0.5, harmonics=5)
+    logs = [record(simulate(true, path, periods=3, payload=payload, gains=[2.5, 1.8]), seed=k)
+            for k, payload in enumerate((None, "disc"))]
+    result = identify(with_speed(SPEED), logs[:1], loaded=logs[1:], estimator="gain_ml")
+    for motor, gain in (("left.motor", 2.5), ("right.motor", 1.8)):
+        assert result.drive_gains[motor]["value"] == pytest.approx(gain, rel=0.02)
+    found = result.constants
+    assert abs(found.values["stribeck.speed"] - 0.3) < 3 * found.std["stribeck.speed"] < 0.3
+

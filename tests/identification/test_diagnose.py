@@ -24,6 +24,7 @@ from gough.identification.diagnosis.diagnose import (
     mistakes_of_jumps,
     undone_on_recording,
 )
+from gough.identification.diagnosis.directions import suspicions_of
 from gough.identification.diagnosis.foresee import foresee
 from gough.identification.diagnosis.hypotheses import best_hypothesis, distance_to_file, hypotheses
 from gough.identification.diagnosis.mistakes import Diagnosis, Limit, Mistake, limits_table
@@ -364,6 +365,17 @@ def test_a_motion_that_starts_or_stops_is_no_jump() -> None:
     assert find_jumps(log) == ()
 
 
+def test_single_counts_of_an_encoder_are_no_jumps() -> None:
+    """Multiples of a step that is no power of two differ by rounding, which is no usual step."""
+    time = np.arange(4000) * 1e-3
+    phase = time % 1.0
+    counts = np.select([phase < 0.05, phase < 0.7], [0.0, np.where(time < 2.0, 3.0, -3.0)], np.sin(40 * phase) / 3)
+    q = 2e-5 * np.round(np.cumsum(counts))[:, None] + 0.123
+    log = Recording(joints=("a",), time=time, position=q, position_units=("m",), effort=q)
+    assert find_jumps(log) == ()
+    assert [jump.sample for jump in find_jumps(replace(log, position=q + 0.01 * (time >= 0.55)[:, None]))] == [550]
+
+
 def test_a_frozen_encoder_is_found(logs: tuple[Recording, Recording]) -> None:
     log = logs[0]
     assert find_frozen(log) == ()
@@ -554,3 +566,15 @@ def test_what_cannot_be_told_apart_is_not_corrected(five_bar: Model, logs: tuple
     tilt = Mistake(name="tilt", place="base", size=(0.1, 0.0), text="", advice="", gravity=(1.0, -9.0, 0.0))
     assert corrected_robot(text, five_bar, [tilt])[1] == (tilt,)
     assert corrected_robot(text, five_bar, [replace(tilt, alike=("effort offset of left.motor",))]) == (text, ())
+
+
+def test_undoing_a_gain_scales_the_noise_with_the_effort(five_bar: Model, logs: tuple[Recording, Recording]) -> None:
+    """Else a gain above one would seem to explain what it only makes smaller."""
+    evidence = evidence_from(five_bar, logs[:1], (), DiagnoseSettings())
+    (gain,) = (s for s in suspicions_of(evidence, "gain") if s.place == "right.motor")
+    (late,) = (s for s in suspicions_of(evidence, "effort delay") if s.place == "right.motor")
+    view = evidence.views[0]
+    bigger = search_module.Undone(suspicion=gain, size=np.array([0.25]))
+    np.testing.assert_allclose(bigger.noise(view), [1.0, 0.8])
+    np.testing.assert_allclose(search_module.Undone(suspicion=late, size=np.array([3e-3])).noise(view), 1.0)
+    np.testing.assert_allclose(search_module._noisier(evidence, [bigger, bigger]), [1.0, 0.64])

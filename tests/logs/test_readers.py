@@ -1,7 +1,7 @@
 """Reading logs: formats, clocks, and everything that must be refused."""
 
-import builtins
 import gzip
+import sys
 import tracemalloc
 
 import numpy as np
@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from scipy.io import savemat
 
-from gough.core.errors import InvalidRecording
+from gough.core.errors import InvalidInput, InvalidRecording
 from gough.logs.description import load_description
 from gough.logs.readers import open_recording, read_recording
 from gough.logs.recording import Channels, Recording
@@ -393,17 +393,12 @@ def test_parquet_is_read_whole_and_in_blocks(tmp_path) -> None:
         read_recording(tmp_path / "run.parquet")
 
 
-def test_parquet_without_pyarrow_says_what_to_install(tmp_path, monkeypatch) -> None:
-    real = builtins.__import__
-
-    def refuse(name, *args, **kwargs):
-        if name.startswith("pyarrow"):
-            raise ImportError(name)
-        return real(name, *args, **kwargs)
-
-    monkeypatch.setattr(builtins, "__import__", refuse)
-    with pytest.raises(InvalidRecording, match=r"pip install 'gough\[parquet\]'"):
-        read_recording(write(tmp_path, b"PAR1", "run.parquet"))
+@pytest.mark.parametrize(("module", "extra", "name"), [
+    ("pyarrow", "parquet", "run.parquet"), ("h5py", "hdf5", "run.h5"), ("rosbags.highlevel", "ros", "run.mcap")])
+def test_without_its_library_a_format_says_what_to_install(tmp_path, monkeypatch, module, extra, name) -> None:
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(InvalidInput, match=rf"pip install 'gough\[{extra}\]'"):
+        read_recording(write(tmp_path, b"PAR1", name))
 
 
 FOLDER = """

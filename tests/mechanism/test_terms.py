@@ -45,6 +45,8 @@ def test_expressions_mean_what_they_mean_in_python(text: str) -> None:
     ("sin(q, q)", 1, "sin takes 1 arguments, found 2"), ("qd $ 2", 4, "'$' is not expected"),
     ("spee * qd", 1, "no name 'spee'; did you mean 'speed'"), ("mine * qd", 1, "leave the coefficient out"),
     ("lag(lag(sign(qd), '1 s'), '1 s')", 1, "a lag inside a lag"), ("lag(sign(qd), 2)", 15, "a time or a distance"),
+    ("qd / (2 - 2)", 4, "divides by zero"), ("9^9^9^9 * q", 4, "has no value"), ("qd * log(-1)", 6, "has no value"),
+    ("lag(abs(effort), '1 s')", 1, "a lag of the effort"), ("elbow.effort", 1, "did you mean 'effort'"),
     ("lag(qd, '1 kilo')", 10, "'kilo' is not known"), ("", 1, "found the end"),
     ("(" * 40 + "qd" + ")" * 40, 31, "nested deeper than 30"), ("-" * 90 + "qd", 31, "nested deeper than 30"),
     ("__import__('os')", 1, "no function '__import__'"), ("qd.__class__", 1, "no name 'qd.__class__'")])

@@ -9,7 +9,7 @@ from gough.engine import Model
 from gough.engine.base import random_motion
 from gough.mechanism import load_robot, parse_robot
 from gough.processing import Processing
-from gough.processing.masks import counting_rows, rubbed_rows, spoilt_samples
+from gough.processing.masks import counting_rows, rubbed_rows, smeared_samples, spoilt_samples
 
 
 def test_inside_the_dead_band_and_near_it_nothing_is_known() -> None:
@@ -25,6 +25,14 @@ def test_a_reversal_spoils_its_neighbours_only_with_a_window() -> None:
     assert not spoilt_samples(speed, np.zeros(1), 0).any()
     for reach in (1, 3):
         assert np.flatnonzero(spoilt_samples(speed, np.zeros(1), reach)).tolist() == list(range(9 - reach, 11 + reach))
+
+
+def test_a_standstill_ends_later_by_what_filters_smear_and_a_reversal_does_not() -> None:
+    speed = np.concatenate([np.full(20, 2.0), np.zeros(15), np.full(20, 2.0), np.zeros(3), np.full(20, -2.0)])[:, None]
+    spoilt = spoilt_samples(speed, np.array([0.3]), 0, smear=4)[:, 0]
+    assert np.flatnonzero(spoilt).tolist() == [*range(16, 39), 55, 56, 57]
+    assert smeared_samples(Processing(cutoff=5.0), 1000.0) == 100
+    assert smeared_samples(Processing(), 1000.0) == 0
 
 
 def test_windows_reach_around_the_ends_of_a_period() -> None:

@@ -54,7 +54,7 @@ def command(name: str) -> Callable[..., None]:
             print_json(result.to_dict() | {"settings": step_settings(name, options)})
             end(result)
             return
-        say(result.summary())
+        say(in_options(result.summary(), known))
         for key in ("output", "csv"):
             if key in options and not hasattr(result, "files"):
                 say(f"wrote {options[key]}" + (f"; next: gough report {options[key]}" if name == "identify" else ""))

@@ -96,14 +96,7 @@ def panels(titles: Sequence[str], height: float = 2.2, *, along: str = "time [s]
 
 
 def expect(value: Any, kind: type | tuple[type, ...], what: str, wanted: str) -> None:
-    """Raise `InvalidInput` unless a value is of a kind.
-
-    Args:
-        value: What was given.
-        kind: Its type, or types.
-        what: Name of the argument.
-        wanted: What is expected, and how one gets it.
-    """
+    """Raise `InvalidInput` unless a value is of a kind; says which argument it is, and what was wanted."""
     if not isinstance(value, kind):
         shown = repr(value) if isinstance(value, str | int | float | None) else f"a {type(value).__name__}"
         raise InvalidInput(f"{what} is {shown}, expected {wanted}", argument=what)

@@ -68,7 +68,8 @@ def random_motion(model: Model, samples: int, seed: int = 0, reach: float = 0.6)
     size = (high - low) / 2 / reach
     velocity, acceleration = rng.standard_normal((2, samples, len(low)))
     qd, qdd = chain.rates(q, pace * size * velocity, pace**2 * size * acceleration, by)
-    extra = rng.uniform(-1.0, 1.0, (samples, model.remembers)) if model.remembers else None  # of no motion's past
+    known = model.accompanying
+    extra = rng.uniform(-1.0, 1.0, (samples, known)) if known else None  # of no motion's past
     return Motion(coordinates=model.mechanism.coordinates, time=np.arange(samples, dtype=float), q=q, qd=qd, qdd=qdd,
                   remembered=extra,
                   closure_residual=chain.residual(q))

@@ -125,7 +125,7 @@ class Chain:
         Departure: redundant but consistent closures are allowed.
         """
         by = self.loops.dynamic if by is None else by
-        size = len(self.loops.partition(by).independent)
+        size = len(self.loops.partition_of(by).independent)
         E, check = self._closed("map", by)(q)
         E = E.reshape(len(q), self._size, size)
         bad = doubted(check)
@@ -157,7 +157,7 @@ class Chain:
     def rates(self, q: FloatArray, velocity: FloatArray, acceleration: FloatArray,
               by: By = "actuated") -> tuple[FloatArray, FloatArray]:
         """Return velocities and accelerations of all coordinates from those of the independent ones, each (t, n)."""
-        self.loops.partition(by)
+        self.loops.partition_of(by)
         qd, qdd, check = self._closed("rates", by)(q, velocity, acceleration)
         bad = doubted(check)
         if bad.size:

@@ -48,7 +48,7 @@ class _Graph:
 
     def __init__(self, model: Model, by: By, smooth: bool = True) -> None:
         loops = model.loops
-        loops.partition(by)  # raises if there is none
+        loops.partition_of(by)  # raises if there is none
         n, m = len(model.mechanism.joints), model.degrees_of_freedom
         self.model, self.smooth = model, smooth
         self.q, self.v, self.a = ca.SX.sym("q", n), ca.SX.sym("v", m), ca.SX.sym("a", m)
@@ -107,9 +107,10 @@ class _Graph:
 
     def efforts(self, chi: ca.SX, load: ca.SX) -> tuple[ca.SX, ca.SX]:
         """Return the rows' efforts (m,) and their derivative by q_P, v, a, (m, 3m)."""
-        w, u = self._rates()
-        tree = TreeEfforts(self.model.mechanism, self.q, w, u, self.band, smooth=self.smooth)
-        t = self.model.generalised_efforts(tree, ca.SX.eye(self.q.shape[0]), chi, load)
+        model, (w, u) = self.model, self._rates()
+        tree = TreeEfforts(model.mechanism, self.q, w, u, self.band, smooth=self.smooth)
+        value = model.valued(chi, load)
+        t = tree.total(value)
         part, E_r, held = self.dynamic.partition, self.dynamic.closure_map, None
         tau = self._put(t, w, u)
         if part.dependent:
@@ -117,7 +118,16 @@ class _Graph:
             force = solve(K[:, D].T, tau[D], [(column, row) for row, column in part.pivots])
             forces = ca.SX.sym("lambda", force.shape[0])
             held = ca.substitute(ca.jacobian(K.T @ forces, self.q), forces, force)
-        return E_r.T @ tau, E_r.T @ self._by_motion(t, w, u, held)
+        rows, slopes = E_r.T @ tau, E_r.T @ self._by_motion(t, w, u, held)
+        for i in model.mechanism.loaded:  # friction f(q, qd, p) of what a joint passes on: p is its row so far
+            row = model.independent.index(i)
+            tree.passed[i] = p = ca.SX.sym("p")
+            f = tree.friction(i, value)
+            change, slope, f = (ca.substitute(x, p, rows[row]) for x in (
+                self._by_motion(f, w, u), self._put(ca.jacobian(f, p), w, u), self._put(f, w, u)))
+            slopes[row, :] += change + slope * slopes[row, :]
+            rows[row] += f
+        return rows, slopes
 
     def motor_efforts(self, rows: ca.SX, derivative: ca.SX) -> tuple[ca.SX, ca.SX]:
         """Return the (smallest) motor efforts (a,) whose effect on the rows is given (m,), and their derivative."""

@@ -34,7 +34,7 @@ class ClosedChain(Chain):
             start: A configuration near the first sample, (n,), or near every sample, (t, n); home by default.
             time: Sample times, for messages.
         """
-        independent = self.loops.partition(by).independent
+        independent = self.loops.partition_of(by).independent
         positions = np.asarray(positions, dtype=float)
         motors = [i for i, joint in enumerate(self.loops.mechanism.joints) if joint.actuated]
         if by == "actuated" and positions.shape[1:] == (len(motors),):

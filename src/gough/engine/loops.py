@@ -82,7 +82,7 @@ class Loops:
         """What makes a closure residual [m or rad] a fraction of the robot, (c,)."""
         return row_scale(self.mechanism, self.length) / self.length
 
-    def partition(self, by: By) -> Partition:
+    def partition_of(self, by: By) -> Partition:
         """Return which coordinates are independent; `InvalidInput` if the robot cannot be driven by such."""
         if by not in self.partitions:
             raise InvalidInput(

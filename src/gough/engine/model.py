@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -40,13 +41,30 @@ class Model(Columns):
         sum_b G_b^T Y_b chi_b + sum_j E_j^T (ia qdd + fv qd + fs sign(qd) + ...)_j = E_act^T tau + G_p^T w_ext
 
     Its rows are the actuated coordinates, or the independent ones of a robot with more motors than degrees of freedom.
+
+    Friction may depend on the effort u_j that a motor passes on, its row without its own friction,
+
+        u_j = tau_j - f_j(q_j, qd_j, u_j),
+
+    which makes efforts nonlinear in the parameters. Regressors take u_j as known, from `passing`.
+
+    Args:
+        mechanism: The robot.
+        passing: Standard parameters, (p,), that u follows from; a priori by default.
     """
 
-    def __init__(self, mechanism: Mechanism) -> None:
+    def __init__(self, mechanism: Mechanism, passing: FloatArray | None = None) -> None:
         expect(mechanism, Mechanism, "the mechanism", "what gough.load_robot returned")
         self.loops = close_loops(mechanism)
         self.mechanism = self.loops.mechanism  # with what holds joints that need no motor
         self.kinematics = ClosedChain(self.loops)
+        self.passing = self.mechanism.standard.values if passing is None else passing
+
+    def with_passing(self, values: FloatArray) -> Model:
+        """Return the robot with other parameters that the efforts its joints pass on follow from."""
+        other = copy(self)
+        other.passing = values
+        return other
 
     def __repr__(self) -> str:
         return (f"<Model of {self.mechanism.name}: {self.degrees_of_freedom} degrees of freedom, "
@@ -92,6 +110,8 @@ class Model(Columns):
     def projected_columns(self, tree: TreeEfforts, closure_map: ca.SX, names: Sequence[str]) -> ca.SX:
         """Return E^T times the tree columns of named parameters, (m, p)."""
         members = [self.resolve(name) for name in names]
+        if len(tree.passed) < len(self.mechanism.loaded):
+            self.pass_on(tree, closure_map, self.mechanism.standard.as_dict().get)
         flat = list(dict.fromkeys(m for group in members for m in group))
         columns = tree.columns(flat)
         position = {name: k for k, name in enumerate(flat)}
@@ -102,8 +122,17 @@ class Model(Columns):
                 weights[position[member], k] = ten.get(member.kind, 1.0)
         return closure_map.T @ (columns @ weights)
 
-    def generalised_efforts(self, tree: TreeEfforts, closure_map: ca.SX, chi: ca.SX, load: ca.SX) -> ca.SX:
+    def generalised_efforts(self, tree: TreeEfforts, closure_map: ca.SX, chi: ca.SX, load: ca.SX,
+                            applied: ca.SX | None = None) -> ca.SX:
         """Return the rows' efforts (m,) for standard parameters chi (p,) and a load (10 l,) on the load bodies."""
+        value = self.valued(chi, load)
+        rows = self.pass_on(tree, closure_map, value, applied)
+        for i in self.mechanism.loaded:
+            rows[self.independent.index(i)] += tree.friction(i, value)
+        return rows
+
+    def valued(self, chi: ca.SX, load: ca.SX) -> Callable[[str], ca.SX | None]:
+        """Return what gives a standard parameter by name, for parameters chi (p,) and a load (10 l,)."""
         index: dict[str, int] = {name: i for i, name in enumerate(self.mechanism.standard.names)}
         extra: dict[str, ca.SX] = {name: load[k] for k, name in enumerate(self.load_columns)}
 
@@ -112,48 +141,92 @@ class Model(Columns):
             more = extra.get(name)
             return own if more is None else more if own is None else own + more
 
-        return closure_map.T @ tree.total(value)
+        return value
+
+    def pass_on(self, tree: TreeEfforts, closure_map: ca.SX, value: Callable[[str], Any],
+                applied: ca.SX | None = None) -> ca.SX:
+        """Let a tree know what its joints pass on; return the rows' efforts without friction that depends on it, (m,).
+
+        Under applied efforts of the rows u_j = tau_j - f_j(u_j), by Newton's method; |u| needs one step of it.
+        """
+        rows = closure_map.T @ tree.total(value)
+        for i in self.mechanism.loaded:
+            row = self.independent.index(i)
+            tree.passed[i] = rows[row]
+            if applied is not None:
+                tree.passed[i] = u = ca.SX.sym("u")
+                wrong = u + tree.friction(i, value) - applied[row]
+                better, found = u - wrong / ca.jacobian(wrong, u), ca.SX(0)
+                for _ in range(4):
+                    found = ca.substitute(better, u, found)
+                tree.passed[i] = found
+        return rows
 
     @property
     def remembers(self) -> int:
         """How many numbers besides the motion its terms depend on: lags and recorded channels."""
         return len(self.mechanism.memories) + len(self.mechanism.channels)
 
-    def context(self, motion: Motion, dead_band: ArrayLike | None) -> FloatArray:
-        """Return what terms depend on besides the motion: dead bands, (n,), or these, lags and channels, (t, n + x).
+    @property
+    def accompanying(self) -> int:
+        """These, and how many joints have terms that depend on the effort they pass on."""
+        return self.remembers + len(self.mechanism.loaded)
+
+    def context(self, motion: Motion, dead_band: ArrayLike | None, *, passed: bool = True) -> FloatArray:
+        """Return what terms depend on besides the motion: dead bands, (n,), or these and more, (t, n + x).
+
+        More are lags, recorded channels and, if asked for, the efforts that joints pass on.
 
         A motion that does not say what is remembered is taken for a log of its own, with channels as usual.
         """
         band = self._band(dead_band)
-        if not self.remembers:
+        size = self.accompanying if passed else self.remembers
+        if not size:
             return band
-        extra = motion.remembered if motion.remembered is not None else self.with_memory(motion, band)[0].remembered
-        assert extra is not None
-        return np.hstack([np.broadcast_to(band, (len(motion), len(band))), extra])
+        extra = motion.remembered
+        if extra is None and passed:
+            extra = self.with_memory(motion, band)[0].remembered
+        if extra is None:
+            extra = remember(self.mechanism, motion, band)[0]
+        return np.hstack([np.broadcast_to(band, (len(motion), len(band))), extra[:, :size]])
 
     def with_memory(self, motion: Motion, dead_band: ArrayLike | None, *, carry: Carry | None = None,
-                    channels: Mapping[str, FloatArray] | None = None, around: bool = False
-                    ) -> tuple[Motion, Carry | None]:
-        """Return a motion that knows its lags and channels, and what its continuation starts from; see `remember`."""
-        if not self.remembers:
+                    channels: Mapping[str, FloatArray] | None = None, around: bool = False,
+                    payload: str | None = None) -> tuple[Motion, Carry | None]:
+        """Return a motion with lags, channels and efforts passed on, and what it goes on from; see `remember`."""
+        if not self.accompanying:
             return motion, None
         kept = len(self.mechanism.memories)
         if channels is None and motion.remembered is not None:
             channels = dict(zip(self.mechanism.channels, motion.remembered[:, kept:].T))
         extra, after = remember(self.mechanism, motion, self._band(dead_band), channels=channels, carry=carry,
                                 around=around)
+        if self.mechanism.loaded:
+            at = [self.independent.index(i) for i in self.mechanism.loaded]
+            passed = self.passed_on(replace(motion, remembered=extra), dead_band, self.load(payload))
+            extra = np.hstack([extra, passed[:, at]])
         return replace(motion, remembered=extra), after
 
-    def inverse_expressions(self, extra: int = 0) -> tuple[list[ca.SX], ca.SX, Closure]:
-        """Return the symbols of `expressions`, chi and load, the rows' efforts and the chain."""
+    def passed_on(self, motion: Motion, dead_band: ArrayLike | None, load: FloatArray | None = None) -> FloatArray:
+        """Return the rows' efforts without the friction of their own joints, (t, m), for the values of `passing`."""
+        terms = self.mechanism.terms
+        lost = [name.owner in self.rows and name.kind in terms and terms[name.kind].own_friction
+                for name in self.mechanism.standard.names]
+        return self._row_efforts(motion, np.where(lost, 0.0, self.passing), load, dead_band)
+
+    def inverse_expressions(self, extra: int = 0, applied: ca.SX | None = None) -> tuple[list[ca.SX], ca.SX, Closure]:
+        """Return the symbols of `expressions`, chi and load, the rows' efforts and the chain.
+
+        What joints pass on follows from the accelerations, or from efforts applied to the rows.
+        """
         symbols, tree, closure = self.expressions(extra)
         chi, load = ca.SX.sym("chi", len(self.mechanism.standard)), ca.SX.sym("load", len(self.load_columns))
-        return [*symbols, chi, load], self.generalised_efforts(tree, closure.closure_map, chi, load), closure
+        return [*symbols, chi, load], self.generalised_efforts(tree, closure.closure_map, chi, load, applied), closure
 
     @compiled
     def regressor_kernel(self, names: tuple[str, ...]) -> ca.Function:
         """Return the kernel (q, v, a, context) -> regressor (m, p), check; v and a are those of the rows."""
-        symbols, tree, closure = self.expressions(self.remembers)
+        symbols, tree, closure = self.expressions(self.accompanying)
         columns = self.projected_columns(tree, closure.closure_map, names)
         return ca.Function("regressor", symbols, [columns, closure.check])
 
@@ -166,10 +239,10 @@ class Model(Columns):
     @compiled
     def dynamics_kernel(self) -> ca.Function:
         """Return the kernel (q, v, tau, band, chi, load) -> mass matrix, bias, acceleration of the rows, check."""
-        (q, v, a, band, chi, load), tau, closure = self.inverse_expressions()
+        applied = ca.SX.sym("tau", self.degrees_of_freedom)
+        (q, v, a, band, chi, load), tau, closure = self.inverse_expressions(applied=applied)
         mass = ca.densify(ca.jacobian(tau, a))
         bias = ca.substitute(tau, a, ca.SX.zeros(a.shape[0]))
-        applied = ca.SX.sym("tau", a.shape[0])
         acceleration = cholesky_solve(mass, applied - bias)
         return ca.Function("dynamics", [q, v, applied, band, chi, load], [mass, bias, acceleration, closure.check])
 
@@ -229,25 +302,29 @@ class Model(Columns):
                                f"(t = {motion.time[sample]:.6g} s); does it divide by zero there?", sample=sample,
                                term=term.name, joint=name.owner)
 
-    def _careful_regressor(self, q_at: FloatArray, velocity: FloatArray, acceleration: FloatArray,
-                           names: tuple[str, ...], band: FloatArray, samples: np.ndarray) -> FloatArray:
-        """Return the regressor of samples where the fixed elimination order failed, from a pivoted closure map."""
-        n, m = len(self.mechanism.joints), self.degrees_of_freedom
-        q, qd, qdd, E = (ca.SX.sym("q", n), ca.SX.sym("qd", n), ca.SX.sym("qdd", n), ca.SX.sym("E", n, m))
-        context = ca.SX.sym("context", band.shape[-1])
-        tree = TreeEfforts(self.mechanism, q, qd, qdd, context)
-        function = ca.Function("careful", [q, qd, qdd, E, context], [self.projected_columns(tree, E, names)])
-        maps, qd_all, qdd_all = self.kinematics.pivoted_rates(q_at, velocity, acceleration, self.loops.dynamic, samples)
-        each = np.broadcast_to(band, (len(q_at), band.shape[-1]))
-        return np.stack([np.array(function(*x)) for x in zip(q_at, qd_all, qdd_all, maps, each)])
+    def _careful_regressor(self, q: FloatArray, velocity: FloatArray, acceleration: FloatArray,
+                           names: tuple[str, ...], context: FloatArray, samples: np.ndarray) -> FloatArray:
+        """Return the regressor of samples where the fixed elimination order failed, (t, m, p)."""
+        return self._careful(lambda tree, E: self.projected_columns(tree, E, names), (q, velocity, acceleration),
+                             samples, context)
 
-    def _careful_efforts(self, q: FloatArray, velocity: FloatArray, acceleration: FloatArray, band: FloatArray,
+    def _careful_efforts(self, q: FloatArray, velocity: FloatArray, acceleration: FloatArray, context: FloatArray,
                          chi: FloatArray, load: FloatArray, samples: np.ndarray) -> FloatArray:
         """Return the rows' efforts of samples where the fixed elimination order failed, (t, m)."""
-        flat = (*self.mechanism.standard.names, *self.load_columns)
-        values = np.concatenate([np.broadcast_to(x, (len(q), x.shape[-1])) for x in (chi, load)], axis=1)
-        regressor = self._careful_regressor(q, velocity, acceleration, flat, band, samples)
-        return np.asarray(np.einsum("trp,tp->tr", regressor, values))
+        rows = self._careful(self.generalised_efforts, (q, velocity, acceleration), samples, context, chi, load)
+        return rows[:, :, 0]
+
+    def _careful(self, build: Callable[..., ca.SX], motion: tuple[FloatArray, FloatArray, FloatArray],
+                 samples: np.ndarray, context: FloatArray, *more: FloatArray) -> FloatArray:
+        """Return what is built from a tree, a closure map and more symbols, with the closure map from pivoting."""
+        n, m = len(self.mechanism.joints), self.degrees_of_freedom
+        q, qd, qdd, E = (ca.SX.sym("q", n), ca.SX.sym("qd", n), ca.SX.sym("qdd", n), ca.SX.sym("E", n, m))
+        around, *rest = symbols = [ca.SX.sym("given", given.shape[-1]) for given in (context, *more)]
+        tree = TreeEfforts(self.mechanism, q, qd, qdd, around)
+        function = ca.Function("careful", [q, qd, qdd, E, *symbols], [build(tree, E, *rest)])
+        maps, qd_all, qdd_all = self.kinematics.pivoted_rates(*motion, self.loops.dynamic, samples)
+        each = [np.broadcast_to(given, (len(samples), given.shape[-1])) for given in (context, *more)]
+        return np.stack([np.array(function(*x)) for x in zip(motion[0], qd_all, qdd_all, maps, *each)])
 
     def regression(self, motion: Motion, effort: FloatArray, parameters: Sequence[str] | BaseParameters, *,
                    dead_band: ArrayLike | None = None, covariance: FloatArray | None = None,
@@ -293,18 +370,24 @@ class Model(Columns):
             wrench: Known wrench on the platform, as in `regression`.
         """
         self._check_motion(motion)
+        rows = self._row_efforts(motion, values, load, dead_band)
+        if wrench is not None:
+            rows = rows - self.wrench_efforts(motion.q, wrench)
+        return self.distribute(motion.q, rows)
+
+    def _row_efforts(self, motion: Motion, values: ArrayLike | None, load: ArrayLike | None,
+                     dead_band: ArrayLike | None) -> FloatArray:
+        """Return the rows' efforts, (t, m); arguments as in `inverse_dynamics`."""
         chi, extra = self._given(values, load)
         v, a = (np.ascontiguousarray(x[:, self.independent]) for x in (motion.qd, motion.qdd))
-        context = self.context(motion, dead_band)
+        context = self.context(motion, dead_band, passed=False)
         kernel = self.effort_kernel(settled=False) if self.remembers else self.effort_kernel()
         rows, check = kernel(motion.q, v, a, context, chi, extra)
         bad = doubted(check)
         if bad.size:
             rows[bad] = self._careful_efforts(motion.q[bad], v[bad], a[bad], _at(context, bad), _at(chi, bad), extra,
                                               bad)
-        if wrench is not None:
-            rows = rows - self.wrench_efforts(motion.q, wrench)
-        return self.distribute(motion.q, rows)
+        return rows
 
     def distribute(self, q: FloatArray, rows: FloatArray) -> FloatArray:
         """Return the smallest motor efforts (t, a) whose effect on the rows is given (t, m)."""

@@ -103,10 +103,10 @@ def _stage(model: Model) -> ca.Function:
     qd, qdd = closure.rates(v, a)
     usual = ca.SX(ca.DM(list(model.mechanism.channels.values())))
     tree = TreeEfforts(model.mechanism, q, qd, qdd, ca.vertcat(band, w, usual))
-    rows = model.generalised_efforts(tree, closure.closure_map, chi, load)
+    applied = closure.closure_map[model.actuated, :].T @ tau
+    rows = model.generalised_efforts(tree, closure.closure_map, chi, load, applied)
     followed, rates = tree.memory()
     mass = ca.densify(ca.jacobian(rows, a))
-    applied = closure.closure_map[model.actuated, :].T @ tau
     acceleration = cholesky_solve(mass, applied - ca.substitute(rows, a, ca.SX.zeros(m)))
     inputs = [q, ca.vertcat(v, w), tau, band, chi, load]
     at = ca.Function("at", inputs, [qd, ca.vertcat(acceleration, rates * (followed - w)), closure.check])

@@ -167,6 +167,10 @@ class TreeEfforts:
         dead_band: Velocity below which Coulomb terms are interpolated, (n,), then, where they are known, what the robot
             remembers and recorded channels, (n + x,), see `Model.context`; else lags have settled. [m/s or rad/s]
         smooth: Use tanh for the sign (optimisation).
+
+    Attributes:
+        passed: Efforts that joints pass on, by index, for terms that depend on them; from `dead_band` where it is
+            known there, else to be filled in (see `Model.pass_on`).
     """
 
     def __init__(self, mechanism: Mechanism, q: ca.SX, qd: ca.SX, qdd: ca.SX, dead_band: ca.SX,
@@ -178,6 +182,8 @@ class TreeEfforts:
         known = dead_band.shape[0] > n
         self._lags = dead_band[n:n + kept] if known else None
         self._channels = {name: dead_band[n + kept + k] for k, name in enumerate(mechanism.channels)} if known else {}
+        last = dead_band[n + kept + len(mechanism.channels):]
+        self.passed = {i: last[k] for k, i in enumerate(mechanism.loaded) if k < last.shape[0]}
         self.kinematics = forward_kinematics(mechanism, q, qd, qdd)
         self._carrier = {joint.child: i for i, joint in enumerate(mechanism.joints)}
         self._index = {joint.name: i for i, joint in enumerate(mechanism.joints)}
@@ -207,6 +213,7 @@ class TreeEfforts:
             self._lags[k] for k, memory in enumerate(mechanism.memories) if memory[:2] == (i, name)]
         return JointState(
             q=self.q[i], qd=self.qd[i], qdd=self.qdd[i], sign=self.sign[i], math=ca, lags=own, channels=self._channels,
+            effort=self.passed.get(i, 0.0),
             other=lambda other: self._state(self._index[mechanism.joint_near(mechanism.joints[i], other).name]))
 
     def memory(self) -> tuple[ca.SX, ca.SX]:
@@ -242,7 +249,8 @@ class TreeEfforts:
     def total(self, value: Callable[[str], Any]) -> ca.SX:
         """Return the tree efforts (n,) of all bodies and joint terms; cheaper than the columns times the values.
 
-        These are expressions by name, or None where the mechanism does not have a parameter.
+        These are expressions by name, or None where the mechanism does not have a parameter. Without the own friction
+        of joints with a term that depends on the effort they pass on: see `friction`.
         """
         kin, joints = self.kinematics, self.mechanism.joints
         force = {body.name: ca.SX(3, 1) for body in self.mechanism.bodies}
@@ -265,14 +273,20 @@ class TreeEfforts:
             joint = joints[i]
             f, n = force[joint.child], moment[joint.child]
             own = _sparse(joint.direction).T @ (n if joint.kind == "revolute" else f)
-            for term in joint.terms:
-                coefficient = value(Parameter.of(joint.name, term))
-                if coefficient is not None:
-                    own += coefficient * self._term(i, term)
-            efforts[i] = own
+            efforts[i] = own + self._terms(i, value, [
+                t for t in joint.terms if i not in self.mechanism.loaded or not self.mechanism.terms[t].own_friction])
             if joint.parent != BASE:
                 R, r = kin.transforms[i].rotation, kin.transforms[i].translation
                 carried = R @ f
                 force[joint.parent] = force[joint.parent] + carried
                 moment[joint.parent] = moment[joint.parent] + R @ n + _cross(r, carried)
         return efforts
+
+    def friction(self, i: int, value: Callable[[str], Any]) -> ca.SX:
+        """Return the own friction of a joint, where it passes on `passed[i]`."""
+        terms = self.mechanism.terms
+        return self._terms(i, value, [t for t in self.mechanism.joints[i].terms if terms[t].own_friction])
+
+    def _terms(self, i: int, value: Callable[[str], Any], names: Sequence[str]) -> ca.SX:
+        given = {name: value(Parameter.of(self.mechanism.joints[i].name, name)) for name in names}
+        return sum((v * self._term(i, name) for name, v in given.items() if v is not None), ca.SX(0))

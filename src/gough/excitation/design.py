@@ -194,7 +194,7 @@ def design(model: Robot, settings: DesignSettings | None = None, *, runs: Sequen
     began = time.perf_counter()
     chosen, model = settle(DesignSettings, settings, options), as_model(model)
     by: By = chosen.coordinates or ("task" if "task" in model.loops.partitions else "actuated")
-    model.loops.partition(by)  # raises if there is none
+    model.loops.partition_of(by)  # raises if there is none
     wanted = tuple(runs) if runs else (Run(),)
     bounds = collect_limits(model, limits, singularity=chosen.singularity or None)
     _check_bounded(model, bounds, by)

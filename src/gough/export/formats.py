@@ -1,13 +1,4 @@
-"""The formats a result is written in, and the function that writes them.
-
-A format is one entry, here or in a user's own file:
-
-    register_export(Export(
-        name="names", label="names of the parameters, one a line",
-        write=lambda model, result, name: {"txt": "\n".join(result.estimate.parameters)}))
-
-`export(model, result, folder, "names")` and `gough export --to names` then write it.
-"""
+"""The formats a result is written in, and the function that writes them; docs/extending.md adds one."""
 
 from __future__ import annotations
 

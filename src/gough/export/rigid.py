@@ -94,7 +94,7 @@ def approximate_terms(model: Model, terms: Mapping[str, float],
     """Return terms with words only, nearest to all of them over the joints' range of motion, and what is lost.
 
     The efforts of what has no word are fitted by the joint's terms that have one, least squares over positions and
-    speeds within the limits (1 m or rad, and per s, where there are none); lags have settled.
+    speeds within the limits (1 m or rad, and per s, where there are none), up to half the effort; lags have settled.
     """
     found, lost, rng = dict(terms), [], np.random.default_rng(0)
     for joint in model.mechanism.joints:
@@ -106,7 +106,8 @@ def approximate_terms(model: Model, terms: Mapping[str, float],
         low, high = joint.limits.position or (-1.0, 1.0)
         top = joint.limits.velocity or 1.0
         q, qd = rng.uniform(low, high, 2000), rng.uniform(-top, top, 2000)
-        state = replace(_STILL, q=q, qd=qd, sign=np.sign(qd), other=lambda name: _STILL)
+        passed = rng.uniform(-0.5, 0.5, 2000) * (joint.limits.effort or 1.0)
+        state = replace(_STILL, q=q, qd=qd, sign=np.sign(qd), effort=passed, other=lambda name: _STILL)
         effort = sum(terms[f"{joint.name}.{t.name}"] * t.value(state) for t in missing) + np.zeros_like(q)
         X = np.array([t.value(state) + np.zeros_like(q) for t in words]).T.reshape(len(q), -1)
         change = np.linalg.lstsq(X, effort, rcond=None)[0]

@@ -11,18 +11,19 @@ the covariance of constants and coefficients together, by whichever rule an esti
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from gough.core.arrays import FloatArray
-from gough.core.errors import GoughError, InvalidInput
+from gough.core.errors import GoughError
 from gough.core.names import Parameter
 from gough.core.regression import Regression
 from gough.core.text import text_table
 from gough.engine import Model
 from gough.estimators.estimate import Estimate
+from gough.estimators.linear.least_squares import GaussMarkov
 from gough.estimators.problem import Estimator
 from gough.identification.experiment import Experiment
 from gough.identification.term_columns import TermColumns
@@ -51,7 +52,6 @@ class FittedConstants:
     notes: tuple[str, ...] = ()
 
     def summary(self) -> str:
-        """Return the constants as plain text."""
         rows = [[name, f"{value:.6g}", f"{self.std[name]:.3g}", self.units[name]]
                 for name, value in self.values.items()]
         return "Constants of joint terms\n" + text_table(["constant", "value", "std", "unit"], rows)
@@ -189,7 +189,8 @@ def with_constants(model: Model, experiment: Experiment, problem: Regression, es
         experiment: Its logs, processed with these.
         problem: What was estimated from them.
         estimators, estimates: By name.
-        values: The constants found; their standard deviations are those of the first estimator.
+        values: The constants found; their standard deviations are those of the first estimator; where there is none,
+            because drive gains were sought, those of Gauss-Markov, as if the gains were known.
     """
     mechanism = model.mechanism
     free = {name: mechanism.constants[name] for name in values}
@@ -210,15 +211,16 @@ def with_constants(model: Model, experiment: Experiment, problem: Regression, es
                    parameters=(*problem.parameters, *names),
                    units=(*problem.units, *(free[name].unit or "1" for name in names)))
     made, std = dict(estimates), dict.fromkeys(free, np.inf)
-    for name in estimates:
+    for name in estimates or ("",):
         try:
-            joint = estimators[name].fit(wide)
+            joint = estimators[name].fit(wide) if name else GaussMarkov().fit(wide)
         except GoughError as error:
             notes.append(f"standard deviations of {name} hold for the constants found, as if they were known: {error}")
             continue
         own = joint.select(problem.parameters)
-        made[name] = replace(estimates[name], covariance=own.covariance, degrees_of_freedom=own.degrees_of_freedom,
-                             sources=own.sources, uncertainty=own.uncertainty)
+        if name:
+            made[name] = replace(estimates[name], covariance=own.covariance, sources=own.sources,
+                                 degrees_of_freedom=own.degrees_of_freedom, uncertainty=own.uncertainty)
         if np.inf in std.values():
             std |= {constant: float(joint.std[len(problem.parameters) + k]) for k, constant in enumerate(names)}
     for name in names:
@@ -227,11 +229,3 @@ def with_constants(model: Model, experiment: Experiment, problem: Regression, es
                          "hardly determine it")
     return made, FittedConstants(values=dict(values), std=std, notes=tuple(notes),
                                  units={name: constant.unit for name, constant in free.items()})
-
-
-def check_free(model: Model, currents: bool) -> None:
-    """Raise where constants cannot be found: with unknown drive gains, which scale what they would be found from."""
-    free: Sequence[str] = [name for name, constant in model.mechanism.constants.items() if constant.fit]
-    if free and currents:
-        raise InvalidInput(f"the constant {free[0]} cannot be found together with drive gains; give it a value in the "
-                           "robot file, or identify the gains first", constant=free[0])

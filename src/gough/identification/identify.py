@@ -21,7 +21,7 @@ from gough.estimators.linear.least_squares import GaussMarkov
 from gough.estimators.physical.feasible import FeasibleEstimate
 from gough.estimators.problem import Estimator
 from gough.estimators.selection.selection import Elimination, essential_parameters
-from gough.identification.constants import FittedConstants, check_free, fit_constants, with_constants
+from gough.identification.constants import FittedConstants, fit_constants, with_constants
 from gough.identification.currents import (
     CurrentsProblem,
     check_currents,
@@ -46,6 +46,7 @@ from gough.identification.methods import (
     wanted,
     wants,
 )
+from gough.identification.passing import with_passed_efforts
 from gough.identification.result import Fit, Identification
 from gough.identification.structures import ModelChoice, model_choice
 from gough.identification.term_choice import choose_terms
@@ -57,6 +58,7 @@ from gough.logs.recording import Recording
 from gough.processing import Processed, Processing
 
 PLOTTED = 4000  # samples kept for pictures
+TURNS, SETTLED = 8, 1e-4  # of drive gains and constants; relative change of the latter that ends them
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,14 +131,14 @@ class _Case:
 
     def with_efforts(self, experiment: Experiment) -> _Case:
         """Return the case with the logs in efforts, those to validate on likewise, and constants of terms found."""
-        found = {} if self.currents else fit_constants(self.model, experiment)
-        if found:
-            model = Model(self.model.mechanism.with_constants(found))
+        model, experiment = with_passed_efforts(self.model, experiment)
+        found = self.constants if self.currents else fit_constants(model, experiment)
+        if found and not self.currents:
+            model = Model(model.mechanism.with_constants(found), model.passing)
             again = prepare(model, [*self.recordings, *self.loaded], self.base, processing=experiment.processing,
                             gains=experiment.gains or None)
-            known = replace(self, model=model, constants=found)
-            return known._with_unseen(replace(again, choice=experiment.choice))
-        return self._with_unseen(experiment)
+            model, experiment = with_passed_efforts(model, replace(again, choice=experiment.choice))
+        return replace(self, model=model, constants=found)._with_unseen(experiment)
 
     def _with_unseen(self, experiment: Experiment) -> _Case:
         unseen = None
@@ -144,6 +146,11 @@ class _Case:
             unseen = prepare(self.model, self.held_out, self.base, processing=experiment.processing,
                              gains=experiment.gains or None)
         return replace(self, experiment=experiment, unseen=unseen)
+
+    @property
+    def unloaded(self) -> Regression:
+        """All logs in efforts, without those of known payload parameters."""
+        return concatenate(self.free_parts()) if self.known else self.efforts.problem
 
     def free_parts(self) -> list[Regression]:
         """Return the regressions of the logs without the efforts of known payload parameters."""
@@ -179,7 +186,7 @@ def identify(model: Robot, recordings: Log | Sequence[Log], settings: IdentifySe
         [inspected(log) for log in as_recordings(logs, name)] for logs, name in (
             (recordings, "recordings"), (loaded, "loaded"), (held_out, "held_out")))
     try:
-        case = replace(_pose(model, recordings, loaded, held_out, chosen), whole=whole)
+        case = replace(_settled(_pose(model, recordings, loaded, held_out, chosen)), whole=whole)
     except (LoopNotClosed, SingularConfiguration) as error:
         raise type(error)(f"the recorded positions do not fit the robot: {error}; `gough diagnose` tries other signs, "
                           "channels and units of them", **error.numbers) from None
@@ -192,16 +199,15 @@ def identify(model: Robot, recordings: Log | Sequence[Log], settings: IdentifySe
         kept = elimination.steps[elimination.stop].estimate.parameters
         case = replace(case, kept=tuple(name for name in kept if not name.is_gain))
     outcome = run_all(case.estimators, {"regression": lambda: case.problem, "gains": lambda: case.problem}, Outcome())
+    if case.currents is not None:
+        case = case.with_efforts(_in_efforts(case, outcome.found[outcome.name(chosen.estimator)]))
     fitted = FittedConstants()
     if case.constants:
         plain = {name: found for name, found in outcome.found.items() if wants(case.estimators[name]) == "regression"}
-        made, fitted = with_constants(case.model, case.efforts, case.efforts.problem.select(case.problem.parameters),
-                                      case.estimators, plain, case.constants)
+        names = [name for name in case.problem.parameters if not name.is_gain and name not in case.known]
+        made, fitted = with_constants(case.model, case.efforts, case.unloaded.select(names), case.estimators, plain,
+                                      case.constants)
         outcome = replace(outcome, found={**outcome.found, **made})
-    if case.currents is not None:
-        gains = gains_of(outcome.found[outcome.name(chosen.estimator)], model, chosen.gains)
-        case = case.with_efforts(assemble(model, case.currents.processed, case.base, case.currents.choice,
-                                          gains=gains))
     tell(0.6)
     outcome = run_all(case.estimators, {"period": lambda: _period(case), "bodies": lambda: _bodies(case, outcome)},
                       outcome)
@@ -225,12 +231,37 @@ def _pose(model: Model, recordings: Sequence[Recording], loaded: Sequence[Record
                  held_out=held_out, known={})
     if any(wants(estimator) == "gains" for estimator in estimators.values()):
         check_currents(recordings, loaded)
-        check_free(model, currents=True)
+        if model.mechanism.loaded:
+            raise InvalidInput("friction that depends on the effort a joint passes on cannot be found together with "
+                               "drive gains; identify the gains without it first, and give them")
         currents = currents_problem(model, recordings, loaded, name or "", measured, base, processing=asked)
         if currents.problem.effort_map is None:  # all that follows is a matter of milliseconds on triangular factors
             currents = currents._replace(problem=currents.problem.in_factors())
         return replace(case, currents=currents, known=known_payload(model, name or "", measured))
     return case.with_efforts(prepare(model, [*recordings, *loaded], base, processing=asked, gains=chosen.gains))
+
+
+def _in_efforts(case: _Case, estimate: Any) -> Experiment:
+    """Return the logs of currents in efforts, with drive gains that were found."""
+    assert case.currents is not None
+    gains = gains_of(estimate, case.model, case.settings.gains)
+    return assemble(case.model, case.currents.processed, case.base, case.currents.choice, gains=gains)
+
+
+def _settled(case: _Case) -> _Case:
+    """Return a case of currents with constants of joint terms: found in turns with the drive gains that scale them."""
+    free = [name for name, constant in case.model.mechanism.constants.items() if constant.fit]
+    if case.currents is None or not free:
+        return case
+    estimator = next(one for one in case.estimators.values() if wants(one) == "gains")
+    for _ in range(TURNS):
+        found = fit_constants(case.model, _in_efforts(case, estimator.fit(case.problem)))
+        before = case.model.mechanism.constants
+        if all(abs(value - before[name].value) <= SETTLED * abs(value) for name, value in found.items()):
+            break
+        case = _pose(Model(case.model.mechanism.with_constants(found)), case.recordings, case.loaded, case.held_out,
+                     case.settings)
+    return replace(case, constants=found)
 
 
 def _period(case: _Case) -> PeriodProblem:
@@ -254,7 +285,7 @@ def _bodies(case: _Case, outcome: Outcome) -> BodyProblem:
 
 def _choice(case: _Case, main: Estimator) -> ModelChoice:
     """Compare structures on all logs in efforts."""
-    problem = case.efforts.problem if not case.known else concatenate(case.free_parts())
+    problem = case.unloaded
     problem = problem.select([name for name in problem.parameters if name not in case.known])
     choice = model_choice(case.model, case.base, problem, GaussMarkov() if case.currents else main,
                           held_out=None if case.unseen is None else case.unseen.problem)

@@ -209,11 +209,11 @@ class Identification(Shown):
         return replace(own, **given)
 
     def fitted(self, model: Model) -> Model:
-        """Return the robot with the constants of joint terms that were found."""
+        """Return the robot with the constants of joint terms that were found, and with what its joints pass on."""
         known = model.mechanism.constants
-        if all(known[name].value == value for name, value in self.constants.values.items()):
-            return model
-        return Model(model.mechanism.with_constants(self.constants.values))
+        if any(known[name].value != value for name, value in self.constants.values.items()):
+            model = Model(model.mechanism.with_constants(self.constants.values))
+        return model.with_passing(self.standard(model)) if model.mechanism.loaded else model
 
     def standard(self, model: Model) -> FloatArray:
         """Return standard parameters (p,) with the same efforts as the estimate: base values on their own columns.

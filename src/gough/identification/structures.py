@@ -71,14 +71,12 @@ class ModelChoice:
         return min(near, key=lambda s: s.correlation_condition or 0.0).name
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the documented JSON form."""
         return {"friction": [asdict(s) for s in self.friction], "symmetry": [asdict(s) for s in self.symmetry],
                 "weak": [asdict(s) for s in self.weak], "advised": self.advised, "notes": list(self.notes),
                 "terms": asdict(self.terms)}
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> ModelChoice:
-        """Return what `to_dict` wrote."""
         return cls(friction=tuple(FrictionStructure(**s) for s in content["friction"]),
                    symmetry=tuple(Symmetry(**s) for s in content["symmetry"]),
                    weak=tuple(WeakDirection(**s) for s in content["weak"]), notes=tuple(content["notes"]),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -38,6 +39,10 @@ class TermColumns:
         self._maps = {j: np.ascontiguousarray(whole[:, j]) for j in set(joints)}
         kept, known = len(model.mechanism.memories), processed.motion.remembered
         self._channels = {} if known is None else dict(zip(model.mechanism.channels, known[:, kept:].T))
+        self._efforts: dict[int, FloatArray] = {}
+        if mechanism.loaded:
+            passed = model.passed_on(processed.motion, processed.dead_band, model.load(processed.payload))
+            self._efforts = {i: passed[:, model.independent.index(i)] for i in mechanism.loaded}
 
     def at(self, constants: Mapping[str, Any], math: Any = np) -> Any:
         """Return the columns before decimation, (t, r, k), at values of constants by full name."""
@@ -51,6 +56,7 @@ class TermColumns:
                 j = mechanism.coordinates.index(name.owner)
                 state = joint_state(mechanism, motion, j, band, term=name.kind, remembered=known, constants=constants,
                                     math=math)
+                state = replace(state, effort=self._efforts.get(j, 0.0))
                 value = np.broadcast_to(mechanism.terms[name.kind].value(state), (len(motion),))
                 total = total + self._maps[j] * value[:, None]
             columns.append(total)

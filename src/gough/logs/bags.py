@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from gough.core.errors import InvalidRecording
+from gough.core.showing import needed
 from gough.logs.tables import Table
 
 LABELS = ("name", "joint_names")  # fields whose texts name the entries of lists beside and below them
@@ -31,17 +32,12 @@ def read_bag(path: Path) -> Table:
         InvalidRecording: Not such a bag, damaged, of messages other than ROS's, or rosbags is not installed.
     """
     source = path.name
-    try:
-        from rosbags.highlevel import AnyReader
-        from rosbags.typesys import Stores, get_typestore
-    except ImportError as error:
-        raise InvalidRecording(f"{source}: reading bags needs rosbags; install it with pip install 'gough[ros]'",
-                               source=source) from error
+    reader, types = needed("rosbags.highlevel", "ros").AnyReader, needed("rosbags.typesys", "ros")
     topics: dict[str, dict[str, tuple[array[int], array[float]]]] = {}
     counts: dict[str, int] = {}
     silent: dict[str, str] = {}
     try:
-        with AnyReader([path], default_typestore=get_typestore(Stores.LATEST)) as bag:
+        with reader([path], default_typestore=types.get_typestore(types.Stores.LATEST)) as bag:
             start = bag.start_time
             for connection, stamp, raw in bag.messages():
                 topic = connection.topic

@@ -17,6 +17,7 @@ import numpy as np
 from gough.core.arrays import FloatArray
 from gough.core.documents import parse_json
 from gough.core.errors import InvalidInput, InvalidRecording
+from gough.core.showing import needed
 from gough.logs.matlab import OBJECT, read_mat5
 from gough.logs.tables import Table, cut, repeated_names
 from gough.logs.writers import FORMAT, MARK
@@ -112,11 +113,7 @@ def read_hdf5(path: Path) -> Table:
         InvalidRecording: Not such a file, too large once unpacked, or h5py is not installed.
     """
     source = path.name
-    try:
-        import h5py
-    except ImportError as error:
-        raise InvalidRecording(f"{source} is an HDF5 or MATLAB 7.3 file: save it with '-v7', or install h5py with "
-                               "pip install 'gough[hdf5]'", source=source) from error
+    h5py = needed("h5py", "hdf5")
     most = min(LARGEST, DENSEST * path.stat().st_size)
 
     def read(item: Any, depth: int = 0) -> Any:
@@ -201,12 +198,7 @@ def arrow_blocks(path: Path, size: int = 65536) -> Iterator[Table]:
         InvalidRecording: pyarrow is not installed, or the file is of neither kind.
     """
     source = path.name
-    try:
-        import pyarrow
-        from pyarrow import ipc, parquet
-    except ImportError as error:
-        raise InvalidRecording(f"{source}: reading Parquet and Feather needs pyarrow; install it with "
-                               "pip install 'gough[parquet]'", source=source) from error
+    pyarrow, ipc, parquet = (needed(name, "parquet") for name in ("pyarrow", "pyarrow.ipc", "pyarrow.parquet"))
     start = 0
     try:
         with open(path, "rb") as handle:

@@ -1,37 +1,16 @@
-"""Which column is which joint: small TOML files, or headers that say it themselves.
-
-A description file::
+"""Which column is which joint: small TOML files, or headers that say it themselves; docs/logs.md has all keys.
 
     format = 1
     joints = ["leg1.slider", "leg2.slider"]
-    payload = "none"            # optional name; "none" for none
     rate = "100 Hz"             # optional: put everything on an even clock; else the clock of the positions is kept
-    period = "3.09 s"           # optional, or period_samples = 309
-    decimal = ","               # optional: decimal sign of text files
-    skip = 4                    # optional: lines at the top of text files that do not belong to the table
-    start = "2 s"               # optional, also stop: the stretch to keep, counted from the first sample
 
     [time]                      # for all groups; a group may have its own; without it, `rate` is the clock
     columns = ["time_sec", "time_nanosec"]   # added up
     units = ["s", "ns"]
-    offset = "0 ms"             # optional, added to these stamps
-    scale = 1.0                 # optional: stamps * scale are in the units
-    file = "time.txt"           # optional: where they stand, if not beside the values
 
-    [position]                  # also: velocity, reference, effort, current
-    file = "joint_position.txt" # only for runs of several files; or files = [...], one for each column
+    [position]                  # also: velocity, reference, effort, current; with names: pose, passive, mocap, extra
     columns = ["joint_position_0", "joint_position_1"]   # in the order of the joints
     unit = "m"                  # or units = [...], one for each column
-    scale = 1.0                 # optional number or list: column * scale is in the unit
-    offset = 0.0                # optional number or list, in the unit: added to column * scale
-    delay = "0 ms"              # optional text or list: the values are that much older than their stamps
-    unwrap = true               # optional, positions: the column starts again after one turn; or after this number
-    interpolation = "linear"    # optional: linear, cubic or previous, if the clock differs
-
-    [pose]                      # also: passive, mocap, extra (a temperature, ...); these name their columns
-    names = ["platform.x"]
-    columns = ["x"]
-    unit = "m"
 """
 
 from __future__ import annotations
@@ -66,13 +45,9 @@ _DIMENSIONS: dict[str, dict[str, str]] = {
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class TimeBase:
-    """Time stamps: the sum of some columns.
+    """Time stamps: the sum of some columns by factors to seconds, of none the even rate of the description.
 
-    Args:
-        columns: Column names; none if the samples are at an even rate, that of the description.
-        factors: Seconds in the unit of each column.
-        offset: Added to the stamps. [s]
-        file: Where they stand, or None if beside the values.
+    `offset` is added to them [s]; `file` is where they stand, None beside the values.
     """
 
     columns: tuple[str, ...]
@@ -86,14 +61,9 @@ class Group:
     """Columns of one kind in one file.
 
     Args:
-        kind: One of `recording.KINDS`.
         names: Joint or coordinate of each column.
-        columns: Column names in the file.
-        factors: From the number in the file to SI.
-        units: SI unit of each column.
-        time: The stamps of this file.
+        factors, units: From the number in the file to SI, and the SI unit.
         files: Where each column stands inside the folder of the run; empty if the run is one file.
-        interpolation: How values are taken to another clock.
         turns: After what each column starts again, zero if it does not. [SI unit of the column]
         offsets: Added to each column, none if empty. [SI unit of the column]
         delays: By how much the values of each column are older than their stamps, none if empty. [s]

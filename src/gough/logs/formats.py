@@ -1,16 +1,6 @@
-"""Formats of log files: which reader opens which suffix.
+"""Formats of log files: which reader opens which suffix; docs/extending.md adds one.
 
-A format is one function and one entry, here or in a user's own file:
-
-    def read_counter(path: Path) -> Table:
-        data = np.fromfile(path, dtype="<f8").reshape(-1, 3)
-        return Table(source=path.name, columns={"time [s]": data[:, 0], "motor.position [rad]": data[:, 1],
-                                                "motor.effort [N m]": data[:, 2]})
-
-    register_log_format(".cnt", in_blocks(read_counter))
-
-Every function and command that takes a log then opens it. What a description may say about columns and clocks, and all
-checks, come after the reader.
+What a description may say about columns and clocks, and all checks, come after the reader.
 """
 
 from __future__ import annotations

@@ -50,18 +50,7 @@ class Motor(Value):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Column(Value):
-    """A column of a log.
-
-    Args:
-        name: Its name.
-        samples: Values in it.
-        low, high: Its range.
-        clock: Name of the column of its times, or an empty text.
-        rate: Samples a second, if the unit of the clock is as guessed. [Hz]
-        kind: `time`, one of `recording.KINDS`, or an empty text: a guess.
-        unit: As its name says, or a guess; empty if neither.
-        guessed: Whether the unit is a guess.
-    """
+    """A column of a log: its range, the column of its times, and guesses: its rate [Hz], kind, perhaps the unit."""
 
     name: str
     samples: int
@@ -79,12 +68,9 @@ class Survey(Shown, Value):
     """What is in a log, and which column may be which joint.
 
     Args:
-        source: The file.
-        columns: All columns of numbers.
-        unread: What other columns hold, by name.
+        unread: What columns hold that are no numbers, by name.
         joints: The motors, of the robot or with names to be replaced.
         proposal: For each kind the column of each joint and why, in the order of the joints.
-        decimal: Decimal sign of a text file.
         plain: The headers say all that is needed; no description is.
     """
 

@@ -38,10 +38,8 @@ class Table:
     """Columns of one file, or of a stretch of it.
 
     Args:
-        source: File name, for messages.
         columns: Values by column name, (t,) each; a MATLAB file may hold scalars beside its signals.
         facts: What a Gough file says about itself.
-        findings: What reading found.
         repeated: Names that more than one column has; they cannot be asked for.
         unread: What columns hold that are not numbers, by name; left out unless asked for.
         blank: Rows of a column without a value, which was sampled at other times, (t,); by name, NaN in the column.
@@ -60,20 +58,12 @@ class Table:
     first: int = 0
 
     def column(self, name: str) -> FloatArray:
-        """Return a column by name.
-
-        Raises:
-            InvalidRecording: No such column, several of them, one of text, or a value that is not finite.
-        """
-        if name in self.repeated:
-            raise InvalidRecording(f"{self.source}: more than one column is named '{name}'; rename them",
-                                   source=self.source, column=name)
-        if name in self.unread:
-            raise InvalidRecording(f"{self.source}: column '{name}' holds {self.unread[name]}, expected numbers",
-                                   source=self.source, column=name)
-        if name not in self.columns:
-            raise InvalidRecording(f"{self.source}: there is no column '{name}'{nearest(name, self.columns)}",
-                                   source=self.source, column=name)
+        """Return a column by name; raise for none, several, one of text, or a value that is not finite."""
+        if name in self.repeated or name not in self.columns:
+            wrong = (f"more than one column is named '{name}'; rename them" if name in self.repeated else
+                     f"column '{name}' holds {self.unread[name]}, expected numbers" if name in self.unread else
+                     f"there is no column '{name}'{nearest(name, self.columns)}")
+            raise InvalidRecording(f"{self.source}: {wrong}", source=self.source, column=name)
         values = self.columns[name]
         good = np.isfinite(values) | self.blank.get(name, False)
         if not good.all():

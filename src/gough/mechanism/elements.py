@@ -56,7 +56,6 @@ class Scope:
     terms: Mapping[str, tuple[JointTerm, ...]] = field(default_factory=lambda: term_words({}, {}))
 
     def full(self, name: str) -> str:
-        """Return the full name of something defined here."""
         return name if self.leg is None else f"{self.leg}.{name}"
 
     def kin(self, name: str) -> str:

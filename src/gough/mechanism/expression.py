@@ -5,9 +5,9 @@
     factor   (+ | -) factor | atom [ (^ | **) factor ]
     atom     number | 'quantity' | name | function ( sum { , sum } ) | ( sum )
 
-Names are the joint's `q`, `qd`, `qdd`, those of another joint (`elbow.qd`), `pi`, and what the term declares: constants
-and recorded channels. A quantity in quotes has a unit: `lag(sign(qd), '0.1 s')`. Other numbers are in SI units; whole
-ones are pure where units are checked, and decimal ones may have any.
+Names are the joint's `q`, `qd`, `qdd` and `effort`, those of another joint (`elbow.qd`), `pi`, and what the term
+declares: constants and recorded channels. A quantity in quotes has a unit: `lag(sign(qd), '0.1 s')`. Other numbers are
+in SI units; whole ones are pure where units are checked, and decimal ones may have any.
 """
 
 from __future__ import annotations
@@ -19,11 +19,14 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Any
 
+import numpy as np
+
 from gough.core.errors import GoughError, InvalidInput, nearest
 from gough.core.units import conversion, dimension_of, quantity
 
 LONGEST, DEEPEST = 500, 30  # characters, and parentheses inside each other: the longest bundled term has 40 and 3
 STATE = ("q", "qd", "qdd")
+EFFORT = "effort"  # what the joint passes on, of its own only
 # How many arguments each takes; all but `sign` and `lag` are functions of NumPy and CasADi under these names.
 FUNCTIONS = {"sign": 1, "abs": 1, "exp": 1, "log": 1, "sqrt": 1, "sin": 1, "cos": 1, "tan": 1, "tanh": 1, "floor": 1,
              "min": 2, "max": 2, "lag": 2}
@@ -90,7 +93,24 @@ class _Parser:
         kind, found, at = self.tokens[self.next]
         if kind != "end":
             raise fault(self.text, at, f"'{found}' is not expected")
+        self.check_numbers(node)
         return self.number_lags(node, [0])
+
+    def check_numbers(self, node: Node) -> Any:
+        """Return the value of a part of plain numbers, else None; raise where it has none or divides by zero."""
+        below = [self.check_numbers(part) for part in node.parts]
+        if node.kind == "/" and below[1] == 0:
+            raise fault(self.text, node.at, "this divides by zero")
+        if node.kind == "name" or None in below:
+            return None
+        try:
+            with np.errstate(all="ignore"):
+                value = evaluate(node, lambda sign: 1.0, np)
+        except ArithmeticError:
+            value = np.nan
+        if not isinstance(value, float) or not np.isfinite(value):
+            raise fault(self.text, node.at, "this has no value")
+        return value
 
     def number_lags(self, node: Node, count: list[int]) -> Node:
         """Return the tree with its lags numbered, so that each finds its own state."""

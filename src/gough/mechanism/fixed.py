@@ -36,7 +36,6 @@ class Welds:
 
     @property
     def bodies(self) -> frozenset[str]:
-        """Names of the bodies that are part of others."""
         return frozenset(self._frames)
 
     def frame(self, frame: Frame) -> Frame:

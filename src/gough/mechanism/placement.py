@@ -47,7 +47,6 @@ class Placement:
 
     @property
     def rotation(self) -> FloatArray:
-        """The rotation, (3, 3)."""
         return self.matrix[:3, :3]
 
     @property

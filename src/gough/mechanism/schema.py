@@ -29,7 +29,6 @@ def number(text: str) -> Key:
 
 
 def numbers(text: str, most: int, least: int | None = None) -> Key:
-    """Declare a list of numbers."""
     return {"description": text, "type": "array", "items": _NUMBER, "minItems": most if least is None else least,
             "maxItems": most}
 
@@ -41,17 +40,14 @@ def words(text: str, *valid: str, pattern: str = "") -> Key:
 
 
 def text(meaning: str, **more: object) -> Key:
-    """Declare a text."""
     return {"description": meaning, "type": "string", **more}
 
 
 def choice(meaning: str, *valid: str) -> Key:
-    """Declare one of a few words."""
     return text(meaning, enum=list(valid))
 
 
 def flag(meaning: str) -> Key:
-    """Declare true or false."""
     return {"description": meaning, "type": "boolean"}
 
 

@@ -24,6 +24,7 @@ import numpy as np
 from gough.core.errors import InvalidInput, nearest
 from gough.core.names import GAIN, INERTIAL, Parameter
 from gough.mechanism.expression import (
+    EFFORT,
     FUNCTIONS,
     STATE,
     Dimension,
@@ -63,7 +64,6 @@ class Constant:
 
     @property
     def unit(self) -> str:
-        """Its SI unit, as far as it is known."""
         return _SI.get(self.dimension, self.dimension)
 
 
@@ -79,6 +79,7 @@ class JointState:
         lags: Values of the term's lags, in their order; None where a lag has settled: it is what it follows.
         channels: Recorded channels by name; what is missing has its usual value.
         constants: Values of constants by their full name (`stribeck.speed`) instead of the term's own.
+        effort: What the joint passes on: its motor's effort less its own friction. [N or N m]
     """
 
     q: Any
@@ -90,6 +91,7 @@ class JointState:
     lags: Sequence[Any] | None = None
     channels: Mapping[str, Any] = field(default_factory=dict)
     constants: Mapping[str, Any] = field(default_factory=dict)
+    effort: Any = 0.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,9 +137,9 @@ class JointTerm:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "family", self.family or self.name)
-        known = (*STATE, "pi", *self.constants, *self.channels)
+        known = (*STATE, EFFORT, "pi", *self.constants, *self.channels)
         for word in (*self.constants, *self.channels):
-            if not word.isidentifier() or word in (*STATE, "pi", *FUNCTIONS):
+            if not word.isidentifier() or word in (*STATE, EFFORT, "pi", *FUNCTIONS):
                 raise InvalidInput(f"a constant or channel cannot be called '{word}'; use another word", name=word)
         for node in self.tree.walk():
             if node.kind == "name" and node.value not in known and Parameter(node.value).kind not in STATE:
@@ -146,6 +148,8 @@ class JointTerm:
                 raise fault(self.expression, node.at, f"no name '{node.value}'{why}")
         for lag in self.lags:
             self.lag_distance(lag)
+            if any(node.value == EFFORT for node in lag.walk()):
+                raise fault(self.expression, lag.at, "a lag of the effort is not possible")
         unused = [c for c in (*self.constants, *self.channels) if not self.mentions(c)]
         if unused:
             raise InvalidInput(f"'{unused[0]}' is not in the expression '{self.expression}'", name=unused[0])
@@ -163,7 +167,6 @@ class JointTerm:
 
     @cached_property
     def tree(self) -> Node:
-        """The expression, parsed."""
         return parse(self.expression)
 
     @cached_property
@@ -177,13 +180,22 @@ class JointTerm:
         names = (Parameter(node.value).owner for node in self.tree.walk() if node.kind == "name")
         return tuple(dict.fromkeys(filter(None, names)))
 
+    @cached_property
+    def loaded(self) -> bool:
+        """It depends on the effort that its joint passes on."""
+        return self.mentions(EFFORT)
+
+    @property
+    def own_friction(self) -> bool:
+        """It is lost in its joint, so that the joint does not pass it on."""
+        return self.dissipative or self.loaded
+
     @property
     def risky(self) -> bool:
         """It may have no value for some motions."""
         return any(node.kind in RISKY or node.value in ("log", "sqrt") for node in self.tree.walk())
 
     def mentions(self, word: str) -> bool:
-        """Tell whether a name is in the expression."""
         return any(node.kind == "name" and node.value == word for node in self.tree.walk())
 
     def is_wavy(self, constant: str) -> bool:
@@ -192,7 +204,6 @@ class JointTerm:
                    for node in self.tree.walk() if node.kind == "call")
 
     def unit(self, kind: str) -> str:
-        """Return the coefficient's unit for a kind of joint."""
         return self.units[0 if kind == "prismatic" else 1]
 
     def dimension(self, kind: str) -> Dimension | None:
@@ -207,6 +218,8 @@ class JointTerm:
         def value(node: Node) -> Dimension | None:
             if node.value in state:
                 return powers(JOINT_DIMENSIONS[state[node.value]][own])
+            if node.value == EFFORT:
+                return powers(("force", "torque")[own])
             if node.value == "pi":
                 return powers("none")
             constant = self.constants.get(node.value)
@@ -265,7 +278,8 @@ class JointTerm:
 
     def _jump(self) -> float:
         """Return half the change of the term where the velocity of its own joint changes sign."""
-        still = JointState(q=0.37, qd=0.0, qdd=0.0, sign=0.0, math=np, other=lambda name: still)
+        q, zero = np.float64(0.37), np.float64(0.0)  # NumPy's, which divide by zero
+        still = JointState(q=q, qd=zero, qdd=zero, sign=zero, math=np, effort=1.0, other=lambda name: still)
         with np.errstate(all="ignore"):
             ahead, back = (float(np.real(self.value(replace(
                 still, qd=s * _JUMP, sign=s, lags=(0.0,) * len(self.lags), other=lambda name: still))))
@@ -319,6 +333,8 @@ def _bundled() -> list[JointTerm]:
         JointTerm(name="fs_distance", label="friction with memory over distance", expression="lag(sign(qd), distance)",
                   constants={"distance": Constant(value=0.02, dimension="joint position", low=1e-6, high=10.0)},
                   **lasting),
+        JointTerm(name="fs_load", label="load-dependent friction", units=("1", "1"),
+                  expression="abs(effort) * sign(qd)", **lasting),
         JointTerm(name="fv_temperature", label="change of viscous friction with temperature",
                   units=("N s/(m degC)", "N m s/(rad degC)"), expression="qd * (temperature - reference)", **warm),
         JointTerm(name="fs_temperature", label="change of Coulomb friction with temperature",

@@ -89,7 +89,6 @@ class TomlTable:
         return default
 
     def text(self, key: str, default: str = _MISSING) -> str:
-        """Return a string."""
         value = self._get(key, default)
         if not isinstance(value, str):
             raise self.error(f"expected text, found {_described(value)}", key)
@@ -107,14 +106,12 @@ class TomlTable:
         return value
 
     def choice(self, key: str, valid: Sequence[str], default: str = _MISSING) -> str:
-        """Return one of a few words."""
         value = self.text(key, default)
         if value not in valid:
             raise self.error(f"{_described(value)} is not one of {', '.join(valid)}", key)
         return value
 
     def flag(self, key: str) -> bool:
-        """Return true or false; false if absent."""
         value = self._get(key, False)
         if not isinstance(value, bool):
             raise self.error(f"expected true or false, found {_described(value)}", key)

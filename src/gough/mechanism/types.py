@@ -15,7 +15,7 @@ from gough.core.errors import InvalidInput, InvalidMechanism, nearest
 from gough.core.names import INERTIAL, Parameter, inside_leg, parameters
 from gough.core.parameters import BASE_ORDER, ParameterTable
 from gough.mechanism.closures import CLOSURES
-from gough.mechanism.expression import powers, unit_powers
+from gough.mechanism.expression import fault, powers, unit_powers
 from gough.mechanism.placement import UNMOVED, Placement
 from gough.mechanism.terms import TERMS, Constant, JointTerm
 
@@ -119,12 +119,10 @@ class Joint(Value):
 
     @property
     def unit(self) -> str:
-        """Unit of the coordinate."""
         return "m" if self.kind == "prismatic" else "rad"
 
     @property
     def effort_unit(self) -> str:
-        """Unit of the effort."""
         return "N" if self.kind == "prismatic" else "N m"
 
 
@@ -170,7 +168,6 @@ class Closure(Value):
 
     @property
     def equations(self) -> int:
-        """Number of scalar equations."""
         return len(CLOSURES[self.kind].units)
 
 
@@ -329,9 +326,18 @@ class Mechanism(Value):
         if name not in known:
             raise InvalidMechanism(f"joint '{joint.name}' has an unknown term '{name}'{nearest(name, known)}")
         term = known[name]
+        if term.loaded and (self.redundant or not joint.actuated):
+            why = "the robot has more motors than degrees of freedom" if self.redundant else "it has no motor"
+            raise InvalidMechanism(
+                f"'{name}' depends on the effort that joint '{joint.name}' passes on, which nothing tells: {why}",
+                part="joint", name=joint.name, key="terms")
         try:
-            for other in term.others:
-                self.joint_near(joint, other)
+            for node in term.tree.walk():
+                if node.kind == "name" and Parameter(node.value).owner:
+                    try:
+                        self.joint_near(joint, Parameter(node.value).owner)
+                    except InvalidInput as error:
+                        raise fault(term.expression, node.at, str(error)) from None
             found, stated = term.dimension(joint.kind), unit_powers(term.unit(joint.kind))
         except InvalidInput as error:
             raise InvalidMechanism(f"{error} (joint '{joint.name}')", part="term", name=name,
@@ -362,7 +368,6 @@ class Mechanism(Value):
 
     @cached_property
     def memories(self) -> tuple[Memory, ...]:
-        """The lags of all terms of all joints."""
         return tuple(Memory(i, name, k) for i, joint in enumerate(self.joints) for name in joint.terms
                      for k in range(len(self.known_terms[name].lags)))
 
@@ -370,6 +375,11 @@ class Mechanism(Value):
     def channels(self) -> Mapping[str, float]:
         """Recorded channels that its terms depend on, with their usual values."""
         return MappingProxyType({name: value for term in self.terms.values() for name, value in term.channels.items()})
+
+    @cached_property
+    def loaded(self) -> tuple[int, ...]:
+        """Indices of the joints with terms that depend on the effort they pass on."""
+        return tuple(i for i, joint in enumerate(self.joints) if any(self.known_terms[t].loaded for t in joint.terms))
 
     @cached_property
     def constants(self) -> Mapping[str, Constant]:
@@ -385,6 +395,16 @@ class Mechanism(Value):
                                name=unknown[0])
         own = {name: term.with_constants(constants) for name, term in self.terms.items()}
         return replace(self, own_terms={**self.own_terms, **own}) if constants else self
+
+    def with_channels(self, channels: Mapping[str, float]) -> Mechanism:
+        """Return the robot with other usual values of recorded channels that its terms depend on."""
+        unknown = [name for name in channels if name not in self.channels]
+        if unknown:
+            raise InvalidInput(f"no term of '{self.name}' depends on a channel '{unknown[0]}'"
+                               f"{nearest(unknown[0], self.channels)}", name=unknown[0])
+        own = {name: replace(term, channels={key: channels.get(key, value) for key, value in term.channels.items()})
+               for name, term in self.terms.items()}
+        return replace(self, own_terms={**self.own_terms, **own})
 
     def _check_closure(self, closure: Closure) -> None:
         def fault(message: str, key: str) -> InvalidMechanism:
@@ -414,7 +434,6 @@ class Mechanism(Value):
 
     @cached_property
     def actuated(self) -> tuple[str, ...]:
-        """Names of the actuated coordinates."""
         return tuple(joint.name for joint in self.joints if joint.actuated)
 
     @cached_property
@@ -451,15 +470,12 @@ class Mechanism(Value):
         return MappingProxyType({name: term for name, term in self.known_terms.items() if name in used})
 
     def body(self, name: str) -> Body:
-        """Return a body by name."""
         return _find("body", self.bodies, name)
 
     def joint(self, name: str) -> Joint:
-        """Return a joint by name."""
         return _find("joint", self.joints, name)
 
     def payload(self, name: str) -> Payload:
-        """Return a payload by name."""
         return _find("payload", self.payloads, name)
 
     @cached_property

@@ -101,7 +101,8 @@ class AveragedPeriod:
         motion = self.model.kinematics.motion(self.average.time, position, velocity, acceleration, self.by,
                                               start=self.processed.motion.q)
         known = replace(motion, remembered=self.processed.motion.remembered)
-        return self.model.with_memory(known, self.processed.dead_band, around=True)[0]
+        return self.model.with_memory(known, self.processed.dead_band, around=True,
+                                      payload=self.processed.payload)[0]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -111,7 +111,7 @@ def averaged(model: Model, recording: Recording, settings: Processing) -> Proces
     bands = settings.bands(motion.coordinates)
     channels = {name: values.reshape(average.count, -1).mean(axis=0)
                 for name, values in channels_of(model.mechanism, recording.channels, recording.source).items()}
-    motion, _ = model.with_memory(motion, bands, channels=channels, around=True)
+    motion, _ = model.with_memory(motion, bands, channels=channels, around=True, payload=recording.payload)
     left = (q - motion.q)[:, list(model.actuated)]
     reach = round((settings.window or 0.0) * rate)
     return Processed(
@@ -223,7 +223,7 @@ def pieces(model: Model, source: Recording | RecordingSource, settings: Processi
         motion, start = motion.take(part), motion.q[max(0, part.stop - plan.far)]
         bands = settings.bands(motion.coordinates)
         channels = channels_of(model.mechanism, recording.channels, recording.source)
-        motion, carry = model.with_memory(motion, bands, carry=carry,
+        motion, carry = model.with_memory(motion, bands, carry=carry, payload=recording.payload,
                                           channels={name: values[inner] for name, values in channels.items()})
         effort = recording.effort if recording.effort is not None else recording.current
         assert effort is not None

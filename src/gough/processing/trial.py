@@ -197,7 +197,7 @@ def prediction_squares(trial: Trial, sheets: Sequence[Sheet], masks: Sequence[Se
     for sheet, own in zip(sheets, masks):
         borders = np.linspace(sheet.span[0] + margin, sheet.span[1] - margin, FOLDS + 1)
         decimators = [Decimator(sheet.decimation) for _ in own]
-        whole = model.with_memory(sheet.motion, bands, around=sheet.around)[0]
+        whole = model.with_memory(sheet.motion, bands, around=sheet.around, payload=sheet.payload)[0]
         for start in range(0, len(whole), BLOCK):
             part = slice(start, start + BLOCK)
             motion = whole.take(part)

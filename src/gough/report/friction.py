@@ -31,8 +31,9 @@ def friction_charts(model: Model, result: Identification) -> list[dict[str, Any]
     values = dict(zip(mechanism.standard.names, result.standard(model)))
     found = []
     for joint in (j for j in mechanism.joints if j.actuated and j.name in model.rows and fits):
-        shown = [mechanism.terms[name] for name in joint.terms if values[f"{joint.name}.{name}"]]
-        shown = [term for term in shown if not term.others]
+        own = [mechanism.terms[name] for name in joint.terms if values[f"{joint.name}.{name}"]]
+        shown = [term for term in own if not (term.others or term.loaded)]
+        rest = ", ".join(term.name for term in own if term not in shown)
         i, row = mechanism.coordinates.index(joint.name), model.rows.index(joint.name)
         q = np.concatenate([fit.q[:, i] for fit in fits])
         qd = np.concatenate([np.gradient(fit.q[:, i], fit.time) for fit in fits])
@@ -49,7 +50,8 @@ def friction_charts(model: Model, result: Identification) -> list[dict[str, Any]
                 grid = np.linspace(x[at].min(), x[at].max(), STEPS)
                 still = np.full(STEPS, np.median(q))
                 curve = _sum(terms, joint, values, *((still, grid) if x is qd else (grid, np.zeros(STEPS))))
-                charts.append(_chart(x[at], seen, grid, curve, unit, f"{words} [{joint.effort_unit}], {joint.name}"))
+                charts.append(_chart(x[at], seen, grid, curve, unit, f"{words} [{joint.effort_unit}], {joint.name}"
+                                     + (f" without {rest}" if rest else "")))
         if charts:
             found.append({"name": joint.name, "charts": charts})
     return found

@@ -11,13 +11,7 @@ from gough.logs.recording import Recording
 
 
 def playback(model: Model, recording: Recording, result: Identification | None = None) -> Fit:
-    """Return what a robot did and what its motors should have done, processed as the result was.
-
-    Args:
-        model: The robot.
-        recording: A log of it.
-        result: The model to predict with; the values of the robot file by default.
-    """
+    """Return what a robot did and what its motors should have done by a result, by its robot file without one."""
     if result is not None:
         seen = prepare(result.fitted(model), [recording], result.base, processing=result.processing, gains=result.gains)
         part, known = seen.parts[0], result.known

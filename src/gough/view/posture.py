@@ -21,13 +21,7 @@ PULLS = 12  # moves at most for one pull of the handle, so that the picture foll
 
 
 class Gap(NamedTuple):
-    """A loop that is not closed.
-
-    Args:
-        closure: Its name.
-        size: Largest of its equations. [m or rad]
-        ends: The two points that should meet, (2, 3); empty (0, 3) where the closure has none. [m]
-    """
+    """A loop that is not closed: the largest of its equations [m or rad], the points that should meet, if any [m]."""
 
     closure: str
     size: float
@@ -36,14 +30,7 @@ class Gap(NamedTuple):
 
 @dataclass(frozen=True)
 class Slider:
-    """What one coordinate may be set to.
-
-    Args:
-        name: The coordinate.
-        index: Among all coordinates.
-        low, high: Its range: the position limits, or half a turn, or the robot's length to both sides. [unit]
-        unit: `m` or `rad`.
-    """
+    """What one coordinate may be set to: the position limits, else half a turn or the robot's length to both sides."""
 
     name: str
     index: int
@@ -56,9 +43,6 @@ class Posture:
     """A robot in one pose.
 
     A robot that does not assemble is there too: in its start pose, every real joint free, with the reason in `problem`.
-
-    Args:
-        mechanism: The robot.
     """
 
     def __init__(self, mechanism: Mechanism) -> None:

@@ -59,6 +59,9 @@ class SimulateSettings(Settings):
         "gough", "Whose equations the robot obeys: gough, or an independent one.", choices=lambda: PLANTS)
     payload: str | Sequence[str | None] | None = option(
         None, "Name of the payload carried; in Python also one for each trial.")
+    channels: Mapping[str, float] | None = option(
+        None, "Values of recorded channels that joint terms depend on, such as temperature=35; the robot file's by "
+        "default.")
     periods: int | None = option(
         None, "Periods to record; all of the trajectory's by default, and 10 in `gough simulate`.", least=1)
     rate: float | None = option(None, "Rate of the controller; the robot file's by default.", unit="Hz", above=0)
@@ -104,6 +107,8 @@ def simulate(model: Robot, trajectory: Trajectory, settings: SimulateSettings | 
     """
     chosen = settle(SimulateSettings, settings, options)
     model = as_model(model)
+    if chosen.channels:
+        model = Model(model.mechanism.with_channels(chosen.channels))
     expect(trajectory, Trajectory, "the trajectory", "what gough.design or gough.load_trajectory returned")
     rate = chosen.rate or model.mechanism.noise.rate
     sampling = chosen.sampling or rate

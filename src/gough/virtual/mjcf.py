@@ -178,7 +178,6 @@ class Scene:
         return name
 
     def xml(self) -> str:
-        """Return the text."""
         for part in (self.tendon, self.equality):
             if not len(part):
                 self.root.remove(part)

@@ -155,8 +155,8 @@ class MujocoTree:
         data = self._data
         position, velocity = self._actuators(q, v)
         self._effort[:self._count] = effort
-        data.qfrc_applied[:] = -self.terms(q, v)
-        data.ctrl[:] = self._effort - self._on_leg * self._leg_terms(position, velocity)
+        data.qfrc_applied[:] = -self.terms(q, v, effort)
+        data.ctrl[:] = self._effort - self._on_leg * self._leg_terms(position, velocity, effort)
         mujoco.mj_fwdActuation(self._model, data)
         mujoco.mj_fwdAcceleration(self._model, data)
         mujoco.mj_fwdConstraint(self._model, data)

@@ -265,7 +265,7 @@ class ConstrainedTree:
         system[:n, :n] = mass
         system[self._diagonal, self._diagonal] += self.terms.rotor
         system[:n, n:] = K.T
-        right[:n], right[n:] = -bias - self.terms(q, v), -drift
+        right[:n], right[n:] = -bias - self.terms(q, v, effort), -drift
         right[self._motors] += effort
         _, _, solution, info = dsysv(system, right)
         return np.asarray(solution[:n]) if info == 0 else np.full(n, np.nan)

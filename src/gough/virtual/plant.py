@@ -46,7 +46,6 @@ class PlantSettings(Value):
 
     @property
     def trials(self) -> int:
-        """Number of trials."""
         return len(self.values)
 
     @property

@@ -16,7 +16,7 @@ from gough.core.motion import Motion
 from gough.core.options import Settings
 from gough.core.text import text_table
 from gough.engine.model import Model
-from gough.logs.recording import Recording
+from gough.logs.recording import Channels, Recording
 from gough.mechanism.types import Noise
 from gough.virtual.sensors import draw_correlated, measure_positions
 
@@ -68,7 +68,6 @@ class Simulation(Value):
 
     @property
     def trials(self) -> int:
-        """Number of trials."""
         return len(self.q)
 
     @property
@@ -88,12 +87,10 @@ class Simulation(Value):
 
     @property
     def tracking_rms(self) -> FloatArray:
-        """Root mean square tracking error, (k, a). [m or rad]"""
         return np.asarray(np.sqrt((self.tracking_error**2).mean(axis=1)))
 
     @property
     def tracking_max(self) -> FloatArray:
-        """Largest tracking error, (k, a). [m or rad]"""
         return np.asarray(np.abs(self.tracking_error).max(axis=1))
 
     @cached_property
@@ -119,7 +116,6 @@ class Simulation(Value):
             "loop_error": float(self.loop_error[trial]), "saturated_samples": int(self.saturated[trial].sum())}
 
     def summary(self, trial: int = 0) -> str:
-        """Return the figures of a trial as plain text."""
         facts = self.to_dict(trial)
         rows = [[name, f"{rms:.3e}", f"{facts['tracking_max'][name]:.3e}", self.model.mechanism.joint(name).unit]
                 for name, rms in facts["tracking_rms"].items()]
@@ -166,12 +162,14 @@ def record(simulation: Simulation, *, noise: Noise | None = None, seed: int | Se
     if velocity_noise is not None:
         actual = simulation.motion(trial).qd[:, list(model.actuated)]
         velocity = actual + velocity_noise * rng.standard_normal(actual.shape)
-    gains = simulation.gains
+    gains, channels = simulation.gains, model.mechanism.channels
     return Recording(
         joints=joints, time=simulation.time, position=position,
         position_units=tuple(model.mechanism.joint(name).unit for name in joints),
         effort=effort if gains is None else None, current=None if gains is None else effort / gains,
         current_units=() if gains is None else ("1",) * len(joints), velocity=velocity,
+        extra=Channels(names=tuple(channels), units=("1",) * len(channels),
+                       values=np.tile(list(channels.values()), (len(true), 1))),
         reference=simulation.reference, period_samples=simulation.period_samples,
         payload=simulation.payloads[trial],
         source=f"virtual {model.mechanism.name} ({simulation.plant} plant, {simulation.controller})")

@@ -19,6 +19,7 @@ TreeState = tuple[FloatArray, FloatArray, FloatArray]
 Acceleration = Callable[[FloatArray, FloatArray, FloatArray], FloatArray]
 Stepper = Callable[[Acceleration, FloatArray, FloatArray, FloatArray, float], tuple[FloatArray, FloatArray, FloatArray]]
 
+SUBSTITUTED = 2  # times
 _STATES = ((0.0, 0.0, 0.0), (0.7, 1.3, 1.0), (-0.4, -0.9, -1.0))  # (q, qd, sign) at which a term's weight is looked at
 
 
@@ -133,7 +134,8 @@ class JointEfforts:
     """The joint terms of some coordinates: `rotor` qdd plus what a call with q and qd returns.
 
     Coulomb-like terms see the sign of the velocity, linear inside the dead band. Lags are held over a step of the
-    integrator and follow after it: exact to first order in its length.
+    integrator and follow after it: exact to first order in its length. What a motor passes on is its effort less the
+    friction of its joint, u + f(u) = tau, by u = tau / (1 + f(u) / u): at once where f is in proportion to u.
 
     Args:
         values: Standard parameters by name.
@@ -153,6 +155,8 @@ class JointEfforts:
         self._names = [joint.name for joint in joints]
         self._mechanism, self._joints = mechanism, joints
         self._terms: list[tuple[JointTerm, Any, FloatArray, slice]] = []
+        self._driven = [(k, mechanism.actuated.index(mechanism.coordinates[i])) for k, i in enumerate(coordinates)
+                        if i in mechanism.loaded]  # places here and among the motors
         self.size = 0
         for name, term in mechanism.terms.items():
             at = [k for k, joint in enumerate(joints) if name in joint.terms]
@@ -169,21 +173,36 @@ class JointEfforts:
                 self.size += len(term.lags)
         self.lags = np.zeros(self.size)
 
-    def _state(self, q: FloatArray, qd: FloatArray, at: Any, lags: FloatArray) -> JointState:
+    def _state(self, q: FloatArray, qd: FloatArray, at: Any, lags: FloatArray,
+               passed: FloatArray | None = None) -> JointState:
         sign = np.minimum(np.maximum(qd[at] / self._band[at], -1.0), 1.0)
 
         def other(name: str) -> JointState:
             near = self._mechanism.joint_near(self._joints[int(at[0])], name)
             return self._state(q, qd, np.array([self._names.index(near.name)]), lags)
 
-        return JointState(q=q[at], qd=qd[at], qdd=0.0, sign=sign, math=np, lags=list(lags), other=other)
+        return JointState(q=q[at], qd=qd[at], qdd=0.0, sign=sign, math=np, lags=list(lags), other=other,
+                          effort=0.0 if passed is None else passed[at])
 
-    def __call__(self, q: FloatArray, qd: FloatArray) -> FloatArray:
-        """Return the efforts without acceleration, (c,). [N or N m]"""
-        total = np.zeros_like(q)
-        for term, at, coefficient, own in self._terms:
-            total[at] += coefficient * term.value(self._state(q, qd, at, self.lags[own]))
-        return total
+    def __call__(self, q: FloatArray, qd: FloatArray, effort: FloatArray) -> FloatArray:
+        """Return the efforts without acceleration under motor efforts (a,), (c,). [N or N m]"""
+        def total(terms: Sequence[Any], passed: FloatArray | None = None) -> FloatArray:
+            found = np.zeros(len(q))
+            for term, at, coefficient, own in terms:
+                found[at] += coefficient * term.value(self._state(q, qd, at, self.lags[own], passed))
+            return found
+
+        if not self._driven:
+            return total(self._terms)
+        loaded = [entry for entry in self._terms if entry[0].loaded]
+        left = -total([entry for entry in self._terms if entry[0].dissipative and not entry[0].loaded])
+        for k, motor in self._driven:
+            left[k] += effort[motor]
+        passed = left
+        for _ in range(SUBSTITUTED):
+            share = np.divide(total(loaded, passed), passed, out=np.zeros(len(q)), where=passed != 0)
+            passed = left / (1 + share)
+        return total(self._terms, passed)
 
     def remember(self, before: tuple[FloatArray, FloatArray], after: tuple[FloatArray, FloatArray], h: float) -> None:
         """Let the lags follow over a step of the integrator from one position and velocity to another. [s]"""
@@ -203,7 +222,7 @@ class JointEfforts:
 def _weight(term: JointTerm, joint: str) -> float:
     """Return what a term multiplies the acceleration with, if that is a constant."""
     def at(q: float, qd: float, qdd: float, sign: float) -> float:
-        state = JointState(q=q, qd=qd, qdd=qdd, sign=sign, math=np, other=lambda name: state)
+        state = JointState(q=np.float64(q), qd=np.float64(qd), qdd=qdd, sign=sign, math=np, other=lambda name: state)
         return float(term.value(state))
 
     with np.errstate(all="ignore"):  # a term may exist only on one side of zero

@@ -21,6 +21,7 @@ STILL = 20  # samples at one value that a frozen channel keeps at least
 DOUBT = 2.0  # instead of STEEP for a stop within one sample, where it is known that positions are wrong
 WRAPS = 0.02  # relative: jumps of the same size to this are wraps of one counter
 TURN = 2 * np.pi
+ROUNDING = 1e-9  # of a position's range: smaller steps are no counts
 FADED = 0.01  # change of an effort over a log that is worth a word
 
 
@@ -63,8 +64,9 @@ def find_jumps(recording: Recording) -> tuple[Jump, ...]:
     for j, name in enumerate(recording.joints):
         own, step = extra[:, j], steps[1:-1, j]
         usual = 1.4826 * float(np.median(np.abs(own)))
-        if usual <= 0:
-            moved = np.abs(steps[steps[:, j] != 0, j])
+        rounding = ROUNDING * float(np.ptp(position[:, j]))
+        if usual <= rounding:  # at rest behind a quantised encoder: one count is no jump
+            moved = np.abs(steps[np.abs(steps[:, j]) > rounding, j])
             usual = float(moved.min(initial=np.inf))
         high = np.flatnonzero(np.abs(own) > STEEP * usual)
         # The steps before and after a jump are alike; where a motion starts or stops they are not.

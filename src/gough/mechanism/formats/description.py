@@ -16,9 +16,10 @@ import numpy as np
 
 from gough.core.arrays import FloatArray
 from gough.core.errors import InvalidMechanism
+from gough.core.inertia import seen_from
 from gough.core.names import INERTIAL, PAYLOAD
 from gough.mechanism.elements import Axis
-from gough.mechanism.formats.geometry import HERE, along_z, carried, inverse, transform
+from gough.mechanism.formats.geometry import HERE, along_z, inverse, transform
 from gough.mechanism.formats.legs import robot_file
 from gough.mechanism.formats.tree import Connection, Link, Loop, Place, RobotTree, word as spelled
 from gough.mechanism.placement import Placement
@@ -189,7 +190,7 @@ class _Parts:
         known: tuple[str, ...] = INERTIAL if np.any(link.inertia) else ()
         if link.parameters is not None:
             known = link.parameters if np.array_equal(at, HERE) or not link.parameters else INERTIAL
-        self._inertia.setdefault(body, []).append((carried(link.inertia, at), known))
+        self._inertia.setdefault(body, []).append((seen_from(at, link.inertia), known))
 
     def _with_inertia(self, name: str) -> Body:
         own = self._inertia.get(name, [])

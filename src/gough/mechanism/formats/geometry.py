@@ -1,4 +1,4 @@
-"""Rigid transforms as (4, 4) arrays, rotations, and inertial parameters carried along."""
+"""Rigid transforms as (4, 4) arrays, rotations, inertias in them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gough.core.arrays import FloatArray
-from gough.core.inertia import PLACES
+from gough.core.inertia import PLACES, seen_from
 
 X, Y, Z = (1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0)
 HERE = np.eye(4)
@@ -64,22 +64,4 @@ def along_z(axis: ArrayLike) -> FloatArray:
 
 def ten_parameters(mass: float, inertia: FloatArray, at: FloatArray) -> FloatArray:
     """Return mass and inertia about the centre of mass, given in a frame there, about the frame `at` is in, (10,)."""
-    local = np.array([mass, 0.0, 0.0, 0.0, *(inertia[place] for place in PLACES)])
-    return carried(local, at)
-
-
-def carried(parameters: FloatArray, at: FloatArray) -> FloatArray:
-    """Return ten inertial parameters about another frame, in which the first is `at` (4, 4).
-
-    With the pseudo-inertia J = [[tr(I)/2 1 - I, m c], [m c^T, m]] that is T J T^T.
-    """
-    moments, J = np.empty((3, 3)), np.empty((4, 4))
-    for (i, j), value in zip(PLACES, parameters[4:]):
-        moments[i, j] = moments[j, i] = value
-    J[:3, :3] = 0.5 * np.trace(moments) * np.eye(3) - moments
-    J[:3, 3] = J[3, :3] = parameters[1:4]
-    J[3, 3] = parameters[0]
-    J = at @ J @ at.T
-    moments = np.trace(J[:3, :3]) * np.eye(3) - J[:3, :3]
-    return np.array([J[3, 3], *J[:3, 3], *(moments[place] for place in PLACES)])
-
+    return seen_from(at, np.array([mass, 0.0, 0.0, 0.0, *(inertia[place] for place in PLACES)]))

@@ -10,6 +10,7 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from textwrap import wrap
 from typing import Any
 
 import numpy as np
@@ -67,18 +68,10 @@ def robot_file(mechanism: Mechanism, notes: Sequence[str]) -> tuple[str, dict[st
     content["closure"] = [_closure_table(closure, full, closure.name, mechanism.joints) for closure in left]
     pairs = ", ".join(f"{chain[0].name} -> {full[chain[0].name]}" for leg in legs for chain in leg.joints)
     note = f"legs that repeat are written once, and their names with a dot: {pairs}" if legs else ""
-    head = [f"# {line}" for each in (mechanism.reference, *notes, note) if each for line in _folded(each)]
+    head = [f"# {line}" for each in (mechanism.reference, *notes, note) if each
+            for line in wrap(re.sub(r"[^\x20-\x7e]", "?", each), 110, subsequent_indent="    ", break_long_words=False,
+                             break_on_hyphens=False)]
     return "\n".join([*head, *_lines(content)]) + "\n", full, note
-
-
-def _folded(note: str) -> list[str]:
-    """Return a note in lines of moderate length."""
-    words, lines = re.sub(r"[^\x20-\x7e]", "?", note).split(), [""]
-    for word in words:
-        if len(lines[-1]) + len(word) > 110:
-            lines.append("   ")
-        lines[-1] += f" {word}" if lines[-1].strip() else f"{lines[-1]}{word}"
-    return lines
 
 
 def _lines(content: Mapping[str, Any], prefix: str = "") -> list[str]:
@@ -87,17 +80,15 @@ def _lines(content: Mapping[str, Any], prefix: str = "") -> list[str]:
     tables = {} if prefix else {k: v for k, v in content.items() if isinstance(v, dict)}
     plain = {k: v for k, v in content.items() if k not in nested and k not in tables
              and (v not in ("", {}, [], None) or k == "parameters")}
-    lines = [f"{key} = {_spread(value) if key == 'instances' else toml_value(value)}" for key, value in plain.items()]
+    lines = [f"{key} = {toml_value(value)}" for key, value in plain.items() if key != "instances"]
+    if "instances" in plain:
+        lines += ["instances = [", *(f"    {toml_value(item)}," for item in plain["instances"]), "]"]
     for key, table in tables.items():
         lines += ["", f"[{key}]", *_lines(table, f"{key}.")]
     for key, items in nested.items():
         for item in items:
             lines += ["", f"[[{prefix}{key}]]", *_lines(item, f"{prefix}{key}.")]
     return lines
-
-
-def _spread(items: Sequence[Table]) -> str:
-    return "[\n" + "".join(f"    {toml_value(item)},\n" for item in items) + "]"
 
 
 def _number(value: float, unit: float = 1.0) -> float | int:

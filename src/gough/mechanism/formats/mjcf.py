@@ -25,7 +25,7 @@ from gough.mechanism.formats.geometry import (
     transform,
     turned,
 )
-from gough.mechanism.formats.shapes import solid
+from gough.mechanism.formats.shapes import solid, solid_body
 from gough.mechanism.formats.tree import BALL, FREE, Connection, Link, Loop, Motion, Place, RobotTree
 from gough.mechanism.formats.xml import Element
 from gough.mechanism.terms import TERMS
@@ -267,14 +267,11 @@ class _Reader:
         return self._bounded(total), None
 
     def _given(self, inertial: Element) -> FloatArray:
-        diagonal = np.diag(inertial.numbers("diaginertia", "0 0 0", 3))
+        six = (*inertial.numbers("diaginertia", "0 0 0", 3), 0.0, 0.0, 0.0)
         if "fullinertia" in inertial.attributes:
-            xx, yy, zz, xy, xz, yz = inertial.numbers("fullinertia", count=6)
-            diagonal = np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
-        mass = inertial.number("mass")
-        if mass < 0:
-            raise inertial.error(f"a mass cannot be negative, found {mass:g} kg")
-        return ten_parameters(mass, diagonal, self._pose(inertial))
+            six = inertial.numbers("fullinertia", count=6)
+        at = dict(zip(("ixx", "iyy", "izz", "ixy", "ixz", "iyz"), six))
+        return solid_body(inertial, inertial.number("mass"), self._pose(inertial), lambda key, place: at[key])
 
     def _bounded(self, parameters: FloatArray) -> FloatArray:
         """Apply the compiler's lower bounds of mass and principal inertias."""
@@ -368,10 +365,8 @@ class _Reader:
             self._lose("gears, so that efforts are those of the joints", f"{joint.name} {gear:g}")
         limit = joint.limits.effort or abs(gear) * force or None
         own = self.ours and actuator.tag == "general"
-        self._replace(replace(joint, limits=replace(joint.limits, effort=limit), gain=gain if own else None))
-
-    def _replace(self, joint: Connection) -> None:
-        self.joints = [joint if other.name == joint.name else other for other in self.joints]
+        driven = replace(joint, limits=replace(joint.limits, effort=limit), gain=gain if own else None)
+        self.joints = [driven if other.name == joint.name else other for other in self.joints]
 
     def _tendon(self, element: Element, key: str) -> Element:
         name = element.get(key)

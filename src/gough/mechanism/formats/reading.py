@@ -25,13 +25,7 @@ SUFFIXES = (".urdf", ".xml", ".sdf", ".mjcf", ".par")
 def read_tree(text: str, source: str, loops: str | None = None) -> RobotTree:
     """Read a robot that another program wrote.
 
-    Args:
-        text: Of the file.
-        source: Its name.
-        loops: YAML with what closes the loops of a URDF; by default the file of the same name beside it, if any.
-
-    Raises:
-        InvalidMechanism: Names file and line.
+    `loops` is the YAML with what closes the loops of a URDF; by default the file of the same name beside it, if any.
     """
     if len(text) > LARGEST:
         raise InvalidMechanism(f"{source}: {len(text) / 1e6:.1f} MB is too large for a robot (at most "

@@ -10,7 +10,8 @@ import numpy as np
 
 from gough.core.arrays import FloatArray
 from gough.core.errors import nearest
-from gough.mechanism.formats.geometry import HERE, inverse, quaternion_rotation, rpy_rotation, ten_parameters, transform
+from gough.mechanism.formats.geometry import HERE, inverse, quaternion_rotation, rpy_rotation, transform
+from gough.mechanism.formats.shapes import solid_body
 from gough.mechanism.formats.tree import BALL, Connection, Link, Loop, Motion, RobotTree
 from gough.mechanism.formats.xml import Element
 from gough.mechanism.terms import TERMS
@@ -153,15 +154,9 @@ def _inertia(link: Element) -> FloatArray:
     inertial = link.find("inertial")
     if inertial is None:
         return np.zeros(10)
-    tensor, found = np.zeros((3, 3)), inertial.find("inertia")
-    for i in range(3):
-        for j in range(i, 3):
-            usual = 1.0 if i == j else 0.0
-            tensor[i, j] = tensor[j, i] = usual if found is None else found.amount(f"i{'xyz'[i]}{'xyz'[j]}", usual)
-    mass = inertial.amount("mass", 1.0)
-    if mass < 0:
-        raise inertial.error(f"a mass cannot be negative, found {mass:g} kg")
-    return ten_parameters(mass, tensor, _pose(inertial.find("pose")))
+    found = inertial.find("inertia")
+    return solid_body(inertial, inertial.amount("mass", 1.0), _pose(inertial.find("pose")), lambda key, place: (
+        float(place[0] == place[1]) if found is None else found.amount(key, float(place[0] == place[1]))))
 
 
 def _limits(limit: Element, endless: bool) -> Limits:

@@ -3,16 +3,28 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from gough.core.arrays import FloatArray
+from gough.core.inertia import PLACES
 from gough.mechanism.formats.geometry import ten_parameters
 from gough.mechanism.formats.xml import Element
 
 DENSITY = 1000.0  # MuJoCo's, that of water [kg/m3]
 SIZES = {"sphere": 1, "capsule": 2, "cylinder": 2, "box": 3, "ellipsoid": 3}
+
+
+def solid_body(element: Element, mass: float, at: FloatArray, entry: Callable[[str, tuple[int, int]], float]
+               ) -> FloatArray:
+    """Return the ten parameters of a body whose inertia about its centre, at `at`, has entries by `ixx`, `ixy`, ..."""
+    if mass < 0:
+        raise element.error(f"a mass cannot be negative, found {mass:g} kg")
+    tensor = np.empty((3, 3))
+    for i, j in PLACES:
+        tensor[i, j] = tensor[j, i] = entry(f"i{'xyz'[i]}{'xyz'[j]}", (i, j))
+    return ten_parameters(mass, tensor, at)
 
 
 def solid(geom: Element, sizes: Sequence[float], at: FloatArray) -> FloatArray:

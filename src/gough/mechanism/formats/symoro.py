@@ -6,26 +6,21 @@ links; joints NL+1 to NJ are cut, and frame j of a cut joint coincides with fram
 
 from __future__ import annotations
 
-import ast
 import math
-import operator
 import re
-from collections.abc import Callable
 
 import numpy as np
 
 from gough.core.arrays import FloatArray
-from gough.core.errors import InvalidMechanism
+from gough.core.errors import InvalidInput, InvalidMechanism
 from gough.core.names import INERTIAL
+from gough.mechanism.expression import evaluate, parse
 from gough.mechanism.formats.geometry import HERE, X, Z, moved
 from gough.mechanism.formats.tree import Connection, Link, Loop, RobotTree
 from gough.mechanism.terms import TERMS
 
 GEOMETRY = ("gamma", "b", "alpha", "d", "theta", "r")
 INERTIA = dict(zip(("m", "mx", "my", "mz", "xx", "xy", "yy", "xz", "yz", "zz"), INERTIAL))
-OPERATORS: dict[type, Callable[[float, float], float]] = {
-    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv}
-FUNCTIONS: dict[str, Callable[[float], float]] = {"sin": math.sin, "cos": math.cos, "tan": math.tan, "sqrt": math.sqrt}
 MOST = 500  # frames
 
 
@@ -128,27 +123,9 @@ class _Par:
 
 
 def _value(text: str) -> float | None:
-    """Return the value of an expression of numbers, pi, + - * / and a few functions; None with other symbols."""
+    """Return the value of an expression of numbers, pi and functions; None with other symbols, or if it is none."""
     try:
-        value = _evaluate(ast.parse(text.strip(), mode="eval").body)
-    except (SyntaxError, ValueError, ZeroDivisionError, RecursionError, MemoryError, OverflowError):
+        value = evaluate(parse(text), lambda node: {"pi": math.pi}[str(node.value).lower()], math)
+    except (InvalidInput, KeyError, AttributeError, ValueError, ArithmeticError):
         return None
-    return value if value is None or (math.isfinite(value) and abs(value) < 1e12) else None
-
-
-def _evaluate(node: ast.expr) -> float | None:
-    if isinstance(node, ast.Constant) and isinstance(node.value, int | float):
-        return float(node.value)
-    if isinstance(node, ast.Name) and node.id.lower() == "pi":
-        return math.pi
-    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub | ast.UAdd):
-        inner = _evaluate(node.operand)
-        return inner if inner is None or isinstance(node.op, ast.UAdd) else -inner
-    if isinstance(node, ast.BinOp) and type(node.op) in OPERATORS:
-        left, right = _evaluate(node.left), _evaluate(node.right)
-        return None if left is None or right is None else OPERATORS[type(node.op)](left, right)
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in FUNCTIONS and (
-            len(node.args) == 1):
-        inner = _evaluate(node.args[0])
-        return None if inner is None else FUNCTIONS[node.func.id](inner)
-    return None
+    return float(value) if isinstance(value, int | float) and abs(value) < 1e12 else None

@@ -29,7 +29,6 @@ class Link:
     """A body as a file has it.
 
     Args:
-        name: As in the file.
         inertia: Ten inertial parameters about the link's frame, (10,); zeros for a massless link.
         parameters: Which of these are there to be identified; of a massless link none, unless it is said.
     """
@@ -83,12 +82,9 @@ class RobotTree:
     """A robot as a file has it; joints may form loops, too.
 
     Args:
-        name: Of the robot.
-        title: One line about it.
         root: The link that stands still.
         task: Joints that are coordinates of a platform, in order.
         usual_terms: Motors have rotor inertia and friction that the file does not speak of.
-        notes: What was lost or guessed so far.
     """
 
     name: str

@@ -15,7 +15,8 @@ import yaml
 from gough.core.arrays import FloatArray
 from gough.core.errors import InvalidMechanism, nearest
 from gough.mechanism.closures import CLOSURES
-from gough.mechanism.formats.geometry import HERE, X, Y, Z, along_z, rpy_rotation, ten_parameters, transform
+from gough.mechanism.formats.geometry import HERE, X, Y, Z, along_z, rpy_rotation, transform
+from gough.mechanism.formats.shapes import solid_body
 from gough.mechanism.formats.tree import BALL, FREE, Connection, Link, Loop, Motion, Place, RobotTree
 from gough.mechanism.formats.xml import Element
 from gough.mechanism.terms import TERMS
@@ -93,15 +94,9 @@ def origin_of(element: Element) -> FloatArray:
 def _inertia(element: Element | None) -> FloatArray:
     if element is None:
         return np.zeros(10)
-    mass, found = element.need("mass").number("value"), element.find("inertia")
-    if mass < 0:
-        raise element.error(f"a mass cannot be negative, found {mass:g} kg")
-    inertia = np.zeros((3, 3))
-    for i in range(3):
-        for j in range(i, 3):
-            if found is not None:
-                inertia[i, j] = inertia[j, i] = found.number(f"i{'xyz'[i]}{'xyz'[j]}", 0.0)
-    return ten_parameters(mass, inertia, origin_of(element))
+    found = element.find("inertia")
+    return solid_body(element, element.need("mass").number("value"), origin_of(element),
+                      lambda key, place: 0.0 if found is None else found.number(key, 0.0))
 
 
 def _connection(joint: Element) -> Connection:

@@ -84,11 +84,7 @@ class Element:
 
 
 def parse_xml(text: str, source: str) -> Element:
-    """Return the root element of a document.
-
-    Raises:
-        InvalidMechanism: Not XML, a document type, too deep or too many elements; names file and line.
-    """
+    """Return the root element of a document."""
     parser = expat.ParserCreate(encoding="utf-8")
     top = Element("", {}, source, 0)
     stack, count = [top], 0

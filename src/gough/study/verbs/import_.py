@@ -146,6 +146,9 @@ def _closed(tree: RobotTree, source: str) -> tuple[Description, Loops]:
             if reach == 0.0 and isinstance(error, LoopNotClosed):
                 raise
         except InvalidMechanism as error:
+            if spins := _spins(error, done):
+                return _closed(_locked(tree, source, spins).noting(
+                    f"guessed: held, as no motor stops these turns of ball joints: {', '.join(spins)}"), source)
             if "loose" in error.numbers:
                 raise _missing(error, done, source) from None
             if not tried and singular is None:
@@ -161,6 +164,16 @@ def _closed(tree: RobotTree, source: str) -> tuple[Description, Loops]:
              else ""]
     started = _started(tree, done, loops).noting(*filter(None, notes))
     return describe(started, source, redundant=loops.redundant), loops
+
+
+def _spins(error: InvalidMechanism, done: Description) -> list[str]:
+    """Return the coordinates that no motor determines if each is the only such one of a ball joint.
+
+    CAD programs draw legs with balls at both ends, which leaves them free to turn about themselves.
+    """
+    found = cast(tuple[str, ...], error.numbers.get("loose", ()))
+    of = [sum(name in found for name in names) for names in done.coordinates.values() if len(names) == 3]
+    return list(found) if len(found) == sum(of) and max(of, default=2) == 1 else []
 
 
 def _missing(error: InvalidMechanism, done: Description, source: str) -> InvalidMechanism:
