@@ -41,12 +41,12 @@ from gough.identification.methods import (
     Outcome,
     PeriodProblem,
     main_of,
+    physical_parameters,
     run_all,
     wanted,
     wants,
 )
 from gough.identification.passing import refuse_loaded, with_passed_efforts
-from gough.identification.physical import physical_parameters
 from gough.identification.result import Fit, Identification
 from gough.identification.structures import ModelChoice, model_choice
 from gough.identification.term_choice import choose_terms

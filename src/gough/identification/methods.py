@@ -114,6 +114,23 @@ def feasible(model: Model, base: BaseParameters, problem: Regression | Condensed
     return settings.fit(problem, estimate, model=base, prior=prior)
 
 
+def physical_parameters(model: Model, found: FeasibleEstimate) -> tuple[dict[str, tuple[float, ...]], dict[str, float]]:
+    """Return ten inertial parameters by body, and the coefficients of the joint terms by name.
+
+    Bodies of tied legs each get the common values; a payload stays `payload.<name>`. A body whose parameters are tied
+    in part only has no common values and is left out: what was found consistent is not one body.
+    """
+    terms: dict[str, float] = {}
+    owners: dict[str, set[str]] = {}
+    for name, value in zip(found.standard.names, found.standard.values.tolist()):
+        for member in (name,) if name.payload is not None else model.resolve(name):
+            if name.inertial:
+                owners.setdefault(member.owner, set()).add(name.owner)
+            else:
+                terms[member] = value
+    return {body: tuple(found.bodies[min(those)].tolist()) for body, those in owners.items() if len(those) == 1}, terms
+
+
 ESTIMATORS: dict[str, Any] = {
     "ls": LeastSquares(), "wls": WeightedLeastSquares(), "gm": GaussMarkov(), "robust": Robust(),
     "tls": TotalLeastSquares(), "tls_paper": TotalLeastSquares(scaling="none"), "gain_ml": MaximumLikelihoodGains(),
