@@ -15,8 +15,10 @@ from gough.engine import Model
 from gough.engine.base import base_parameters, standard_from_base
 from gough.engine.derivatives import response
 from gough.identification import Identification, identify, load_identification
+from gough.identification.bounding import bounds
 from gough.identification.experiment import prepare
 from gough.identification.passing import with_passed_efforts
+from gough.identification.payload import payload
 from gough.identification.validation import validate
 from gough.logs.recording import Recording
 from gough.mechanism import load_robot, parse_robot, robot_text
@@ -162,3 +164,10 @@ def test_joints_that_pass_on_what_nothing_tells_are_refused() -> None:
         parse_robot("redundant = true\n" + TEXT, "x.toml")
     with pytest.raises(InvalidInput, match=r"character 1.*lag of the effort"):
         JointTerm(name="x", label="x", expression="lag(abs(effort) * sign(qd), '0.1 s')")
+
+
+def test_what_needs_known_columns_refuses_it_by_name(robot: Model, other: Recording) -> None:
+    with pytest.raises(InvalidInput, match=r"friction of 'left.motor' depends on the effort.* bounds cannot be found"):
+        bounds(robot, other, error_bound=1.0)
+    with pytest.raises(InvalidInput, match="a load cannot be found"):
+        payload(robot, other)

@@ -22,7 +22,7 @@ PAGE = (Path(__file__).parents[2] / "docs" / "robot-file.md").read_text(encoding
 
 def value(term: str, q: float, qd: float, qdd: float = 0.0, lags: tuple[float, ...] | None = None) -> float:
     return float(TERMS[term].value(JointState(q=q, qd=qd, qdd=qdd, sign=np.sign(qd), math=np, lags=lags,
-                                              channels={"temperature": 25 + 9 * qdd})))
+                                              effort=1.0, channels={"temperature": 25 + 9 * qdd})))
 
 
 @pytest.mark.parametrize("term", TERMS)
@@ -44,7 +44,7 @@ def test_friction_and_nothing_else_always_takes_energy_out(term: str) -> None:
 def test_numbers_and_expressions_are_the_same(term: str) -> None:
     symbols = ca.SX.sym("q"), ca.SX.sym("qd"), ca.SX.sym("qdd")
     state = JointState(q=symbols[0], qd=symbols[1], qdd=symbols[2], sign=ca.sign(symbols[1]), math=ca,
-                       channels={"temperature": 25 + 9 * symbols[2]})
+                       effort=1.0, channels={"temperature": 25 + 9 * symbols[2]})
     graph = ca.Function("f", list(symbols), [TERMS[term].value(state)])
     for numbers in np.random.default_rng(1).standard_normal((5, 3)):
         assert float(graph(*numbers)) == pytest.approx(value(term, *numbers))

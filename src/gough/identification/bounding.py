@@ -20,6 +20,7 @@ from gough.estimators.bounds.solve import BoundedProblem, Solver, enclose
 from gough.estimators.estimate import Enclosure
 from gough.identification.enclosing import enclosed_regressor
 from gough.identification.experiment import in_efforts
+from gough.identification.passing import refuse_loaded
 from gough.identification.result import Identification
 from gough.logs.readers import Log, as_recordings
 from gough.logs.recording import Recording
@@ -73,6 +74,7 @@ def bounds(model: Robot, recordings: Log | Sequence[Log], settings: BoundsSettin
     """
     chosen = settle(BoundsSettings, settings, options)
     model, recordings = as_model(model), as_recordings(recordings)
+    refuse_loaded(model, "bounds")
     if not recordings:
         raise InvalidInput("there is no recording to bound parameters with")
     if result is not None:

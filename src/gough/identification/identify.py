@@ -45,7 +45,7 @@ from gough.identification.methods import (
     wanted,
     wants,
 )
-from gough.identification.passing import with_passed_efforts
+from gough.identification.passing import refuse_loaded, with_passed_efforts
 from gough.identification.physical import physical_parameters
 from gough.identification.result import Fit, Identification
 from gough.identification.structures import ModelChoice, model_choice
@@ -231,9 +231,7 @@ def _pose(model: Model, recordings: Sequence[Recording], loaded: Sequence[Record
                  held_out=held_out, known={})
     if any(wants(estimator) == "gains" for estimator in estimators.values()):
         check_currents(recordings, loaded)
-        if model.mechanism.loaded:
-            raise InvalidInput("friction that depends on the effort a joint passes on cannot be found together with "
-                               "drive gains; identify the gains without it first, and give them")
+        refuse_loaded(model, "drive gains")
         currents = currents_problem(model, recordings, loaded, name or "", measured, base, processing=asked)
         if currents.problem.effort_map is None:  # all that follows is a matter of milliseconds on triangular factors
             currents = currents._replace(problem=currents.problem.in_factors())

@@ -15,7 +15,7 @@ from dataclasses import replace
 import numpy as np
 
 from gough.core.arrays import FloatArray
-from gough.core.errors import NotConverged
+from gough.core.errors import InvalidInput, NotConverged
 from gough.core.regression import Regression
 from gough.engine import Model
 from gough.engine.base import standard_from_base
@@ -55,6 +55,14 @@ def with_passed_efforts(model: Model, experiment: Experiment) -> tuple[Model, Ex
         problem = _linear(model, again, values)
     raise NotConverged(f"load-dependent friction of '{model.mechanism.name}' does not settle in {STEPS} steps; is its "
                        "coefficient below one? `gough diagnose` looks for other causes")
+
+
+def refuse_loaded(model: Model, what: str) -> None:
+    """Raise for a robot with terms that depend on efforts passed on, where these are not known."""
+    if model.mechanism.loaded:
+        joint = model.mechanism.joints[model.mechanism.loaded[0]].name
+        raise InvalidInput(f"friction of '{joint}' depends on the effort it passes on, which is not linear: {what} "
+                           "cannot be found with it; leave the term out of the robot file", joint=joint)
 
 
 def _linear(model: Model, experiment: Experiment, values: FloatArray) -> Regression:

@@ -27,6 +27,7 @@ from gough.estimators.load.seen import in_words, seen
 from gough.estimators.noise_information import OBSERVED
 from gough.estimators.physical.pseudo_inertia import pseudo_inertia
 from gough.identification.load_problem import Unloaded, load_problem
+from gough.identification.passing import refuse_loaded
 from gough.identification.result import Identification
 from gough.logs.readers import Log, as_recordings
 from gough.logs.recording import Recording
@@ -209,6 +210,7 @@ def payload(model: Robot, recordings: Log | Sequence[Log], settings: PayloadSett
     """
     chosen = settle(PayloadSettings, settings, options)
     model, recordings = as_model(model), as_recordings(recordings)
+    refuse_loaded(model, "a load")
     _ = chosen.place  # refused before logs are processed, if it is no place
     if not recordings:
         raise InvalidInput("there is no recording to find a load in")

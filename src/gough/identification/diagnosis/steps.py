@@ -11,6 +11,7 @@ from scipy import stats
 from gough.core.arrays import FloatArray
 from gough.estimators.selection.scores import PROBABLE
 from gough.identification.diagnosis.mistakes import Mistake
+from gough.logs.checks import GAP
 from gough.logs.recording import Recording
 
 STEEP = 12.0  # times the usual second difference beyond which a step is no motion; 1e4 samples of noise stay below 5
@@ -61,6 +62,9 @@ def find_jumps(recording: Recording) -> tuple[Jump, ...]:
         return ()
     steps = np.diff(position, axis=0)
     extra = steps[1:-1] - (steps[:-2] + steps[2:]) / 2  # of the step from sample k + 1 to k + 2
+    clock = np.diff(recording.time)
+    late = clock > GAP * float(np.median(clock))
+    extra[late[1:-1] | late[:-2] | late[2:]] = 0.0  # a motor moves on while samples are missing
     for j, name in enumerate(recording.joints):
         own, step = extra[:, j], steps[1:-1, j]
         usual = 1.4826 * float(np.median(np.abs(own)))
