@@ -36,7 +36,8 @@ def interpolate(values: FloatArray, time: FloatArray, new_time: FloatArray, meth
         from scipy.interpolate import CubicSpline  # here, because it takes long to import
 
         return np.asarray(CubicSpline(time, values, axis=0)(new_time))
-    return np.column_stack([np.interp(new_time, time, column) for column in values.T])
+    columns = [np.interp(new_time, time, column) for column in values.T]
+    return np.array(columns).reshape(values.shape[1], len(new_time)).T  # of no channel, too
 
 
 def stretch(clock: FloatArray, time: FloatArray) -> slice:
