@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -302,8 +303,7 @@ def test_hypotheses_are_all_different(five_bar: Model, logs: tuple[Recording, Re
     texts = [h.text + h.advice for h in hypotheses(evidence)]
     assert len(set(texts)) == len(texts)
     assert len(texts) > 60
-    now, best = best_hypothesis(evidence)
-    assert best is now
+    assert best_hypothesis(evidence) is None
 
 
 def test_a_hypothesis_is_undone_on_a_recording(five_bar: Model, logs: tuple[Recording, Recording]) -> None:
@@ -338,6 +338,15 @@ def test_lost_and_wrapped_counts_are_found_and_undone(logs: tuple[Recording, Rec
     assert all(j.wrap and j.joint == "left.motor" for j in found)
 
 
+def test_steps_finer_than_any_encoder_counts_are_no_jumps() -> None:
+    """A simulated log without noise has kinks where friction changes its sign, far above its own scatter."""
+    time = np.arange(2000) * 1e-3
+    smooth = np.sin(0.2 * time)[:, None]
+    log = Recording(joints=("a",), time=time, position=smooth, effort=smooth, position_units=("rad",))
+    for size, jumps in ((2e-7, 0), (2e-5, 1)):
+        assert len(find_jumps(replace(log, position=smooth + size * (time > 1.0)[:, None]))) == jumps
+
+
 def test_a_jump_where_the_motor_reverses_may_be_play_and_is_not_undone(five_bar: Model,
                                                                      logs: tuple[Recording, Recording]) -> None:
     log = logs[0]
@@ -355,6 +364,21 @@ def test_a_jump_where_the_motor_reverses_may_be_play_and_is_not_undone(five_bar:
     first = mistakes_of_jumps([spoilt])[0]
     assert first.name == "play of the transmission"
     assert first.alike == ("compliance of left.motor", "lost counts of left.motor")
+
+
+def test_missing_samples_are_no_jump(logs: tuple[Recording, Recording]) -> None:
+    keep = np.r_[0:3000, 3040:len(logs[0])]
+    cut = replace(logs[0].take(keep), period_samples=None)
+    assert np.abs(np.diff(cut.position, axis=0)).max() > 5 * np.abs(np.diff(logs[0].position, axis=0)).max()
+    assert find_jumps(cut) == ()
+
+
+@pytest.mark.parametrize(("own", "unseen", "holds"), [
+    (0.1, 0.3, True), (0.1, 0.96, False), (1.0, 1.1, True), (1.0, 1.3, False), (0.79, 0.81, False)])
+def test_a_hypothesis_explains_unseen_data_as_it_does_the_logs(own: float, unseen: float, holds: bool) -> None:
+    """Times twice too long took a fifth off the logs of a tilted arm, and 4 % off the held-out error."""
+    before, after = (SimpleNamespace(left=left, error=error) for left, error in ((1.0, 1.0), (own, unseen)))
+    assert search_module.explains(before, after) == holds  # type: ignore[arg-type]
 
 
 def test_a_motion_that_starts_or_stops_is_no_jump() -> None:
@@ -551,9 +575,9 @@ def test_a_further_mistake_whose_correction_predicts_no_better_is_only_said_to_l
         return usual(before, Made(before.unseen - fall * (1 + np.arange(len(before.unseen)) % 2)))  # type: ignore[arg-type]
 
     monkeypatch.setattr(search_module, "helps", judged)
-    result = search_module.search(evidence, most=2, hypotheses=False)
-    assert len(result.steps) == named
-    assert (result.doubtful is None) == (named == 2)
+    _, steps, doubtful = search_module.search(evidence, most=2, hypotheses=False)
+    assert len(steps) == named
+    assert (doubtful is None) == (named == 2)
 
 
 def test_what_cannot_be_told_apart_is_not_corrected(five_bar: Model, logs: tuple[Recording, Recording],

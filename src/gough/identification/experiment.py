@@ -23,6 +23,7 @@ from gough.processing.ready import ready
 from gough.processing.repetitions import with_position_noise
 
 TINY = float(np.finfo(float).tiny)
+SMALL = 0.1  # sigmas: what noise of the positions takes from values is not counted below
 AGAIN = 4  # times that noise is added again, each time to another stretch of a long log
 ENOUGH = 20000  # samples of a log without periods in which noise shows what it does
 
@@ -124,12 +125,15 @@ def with_information(model: Model, recordings: Sequence[Recording], experiment: 
     information = np.full(len(estimate), np.nan)
     information[place] = information_over_noise(rows, every, names)
     taken[place] = attenuation(rows, every, estimate.values[place], names)
-    worst = int(np.argmax(np.abs(taken) / np.maximum(estimate.std, TINY)))
-    note = () if abs(taken[worst]) <= estimate.std[worst] else (
+    estimate, share = replace(estimate, information=information), np.abs(taken) / np.maximum(estimate.std, TINY)
+    worst = int(np.argmax(share))
+    if share[worst] < SMALL:
+        return estimate
+    note = () if share[worst] <= 1 else (
         f"noise of the positions takes about {taken[worst]:.2g} from {estimate.parameters[worst]}, and others: more "
         "than their standard deviations, which are widened by it; a lower cut-off or repetitions help",)
-    return replace(estimate, information=information, covariance=estimate.covariance + np.outer(taken, taken),
-                   notes=(*estimate.notes, *note))
+    return replace(estimate, covariance=estimate.covariance + np.outer(taken, taken), notes=(*estimate.notes, *note),
+                   sources=tuple(replace(source, std=np.hypot(source.std, taken)) for source in estimate.sources))
 
 
 def drawn_again(log: Recording, settings: Processing,

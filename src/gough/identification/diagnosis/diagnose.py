@@ -20,15 +20,7 @@ from gough.identification.diagnosis.columns import axes
 from gough.identification.diagnosis.directions import Suspicion, describe, suspicions_of
 from gough.identification.diagnosis.evidence import Evidence, View, evidence_of, sources
 from gough.identification.diagnosis.hypotheses import BETTER, Hypothesis, hypotheses, thinned, try_out, within_limits
-from gough.identification.diagnosis.mistakes import (
-    HELD_OUT,
-    LEFT_OUT,
-    Diagnosis,
-    Limit,
-    Mistake,
-    length,
-    size_text,
-)
+from gough.identification.diagnosis.mistakes import HELD_OUT, LEFT_OUT, Diagnosis, Limit, Mistake, length, size_text
 from gough.identification.diagnosis.search import Standing, Step, Undone, search
 from gough.identification.diagnosis.steps import DOUBT, STEEP, find_fading, find_frozen, find_jumps, without_jumps
 from gough.identification.diagnosis.track import Source, Track
@@ -140,8 +132,7 @@ def diagnose_evidence(evidence: Evidence, recordings: Sequence[Recording] = (), 
         found: Mistakes that were corrected before.
     """
     judged_on = HELD_OUT if evidence.held_out else LEFT_OUT
-    search_result = search(evidence, most=most)
-    first, steps = search_result.first, search_result.steps
+    first, steps, doubtful = search(evidence, most=most)
     standing = first if not steps else Standing(steps[-1].standing.evidence)
     named = [_mistake_of(step, evidence, judged_on) for step in steps]
     # Logs are compared once signs and units are right.
@@ -154,10 +145,9 @@ def diagnose_evidence(evidence: Evidence, recordings: Sequence[Recording] = (), 
     left = standing.error
     rest = [f"{100 * left:.3g} % of the effort stays unexplained: there is more than the usual mistakes"
             ] if left > GOOD else []
-    if search_result.doubtful is not None:
-        doubtful = _mistake_of(search_result.doubtful, evidence, judged_on)
+    if doubtful is not None:
         rest.append(f"what is left looks like this, but correcting it predicts the {judged_on} no better, so it is "
-                    f"something else: {doubtful.text}")
+                    f"something else: {_mistake_of(doubtful, evidence, judged_on).text}")
     return Diagnosis(robot=evidence.model.mechanism.name, mistakes=tuple(mistakes), limits=limits_of(standing),
                      error=first.error, notes=(*notes, *rest))
 
@@ -315,11 +305,11 @@ def _made_to_close(model: Model, logs: Sequence[Recording], others: Sequence[Rec
             continue
         try:
             evidence = evidence_from(model, changed, [undone_on_recording(log, hypothesis) for log in others], settings)
-            result = try_out(thinned(evidence), None)
+            result = try_out(thinned(evidence))
         except GoughError:
             continue
-        if result is not None and result.error < FAIR:  # else it explains nothing
-            tried.append((result.error, result.distance, hypothesis, evidence))
+        if result is not None and result[0] < FAIR:  # else it explains nothing
+            tried.append((*result, hypothesis, evidence))
     if not tried:
         raise error
     least = min(item[0] for item in tried)

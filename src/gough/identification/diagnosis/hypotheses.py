@@ -149,21 +149,6 @@ def hypotheses(evidence: Evidence) -> Iterator[Hypothesis]:
                          advice=f"put gravity = [{', '.join(f'{x:.6g}' for x in turned)}] in the robot file")
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Tried:
-    """What a hypothesis leads to.
-
-    Args:
-        hypothesis: Which; None for the logs as they are.
-        error: Geometric mean over the rows of residual over effort. [1]
-        distance: Mean |ln| distance of well-determined values to the robot file's; impossible ones count most.
-    """
-
-    hypothesis: Hypothesis | None
-    error: float
-    distance: float
-
-
 def thinned(evidence: Evidence) -> Evidence:
     """Return the evidence on some hundred samples of its logs, those that count preferred: enough to compare."""
     least = max(SAMPLES, 6 * len(evidence.base) // max(len(evidence.model.rows), 1))
@@ -171,8 +156,11 @@ def thinned(evidence: Evidence) -> Evidence:
         source.thinned(least // len(evidence.logs) + 1) for source in evidence.logs))
 
 
-def try_out(few: Evidence, hypothesis: Hypothesis | None) -> Tried | None:
-    """Undo a mistake on some samples and fit again; None if the robot's loops do not close then."""
+def try_out(few: Evidence, hypothesis: Hypothesis | None = None) -> tuple[float, float] | None:
+    """Undo a mistake on some samples and fit again: error and distance to the robot file; None if loops do not close.
+
+    The error is the geometric mean over the rows of residual over effort.
+    """
     if hypothesis is not None and hypothesis.moves:
         for view in few.views:
             if not within_limits(few.model, hypothesis.undo(view.track).position, view.track.position):
@@ -181,8 +169,7 @@ def try_out(few: Evidence, hypothesis: Hypothesis | None) -> Tried | None:
     if fresh is None:
         return None
     values, sigma, error = fit_rows(*fresh.stacked)
-    return Tried(hypothesis=hypothesis, error=error,
-                 distance=distance_to_file(values, sigma, prior_of(few.model, few.base)))
+    return error, distance_to_file(values, sigma, prior_of(few.model, few.base))
 
 
 def common_factor_of(evidence: Evidence) -> Hypothesis | None:
@@ -231,22 +218,22 @@ def distance_to_file(values: FloatArray, sigma: FloatArray, prior: Prior) -> flo
     return float(far[counted].mean()) if counted.any() else 0.0
 
 
-def best_hypothesis(evidence: Evidence) -> tuple[Tried, Tried]:
-    """Return the logs as they are and the hypothesis that explains them best (the same if none does).
+def best_hypothesis(evidence: Evidence) -> Hypothesis | None:
+    """Return the hypothesis that explains the logs best; None if they are best as they are.
 
     One is taken that leaves less than 0.8 of the error; among those that leave the same (to 2 %), and if none leaves
     less among those that leave the same as now, the one nearest to the robot file.
     """
     few = thinned(evidence)
-    now = try_out(few, None)
+    now = try_out(few)
     assert now is not None
     common = common_factor_of(evidence)
     wanted = [*hypotheses(evidence), *([] if common is None else [common])]
-    tried = [found for found in (try_out(few, h) for h in wanted) if found is not None]
-    least = min([now.error, *(t.error for t in tried)])
-    if least < BETTER * now.error:
-        near = [t for t in tried if t.error < SAME * least]
-        return now, min(near, key=lambda t: t.distance)
-    near = [t for t in tried if t.error < SAME * now.error
-            and t.distance < now.distance - (NEARER if t.hypothesis is not common else 0.0)]
-    return now, min(near, key=lambda t: t.distance, default=now)
+    tried = [(h, *found) for h in wanted if (found := try_out(few, h)) is not None]
+    least = min([now[0], *(error for _, error, _ in tried)])
+    if least < BETTER * now[0]:
+        near = [(distance, h) for h, error, distance in tried if error < SAME * least]
+    else:
+        near = [(distance, h) for h, error, distance in tried if error < SAME * now[0]
+                and distance < now[1] - (NEARER if h is not common else 0.0)]
+    return min(near, key=lambda pair: pair[0], default=(0.0, None))[1]

@@ -19,7 +19,7 @@ from gough.core.arrays import FloatArray
 from gough.estimators.selection.scores import LEAST_SEEN, PROBABLE, Fitted, Scores, cut_stretches
 from gough.identification.diagnosis.directions import DIRECTIONS, Suspicion, stack_directions
 from gough.identification.diagnosis.evidence import Evidence, View, corrected, counted, deviations_of, score_problem
-from gough.identification.diagnosis.hypotheses import Hypothesis, best_hypothesis, distance_to_file
+from gough.identification.diagnosis.hypotheses import BETTER, Hypothesis, best_hypothesis, distance_to_file
 from gough.identification.diagnosis.rows import fit_rows
 from gough.identification.diagnosis.track import Track
 from gough.identification.prior import prior_of
@@ -30,7 +30,7 @@ NEIGHBOURS = 3  # of them tried
 NEARLY = 0.02  # distances to the robot file that differ by less are the same
 SMALL = 0.1  # sigmas: a Gauss-Newton step below this ends the refinement
 ROUNDS = 10  # of it
-WORSE = 1.2  # times the error of held-out data: a hypothesis whose correction predicts so much worse is none
+WORSE = 1.2  # times the error of held-out data: a hypothesis that leaves as much of the logs may not leave more there
 LUCK = 0.05  # chance that a correction which does not help seems to lower the error on data it has not seen
 SLOW = 0.9  # ratio of two steps: below it the rest of their series is taken at once, jumps of friction make them so
 LARGEST = 0.5  # of a relative mistake that a derivative can speak of; beyond it is a unit, and there are hypotheses
@@ -177,6 +177,11 @@ class Standing:
         return own if part.mask is None else own * part.mask[:, :, None]
 
     @property
+    def left(self) -> float:
+        """Relative error of the fit to the logs themselves (see `fit_rows`). [1]"""
+        return self._fitted[2]
+
+    @property
     def distance(self) -> float:
         """How far the fitted values are from the robot file's, added columns in the model (see `distance_to_file`)."""
         values, sigma, _ = self._fitted
@@ -233,25 +238,11 @@ class Step:
         suspicion, step = self.undone.suspicion, self.standing.evidence.views[0].track.step
         return suspicion is None or bool(np.abs(self.undone.size).max() >= suspicion.direction.samples * step)
 
-    def rank(self, names: Sequence[str]) -> int:
-        """Return the place of its mistake among names, those that are not there last."""
-        name = "" if self.undone.suspicion is None else self.undone.suspicion.direction.name
-        return names.index(name) if name in names else len(names)
 
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Found:
-    """What a search found.
-
-    Args:
-        first: Where the logs stand as they are.
-        steps: The mistakes, one after the other.
-        doubtful: What would explain more but predicts no better, and ended the search.
-    """
-
-    first: Standing
-    steps: tuple[Step, ...]
-    doubtful: Step | None = None
+def explains(before: Standing, after: Standing) -> bool:
+    """Tell whether a hypothesis explains unseen data as it does the logs: much less is left, or the same of both."""
+    own, unseen = (getattr(after, name) / max(getattr(before, name), 1e-300) for name in ("left", "error"))
+    return bool(unseen <= BETTER or (own > BETTER and unseen <= WORSE))
 
 
 def helps(before: Standing, after: Standing) -> bool:
@@ -261,8 +252,12 @@ def helps(before: Standing, after: Standing) -> bool:
     return bool(fall.mean() > stats.t.isf(LUCK, len(fall) - 1) * spread)
 
 
-def search(evidence: Evidence, *, most: int = 4, hypotheses: bool = True) -> Found:
+def search(evidence: Evidence, *, most: int = 4,
+           hypotheses: bool = True) -> tuple[Standing, tuple[Step, ...], Step | None]:
     """Look for mistakes one after the other.
+
+    Returns:
+        Where the logs stand as they are, the mistakes, and what would explain more but predicts no better.
 
     Args:
         evidence: The model and its logs.
@@ -271,12 +266,12 @@ def search(evidence: Evidence, *, most: int = 4, hypotheses: bool = True) -> Fou
     """
     first = now = Standing(evidence)
     steps: tuple[Step, ...] = ()
-    best = best_hypothesis(evidence)[1].hypothesis if hypotheses else None
+    best = best_hypothesis(evidence) if hypotheses else None
     if best is not None:
         trial = Undone(hypothesis=best)
         fresh = corrected(evidence, trial.undo)
         after = None if fresh is None else Standing(fresh)
-        if after is not None and after.error <= WORSE * now.error:
+        if after is not None and explains(now, after):
             steps, now = (Step(undone=trial, before=now.error, after=after.error, standing=after),), after
     noise = now.noise
     while len(steps) < most:
@@ -284,10 +279,10 @@ def search(evidence: Evidence, *, most: int = 4, hypotheses: bool = True) -> Fou
         if step is None:
             break
         if not helps(now, step.standing):
-            return Found(first=first, steps=steps, doubtful=step)
+            return first, steps, step
         steps = _polished(evidence, (*steps, step), noise)
         now = Standing(steps[-1].standing.evidence, _added(steps), steps[-1].standing.noise)
-    return Found(first=first, steps=steps)
+    return first, steps, None
 
 
 def _added(steps: Sequence[Step]) -> list[Suspicion]:
@@ -323,10 +318,12 @@ def _best(tried: Sequence[Step], where: Callable[[Step], Standing]) -> Step:
     assert least.fitted is not None
     same = [s for s in tried if power[id(s)] - power[id(least)] < CLOSE * least.fitted.inflation]
     nearest = min(where(step).distance for step in same)
-    usual = list(DIRECTIONS)  # the more usual ones stand first
-    same.sort(key=lambda step: (where(step).distance > nearest + NEARLY, step.rank(usual)))
-    first = same[0]
-    return replace(first, alike=tuple(s.undone.suspicion for s in same[1:] if s.undone.suspicion is not None),
+    usual = {name: k for k, name in enumerate(DIRECTIONS)}  # the more usual ones stand first
+    named = [(step, s) for step in same if (s := step.undone.suspicion) is not None]
+    named.sort(key=lambda pair: (where(pair[0]).distance > nearest + NEARLY,
+                                 usual.get(pair[1].direction.name, len(usual))))
+    first = named[0][0]
+    return replace(first, alike=tuple(s for _, s in named[1:]),
                    rivals=tuple(replace(s, rivals=()) for s in tried if s is not first))
 
 

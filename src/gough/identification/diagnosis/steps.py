@@ -11,6 +11,7 @@ from scipy import stats
 from gough.core.arrays import FloatArray
 from gough.estimators.selection.scores import PROBABLE
 from gough.identification.diagnosis.mistakes import Mistake
+from gough.logs.checks import GAP
 from gough.logs.recording import Recording
 
 STEEP = 12.0  # times the usual second difference beyond which a step is no motion; 1e4 samples of noise stay below 5
@@ -21,6 +22,7 @@ STILL = 20  # samples at one value that a frozen channel keeps at least
 DOUBT = 2.0  # instead of STEEP for a stop within one sample, where it is known that positions are wrong
 WRAPS = 0.02  # relative: jumps of the same size to this are wraps of one counter
 TURN = 2 * np.pi
+COUNT = 1e-6  # of a motion's range: no encoder counts finer, so a smaller step of a simulated log is no lost count
 ROUNDING = 1e-9  # of a position's range: smaller steps are no counts
 FADED = 0.01  # change of an effort over a log that is worth a word
 
@@ -61,6 +63,9 @@ def find_jumps(recording: Recording) -> tuple[Jump, ...]:
         return ()
     steps = np.diff(position, axis=0)
     extra = steps[1:-1] - (steps[:-2] + steps[2:]) / 2  # of the step from sample k + 1 to k + 2
+    clock = np.diff(recording.time)
+    late = clock > GAP * float(np.median(clock))
+    extra[late[1:-1] | late[:-2] | late[2:]] = 0.0  # a motor moves on while samples are missing
     for j, name in enumerate(recording.joints):
         own, step = extra[:, j], steps[1:-1, j]
         usual = 1.4826 * float(np.median(np.abs(own)))
@@ -68,7 +73,7 @@ def find_jumps(recording: Recording) -> tuple[Jump, ...]:
         if usual <= rounding:  # at rest behind a quantised encoder: one count is no jump
             moved = np.abs(steps[np.abs(steps[:, j]) > rounding, j])
             usual = float(moved.min(initial=np.inf))
-        high = np.flatnonzero(np.abs(own) > STEEP * usual)
+        high = np.flatnonzero(np.abs(own) > max(STEEP * usual, COUNT * float(np.ptp(position[:, j]))))
         # The steps before and after a jump are alike; where a motion starts or stops they are not.
         alone = np.abs(own) > ALONE * np.abs(steps[:-2, j] - steps[2:, j])
         turn = _turn(step[high], own[high[alone[high]]], float(np.ptp(position[:, j])), recording.position_units[j])

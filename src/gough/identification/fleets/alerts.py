@@ -200,7 +200,7 @@ def mistakes_of(work: tuple[Job, tuple[str, ...], Kind | None]) -> list[tuple[st
     recordings = [looked_at(log) for log in logs]
     if kind is not None:
         evidence = evidence_from(model, recordings, (), _settings(job))
-        if best_hypothesis(evidence)[1].hypothesis is None:
+        if best_hypothesis(evidence) is None:
             return mistake_beside(evidence, kind)
     return [(m.name, m.text, m.advice) for m in diagnose(model, recordings, _settings(job)).mistakes]
 
