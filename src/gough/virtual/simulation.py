@@ -16,7 +16,7 @@ from gough.core.motion import Motion
 from gough.core.options import Settings
 from gough.core.text import text_table
 from gough.engine.model import Model
-from gough.logs.recording import Channels, Recording
+from gough.logs.recording import NOTHING, Channels, Recording
 from gough.mechanism.types import Noise
 from gough.virtual.sensors import draw_correlated, measure_positions
 
@@ -168,8 +168,9 @@ def record(simulation: Simulation, *, noise: Noise | None = None, seed: int | Se
         position_units=tuple(model.mechanism.joint(name).unit for name in joints),
         effort=effort if gains is None else None, current=None if gains is None else effort / gains,
         current_units=() if gains is None else ("1",) * len(joints), velocity=velocity,
-        extra=Channels(names=tuple(channels), units=("1",) * len(channels),
-                       values=np.tile(list(channels.values()), (len(true), 1))),
+        extra=NOTHING if not channels else Channels(
+            names=tuple(channels), units=("1",) * len(channels),
+            values=np.tile(list(channels.values()), (len(true), 1))),
         reference=simulation.reference, period_samples=simulation.period_samples,
         payload=simulation.payloads[trial],
         source=f"virtual {model.mechanism.name} ({simulation.plant} plant, {simulation.controller})")
