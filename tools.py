@@ -1,4 +1,4 @@
-"""The project's commands on any platform: python tools.py demo|test|quick|lint|docs|bench|clean [more arguments]
+"""The project's commands on any platform: python tools.py demo|test|accept|quick|lint|docs|bench|clean [more arguments]
 
 Each command makes the environment `.venv` if there is none and installs into it what it needs and nothing else; a fresh
 machine needs only Python 3.11 or newer. `make NAME` does the same. More arguments go to the last step, e.g.
@@ -32,8 +32,9 @@ class Command(NamedTuple):
 COMMANDS = {
     "demo": Command((), (("gough", "demo", "palida", "-o", "gough-demo", "--force"),),
                     "identify the virtual PaLiDA hexapod from beginning to end"),
-    "test": Command(("lint", "test"), (*LINT, PYTEST), "ruff, mypy and all tests"),
-    "quick": Command(("test",), ((*PYTEST, "-m", "not slow"),), "the tests that are not marked slow"),
+    "test": Command(("lint", "test"), (*LINT, PYTEST), "ruff, mypy and all tests but those of accept"),
+    "accept": Command(("test",), ((*PYTEST, "-m", "long"),), "the studies that are repeated many times, half an hour"),
+    "quick": Command(("test",), ((*PYTEST, "-m", "not slow and not long"),), "the tests that are not marked slow"),
     "lint": Command(("lint",), LINT, "ruff and mypy"),
     "docs": Command(("docs",), (("mkdocs", "build", "--strict", "--quiet"),), "the documentation in build/docs"),
     "bench": Command(("bench",), (("benchmarks.run",),), "all benchmarks, or those named"),

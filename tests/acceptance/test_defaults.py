@@ -14,7 +14,7 @@ assert SPEC.loader is not None
 benchmark = module_from_spec(SPEC)
 SPEC.loader.exec_module(benchmark)
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.long
 
 
 def test_drive_gains_of_short_logs_are_unbiased_and_their_intervals_hold() -> None:

@@ -27,7 +27,7 @@ from palida_studies import (
 
 from gough.estimators.linear.least_squares import GaussMarkov
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.long
 pytest.importorskip("pinocchio")
 
 

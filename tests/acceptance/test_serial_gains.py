@@ -12,7 +12,7 @@ import serial_payload as example
 from gough import Model, Simulation, identify, load_robot, record
 from gough.core.names import Parameter
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.long
 pytest.importorskip("pinocchio")
 
 

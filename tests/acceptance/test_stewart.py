@@ -21,7 +21,7 @@ from stewart_load import (
 
 from gough import Model, Simulation, load_robot
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.long
 pytest.importorskip("mujoco")
 
 

@@ -8,7 +8,7 @@ from stewart_any_load import LIGHTER, MOTIONS, OFF_CENTRE, Coverage, coverage, e
 
 from gough import Model, Simulation, identify, load_robot, payload
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.long
 pytest.importorskip("mujoco")
 
 

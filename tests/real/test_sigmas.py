@@ -12,7 +12,7 @@ import pytest
 from gough import Model, Recording, identify
 from gough.estimators.estimate import Estimate
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.long
 
 
 def rms_z(a: Estimate, b: Estimate) -> float:

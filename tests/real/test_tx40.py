@@ -80,6 +80,7 @@ def test_efforts_of_the_motors_are_those_of_pinocchio_and_the_published_friction
     np.testing.assert_allclose(own, joint, atol=1e-9)
 
 
+@pytest.mark.long
 def test_motor_six_has_the_published_friction_and_inertia(model: Model) -> None:
     estimate = identify(model, [motor_log()]).estimate
     for name, value in zip(("fv", "fs", "ia"), ROTOR):

@@ -25,7 +25,7 @@ from gough.mechanism.terms import TERMS
 
 STRIBECK = (0.02, 0.06, 0.2)  # speeds of the decay tried, as parts of a joint's top speed
 MEMORY = (0.03, 0.1)  # times over which friction builds up after a reversal [s]; tried on six robots, design 11
-SHORT = 3.0  # samples: a low-pass shorter than this is a delay, and what an effort is between samples is not known
+SHORT = 5.5  # samples: a shorter low-pass is called a delay, of which five are usual; they differ too little
 STEP = 1e-6  # of a size, in differences of what `undo` does: smooth maps, exact to ten digits
 
 Places = Callable[[Evidence], Sequence[str]]
