@@ -563,8 +563,8 @@ def test_a_further_mistake_whose_correction_predicts_no_better_is_only_said_to_l
     told: list[bool] = []
 
     class Made:
-        def __init__(self, squares: np.ndarray) -> None:
-            self.unseen = squares
+        def __init__(self, squares: np.ndarray, error: float) -> None:
+            self.unseen, self.error = squares, error
 
     usual = search_module.helps
 
@@ -572,12 +572,21 @@ def test_a_further_mistake_whose_correction_predicts_no_better_is_only_said_to_l
         told.append(True)
         if len(told) == 1:
             return usual(before, after)
-        return usual(before, Made(before.unseen - fall * (1 + np.arange(len(before.unseen)) % 2)))  # type: ignore[arg-type]
+        squares = before.unseen - fall * (1 + np.arange(len(before.unseen)) % 2)
+        return usual(before, Made(squares, before.error))  # type: ignore[arg-type]
 
     monkeypatch.setattr(search_module, "helps", judged)
     _, steps, doubtful = search_module.search(evidence, most=2, hypotheses=False)
     assert len(steps) == named
     assert (doubtful is None) == (named == 2)
+
+
+@pytest.mark.parametrize(("ratio", "enough"), [(0.79, True), (0.81, False)])
+def test_a_correction_that_shows_in_one_stretch_only_has_to_lower_the_error_by_much(ratio: float, enough: bool) -> None:
+    one = np.zeros(20)
+    one[3] = 0.5
+    before, after = SimpleNamespace(unseen=1 + one, error=0.01), SimpleNamespace(unseen=1 - one, error=0.01 * ratio)
+    assert search_module.helps(before, after) is enough  # type: ignore[arg-type]
 
 
 def test_what_cannot_be_told_apart_is_not_corrected(five_bar: Model, logs: tuple[Recording, Recording],
