@@ -33,7 +33,7 @@ COMMANDS = {
     "demo": Command((), (("gough", "demo", "palida", "-o", "gough-demo", "--force"),),
                     "identify the virtual PaLiDA hexapod from beginning to end"),
     "test": Command(("lint", "test"), (*LINT, PYTEST), "ruff, mypy and all tests but those of accept"),
-    "accept": Command(("test",), ((*PYTEST, "-m", "long"),), "the studies that are repeated many times, half an hour"),
+    "accept": Command(("test",), ((*PYTEST, "-m", "long"),), "the studies that are repeated many times"),
     "quick": Command(("test",), ((*PYTEST, "-m", "not slow and not long"),), "the tests that are not marked slow"),
     "lint": Command(("lint",), LINT, "ruff and mypy"),
     "docs": Command(("docs",), (("mkdocs", "build", "--strict", "--quiet"),), "the documentation in build/docs"),
