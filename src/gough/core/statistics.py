@@ -15,7 +15,7 @@ def normal_quantile(probability: float) -> float:
 
 
 def robust_scale(values: FloatArray) -> FloatArray:
-    """Return the standard deviation of Gaussian noise about zero from its median size, column by column, (n, r)."""
+    """Return the standard deviation of Gaussian noise about zero from its median size, (n, ...) -> (...)."""
     return np.asarray(np.median(np.abs(values), axis=0) / normal_quantile(0.75))
 
 

@@ -11,6 +11,7 @@ from scipy import stats
 from gough.core.arrays import BoolArray, FloatArray
 from gough.core.names import Parameter
 from gough.core.parameters import BaseParameters
+from gough.core.statistics import robust_scale
 from gough.engine import Model
 from gough.estimators.estimate import Estimate
 from gough.identification.verdict import CHANCE, Remark, listed
@@ -168,7 +169,7 @@ def file_scatter(found: Factors) -> tuple[float, float]:
     middle = float(np.median(found.ratio))
     if middle == 0:
         return 1.0, np.inf
-    return middle, 1.4826 * float(np.median(np.abs(np.log(np.maximum(np.abs(found.ratio / middle), 1e-300)))))
+    return middle, float(robust_scale(np.log(np.maximum(np.abs(found.ratio / middle), 1e-300))))
 
 
 def common_factor(found: Factors) -> float | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from math import isfinite
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -103,6 +104,11 @@ class RecordingSource:
     source: str
     path: Path
     description: Description | None
+
+    @cached_property
+    def samples(self) -> int:
+        """How many there are; the file is read once to count."""
+        return sum(len(block) for block in self.blocks())
 
     def blocks(self, size: int = 65536) -> Iterator[Recording]:
         """Yield consecutive recordings of at most `size` samples, in memory that does not grow with the log."""

@@ -176,8 +176,7 @@ def _looked_at(model: Model, source: Recording | RecordingSource, settings: Proc
         count, rate, blocks = len(log), log.rate, log.blocks()
     else:
         rate = next(iter(source.blocks(4096))).rate
-        count = sum(len(block) for block in source.blocks())
-        blocks = source.blocks()
+        count, blocks = source.samples, source.blocks()
     short = count <= LONG * rate
     length = count if short else round(STRETCH * rate)
     starts = np.round(np.linspace(0, count - length, 1 if short else STRETCHES)).astype(int)

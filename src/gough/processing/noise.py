@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from gough.core.arrays import FloatArray
 from gough.core.errors import InvalidInput
 from gough.core.motion import Motion
+from gough.core.statistics import robust_scale
 from gough.engine import Model
 from gough.logs.checks import quantisation_step
 from gough.logs.recording import Recording
@@ -24,7 +25,7 @@ ROUNDING = 1e-12  # of a position: never without a band, so that the velocity of
 def position_noise(position: FloatArray) -> FloatArray:
     """Return the standard deviation of the position noise of each joint, (t, a) -> (a,). [m or rad]
 
-    From third differences, which a smooth motion hardly has: std = 1.4826 median |d3| / sqrt(20), exact for white
+    From third differences, which a smooth motion hardly has: std = median |d3| / (0.6745 sqrt(20)), exact for white
     Gaussian noise; at least step / sqrt(12) of a quantised sensor. Where a joint stands, a quantised sensor shows no
     noise at all: differences that are zero tell nothing and are left out.
     """
@@ -34,7 +35,7 @@ def position_noise(position: FloatArray) -> FloatArray:
     for column in position.T:
         third = np.diff(column, n=3)
         third = third[third != 0]
-        scatter = 1.4826 * float(np.median(np.abs(third))) / np.sqrt(20.0) if len(third) else 0.0
+        scatter = float(robust_scale(third)) / np.sqrt(20.0) if len(third) else 0.0
         noise.append(max(scatter, (quantisation_step(column) or 0.0) / np.sqrt(12.0),
                          ROUNDING * float(np.abs(column).max())))
     return np.array(noise)

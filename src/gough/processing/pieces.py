@@ -273,10 +273,8 @@ class _Plan:
 
 
 def length(source: Recording | RecordingSource) -> int:
-    """Return how many samples a log has; a file that does not say is read once to count."""
-    if isinstance(source, Recording):
-        return len(source)
-    return sum(len(block) for block in source.blocks())
+    """Return how many samples a log has."""
+    return len(source) if isinstance(source, Recording) else source.samples
 
 
 def _windows(source: Recording | RecordingSource, model: Model, plan: _Plan,

@@ -59,6 +59,12 @@ class Undone:
         return np.asarray(np.abs(level[1] - level[0]).mean(axis=0))
 
 
+def possible(suspicion: Suspicion, fitted: Fitted) -> bool:
+    """Tell whether a size is beyond three sigmas and one that a physical robot can have."""
+    return (not (suspicion.direction.positive and fitted.size[0] <= 0)
+            and float(np.max(np.abs(fitted.size) / np.maximum(fitted.sigma, 1e-300))) > 3)
+
+
 class Standing:
     """Where a search stands: logs as corrected so far, and every direction scored on them.
 
@@ -112,9 +118,7 @@ class Standing:
         done = {(s.direction, s.place) for s in (*self.added, *without)}
         fits = [(s, self.scores.fit(self.seen(s), self.given)) for s in self.suspicions
                 if self.seen(s) and (s.direction, s.place) not in done]
-        found = [(s, f) for s, f in fits if self.chance(s, f) < PROBABLE and f.gain > LEAST_SEEN
-                 and not (s.direction.positive and f.size[0] <= 0)
-                 and float(np.max(np.abs(f.size) / np.maximum(f.sigma, 1e-300))) > 3]
+        found = [(s, f) for s, f in fits if self.chance(s, f) < PROBABLE and f.gain > LEAST_SEEN and possible(s, f)]
         return sorted(found, key=lambda pair: -pair[1].gain)
 
     def effect(self, columns: Sequence[int], size: FloatArray) -> float:

@@ -9,6 +9,7 @@ import numpy as np
 from scipy import stats
 
 from gough.core.arrays import FloatArray
+from gough.core.statistics import robust_scale
 from gough.estimators.selection.scores import PROBABLE
 from gough.identification.diagnosis.mistakes import Mistake
 from gough.logs.checks import GAP
@@ -68,7 +69,7 @@ def find_jumps(recording: Recording) -> tuple[Jump, ...]:
     extra[late[1:-1] | late[:-2] | late[2:]] = 0.0  # a motor moves on while samples are missing
     for j, name in enumerate(recording.joints):
         own, step = extra[:, j], steps[1:-1, j]
-        usual = 1.4826 * float(np.median(np.abs(own)))
+        usual = float(robust_scale(own))
         rounding = ROUNDING * float(np.ptp(position[:, j]))
         if usual <= rounding:  # at rest behind a quantised encoder: one count is no jump
             moved = np.abs(steps[np.abs(steps[:, j]) > rounding, j])
@@ -154,7 +155,7 @@ def find_frozen(recording: Recording, steep: float = STEEP) -> tuple[Mistake, ..
     for j, name in enumerate(recording.joints):
         own = steps[:, j]
         bend = np.diff(own)
-        usual = 1.4826 * float(np.median(np.abs(bend[bend != 0]))) if bend.any() else np.inf  # a motor may stand long
+        usual = float(robust_scale(bend[bend != 0])) if bend.any() else np.inf  # a motor may stand long
         noisy = bool(bend[1:] @ bend[:-1] < ALTERNATES * (bend @ bend))
         edges = np.flatnonzero(np.diff(np.concatenate([[0], (own == 0).astype(np.int8), [0]])))
         for first, end in zip(edges[::2], edges[1::2]):

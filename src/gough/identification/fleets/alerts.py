@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,7 +21,7 @@ from gough.identification.diagnosis.diagnose import DiagnoseSettings, diagnose, 
 from gough.identification.diagnosis.directions import Suspicion, suspicions_of
 from gough.identification.diagnosis.evidence import Evidence, corrected, score_problem
 from gough.identification.diagnosis.hypotheses import best_hypothesis
-from gough.identification.diagnosis.search import CLOSE, ROUNDS, SMALL, Standing, Undone
+from gough.identification.diagnosis.search import CLOSE, ROUNDS, SMALL, Standing, Undone, possible
 from gough.identification.fleets.history import DAY, RobotHistory, date_of
 from gough.identification.many import looked_at
 from gough.processing.factors import Job, name_of, robot_of
@@ -60,28 +61,21 @@ def drifting(histories: Sequence[RobotHistory], drift: Drifts | None, trending: 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Kind:
-    """What robots of a kind are usually like: parameters, their values and the covariance between robots."""
+    """What robots of a kind are usually like: parameters, their values and the scatter of one robot about them."""
 
     parameters: tuple[Parameter, ...]
     values: FloatArray
-    covariance: FloatArray
-
-    @classmethod
-    def of(cls, parameters: tuple[Parameter, ...], common: Hierarchy) -> Kind:
-        """Return a kind by its common part; the doubt about the common part adds up."""
-        return cls(parameters=parameters, values=common.common,
-                   covariance=np.diag(common.between**2 + common.common_std**2))
+    std: FloatArray
 
     def equations(self, names: Sequence[Parameter]) -> tuple[FloatArray, FloatArray]:
         """Return what is known of some parameters as whitened equations L chi = L mu, (k, p) and (k,)."""
         own = [k for k, name in enumerate(self.parameters) if name in names]
-        root = np.linalg.inv(np.linalg.cholesky(self.covariance[np.ix_(own, own)]))
-        places = np.zeros((len(own), len(names)))
-        places[np.arange(len(own)), [names.index(self.parameters[k]) for k in own]] = 1.0
-        return root @ places, root @ self.values[own]
+        L = np.zeros((len(own), len(names)))
+        L[np.arange(len(own)), [names.index(self.parameters[k]) for k in own]] = 1 / self.std[own]
+        return L, self.values[own] / self.std[own]
 
 
-def strange(histories: Sequence[RobotHistory], job: Job, level: float, diagnosed: int,
+def strange(histories: Sequence[RobotHistory], common: Hierarchy, job: Job, level: float, diagnosed: int,
             executor: Executor) -> tuple[list[Alert], list[str]]:
     """Return robots and periods that stand out, with what explains it, and periods that nothing explains.
 
@@ -96,7 +90,8 @@ def strange(histories: Sequence[RobotHistory], job: Job, level: float, diagnosed
     least = robust_scale(within) * np.sqrt(np.pi / 2 * len(histories) / len(within))
     robot_z = robust_scores(middle, least).max(axis=1)
     usual = histories[int(np.argsort(robot_z)[len(robot_z) // 2])]  # what it shows too is no robot's own
-    common, far = kind_and_others(histories, pulls_of(job, _spread(usual, None), usual.estimate.parameters), level)
+    pulls = pulls_of(job, _spread(usual, None), usual.estimate.parameters)
+    common, far = kind_and_others(histories, common, pulls, level)
     limit = normal_quantile(1 - level / (sum(own.size for own in logs) + middle.size))
     found: list[tuple[float, int, int | None, str]] = []
     for i, (z, own) in enumerate(zip(robot_z, period_z)):
@@ -109,7 +104,7 @@ def strange(histories: Sequence[RobotHistory], job: Job, level: float, diagnosed
             found.append((own[t], i, t, f"the model leaves more than elsewhere on {date_of(h.starts[t])[:10]} "
                                         f"({name_of(h.logs[t][0])})"))
     found.sort(key=lambda item: -item[0])
-    kind = Kind.of(usual.estimate.parameters, common)
+    kind = Kind(parameters=usual.estimate.parameters, values=common.common, std=_one_robot(common))
     tasks = [(job, _spread(usual, None), None), *((job, _spread(histories[i], t), kind if t is None else None)
                                                   for _, i, t, _ in found[:diagnosed])]
     answers = dict(executor.run(mistakes_of, tasks)) if found and diagnosed else {}
@@ -147,20 +142,24 @@ def pulls_of(job: Job, logs: Sequence[str], parameters: Sequence[Parameter]) -> 
     return np.array([pull for pull in taken if pull.any()]).reshape(-1, len(parameters))
 
 
-def kind_and_others(histories: Sequence[RobotHistory], pulls: FloatArray,
+def kind_and_others(histories: Sequence[RobotHistory], kind: Hierarchy, pulls: FloatArray,
                     level: float) -> tuple[Hierarchy, dict[int, float]]:
     """Return what most robots have in common, and those that are far from it with their distance in sigmas.
 
     The farthest robot is taken out, the common part of the others found again, and so on up to a quarter of the fleet;
     all until the last one that is far from those left after it are far (Rosner 1983, generalised ESD). So several
     wrong robots do not hide each other. The scatter is that of a few robots: Student's t.
+
+    Args:
+        histories: The robots.
+        kind: What all of them have in common.
+        pulls: Directions to compare them along, (k, p).
+        level: Chance of naming one of a fleet in which all are alike.
     """
     values, covariances = (np.array([getattr(h.estimate, name) for h in histories])
                            for name in ("values", "covariance"))
     inside = list(range(len(histories)))
-    kind = hierarchy(values, covariances)
-    far, last = dict[int, float](), 0
-    best = kind
+    far, last, best = dict[int, float](), 0, kind
     for k in range(max(1, len(histories) // 4) if len(histories) > FEWEST and len(pulls) else 0):
         worst = inside[int(np.argmax(_distances(values, covariances, kind, pulls, inside)[inside]))]
         inside.remove(worst)
@@ -172,6 +171,11 @@ def kind_and_others(histories: Sequence[RobotHistory], pulls: FloatArray,
     return best, dict(list(far.items())[:last])
 
 
+def _one_robot(kind: Hierarchy) -> FloatArray:
+    """Return the scatter of one robot about the common part, with the doubt about the latter, (p,)."""
+    return np.hypot(kind.between, kind.common_std)
+
+
 def _distances(values: FloatArray, covariances: FloatArray, kind: Hierarchy, pulls: FloatArray,
                inside: Sequence[int]) -> FloatArray:
     """Return how far robots are from a kind along the pull that takes each farthest, over sigma, (n,).
@@ -179,7 +183,7 @@ def _distances(values: FloatArray, covariances: FloatArray, kind: Hierarchy, pul
     x - mu = M g with covariance S + D + that of mu, solved for each g alone. D is diagonal and robots need not be:
     sigma is at least what the robots inside scatter.
     """
-    spread = covariances + np.diag(kind.between**2 + kind.common_std**2)
+    spread = covariances + np.diag(_one_robot(kind) ** 2)
     weight = np.linalg.solve(spread, np.broadcast_to(pulls.T, (len(values), *pulls.T.shape)))  # (n, p, k)
     known = np.sqrt(np.einsum("npk,kp->nk", weight, pulls))
     score = np.einsum("npk,np->nk", weight, values - kind.common) / known
@@ -199,9 +203,10 @@ def mistakes_of(work: tuple[Job, tuple[str, ...], Kind | None]) -> list[tuple[st
     model, _ = robot_of(job)
     recordings = [looked_at(log) for log in logs]
     if kind is not None:
-        evidence = evidence_from(model, recordings, (), _settings(job))
-        if best_hypothesis(evidence) is None:
-            return mistake_beside(evidence, kind)
+        with suppress(GoughError):  # the diagnosis tries other signs, channels and units where loops do not close
+            evidence = evidence_from(model, recordings, (), _settings(job))
+            if best_hypothesis(evidence) is None:
+                return mistake_beside(evidence, kind)
     return [(m.name, m.text, m.advice) for m in diagnose(model, recordings, _settings(job)).mistakes]
 
 
@@ -235,7 +240,7 @@ def _fitted_beside(evidence: Evidence, kind: Kind,
     """Return suspicions with their sizes, and the share of what is left below which two cannot be told apart.
 
     The score tests of the diagnosis with what is known of the kind as further equations: then a mistake cannot hide in
-    the parameters. Of all suspicions, only those beyond three sigmas.
+    the parameters. Of all suspicions, only those that are `possible`.
     """
     standing = Standing(evidence, only=only)
     problem = score_problem(evidence.views, standing.columns, standing.noise)
@@ -247,6 +252,5 @@ def _fitted_beside(evidence: Evidence, kind: Kind,
     fits = [(s, scores.fit(columns)) for s in standing.suspicions
             if (columns := [c for c in s.columns if scores.seen[c] > LEAST_SEEN])]
     if only is None:
-        fits = [(s, f) for s, f in fits if not (s.direction.positive and f.size[0] <= 0)
-                and float(np.max(np.abs(f.size) / np.maximum(f.sigma, 1e-300))) > 3]
+        fits = [pair for pair in fits if possible(*pair)]
     return fits, CLOSE / scores.power()

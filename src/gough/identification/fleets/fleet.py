@@ -184,7 +184,7 @@ def fleet(robot: str, logs: Sequence[FleetLog], settings: FleetSettings | None =
     trends = {h.robot: h.trend for h in histories if h.trend is not None}
     drift = drifts(list(trends.values()), chosen.level) if trends else None
     tell(0.9)
-    odd, unexplained = strange(histories, job, chosen.level, chosen.diagnosed, work.executor)
+    odd, unexplained = strange(histories, common, job, chosen.level, chosen.diagnosed, work.executor)
     names = histories[0].estimate.parameters
     return Fleet(kind=model.mechanism.name, parameters=names, units=histories[0].estimate.units, histories=histories,
                  common=common, drift=drift, trending=tuple(trends), level=chosen.level,
