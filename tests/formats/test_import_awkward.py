@@ -132,4 +132,70 @@ def test_a_ball_joint_that_swings_is_no_spin(tmp_path: Path) -> None:
       <transmission name="t"><joint name="hinge"/></transmission></robot>"""
     asked = run(f"gough import {written(tmp_path, 'swing.urdf', text)}", tmp_path)
     assert asked.code == 1
-    assert "with these held, ball still move" in asked.err
+    assert "with these held, ball still moves" in asked.err
+
+
+def test_a_motor_that_loops_hold_is_named_and_so_are_they(tmp_path: Path) -> None:
+    """The rocker does not turn: a triangle."""
+    stuck = BARS.replace('name="rocker" type="revolute"', 'name="rocker" type="fixed"')
+    stuck = stuck.replace('"0.4 0 0"', '"0.1 0 0"')
+    assert stuck != BARS
+    written(tmp_path, "bars.yaml", BARS_YAML.replace("[crank]", "[crank, lift]"))
+    lift = """<link name="hand"><inertial><mass value="1"/></inertial></link><joint name="lift" type="prismatic">
+        <parent link="a"/><child link="hand"/><axis xyz="0 0 1"/></joint></robot>"""
+    asked = run(f"gough import {written(tmp_path, 'bars.urdf', stuck.replace('</robot>', lift))}", tmp_path)
+    assert asked.code == 1
+    assert "the motor 'crank' of 'four_bar' cannot move" in asked.err
+    assert "'end_b_end_c' hold it" in asked.err
+
+
+def test_limits_that_followers_share_are_no_placeholders() -> None:
+    text = f"""<robot name="hand"><link name="palm"/><link name="a">{SOLID}</link><link name="b">{SOLID}</link>
+      <joint name="left" type="revolute"><parent link="palm"/><child link="a"/>{LIMIT}</joint>
+      <joint name="right" type="revolute"><parent link="palm"/><child link="b"/>{LIMIT}<mimic joint="left"/></joint>
+      <transmission name="t"><joint name="left"/><mechanicalReduction>-50</mechanicalReduction></transmission>
+      </robot>"""
+    done, robot = described(text, "hand.urdf")
+    assert robot.joints[0].limits.velocity == pytest.approx(20)
+    assert any("mechanicalReduction of t" in note for note in done.notes)
+
+
+@pytest.mark.parametrize("encoding", ["latin-1", "utf-16", "utf-8-sig"])
+def test_files_in_the_encodings_of_others_are_read(tmp_path: Path, encoding: str) -> None:
+    (tmp_path / "arm.urdf").write_bytes(ARM.replace("7 arm", "Prüfstand").encode(encoding))
+    assert load_robot(tmp_path / "arm.urdf").title == "Prüfstand, from URDF"
+
+
+def test_a_file_of_macros_says_what_makes_a_robot_of_it(tmp_path: Path) -> None:
+    text = '<robot name="a" xmlns:xacro="x"><xacro:property name="l" value="1"/><link name="base_link"/></robot>'
+    for command in ("check", "import"):
+        asked = run(f"gough {command} {written(tmp_path, 'a.urdf.xacro', text)}", tmp_path)
+        assert "run xacro first (xacro x.xacro -o x.urdf)" in asked.err
+
+
+def test_a_single_floating_link_is_the_platform_where_it_is_drawn() -> None:
+    text = f"""<robot name="r"><link name="ground"/><link name="plate">{SOLID}</link><link name="arm">{SOLID}</link>
+      <joint name="free" type="floating"><origin xyz="0.1 0 0.5" rpy="0.3 0 0"/><parent link="ground"/>
+        <child link="plate"/></joint>
+      <joint name="hinge" type="continuous"><parent link="ground"/><child link="arm"/></joint></robot>"""
+    robot = described(text, "r.urdf")[1]
+    assert robot.platform == "plate"
+    assert {j.name: j.start for j in robot.joints if j.virtual and j.start} == pytest.approx(
+        {"plate.x": 0.1, "plate.z": 0.5, "plate.rx": 0.3})
+
+
+def test_springs_are_named_first_among_what_still_moves(tmp_path: Path) -> None:
+    text = """<mujoco><default><geom type="capsule" fromto="0 0 0 .2 0 0" size=".01"/><joint axis="0 1 0"/></default>
+      <worldbody><body><joint name="hip"/><geom/><body pos=".2 0 0"><joint name="toe"/><geom/>
+        <body pos=".2 0 0"><joint name="spring" stiffness="9"/><geom/><site name="tip" pos=".2 0 0"/></body></body>
+      </body><site name="wall" pos=".2 0 .3"/></worldbody>
+      <equality><connect site1="tip" site2="wall"/></equality></mujoco>"""
+    text = text.replace("<equality>", '<actuator><motor joint="hip"/></actuator><equality>')
+    free = text.replace('<connect site1="tip" site2="wall"/>', "")
+    asked = run(f"gough import {written(tmp_path, 'leg.xml', free)}", tmp_path)
+    assert "with these held, toe, spring still move" in asked.err or "spring, toe still move" in asked.err
+    held = text.replace('<body pos=".2 0 0"><joint name="spring"',
+                        '<body pos=".2 0 0"><joint name="knee"/><geom/><body pos=".1 0 0"><joint name="spring"')
+    held = held.replace("</body></body>\n      </body>", "</body></body></body>\n      </body>")
+    asked = run(f"gough import {written(tmp_path, 'longer.xml', held)}", tmp_path)
+    assert "with these held, spring still moves" in asked.err

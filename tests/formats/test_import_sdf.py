@@ -115,3 +115,25 @@ def test_a_flat_loop_with_rounded_angles_is_closed_in_its_plane() -> None:
     ones, angle = np.ones((4, 1)), np.linspace(0, 0.4, 4)[:, None]
     efforts = [m.inverse_dynamics(m.kinematics.motion(np.zeros(4), angle, 2 * ones, -3 * ones)) for m in (model, exact)]
     np.testing.assert_allclose(efforts[0], efforts[1], rtol=1e-3)
+
+
+def test_frames_carry_joints_and_the_model_stands_where_its_pose_says() -> None:
+    """Joints on frames of frames, all of it tilted against gravity: as a plain model with gravity tilted back."""
+    framed = LOOP.replace("<parent>world</parent><child>c</child>", "<parent>pivot</parent><child>c</child>").replace(
+        '<model name="four_bar">', """<model name="four_bar"><pose>1 2 3 0 0.4 0</pose>
+        <frame name="plate" attached_to="a0"><pose>0.1 0 0.3 0 0.2 0</pose></frame>
+        <frame name="pivot" attached_to="plate"><pose relative_to="right"/></frame>""")
+    tilted = LOOP.replace("<model", "<world name='w'><gravity>{} 0 {}</gravity><model").replace(
+        "</model>", "</model></world>").format(9.81 * np.sin(0.4), -9.81 * np.cos(0.4))
+    models = [Model(described(text, "loop.sdf")[1]) for text in (framed, tilted)]
+    angle, ones = np.linspace(0.0, 0.4, 5)[:, None], np.ones((5, 1))
+    efforts = [model.inverse_dynamics(model.kinematics.motion(
+        np.zeros(5), angle, 2 * ones, -3 * ones, start=model.home)) for model in models]
+    np.testing.assert_allclose(*efforts, atol=1e-10 * np.abs(efforts[1]).max())
+
+
+def test_inertia_that_the_simulator_makes_is_unknown() -> None:
+    text = LOOP.replace("<link name=\"b\">", "<link name=\"b\"><inertial auto=\"true\"/>")
+    done, robot = described(text, "loop.sdf")
+    assert "lost: masses that the file leaves to meshes or symbols: b" in done.notes
+    assert next(body for body in robot.bodies if body.name == "b").values == {}

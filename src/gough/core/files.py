@@ -1,7 +1,8 @@
-"""Writing files so that a crash or a full disk leaves the previous version intact."""
+"""Writing files so that a crash or a full disk leaves the previous version intact; how a text is encoded."""
 
 from __future__ import annotations
 
+import codecs
 import json
 import os
 import shutil
@@ -118,3 +119,17 @@ def write_text(path: str | os.PathLike[str], text: str) -> None:
 def write_json(path: str | os.PathLike[str], content: Any) -> None:
     """Write strict JSON, every number to its last bit; see `replacing`."""
     write_text(path, json.dumps(content, indent=1, allow_nan=False) + "\n")
+
+
+def text_encoding(beginning: bytes) -> str:
+    """Return how a text is written: UTF-16 by its mark or its zeros, UTF-8 if that fits, else that of Windows."""
+    if beginning[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        return "utf-16"
+    zeros = [beginning[k:64:2].count(0) > len(beginning[k:64:2]) / 2 for k in (0, 1)]
+    if zeros[0] != zeros[1]:
+        return "utf-16-be" if zeros[0] else "utf-16-le"
+    try:
+        codecs.getincrementaldecoder("utf-8")().decode(beginning)
+    except UnicodeDecodeError:
+        return "utf-8" if 0 in beginning else "cp1252"  # a binary file says itself that it is none
+    return "utf-8-sig"

@@ -17,6 +17,11 @@ LONGEST = 200  # characters of one line at a prompt
 MOST = 200  # rows of a table in a notebook
 
 
+def listed(names: Sequence[str], most: int = 4) -> str:
+    """Return some names, the rest counted."""
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
+
+
 def short(value: Any) -> str:
     """Return one line about a value: what its summary begins with, else its fields, arrays by their shape."""
     if hasattr(value, "summary"):

@@ -49,6 +49,7 @@ def _close_loops(mechanism: Mechanism, assembled: Loops | None = None) -> Loops:
         closed = _close_loops(replace(mechanism, closures=(*mechanism.closures, *held)), loops)
         return replace(closed, held=tuple(name for closure in held for name in closure.coefficients))
     index = {name: i for i, name in enumerate(mechanism.coordinates)}
+    _refuse_stuck(loops, [index[a] for a in mechanism.actuated])
     partitions: dict[By, Partition] = {}
     partitions["actuated"] = _partition(loops, [index[a] for a in mechanism.actuated], "actuated")
     task = [index[a] for a in mechanism.task]
@@ -114,12 +115,13 @@ def _check_motors(loops: Loops) -> list[Closure]:
         return [Closure(name=f"{mechanism.coordinates[i]}_held", kind="coupling", constant=-float(loops.home[i]),
                             coefficients={mechanism.coordinates[i]: 1.0}) for i in sorted(chosen)]
     away = null - null @ np.linalg.pinv(idle) @ idle if len(idle) else null
+    away = away * [1e3 if "k" in mechanism.joints[i].terms else 1.0 for i in passive]  # springs are named first
     loose = [mechanism.coordinates[passive[i]] for i in _best_columns(away, mobility - motors - len(idle))]
     raise InvalidMechanism(
         f"'{mechanism.name}' has {mobility} degrees of freedom but {motors} actuated joints; with these held, "
-        f"{', '.join(loose)} still move; mark more [[joint]] tables with 'actuated = true' or add closures. Passive "
-        "motion is not followed yet, even where springs hold it: that needs a recorded position and a spring (term k) "
-        "of each of these",
+        f"{', '.join(loose)} still {'moves' if len(loose) == 1 else 'move'}; mark more [[joint]] tables with "
+        "'actuated = true' or add closures. Passive motion is not followed yet, even where springs hold it: that needs "
+        "a recorded position and a spring (term k) of each of these",
         degrees_of_freedom=mobility, actuated=motors, loose=tuple(loose))
 
 
@@ -146,6 +148,29 @@ def _partition(loops: Loops, candidates: list[int], by: By) -> Partition:
     pattern = (np.abs(samples) > 0).any(axis=0)
     pivots = choose_pivots(samples[:, rows][:, :, dependent], pattern[np.ix_(rows, dependent)])
     return Partition(candidates, dependent, rows, pivots)
+
+
+def _refuse_stuck(loops: Loops, motors: list[int]) -> None:
+    """Raise where a motor cannot move in any pose nearby, and name the loops without which it could."""
+    for q in loops.neighbours:
+        moving = np.linalg.norm(loops.free_motions(q), axis=0)
+        motors = [i for i in motors if not moving[i] > 1e-7]
+        if not motors:
+            return
+    closures, home = loops.mechanism.closures, loops.jacobian(loops.home)
+    owner = np.array([k for k, closure in enumerate(closures) for _ in range(closure.equations)])
+
+    def rank(rows: FloatArray) -> int:
+        return _rank(np.linalg.svd(rows, compute_uv=False))
+
+    alone = np.eye(len(loops.home))[motors[0]]
+    freeing = [f"'{closure.name}'" for k, closure in enumerate(closures)
+               if rank(np.vstack([home[owner != k], alone])) > rank(home[owner != k])]
+    name = loops.mechanism.coordinates[motors[0]]
+    raise InvalidMechanism(
+        f"the motor '{name}' of '{loops.mechanism.name}' cannot move, at the start pose or near it: "
+        f"{', '.join(freeing) or 'several loops'} hold it; check type and axis of the joints in these loops, or choose "
+        "another motor", joint=name)
 
 
 def _span(loops: Loops, candidates: list[int]) -> bool:

@@ -11,10 +11,11 @@ from scipy import stats
 from gough.core.arrays import BoolArray, FloatArray
 from gough.core.names import Parameter
 from gough.core.parameters import BaseParameters
+from gough.core.showing import listed
 from gough.core.statistics import robust_scale
 from gough.engine import Model
 from gough.estimators.estimate import Estimate
-from gough.identification.verdict import CHANCE, Remark, listed
+from gough.identification.verdict import CHANCE, Remark
 
 DOUBT = float(stats.norm.sf(3.0))  # three sigmas
 FAR = 3.0  # times the robot file's value: CAD masses and catalogue friction are hardly ever worse

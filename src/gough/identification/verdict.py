@@ -17,7 +17,7 @@ from scipy import stats
 
 from gough.core.arrays import FloatArray, Value
 from gough.core.regression import Regression
-from gough.core.showing import Columns, Shown
+from gough.core.showing import Columns, Shown, listed
 from gough.estimators.estimate import Estimate
 from gough.identification.validation import FAIR, GOOD, WEAK_CONDITION, Validation
 from gough.logs.checks import inspected
@@ -95,11 +95,6 @@ def worst_of(levels: Iterable[Level]) -> Headline:
     """Return the headline of some levels."""
     found = set(levels)
     return "wrong" if "wrong" in found else "look" if found else "good"
-
-
-def listed(names: Sequence[str], most: int = 4) -> str:
-    """Return some names, the rest counted."""
-    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
 # -- numbers and prediction -------------------------------------------------------------------------------------------

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import codecs
 import csv
 import gzip
 import re
@@ -20,6 +19,7 @@ import numpy as np
 from gough.core.arrays import BoolArray, FloatArray
 from gough.core.documents import parse_json
 from gough.core.errors import InvalidInput, InvalidRecording, nearest
+from gough.core.files import text_encoding
 from gough.core.units import is_unit
 from gough.logs.finding import Finding
 from gough.logs.writers import FORMAT, MARK
@@ -112,7 +112,7 @@ def text_blocks(path: Path, size: int = 65536, *, decimal: str = ".", skip: int 
     try:
         opened: Any = gzip.open if path.name.lower().endswith(".gz") else open
         with opened(path, "rb") as raw:
-            encoding = _encoding(raw.read1(2**16))
+            encoding = text_encoding(raw.read1(2**16))
         if encoding == "cp1252":
             findings.append(Finding(kind="encoding", channel=source,
                                     message="the text is not UTF-8 and was taken for that of Windows (CP 1252)"))
@@ -148,20 +148,6 @@ def text_blocks(path: Path, size: int = 65536, *, decimal: str = ".", skip: int 
         raise InvalidRecording(f"{source} is not a sound gzip file ({error}); copy it again", source=source) from error
     except OSError as error:
         raise InvalidRecording(f"cannot read '{path}': {error.strerror or error}", source=source) from error
-
-
-def _encoding(beginning: bytes) -> str:
-    """Return how a text is written: UTF-16 by its mark or its zeros, UTF-8 if that fits, else that of Windows."""
-    if beginning[:2] in (b"\xff\xfe", b"\xfe\xff"):
-        return "utf-16"
-    zeros = [beginning[k:64:2].count(0) > len(beginning[k:64:2]) / 2 for k in (0, 1)]
-    if zeros[0] != zeros[1]:
-        return "utf-16-be" if zeros[0] else "utf-16-le"
-    try:
-        codecs.getincrementaldecoder("utf-8")().decode(beginning)
-    except UnicodeDecodeError:
-        return "utf-8" if 0 in beginning else "cp1252"  # a binary file says itself that it is none
-    return "utf-8-sig"
 
 
 def repeated_names(names: Iterable[str]) -> frozenset[str]:

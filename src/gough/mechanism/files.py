@@ -15,6 +15,7 @@ from pathlib import Path
 
 from gough.core.documents import parse_toml
 from gough.core.errors import InvalidInput, InvalidMechanism, nearest
+from gough.core.files import text_encoding
 from gough.core.showing import expect
 from gough.mechanism.formats.reading import SUFFIXES, read_robot
 from gough.mechanism.reader import LARGEST, parse_robot
@@ -73,7 +74,8 @@ def robot_text(name_or_path: str | Path) -> tuple[str, str]:
             raise InvalidMechanism(
                 f"{path}: {size / 1e6:.1f} MB is too large for a robot file (at most {LARGEST / 1e6:g} MB); "
                 "is this a recording?", file=str(path), size=size)
-        return path.read_text(encoding="utf-8-sig"), str(path)  # some editors write a mark of the byte order
+        others = path.suffix.lower() in SUFFIXES  # TOML is UTF-8; some editors write a mark of the byte order
+        return path.read_text(encoding=text_encoding(path.read_bytes()) if others else "utf-8-sig"), str(path)
     except UnicodeDecodeError as error:
         raise InvalidMechanism(f"{path}: not a text file in UTF-8 (byte {error.start})", file=str(path)) from None
     except (OSError, ValueError) as error:

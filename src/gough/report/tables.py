@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from gough.core.names import Parameter
+from gough.core.showing import listed
 from gough.core.text import NEAR_ZERO, UNSURE
 from gough.engine import Model
 from gough.estimators.estimate import Enclosure, Estimate
@@ -102,7 +103,7 @@ def certificates(identification: Identification) -> list[tuple[str, str]]:
 def _fact(value: Any) -> str:
     if isinstance(value, list | tuple):
         different = list(dict.fromkeys(_fact(v) for v in value))
-        return ", ".join(different[:6]) + (f" and {len(different) - 6} more" if len(different) > 6 else "")
+        return listed(different, 6)
     if isinstance(value, float):
         return number(value, 3)
     return "yes" if value is True else str(value)

@@ -18,10 +18,11 @@ from gough.core.arrays import FloatArray
 from gough.core.errors import InvalidMechanism
 from gough.core.inertia import seen_from
 from gough.core.names import INERTIAL, PAYLOAD
+from gough.core.showing import listed
 from gough.mechanism.elements import Axis
 from gough.mechanism.formats.geometry import HERE, along_z, inverse, transform
 from gough.mechanism.formats.legs import robot_file
-from gough.mechanism.formats.tree import Connection, Link, Loop, Place, RobotTree, word as spelled
+from gough.mechanism.formats.tree import FREE, Connection, Link, Loop, Place, RobotTree, word as spelled
 from gough.mechanism.placement import Placement
 from gough.mechanism.terms import TERMS
 from gough.mechanism.types import BASE, Body, Closure, Frame, Joint, Limits, Mechanism
@@ -87,7 +88,8 @@ def without_placeholders(tree: RobotTree) -> RobotTree:
     moving = [joint for joint in tree.joints if joint.motions]
     alike = {key: value for key in ("effort", "velocity") if len({getattr(j.limits, key) for j in moving}) == 1
              and (value := getattr(moving[0].limits, key)) is not None}
-    if not alike or all(joint.actuated for joint in moving):
+    coupled = {name for loop in tree.loops for name in loop.coefficients}  # followers have the limits of their leader
+    if not alike or all(joint.actuated or joint.name in coupled for joint in moving):
         return tree
     told = " and ".join(f"{key} {value:g}" for key, value in alike.items())
     joints = tuple(replace(j, limits=replace(j.limits, **dict.fromkeys(alike))) for j in tree.joints)
@@ -157,8 +159,10 @@ class _Parts:
 
     def _add_platform(self, joints: list[Connection]) -> str | None:
         """Add the joints that are task coordinates, if they can be those of a platform; return its name."""
-        chain = [joint for joint in joints if joint.name in self.tree.task]
-        chain.sort(key=lambda joint: self.tree.task.index(joint.name))
+        free = [joint.name for joint in joints if joint.motions == FREE and joint.parent == self.tree.root]
+        task = self.tree.task or (free if len(free) == 1 else ())  # a single free body is the platform
+        chain = [joint for joint in joints if joint.name in task]
+        chain.sort(key=lambda joint: task.index(joint.name))
         motions = [(joint, k) for joint in chain for k in range(len(joint.motions))]
         letters = [_aligned(joint.motions[k][1]) for joint, k in motions]
         words = [("" if joint.motions[k][0] == "prismatic" else "r") + letter
@@ -250,12 +254,13 @@ class _Parts:
             "stand still, so that their masses do not count":
                 [link.name for link in self.tree.links if on[link.name] == BASE and np.any(link.inertia)],
             "massless, as the file gives no inertia":
-                [link.name for link in moving if on[link.name] not in with_mass and not link.parameters],
+                [link.name for link in moving if on[link.name] not in with_mass and not link.parameters
+                 and "." not in link.name],
             "lost: masses that the file leaves to meshes or symbols":
                 [link.name for link in moving if link.parameters and not np.any(link.inertia)],
             "cut to open the loops, and closed again": [loop.name for loop in cut],
             "renamed": [f"{old} -> {new}" for old, new in self._renamed.items()]}
-        self.notes += [f"{what}: {', '.join(names)}" for what, names in told.items() if names]
+        self.notes += [f"{what}: {listed(names, 8)}" for what, names in told.items() if names]
         if self.tree.usual_terms and any(j.actuated and set(USUAL) - set(j.values) for j in self.joints):
             self.notes.append("guessed: motors have rotor inertia, viscous and Coulomb friction; those without a value "
                               "are unknown")

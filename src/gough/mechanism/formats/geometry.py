@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -52,6 +54,15 @@ def quaternion_rotation(quaternion: ArrayLike) -> FloatArray:
     return np.array([[1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)],
                      [2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)],
                      [2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)]])
+
+
+def free_coordinates(pose: FloatArray) -> tuple[float, ...]:
+    """Return position and the angles of R = Rx Ry Rz, (6,)."""
+    R = pose[:3, :3]
+    pitch = math.atan2(R[0, 2], math.hypot(R[0, 0], R[0, 1]))
+    roll = math.atan2(-R[1, 2], R[2, 2])
+    c, s = math.cos(roll), math.sin(roll)
+    return (*map(float, pose[:3, 3]), roll, pitch, math.atan2(c * R[1, 0] + s * R[2, 0], c * R[1, 1] + s * R[2, 1]))
 
 
 def along_z(axis: ArrayLike) -> FloatArray:

@@ -18,6 +18,7 @@ from gough.core.inertia import about_centre
 from gough.core.names import INERTIAL
 from gough.mechanism.formats.geometry import (
     HERE,
+    free_coordinates,
     inverse,
     moved,
     quaternion_rotation,
@@ -77,7 +78,6 @@ class _Reader:
         """Return all of it."""
         self._start()
         name = self.root.get("model", "robot")
-        free = [joint.name for joint in self.joints if joint.motions == FREE and joint.parent == WORLD]
         options = self.root.all("option")
         gravity = next((part.numbers("gravity", count=3) for part in options if "gravity" in part.attributes),
                        (0.0, 0.0, -9.81))
@@ -92,7 +92,7 @@ class _Reader:
         tree = RobotTree(
             name=name, title=f"{name}, from MJCF", root=WORLD, links=tuple(self.links), joints=tuple(self.joints),
             loops=tuple(loops), gravity=cast(tuple[float, float, float], gravity), usual_terms=not self.ours,
-            task=tuple(self.task or (free if len(free) == 1 else ())), notes=tuple(self.notes))
+            task=tuple(self.task), notes=tuple(self.notes))
         return tree.driven_by(motors) if motors else tree
 
     def _lose(self, what: str, name: str) -> None:
@@ -205,7 +205,7 @@ class _Reader:
         if kind == "free":
             if parent != WORLD:
                 raise joint.error("is free inside another body; only bodies of the world can be")
-            return Connection(name=name, parent=parent, child=child, motions=FREE, start=_free_start(pose))
+            return Connection(name=name, parent=parent, child=child, motions=FREE, start=free_coordinates(pose))
         position = by @ transform(joint.numbers("pos", "0 0 0", 3))
         back = inverse(position)
         if kind == "ball":
@@ -324,7 +324,7 @@ class _Reader:
             else:
                 _direction(key, part[-4:])
                 pose = transform(part[:3] if len(part) == 7 else (0, 0, 0), quaternion_rotation(part[-4:]))
-                starts[joint.name] = _free_start(pose)[-len(joint.motions):]
+                starts[joint.name] = free_coordinates(pose)[-len(joint.motions):]
         self.joints = [replace(j, start=starts[j.name]) if j.name in starts else j for j in self.joints]
 
     def _joint(self, element: Element, key: str) -> Connection:
@@ -504,12 +504,3 @@ def _first(element: Element, key: str) -> float:
     if not values or any(values[1:]):
         raise element.error(f"{key} is '{element.get(key)}'; expected one number, as for a straight law")
     return values[0]
-
-
-def _free_start(pose: FloatArray) -> tuple[float, ...]:
-    """Return position and the angles of R = Rx Ry Rz."""
-    R = pose[:3, :3]
-    pitch = math.atan2(R[0, 2], math.hypot(R[0, 0], R[0, 1]))
-    roll = math.atan2(-R[1, 2], R[2, 2])
-    c, s = math.cos(roll), math.sin(roll)
-    return (*map(float, pose[:3, 3]), roll, pitch, math.atan2(c * R[1, 0] + s * R[2, 0], c * R[1, 1] + s * R[2, 1]))

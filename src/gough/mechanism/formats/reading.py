@@ -19,7 +19,7 @@ from gough.mechanism.types import Mechanism
 
 ROOTS: dict[str, Callable[[Element, Mapping[str, Any]], RobotTree]] = {
     "robot": read_urdf, "mujoco": read_mjcf, "sdf": read_sdf}
-SUFFIXES = (".urdf", ".xml", ".sdf", ".mjcf", ".par")
+SUFFIXES = (".urdf", ".xml", ".sdf", ".mjcf", ".par", ".xacro")
 
 
 def read_tree(text: str, source: str, loops: str | None = None) -> RobotTree:

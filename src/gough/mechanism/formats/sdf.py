@@ -10,6 +10,7 @@ import numpy as np
 
 from gough.core.arrays import FloatArray
 from gough.core.errors import nearest
+from gough.core.names import INERTIAL
 from gough.mechanism.formats.geometry import HERE, inverse, quaternion_rotation, rpy_rotation, transform
 from gough.mechanism.formats.shapes import solid_body
 from gough.mechanism.formats.tree import BALL, Connection, Link, Loop, Motion, RobotTree
@@ -54,13 +55,12 @@ class _Model:
     def tree(self, gravity: tuple[float, float, float]) -> RobotTree:
         """Return all of it; without a joint to the world the first link stands still."""
         joints = [self._connection(e) for e in self.joints.values() if e.get("type") != "gearbox"]
-        root = Connection(name="world_fixed", parent=WORLD, child=next(iter(self.links)),
-                          placement=self._at(next(iter(self.links))))
         if not any(WORLD in (joint.parent, joint.child) for joint in joints):
-            first = self.model.attributes.get("canonical_link", root.child)
-            joints.insert(0, Connection(name="world_fixed", parent=WORLD, child=first, placement=self._at(first)))
+            first = self._carrier(MODEL)
+            joints.insert(0, Connection(name="world_fixed", parent=WORLD, child=first,
+                                        placement=inverse(self._at(WORLD)) @ self._at(first)))
             self.notes.append(f"guessed: the link '{first}' stands still; no joint holds it to the world")
-        links = [Link(name=WORLD), *(Link(name=n, inertia=_inertia(e)) for n, e in self.links.items())]
+        links = [Link(name=WORLD), *(_link(e) for e in self.links.values())]
         loops = [self._gearbox(e) for e in self.joints.values() if e.get("type") == "gearbox"]
         loops += [loop for e in self.joints.values() for loop in self._mimics(e)]
         name = self.model.get("name", "robot")
@@ -72,7 +72,7 @@ class _Model:
     def _at(self, name: str, seen: tuple[str, ...] = ()) -> FloatArray:
         """Return the pose of a link, joint or frame in the model."""
         if name in (MODEL, WORLD, ""):
-            return HERE
+            return inverse(_pose(self.model.find("pose"))) if name == WORLD else HERE
         found = self.links.get(name) or self.joints.get(name) or self.frames.get(name)
         if found is None or name in seen:
             names = (*self.links, *self.joints, *self.frames)
@@ -83,14 +83,22 @@ class _Model:
         said = {} if pose is None else pose.attributes
         return self._at(said.get("relative_to") or said.get("frame") or usual, (*seen, name)) @ _pose(pose)
 
+    def _carrier(self, name: str, seen: tuple[str, ...] = ()) -> str:
+        """Return the link that a link, joint or frame moves with."""
+        if name in self.joints and name not in self.links:
+            return self._carrier(self.joints[name].word("child"), seen)
+        if name in self.frames and name not in seen:
+            return self._carrier(self.frames[name].attributes.get("attached_to", MODEL), (*seen, name))
+        return self.model.attributes.get("canonical_link", next(iter(self.links))) if name == MODEL else name
+
     def _connection(self, element: Element) -> Connection:
         name, kind, parent, child = (element.get("name"), element.get("type"), element.word("parent"),
                                      element.word("child"))
         if kind not in AXES:
             raise element.error(f"joints of type '{kind}' are not read{nearest(kind, AXES)}")
+        parent, child = (self._carrier(end) for end in (parent, child))
         at = self._at(name)
         placement, after = inverse(self._at(parent)) @ at, inverse(at) @ self._at(child)
-        parent, child = (self.frames[e].get("attached_to") if e in self.frames else e for e in (parent, child))
         motions = BALL if kind == "ball" else tuple(
             cast(Motion, ("prismatic" if kind == "prismatic" else "revolute", self._axis(element.need(tag), name)))
             for tag in AXES[kind])
@@ -149,14 +157,17 @@ def _pose(element: Element | None) -> FloatArray:
     return transform(numbers[:3], rpy_rotation(*(scale * angle for angle in numbers[3:])))
 
 
-def _inertia(link: Element) -> FloatArray:
-    """Return the inertia of a link; without `<inertial>` SDF means a kilogram, which Gough does not believe."""
-    inertial = link.find("inertial")
+def _link(link: Element) -> Link:
+    """Return a link; without `<inertial>` SDF means a kilogram, which Gough does not believe."""
+    inertial, name = link.find("inertial"), link.get("name")
     if inertial is None:
-        return np.zeros(10)
+        return Link(name=name)
+    if inertial.attributes.get("auto") in ("1", "true"):  # from its shapes, as the simulator sees them
+        return Link(name=name, parameters=INERTIAL)
     found = inertial.find("inertia")
-    return solid_body(inertial, inertial.amount("mass", 1.0), _pose(inertial.find("pose")), lambda key, place: (
-        float(place[0] == place[1]) if found is None else found.amount(key, float(place[0] == place[1]))))
+    return Link(name=name, inertia=solid_body(
+        inertial, inertial.amount("mass", 1.0), _pose(inertial.find("pose")), lambda key, place: (
+            float(place[0] == place[1]) if found is None else found.amount(key, float(place[0] == place[1])))))
 
 
 def _limits(limit: Element, endless: bool) -> Limits:

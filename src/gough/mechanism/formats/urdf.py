@@ -15,7 +15,7 @@ import yaml
 from gough.core.arrays import FloatArray
 from gough.core.errors import InvalidMechanism, nearest
 from gough.mechanism.closures import CLOSURES
-from gough.mechanism.formats.geometry import HERE, X, Y, Z, along_z, rpy_rotation, transform
+from gough.mechanism.formats.geometry import HERE, X, Y, Z, along_z, free_coordinates, rpy_rotation, transform
 from gough.mechanism.formats.shapes import solid_body
 from gough.mechanism.formats.tree import BALL, FREE, Connection, Link, Loop, Motion, Place, RobotTree
 from gough.mechanism.formats.xml import Element
@@ -42,8 +42,10 @@ def read_urdf(root: Element, beside: Mapping[str, Any]) -> RobotTree:
     joints = [_connection(joint) for joint in root.all("joint")]
     children = {joint.child for joint in joints}
     roots = [link.name for link in links if link.name not in children]
-    if not links or any(child.tag[:6] == "xacro:" for child in root.children):
-        raise root.error("has no links, or macros: run xacro first, and read what it writes")
+    if any(child.tag[:6] == "xacro:" for child in root.children):
+        raise root.error("has macros: run xacro first (xacro x.xacro -o x.urdf), and read what it writes")
+    if not links:
+        raise root.error("has no links")
     if len(roots) != 1:
         raise root.error(f"has {len(roots)} links that hang on no joint ({', '.join(roots[:5])}), expected one")
     motors = [name for tag in ("transmission", "ros2_control") for part in root.all(tag) for name in _driven(part)]
@@ -51,8 +53,8 @@ def read_urdf(root: Element, beside: Mapping[str, Any]) -> RobotTree:
     mimics = [_mimic(joint, named) for joint in root.all("joint") if joint.find("mimic") is not None
               and joint.get("type") != "fixed"]
     notes = [f"lost: mechanicalReduction of {part.get('name', '')}; efforts are those of the joint"
-             for part in root.all("transmission") for actuator in part.all("actuator")
-             if actuator.word("mechanicalReduction", "1") not in ("1", "1.0")]
+             for part in root.all("transmission")
+             if any(e.word("mechanicalReduction", "1") not in ("1", "1.0") for e in (part, *part.children))]
     short = sum(1e-9 < abs(math.remainder(angle, math.pi / 2)) < 1e-5 for joint in root.all("joint")
                 for origin in joint.all("origin") for angle in origin.numbers("rpy", "0 0 0", 3))
     if short:
@@ -115,8 +117,10 @@ def _connection(joint: Element) -> Connection:
             if term.urdf is not None and term.urdf in friction.attributes}
         limits = _limits(joint.find("limit"), found, kind == "continuous")
         return replace(plain, motions=((found, direction),), limits=limits, values=values)  # type: ignore[arg-type]
-    if kind in ("floating", "spherical"):
-        return replace(plain, motions=FREE if kind == "floating" else BALL)
+    if kind == "floating":
+        return replace(plain, placement=HERE, motions=FREE, start=free_coordinates(plain.placement))
+    if kind == "spherical":
+        return replace(plain, motions=BALL)
     if kind == "planar":
         side = along_z(direction)
         x, y, z = (tuple(map(float, column)) for column in side.T)

@@ -181,11 +181,11 @@ def _missing(error: InvalidMechanism, done: Description, source: str) -> Invalid
     found = cast(tuple[str, ...], error.numbers["loose"])
     before = {name: old for old, names in done.coordinates.items() for name in names
               if len(names) == 1 or len(set(names) & set(found)) > 1}
-    loose = [before.get(name, name) for name in found]
+    loose = list(dict.fromkeys(before.get(name, name) for name in found))
     return InvalidMechanism(
         f"{source}: {error.numbers['degrees_of_freedom']} degrees of freedom but {error.numbers['actuated']} motors; "
-        f"with these held, {', '.join(dict.fromkeys(loose))} still move: name such joints among the `motors`, or hold "
-        "them with `lock`", **{**error.numbers, "loose": tuple(loose)})
+        f"with these held, {', '.join(loose)} still {'moves' if len(loose) == 1 else 'move'}: name such joints among "
+        "the `motors`, or hold them with `lock`", **{**error.numbers, "loose": tuple(loose)})
 
 
 def _with_platform(tree: RobotTree, link: str, done: Description, loops: Loops) -> RobotTree:
