@@ -199,3 +199,10 @@ def test_springs_are_named_first_among_what_still_moves(tmp_path: Path) -> None:
     held = held.replace("</body></body>\n      </body>", "</body></body></body>\n      </body>")
     asked = run(f"gough import {written(tmp_path, 'longer.xml', held)}", tmp_path)
     assert "with these held, spring still moves" in asked.err
+
+
+def test_a_loop_closed_in_all_directions_is_said_where_it_does_not_close(tmp_path: Path) -> None:
+    written(tmp_path, "bars.yaml", BARS_YAML.replace("3d", "6d"))
+    asked = run(f"gough import {written(tmp_path, 'bars.urdf', BARS)}", tmp_path)
+    assert asked.code == 1
+    assert "end_b_end_c: closed in all six directions (6d, weld); a pin or a ball there is 3d" in asked.err

@@ -106,6 +106,7 @@ def test_joint_types_beside_a_urdf_change_joints(tmp_path: Path, kind: str, coun
     (("name_mot: [crank]", "gravity: [1, 2]"), "expected three numbers"),
     (("[[end_b, end_c]]", "&a [[*a]]"), "anchors"),
     (("type:", "type: ["), "not valid YAML"),
+    (("closed_loop", "closed_loops"), "unknown key 'closed_loops'; did you mean 'closed_loop'"),
 ])
 def test_a_wrong_yaml_says_so(tmp_path: Path, change: tuple[str, str], message: str) -> None:
     path = written(tmp_path, "bars.urdf", BARS)

@@ -44,12 +44,13 @@ def _close_loops(mechanism: Mechanism, assembled: Loops | None = None) -> Loops:
         open_loops(mechanism), home=assembled.home, neighbours=assembled.home[None], assembly=assembled.assembly)
     neighbours, mobility = _explore(loops)
     loops = replace(loops, home=neighbours[0], degrees_of_freedom=mobility, neighbours=neighbours)
+    index = {name: i for i, name in enumerate(mechanism.coordinates)}
+    if assembled is None:
+        _refuse_stuck(loops, [index[a] for a in mechanism.actuated])
     held = _check_motors(loops)
     if held:
         closed = _close_loops(replace(mechanism, closures=(*mechanism.closures, *held)), loops)
         return replace(closed, held=tuple(name for closure in held for name in closure.coefficients))
-    index = {name: i for i, name in enumerate(mechanism.coordinates)}
-    _refuse_stuck(loops, [index[a] for a in mechanism.actuated])
     partitions: dict[By, Partition] = {}
     partitions["actuated"] = _partition(loops, [index[a] for a in mechanism.actuated], "actuated")
     task = [index[a] for a in mechanism.task]
@@ -167,10 +168,10 @@ def _refuse_stuck(loops: Loops, motors: list[int]) -> None:
     freeing = [f"'{closure.name}'" for k, closure in enumerate(closures)
                if rank(np.vstack([home[owner != k], alone])) > rank(home[owner != k])]
     name = loops.mechanism.coordinates[motors[0]]
-    raise InvalidMechanism(
+    raise SingularConfiguration(  # loops may close in several ways, and hold a motor in one of them only
         f"the motor '{name}' of '{loops.mechanism.name}' cannot move, at the start pose or near it: "
         f"{', '.join(freeing) or 'several loops'} hold it; check type and axis of the joints in these loops, or choose "
-        "another motor", joint=name)
+        "another motor", singular_value=0.0, sample=0, time=0.0, joint=name)
 
 
 def _span(loops: Loops, candidates: list[int]) -> bool:

@@ -51,7 +51,10 @@ class _Reader:
         self.root, self.notes = root, list[str]()
         for element in _everything(root):
             if element.tag in REFUSED:
-                raise element.error("is not read; save the model from MuJoCo (mj_saveLastXML), which resolves it")
+                file = element.attributes.get("file")
+                itself = f"read '{file}' itself, or " if element.tag == "include" and file else ""
+                raise element.error(f"is not read; {itself}save the model from MuJoCo (mj_saveLastXML), which resolves "
+                                    "it")
         given = {key: value for part in root.all("compiler") for key, value in part.attributes.items()}
         self.compiler = Element("compiler", given, root.source, root.line)
         if given.get("coordinate", "local") != "local":

@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import replace
+from difflib import get_close_matches
 from itertools import permutations
 from typing import Any
 
@@ -14,6 +15,7 @@ import yaml
 
 from gough.core.arrays import FloatArray
 from gough.core.errors import InvalidMechanism, nearest
+from gough.core.showing import listed
 from gough.mechanism.closures import CLOSURES
 from gough.mechanism.formats.geometry import HERE, X, Y, Z, along_z, free_coordinates, rpy_rotation, transform
 from gough.mechanism.formats.shapes import solid_body
@@ -28,6 +30,11 @@ KINDS = {"revolute": "revolute", "continuous": "revolute", "prismatic": "prismat
 ABOUT: dict[str, Motion] = {"X": ("revolute", X), "Y": ("revolute", Y), "Z": ("revolute", Z)}
 TURNS: dict[str, tuple[Motion, ...]] = {  # what `joint_type` beside a URDF makes of a joint
     "SPHERICAL": BALL, "FIXED": (), **{f"UJOINT_{a}{b}": (ABOUT[a], ABOUT[b]) for a, b in permutations("XYZ", 2)}}
+
+
+KEYS = ("closed_loop", "type", "name_mot", "joint_name", "joint_type", "home", "task", "gravity", "drive_gain",
+        *(term.sidecar for term in TERMS.values() if term.sidecar),
+        *(kind.urdf for kind in CLOSURES.values() if kind.urdf not in (None, "3d", "6d")))
 
 
 def read_urdf(root: Element, beside: Mapping[str, Any]) -> RobotTree:
@@ -82,6 +89,9 @@ def read_yaml(text: str, source: str) -> dict[str, Any]:
         raise InvalidMechanism(f"{source}: not valid YAML: {' '.join(str(error).split())[:200]}", file=source) from None
     if not isinstance(content, dict):
         raise InvalidMechanism(f"{source}: expected keys such as closed_loop and name_mot", file=source)
+    for key in set(map(str, content)) - set(KEYS):
+        if get_close_matches(key, KEYS, cutoff=0.75):
+            raise InvalidMechanism(f"{source}: unknown key '{key}'{nearest(key, KEYS)}", file=source)
     return content
 
 
@@ -205,6 +215,8 @@ def _with_loops(tree: RobotTree, beside: Mapping[str, Any]) -> RobotTree:
     task = tuple(_one_of(name, joints, "joint") for name in _list(beside, "task"))
     found = replace(tree, joints=tuple(joints.values()), loops=tuple(loops), gravity=(x, y, z), task=task,
                     usual_terms="home" not in beside)
+    if unread := [str(key) for key in beside if key not in KEYS]:
+        found = found.noting(f"lost: keys of the YAML that are not read: {listed(unread)}")
     motors = _list(beside, "name_mot")
     return found.driven_by([_one_of(name, joints, "joint") for name in motors]) if motors else found
 

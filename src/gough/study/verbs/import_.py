@@ -15,9 +15,11 @@ import numpy as np
 from gough.core.errors import InvalidMechanism, LoopNotClosed, SingularConfiguration, nearest
 from gough.core.files import require_free, write_text
 from gough.core.options import About, Settings, option
+from gough.core.showing import listed
 from gough.engine.loops import Loops
 from gough.engine.mobility import assemble, close_loops
 from gough.mechanism import Mechanism, parse_robot, robot_text
+from gough.mechanism.closures import CLOSURES
 from gough.mechanism.formats.description import Description, describe, inside, without_placeholders
 from gough.mechanism.formats.geometry import HERE, inverse, transform
 from gough.mechanism.formats.reading import read_tree
@@ -144,7 +146,7 @@ def _closed(tree: RobotTree, source: str) -> tuple[Description, Loops]:
         except (SingularConfiguration, LoopNotClosed) as error:
             singular = singular or error
             if reach == 0.0 and isinstance(error, LoopNotClosed):
-                raise
+                raise _hinted(error, tree) from None
         except InvalidMechanism as error:
             if spins := _spins(error, done):
                 return _closed(_locked(tree, source, spins).noting(
@@ -152,7 +154,7 @@ def _closed(tree: RobotTree, source: str) -> tuple[Description, Loops]:
             if "loose" in error.numbers:
                 raise _missing(error, done, source) from None
             if not tried and singular is None:
-                raise
+                raise _hinted(error, tree) from None
         if tried and tried[-1].margin(tried[-1].home, "actuated") > WELL:
             break
     if not tried:
@@ -164,6 +166,13 @@ def _closed(tree: RobotTree, source: str) -> tuple[Description, Loops]:
              else ""]
     started = _started(tree, done, loops).noting(*filter(None, notes))
     return describe(started, source, redundant=loops.redundant), loops
+
+
+def _hinted(error: InvalidMechanism | LoopNotClosed, tree: RobotTree) -> InvalidMechanism | LoopNotClosed:
+    """Say of loops that are closed in all directions that a pin or a ball may be meant."""
+    stiff = [loop.name for loop in tree.loops if CLOSURES[loop.kind].urdf == "6d"]
+    hint = f"; {listed(stiff)}: closed in all six directions (6d, weld); a pin or a ball there is 3d, connect"
+    return type(error)(f"{error}{hint if stiff else ''}", **error.numbers)
 
 
 def _spins(error: InvalidMechanism, done: Description) -> list[str]:
