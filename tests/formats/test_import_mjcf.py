@@ -133,7 +133,7 @@ def test_efforts_of_the_closed_gripper_are_those_of_mujoco() -> None:
 
 
 @pytest.mark.parametrize(("change", "message"), [
-    (("<worldbody>", "<worldbody><include file='x.xml'/>"), "<include>: is not read; read 'x.xml' itself, or save the model from MuJoCo"),
+    (("<worldbody>", "<worldbody><include file='x.xml'/>"), "<include>: is not read; read 'x.xml' itself, or save"),
     (("<worldbody>", "<worldbody><replicate count='3'/>"), "<replicate>: is not read"),
     (('polycoef="0 1 0 0 0"', 'polycoef="0 1 0.5 0 0"'), "powers above the first"),
     (('body2="left_c"', 'body2="left_x"'), "names the body 'left_x'"),

@@ -78,7 +78,7 @@ def as_simulink_structure(path: Path) -> dict:
     """Structure with time; a signal of dimension 2 x 1 is saved with a page for each sample."""
     signals = [{"values": POSITION, "label": "q"}, {"values": EFFORT.T[:, None, :], "label": "i"}]
     savemat(path / "run.mat", {"logsout": {"time": TIME, "signals": signals, "blockName": "m/To File"}})
-    names = [[f"logsout.signals[{k}].values[{j}]" for j in (1, 2)] for k in (1, 2)]
+    names = [[f"logsout.signals.{label}.values[{j}]" for j in (1, 2)] for label in "qi"]
     return described("logsout.time", *names)
 
 

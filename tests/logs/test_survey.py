@@ -105,3 +105,48 @@ def test_a_log_without_room_for_the_robot_gets_no_proposal(tmp_path) -> None:
     assert found.to_dict()["proposal"] == {}
     with pytest.raises(InvalidRecording, match="is a folder"):
         survey(tmp_path)
+
+
+def test_thousands_are_seen_and_never_taken_for_decimals(tmp_path) -> None:
+    def german(x: float) -> str:
+        return f"{x:,.4f}".translate(str.maketrans(",.", ".,"))
+
+    counts = np.round(POSITION * 1e6)
+    rows = [";".join(map(german, row)) for row in np.column_stack([1e3 * TIME, counts, EFFORT])]
+    path = tmp_path / "run.csv"
+    path.write_text("\n".join(["Zeit [ms];q1;q2;tau1 [Nm];tau2 [Nm]", *rows]) + "\n")
+    text = survey(path, MOTORS).description()
+    assert 'decimal = ","' in text
+    assert 'thousands = "."' in text
+    assert "counts of an encoder" in text
+    ready = text.replace('units = ["?", "?"]', 'units = ["rad", "rad"]\nscale = 1e-6')
+    is_the_run(read_recording(path, described(tmp_path, ready), JOINTS), 1e-4)
+    with pytest.raises(InvalidRecording, match=r"the point separates thousands, say decimal = \",\" and thousands"):
+        read_recording(path, described(tmp_path, ready.replace('thousands = "."', "")), JOINTS)
+
+
+def test_columns_of_one_name_are_numbered(tmp_path) -> None:
+    path = table(tmp_path, "time,pos,pos,torque,torque", TIME, *POSITION.T, *EFFORT.T)
+    text = survey(path, MOTORS).description()
+    assert 'columns = ["pos[1]", "pos[2]"]' in text
+    is_the_run(read_recording(path, described(tmp_path, text), JOINTS))
+
+
+@pytest.mark.parametrize("name", ["t_s", "1", "Zeit_ms", "x"])
+def test_a_clock_is_told_by_its_even_steps_or_a_word_before_its_unit(tmp_path, name: str) -> None:
+    path = table(tmp_path, f"{name},q1,q2,tau1,tau2", TIME * (1e3 if name == "Zeit_ms" else 1), *POSITION.T, *EFFORT.T)
+    is_the_run(read_recording(path, described(tmp_path, survey(path, MOTORS).description()), JOINTS))
+
+
+def test_quoted_cells_may_hold_the_delimiter(tmp_path) -> None:
+    rows = [f'"{1e3 * t:,.3f}",{a!r},{b!r},{c!r},{d!r}' for t, (a, b), (c, d) in zip(
+        TIME.tolist(), POSITION.tolist(), EFFORT.tolist())]
+    path = tmp_path / "run.csv"
+    path.write_text("\n".join(["Time (ms),q1 (rad),q2 (rad),tau1 (Nm),tau2 (Nm)", *rows]) + "\n")
+    found = survey(path, MOTORS)
+    is_the_run(read_recording(path, described(tmp_path, found.description()), JOINTS))
+
+
+def test_a_column_of_no_values_is_proposed_for_nothing(tmp_path) -> None:
+    path = write_bag(tmp_path, TIME, JOINTS, POSITION, np.full_like(EFFORT, np.nan))
+    assert "effort" not in survey(path, MOTORS).proposal

@@ -19,7 +19,7 @@ from gough.core.documents import parse_json
 from gough.core.errors import InvalidInput, InvalidRecording
 from gough.core.showing import needed
 from gough.logs.matlab import OBJECT, read_mat5
-from gough.logs.tables import Table, cut, repeated_names
+from gough.logs.tables import Table, cut, numbered_names, repeated_names
 from gough.logs.writers import FORMAT, MARK
 
 LARGEST = 2 * 2**30  # bytes of compressed arrays once unpacked: they are read whole
@@ -125,6 +125,8 @@ def read_hdf5(path: Path) -> Table:
             return [read(item.file[reference], depth + 1) for reference in np.ravel(item[()])]
         if "MATLAB_object_decode" in item.attrs:
             return OBJECT
+        if item.attrs.get("MATLAB_class") == b"char" and item.dtype.kind == "u" and item.size < 1000:
+            return np.array("".join(map(chr, np.ravel(item[()]))))
         if item.attrs.get("MATLAB_class") == b"char" or item.dtype.kind not in "fiubV":
             return np.array("text")
         if item.nbytes > most:
@@ -143,7 +145,8 @@ def read_hdf5(path: Path) -> Table:
 
 
 def flat(value: Any, name: str = "", depth: int = 0) -> Iterator[tuple[str, Any]]:
-    """Yield the arrays inside structures by name: `log.q`; the third of a list of structures is `signals[3].values`.
+    """Yield the arrays inside structures by name: `log.q`; the third of a list of structures is `signals[3].values`,
+    or `signals.torque.values` where each has a `label` of its own.
 
     A matrix beside `time` with a column for each sample, as Simulink saves signals of several dimensions, is turned.
     """
@@ -157,8 +160,10 @@ def flat(value: Any, name: str = "", depth: int = 0) -> Iterator[tuple[str, Any]
                 turned = isinstance(array, np.ndarray) and array.ndim == 2 and array.shape[0] != times == array.shape[1]
                 yield label, array.T if turned else array
     elif isinstance(value, list) and depth < DEEPEST:
+        labels = [str(item.get("label", "")).strip() if isinstance(item, Mapping) else "" for item in value]
+        told = all(labels) and len(set(labels)) == len(labels)  # what Simulink's signals are called
         for i, item in enumerate(value):
-            yield from flat(item, f"{name}[{i + 1}]", depth + 1)
+            yield from flat(item, f"{name}.{labels[i]}" if told else f"{name}[{i + 1}]", depth + 1)
     else:
         yield name, value
 
@@ -213,7 +218,7 @@ def arrow_blocks(path: Path, size: int = 65536) -> Iterator[Table]:
                 for i in range(0, whole.num_rows, size):
                     batch = whole.slice(i, size)
                     names = batch.schema.names
-                    columns = {name: _arrow_values(column) for name, column in zip(names, batch.columns)}
+                    columns = dict(zip(numbered_names(names), map(_arrow_values, batch.columns)))
                     yield replace(array_table(source, columns), repeated=repeated_names(names), first=start)
                     start += batch.num_rows
     except (pyarrow.ArrowException, OSError, ValueError, OverflowError) as error:

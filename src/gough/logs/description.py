@@ -93,6 +93,7 @@ class Description:
     period: float | None = None
     period_samples: int | None = None
     decimal: str = "."
+    thousands: str = ""
     skip: int = 0
     start: float = 0.0
     stop: float = math.inf
@@ -122,8 +123,8 @@ def load_description(path: str | Path) -> Description:
 
 def parse_description(data: Mapping[str, Any]) -> Description:
     """Return the description that the keys of such a file make."""
-    _known(data, {"format", "joints", "payload", "rate", "period", "period_samples", "decimal", "skip", "start", "stop",
-                  "time", *KINDS}, "")
+    _known(data, {"format", "joints", "payload", "rate", "period", "period_samples", "decimal", "thousands", "skip",
+                  "start", "stop", "time", *KINDS}, "")
     if data.get("format") != FORMAT:
         raise InvalidRecording(f"format is {data.get('format')}, expected format = {FORMAT}")
     joints = _texts(data, "joints", "")
@@ -133,9 +134,10 @@ def parse_description(data: Mapping[str, Any]) -> Description:
         number = data.get(key, least)
         if not isinstance(number, int) or isinstance(number, bool) or number < least:
             raise InvalidRecording(f"{key} is {number!r}, expected a whole number from {least}")
-    decimal = data.get("decimal", ".")
-    if decimal not in (".", ","):
-        raise InvalidRecording(f"decimal is {decimal!r}, expected '.' or ','")
+    decimal, thousands = data.get("decimal", "."), data.get("thousands", "")
+    if decimal not in (".", ",") or thousands not in ("", ".", ",", "'", " ") or decimal == thousands:
+        raise InvalidRecording(f"decimal is {decimal!r} and thousands {thousands!r}, expected '.' or ',', and another "
+                               "sign between thousands, if any")
     payload = data.get("payload")
     if payload is not None and not isinstance(payload, str):
         raise InvalidRecording(f"payload is {payload!r}, expected a name")
@@ -149,7 +151,8 @@ def parse_description(data: Mapping[str, Any]) -> Description:
     description = Description(
         joints=joints, groups=groups, payload=None if payload == "none" else payload,
         rate=rate, period=_quantity(data, "period", "time"), period_samples=data.get("period_samples"),
-        decimal=decimal, skip=data.get("skip", 0), start=start, stop=math.inf if stop is None else stop)
+        decimal=decimal, thousands=thousands, skip=data.get("skip", 0), start=start,
+        stop=math.inf if stop is None else stop)
     _check(description)
     return description
 

@@ -56,5 +56,6 @@ def table_blocks(path: Path, size: int, description: Description | None) -> Iter
     reader = LOG_FORMATS.get(".bag" if path.is_dir() else path.suffix.lower())
     if reader is not None:
         return reader(path, size, description)
-    return text_blocks(path, size, decimal=description.decimal if description else ".",
-                       skip=description.skip if description else 0)
+    if description is None:
+        return text_blocks(path, size)
+    return text_blocks(path, size, decimal=description.decimal, thousands=description.thousands, skip=description.skip)

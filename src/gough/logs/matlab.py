@@ -72,7 +72,7 @@ def _variable(data: bytes, order: str, depth: int) -> tuple[str, Any]:
     if kind in NUMBERS:
         return name, np.squeeze(_numbers(next(parts), order)[:prod(shape)].reshape(shape, order="F"))
     if kind not in (CELL, STRUCTURE):
-        return name, np.array("text") if kind == TEXT else OBJECT
+        return name, np.array(_letters(next(parts), order)) if kind == TEXT else OBJECT
     fields = [""]
     if kind == STRUCTURE:
         (width,) = _numbers(next(parts), order)
@@ -92,6 +92,14 @@ def _numbers(element: Element, order: str) -> np.ndarray[Any, np.dtype[Any]]:
     if kind not in TYPES:
         raise ValueError(f"there is no number of type {kind}")
     return np.frombuffer(content, dtype=order + TYPES[kind])
+
+
+def _letters(element: Element, order: str) -> str:
+    """Return the text of an array of characters."""
+    codes = {16: "utf-8", 17: "utf-16-le" if order == "<" else "utf-16-be"}
+    if element[0] in codes:
+        return element[1].decode(codes[element[0]], "replace")
+    return "".join(map(chr, _numbers(element, order)))
 
 
 def _text(element: Element) -> str:

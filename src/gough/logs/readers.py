@@ -30,7 +30,7 @@ from gough.logs.finding import Finding
 from gough.logs.formats import is_folder, table_blocks
 from gough.logs.recording import JOINT_KINDS, KINDS, OTHER_KINDS, Channels, Recording, check_time
 from gough.logs.resampling import even_times, interpolate, resample_evenly, stretch
-from gough.logs.tables import Table, joined, repeated_names
+from gough.logs.tables import Table, joined, numbered_names, repeated_names
 
 Described = str | Path | Mapping[str, Any] | Description
 """A description: its file, its keys, or what `load_description` returned."""
@@ -156,7 +156,7 @@ def recording_of_frame(frame: Any, description: Described | None, joints: Sequen
     if frame.index.name is not None and frame.index.name not in frame.columns:
         frame = frame.reset_index()
     names, columns = [str(name) for name in frame.columns], {}
-    for k, name in enumerate(names):
+    for k, name in enumerate(numbered_names(names)):
         column = frame.iloc[:, k]
         if getattr(column.dtype, "tz", None) is not None:
             column = column.dt.tz_convert(None)

@@ -20,7 +20,7 @@ from gough.core.text import text_table
 from gough.core.units import UNITS, conversion, dimension_of, is_unit
 from gough.logs.description import FORMAT, Description, describe_headers
 from gough.logs.formats import is_folder, table_blocks
-from gough.logs.tables import Table, joined
+from gough.logs.tables import SIGNS, Table, joined
 
 BLOCKS = 8  # of 65,536 samples that are looked at
 UNKNOWN = "?"  # a unit to be filled in; reading refuses it
@@ -34,6 +34,7 @@ WORDS = {
     "position": r"pos\w*|q\d*|angles?|enc\w*|theta\d*|lage\w*|winkel\w*",
 }
 TIMES = r"time\w*|stamps?|timestamps?|t|clock|secs?|seconds|zeit\w*"
+EVEN = 1e-3  # of a step, by which those of a clock may differ where its name does not say that it is one
 RATES = (20.0, 50e3)  # of controllers; the unit of a clock is guessed so that its rate lies between. [Hz]
 SI = {"m": {"position": "m", "velocity": "m/s", "effort": "N"}, "rad": {"position": "rad", "velocity": "rad/s",
                                                                         "effort": "N m"}}
@@ -80,6 +81,7 @@ class Survey(Shown, Value):
     joints: tuple[str, ...]
     proposal: Mapping[str, tuple[tuple[str, str], ...]]
     decimal: str = "."
+    thousands: str = ""
     plain: bool = False
 
     def column(self, name: str) -> Column:
@@ -123,6 +125,7 @@ class Survey(Shown, Value):
         lines = [f"# {self.source} as it may be meant: check what is marked as a guess", f"format = {FORMAT}",
                  f"joints = {_list(self.joints)}"]
         lines += [f'decimal = "{self.decimal}"'] if self.decimal != "." else []
+        lines += [f'thousands = "{self.thousands}"'] if self.thousands else []
         clocks = {kind: self.column(found[0][0]).clock for kind, found in self.proposal.items()}
         main = clocks.get("position", "")
         lines += ["", *self._clock("[time]", main)]
@@ -133,6 +136,7 @@ class Survey(Shown, Value):
                                          in zip(self.joints, found)),
                       f"columns = {_list([column for column, _ in found])}",
                       f"units = {_list(units)}{'  # a guess' if guess else ''}"]
+            lines += ['# counts of an encoder: unit "rev", and scale = 1 / counts a turn'] if UNKNOWN in units else []
             if clocks[kind] != main:
                 lines += self._clock(f"[{kind}.time]", clocks[kind])
         used = {column for found in self.proposal.values() for column, _ in found} | set(clocks.values())
@@ -160,7 +164,7 @@ def survey(path: str | Path, motors: Sequence[Motor] = ()) -> Survey:
     the motor whose name it bears, else to the one whose position, velocity and acceleration explain it best. Without
     motors the joints are named `motor1`, `motor2`, ... to be replaced.
     """
-    table, decimal = _table(Path(path))
+    table, (decimal, thousands) = _table(Path(path))
     columns = tuple(_columns(table))
     positions = [c for c in columns if c.kind == "position"]
     if not motors:
@@ -176,26 +180,26 @@ def survey(path: str | Path, motors: Sequence[Motor] = ()) -> Survey:
     used = {column: (kind, motors[j]) for kind, group in found.items() for j, (column, _) in enumerate(group)}
     fitted = tuple(_with_unit(c, *used[c.name]) if c.name in used else c for c in columns)
     try:
-        plain = bool(describe_headers([*table.columns, *table.unread], table.source))
+        plain = bool(describe_headers([*table.columns, *table.unread], table.source)) and not table.repeated
     except InvalidRecording:
         plain = False
     return Survey(source=Path(path).name, columns=fitted, plain=plain, unread=table.unread, decimal=decimal,
+                  thousands=thousands,
                   joints=tuple(motor.name for motor in motors) if found else (), proposal=found)
 
 
-def _table(path: Path) -> tuple[Table, str]:
-    """Read the beginning of a file with whichever decimal sign it has."""
+def _table(path: Path) -> tuple[Table, tuple[str, str]]:
+    """Read the beginning of a file with whichever signs its numbers have, for decimals and between thousands."""
     if is_folder(path):
         raise InvalidRecording(f"'{path.name}' is a folder; look at one of its files", source=path.name)
-    try:
-        return joined(islice(table_blocks(path, 65536, None), BLOCKS)), "."
-    except InvalidRecording:
-        comma = Description(joints=(), groups=(), decimal=",")
+    failed: InvalidRecording | None = None
+    for signs in SIGNS:
+        read = Description(joints=(), groups=(), decimal=signs[0], thousands=signs[1])
         try:
-            return joined(islice(table_blocks(path, 65536, comma), BLOCKS)), ","
-        except InvalidRecording:
-            pass
-        raise
+            return joined(islice(table_blocks(path, 65536, read), BLOCKS)), signs
+        except InvalidRecording as error:
+            failed = failed or error
+    raise failed or InvalidRecording(f"'{path.name}' cannot be read", source=path.name)
 
 
 def _columns(table: Table) -> Iterator[Column]:
@@ -213,7 +217,8 @@ def _columns(table: Table) -> Iterator[Column]:
                                          not c.name.endswith("/time")), default=None)
         finite = values[np.isfinite(values)]
         unit, stated = _unit_in(name)
-        yield Column(name=name, samples=len(values), low=float(finite.min(initial=np.inf)), kind=_kind(name, unit),
+        yield Column(name=name, samples=len(values), low=float(finite.min(initial=np.inf)),
+                     kind=_kind(name, unit) if finite.size else "",
                      high=float(finite.max(initial=-np.inf)), clock=near.name if near else "", unit=unit,
                      rate=near.rate * len(values) / near.samples if near else float("nan"), guessed=not stated)
 
@@ -247,8 +252,13 @@ def _kind(name: str, unit: str) -> str:
 
 
 def _is_time(name: str, values: FloatArray, known: bool) -> bool:
-    named = known or any(re.fullmatch(TIMES, word) for word in _words(name)[-1:]) or _words(name)[:1] == ["time"]
-    return named and len(values) > 2 and bool(np.isfinite(values).all() and (np.diff(values) > 0).all())
+    words = [word for word in _words(name) if not (is_unit(word) and dimension_of(word) == "time")]
+    named = known or any(re.fullmatch(TIMES, word) for word in words[-1:]) or words[:1] == ["time"]
+    if len(values) < 3 or not np.isfinite(values).all():
+        return False
+    steps = np.diff(values)  # a column without a word that runs in even steps is a clock, too
+    even = not _kind(name, "") and np.ptp(steps) < EVEN * steps.mean()
+    return bool((steps > 0).all() and (named or even))
 
 
 def _clock(name: str, values: FloatArray, known: bool) -> Column:

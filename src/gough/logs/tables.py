@@ -7,7 +7,7 @@ import gzip
 import re
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import chain, islice
@@ -29,6 +29,11 @@ COMMENTS = ("#", "%")
 LONGEST = 2**22  # characters of a line; a table of 100,000 columns fits
 BLOCK = 64  # lines among which a table must begin; oscilloscopes of controllers write some twenty above it
 KEYS = ("name", "symbolname")  # what begins the line of names in such a block
+SIGNS = ((".", ""), (",", ""), (".", ","), (",", "."), (".", "'"), (".", " "), (",", " "))  # decimal, thousands
+MEANT = (("the comma is the decimal sign", 'decimal = ","', (",", "")),
+         ("the point is the decimal sign", 'decimal = "."', (".", "")),
+         ("the comma separates thousands", 'thousands = ","', (".", ",")),
+         ("the point separates thousands", 'decimal = "," and thousands = "."', (",", ".")))
 _CLOCK = re.compile(r"(?:(\d\d)\.(\d\d)\.(\d{4}) +)?(\d\d:\d\d:\d\d(?:[.,]\d{1,9})?)")
 _WORD = re.compile(r"(?:\[[^\]]*\]|\S)+(?:\s+\[[^\]]*\])?")  # `leg1.slider.effort [N m]` is one
 
@@ -40,7 +45,7 @@ class Table:
     Args:
         columns: Values by column name, (t,) each; a MATLAB file may hold scalars beside its signals.
         facts: What a Gough file says about itself.
-        repeated: Names that more than one column has; they cannot be asked for.
+        repeated: Names that more than one column has: these are called `q[1]`, `q[2]`, ... here.
         unread: What columns hold that are not numbers, by name; left out unless asked for.
         blank: Rows of a column without a value, which was sampled at other times, (t,); by name, NaN in the column.
         seconds: Columns that are times in s by their nature: dates, stamps of a bag.
@@ -60,7 +65,8 @@ class Table:
     def column(self, name: str) -> FloatArray:
         """Return a column by name; raise for none, several, one of text, or a value that is not finite."""
         if name in self.repeated or name not in self.columns:
-            wrong = (f"more than one column is named '{name}'; rename them" if name in self.repeated else
+            wrong = (f"more than one column is named '{name}'; in a description say which: '{name}[1]', '{name}[2]'"
+                     if name in self.repeated else
                      f"column '{name}' holds {self.unread[name]}, expected numbers" if name in self.unread else
                      f"there is no column '{name}'{nearest(name, self.columns)}")
             raise InvalidRecording(f"{self.source}: {wrong}", source=self.source, column=name)
@@ -85,11 +91,13 @@ class _Layout:
     delimiter: str | None
     trailing: bool
     decimal: str
+    thousands: str
     facts: Mapping[str, object]
     above: int = 0
 
 
-def text_blocks(path: Path, size: int = 65536, *, decimal: str = ".", skip: int = 0) -> Iterator[Table]:
+def text_blocks(path: Path, size: int = 65536, *, decimal: str = ".", thousands: str = "",
+                skip: int = 0) -> Iterator[Table]:
     """Read a text table in blocks of at most `size` samples, in memory that does not grow with the file.
 
     The first line that is no comment (`#`, `%`) names the columns. Without one, the last comment line of the same
@@ -102,6 +110,7 @@ def text_blocks(path: Path, size: int = 65536, *, decimal: str = ".", skip: int 
         path: File, UTF-8, UTF-16 or of Windows, gzipped if it ends in `.gz`.
         size: Samples in a block.
         decimal: Decimal sign of the numbers.
+        thousands: What stands between groups of three digits, if anything.
         skip: Lines at the top that do not belong to the table.
 
     Raises:
@@ -120,14 +129,14 @@ def text_blocks(path: Path, size: int = 65536, *, decimal: str = ".", skip: int 
             lines = _numbered(handle, source, findings)
             for _ in range(skip):
                 next(lines, None)
-            layout, first_lines = _layout(lines, source, decimal)
+            layout, first_lines = _layout(lines, source, decimal, thousands)
             if layout.above:
                 findings.append(Finding(kind="above", channel=source, numbers={"lines": layout.above},
                                         message=f"{layout.above} lines above the table were passed over"))
             data = _checked(chain(first_lines, lines), layout, source, findings)
-            repeated = repeated_names(layout.names)
-            read = [name for i, name in enumerate(layout.names) if i not in layout.text]
-            unread = {layout.names[i]: what for i, what in layout.text.items()}
+            repeated, names = repeated_names(layout.names), numbered_names(layout.names)
+            read = [name for i, name in enumerate(names) if i not in layout.text]
+            unread = {names[i]: what for i, what in layout.text.items()}
             start = 0
             block = list(islice(data, size))
             if not block:
@@ -137,7 +146,7 @@ def text_blocks(path: Path, size: int = 65536, *, decimal: str = ".", skip: int 
                 values, blank = _parse(block, layout, source)
                 yield Table(source=source, columns=dict(zip(read, values.T)), facts=layout.facts, unread=unread,
                             blank={name: rows for name, rows in zip(read, blank.T) if rows.any()},
-                            seconds=frozenset(layout.names[i] for i in layout.dates),
+                            seconds=frozenset(names[i] for i in layout.dates),
                             findings=() if following else tuple(findings), repeated=repeated, first=start)
                 start += len(block)
                 block = following
@@ -153,6 +162,12 @@ def text_blocks(path: Path, size: int = 65536, *, decimal: str = ".", skip: int 
 def repeated_names(names: Iterable[str]) -> frozenset[str]:
     """Return the names that occur more than once."""
     return frozenset(name for name, count in Counter(names).items() if count > 1)
+
+
+def numbered_names(names: Sequence[str]) -> list[str]:
+    """Return names with those that occur more than once numbered from 1: `q[1]`, `q[2]`."""
+    repeated = repeated_names(names)
+    return [f"{name}[{names[:i + 1].count(name)}]" if name in repeated else name for i, name in enumerate(names)]
 
 
 def cut(whole: Table, size: int) -> Iterator[Table]:
@@ -193,8 +208,8 @@ def _numbered(handle: Any, source: str, findings: list[Finding]) -> Iterator[tup
                                 message=f"the compressed file stops early, after line {number}; the rest is lost"))
 
 
-def _layout(lines: Iterator[tuple[int, str]], source: str,
-            decimal: str) -> tuple[_Layout, list[tuple[int, str]]]:
+def _layout(lines: Iterator[tuple[int, str]], source: str, decimal: str,
+            thousands: str) -> tuple[_Layout, list[tuple[int, str]]]:
     """Find column names and delimiter; also return the lines read so far that are data."""
     comments: list[str] = []
     head: list[tuple[int, str]] = []
@@ -216,7 +231,7 @@ def _layout(lines: Iterator[tuple[int, str]], source: str,
     if not above:
         delimiter = _delimiter([line for _, line in head[:2]], source)
         above, data = [_cells(head[0][1], delimiter)], head[1:]
-        if all(_is_number(cell, decimal) for cell in above[0] if cell):
+        if all(_number(cell, decimal, thousands) is not None for cell in above[0] if cell):
             data = head
             above = [_cells(comments[-1].lstrip("#% "), delimiter)] if comments else []
     width = len(_cells(data[0][1] if data else head[0][1], delimiter))
@@ -227,7 +242,7 @@ def _layout(lines: Iterator[tuple[int, str]], source: str,
     # columns whose first value is no number with either decimal sign, and where that was seen
     text = {i: f"'{cell}' in line {data[0][0]}" for i, cell in enumerate(first) if i not in dates and not _fits(cell)}
     return _Layout(names=tuple(names), text=text, dates=dates, delimiter=delimiter, trailing=trailing, decimal=decimal,
-                   facts=facts, above=passed), data
+                   thousands=thousands, facts=facts, above=passed), data
 
 
 def _headed(head: list[tuple[int, str]]) -> tuple[list[list[str]], list[tuple[int, str]], str | None]:
@@ -313,17 +328,22 @@ def _cells(line: str, delimiter: str | None) -> list[str]:
     return [cell.strip() for cell in next(csv.reader([line.rstrip("\r\n")], delimiter=delimiter))]
 
 
-def _is_number(text: str, decimal: str = ".") -> bool:
+def _number(cell: str, decimal: str = ".", thousands: str = "") -> float | None:
+    """Return a cell as a number; None if it is none, or written with other signs."""
+    if thousands and re.fullmatch(r"[-+]?\d{1,3}(T\d{3})+(D\d*)?".replace("T", re.escape(thousands)).replace(
+            "D", re.escape(decimal)), cell):
+        cell = cell.replace(thousands, "")
+    if "_" in cell or (decimal != "." and "." in cell):  # Python reads 1_000, files mean something else
+        return None
     try:
-        float(text.replace(decimal, "."))
+        return float(cell.replace(decimal, "."))
     except ValueError:
-        return False
-    return "_" not in text  # Python reads 1_000, files mean something else
+        return None
 
 
 def _fits(cell: str) -> bool:
-    """Tell whether a cell is blank or a number with either decimal sign."""
-    return not cell or _is_number(cell) or _is_number(cell, ",")
+    """Tell whether a cell is blank or a number with any signs."""
+    return not cell or any(_number(cell, *signs) is not None for signs in SIGNS)
 
 
 def _seconds(cell: str) -> float | None:
@@ -353,10 +373,11 @@ def _checked(lines: Iterator[tuple[int, str]], layout: _Layout, source: str,
     for number, line in lines:
         if line.startswith(COMMENTS) or not line.strip():
             continue
-        found = len(line.split()) - 1 if delimiter is None else line.count(delimiter)
+        found = len(line.split()) - 1 if delimiter is None else (
+            len(_cells(line, delimiter)) - 1 if '"' in line else line.count(delimiter))
         cells = [] if line.endswith("\n") else _cells(line, delimiter)[:width]
-        readable = all(_seconds(cell) is not None if i in layout.dates else _is_number(cell, layout.decimal)
-                       for i, cell in enumerate(cells) if i not in layout.text)
+        readable = all((_seconds(cell) if i in layout.dates else _number(cell, layout.decimal, layout.thousands))
+                       is not None for i, cell in enumerate(cells) if i not in layout.text)
         if found == separators and readable:
             if cells:
                 findings.append(Finding(
@@ -375,10 +396,12 @@ def _checked(lines: Iterator[tuple[int, str]], layout: _Layout, source: str,
 def _parse(lines: list[tuple[int, str]], layout: _Layout, source: str) -> tuple[FloatArray, BoolArray]:
     """Turn data lines into numbers, and say which cells are blank, (t, k) each."""
     texts = [line for _, line in lines]
+    plain = not layout.dates and not layout.thousands
     if layout.decimal != ".":
+        plain = plain and not any("." in line for line in texts)
         texts = [line.replace(layout.decimal, ".") for line in texts]
     columns = [i for i in range(len(layout.names)) if i not in layout.text]
-    if not layout.dates:
+    if plain:
         try:
             values: FloatArray = np.loadtxt(texts, delimiter=layout.delimiter, ndmin=2, comments=None, quotechar='"',
                                             usecols=columns if layout.trailing or layout.text else None)
@@ -391,14 +414,14 @@ def _parse(lines: list[tuple[int, str]], layout: _Layout, source: str) -> tuple[
         cells = _cells(line, layout.delimiter)
         for k, i in enumerate(columns):
             cell = cells[i] if i < len(cells) else ""
-            read = _seconds(cell) if i in layout.dates else None
+            read = _seconds(cell) if i in layout.dates else _number(cell, layout.decimal, layout.thousands)
             if not cell:
                 blank[t, k] = True
-            elif read is not None or (i not in layout.dates and _is_number(cell, layout.decimal)):
-                values[t, k] = float(cell.replace(layout.decimal, ".")) if read is None else read
+            elif read is not None:
+                values[t, k] = read
             else:
-                hint = ("; if the comma is the decimal sign, say decimal = \",\" in a description file"
-                        if _is_number(cell, ",") else "; repair or cut the file there")
+                hint = next((f'; if {what}, say {said} in a description file' for what, said, signs in MEANT
+                             if _number(cell, *signs) is not None), "; repair or cut the file there")
                 raise InvalidRecording(f"{source}: line {number}, column '{layout.names[i]}' is '{cell}', expected a "
                                        f"{'date' if i in layout.dates else 'number'}" + hint,
                                        source=source, line=number, column=layout.names[i])

@@ -157,7 +157,8 @@ def description_text(description: Description) -> str:
         "rate": None if description.rate is None else f"{description.rate!r} Hz",
         "period": None if description.period is None else f"{description.period!r} s",
         "period_samples": description.period_samples,
-        "decimal": None if description.decimal == "." else description.decimal, "skip": description.skip or None,
+        "decimal": None if description.decimal == "." else description.decimal,
+        "thousands": description.thousands or None, "skip": description.skip or None,
         "start": f"{description.start!r} s" if description.start else None,
         "stop": f"{description.stop!r} s" if isfinite(description.stop) else None}
     for group in description.groups:
