@@ -75,6 +75,7 @@ class Trial:
         model: The robot.
         base: Base parameters behind the estimate.
         estimate: What was identified.
+        alike: The same, with what it leaves of its logs processed as the held-out ones.
         validation: Its prediction of held-out logs.
         experiment: The logs it was identified from.
         unseen: Held-out logs, if there are any.
@@ -85,6 +86,7 @@ class Trial:
     model: Model
     base: BaseParameters
     estimate: Estimate
+    alike: Estimate
     validation: Validation
     experiment: Experiment
     unseen: Experiment | None = None
@@ -126,7 +128,7 @@ def judge(trial: Trial, standing: Standing | None = None) -> Verdict:
     return Verdict(sentence=validation.verdict, remarks=(
         *judge_numerics(estimate), *judge_carrying(estimate), *judge_fit(estimate, noise),
         *judge_prediction(validation, unseen),
-        *(judge_transfer(validation, estimate, expected_error(trial.unseen_parts, estimate, unseen))
+        *(judge_transfer(validation, trial.alike, expected_error(trial.unseen_parts, estimate, unseen))
           if trial.unseen_parts else ()), *judge_misfit(misfits, estimate.rows),
         *judge_physics(estimate, trial.base, prior), *judge_prior(estimate, trial.base, prior, trial.experiment.gains),
         *judge_sameness(trial.recordings, trial.held_out), *judge_share(estimate.rows, counts, sum(map(len, parts))),

@@ -10,14 +10,17 @@ import numpy as np
 
 from gough.core.arrays import FloatArray, frozen
 from gough.core.errors import InvalidInput
+from gough.core.names import Parameter
+from gough.core.parameters import BaseParameters
 from gough.core.regression import Regression
 from gough.core.showing import Columns, Shown
 from gough.core.statistics import ljung_box
 from gough.core.text import text_table
 from gough.engine import Model
 from gough.estimators.estimate import Estimate
-from gough.identification.experiment import prepare
+from gough.identification.experiment import Experiment, prepare
 from gough.logs.recording import Recording
+from gough.processing import Processing, passing
 
 if TYPE_CHECKING:
     from gough.identification.result import Identification
@@ -152,17 +155,56 @@ def validate(estimate: Estimate, held_out: Sequence[Regression] = (), *, source:
 
 
 def validate_result(model: Model, result: Identification, recordings: Sequence[Recording]) -> Validation:
-    """Judge an identification on recordings it has not seen, processed as those it was found from.
+    """Judge an identification on recordings it has not seen; see `prepare_unseen` for how they are processed.
 
     Args:
         model: The robot.
         result: The identification.
         recordings: Other logs.
     """
-    experiment = prepare(result.fitted(model), recordings, result.base, processing=result.processing,
-                         gains=result.gains)
-    parts = [without_known(part, result.known) for part in experiment.parts]
-    return validate(result.estimate, parts, source=", ".join(log.source for log in recordings))
+    values = {Parameter(name): value for name, value in result.known.items()}
+    values |= dict(zip(result.estimate.parameters, result.estimate.values.tolist()))
+    unseen = prepare_unseen(result.fitted(model), recordings, result.base, result.processing, values, result.gains,
+                            given=result.settings.get("cutoff") is not None)
+    parts = [without_known(part, result.known) for part in unseen.parts]
+    estimate = result.estimate
+    if unseen.processing.cutoff != result.processing.cutoff:  # what it leaves of its own logs there is not known
+        estimate = replace(estimate, residual_rms=np.full(len(estimate.rows), np.nan))
+    found = validate(estimate, parts, source=", ".join(log.source for log in recordings))
+    return told_faster(found, result.processing, unseen.processing)
+
+
+def prepare_unseen(model: Model, recordings: Sequence[Recording], base: BaseParameters, processing: Processing,
+                   values: Mapping[Parameter, float], gains: Mapping[str, float] | None = None, *,
+                   given: bool = False) -> Experiment:
+    """Build the regression of logs that are to be predicted, processed as those the values were found from.
+
+    Only the cut-off may be higher, unless it was given: what a faster motion loses to it is no error of the model.
+    """
+    used = processing if given else passing(model, recordings, base, processing, values, gains=gains)
+    return prepare(model, recordings, base, processing=used, gains=gains)
+
+
+def told_faster(validation: Validation, own: Processing, used: Processing) -> Validation:
+    """Return a validation that says so if its logs have another cut-off than those identified from."""
+    if used.cutoff == own.cutoff:
+        return validation
+    said = (f"the held-out logs move faster than the cut-off of {own.cutoff:.3g} Hz passes, which the others chose: "
+            f"they are predicted with {used.cutoff:.3g} Hz")
+    return replace(validation, doubts=(*validation.doubts, said))
+
+
+def processed_alike(model: Model, recordings: Sequence[Recording], experiment: Experiment, unseen: Experiment | None,
+                    estimate: Estimate, known: Mapping[str, float]) -> Estimate:
+    """Return the estimate with what it leaves of its own logs if they are processed as those to be predicted."""
+    if unseen is None or unseen.processing.cutoff == experiment.processing.cutoff:
+        return estimate
+    again = prepare(model, recordings, experiment.base, processing=unseen.processing, gains=experiment.gains or None)
+    left = [(part.counting, part.effort - estimate.predict(part))
+            for part in (without_known(part, known) for part in again.parts)]
+    squares, counts = (np.sum([x.sum(axis=0) for x in each], axis=0)
+                       for each in ([c * r**2 for c, r in left], [c for c, _ in left]))
+    return replace(estimate, residual_rms=np.sqrt(squares / np.maximum(counts, 1)))
 
 
 def without_known(part: Regression, known: Mapping[str, float]) -> Regression:
