@@ -18,12 +18,14 @@ from gough.estimators.linear.solve import first_values
 from gough.estimators.noise_information import attenuation, information_over_noise, whitened_rows
 from gough.logs.recording import Recording
 from gough.processing import Processed, Processing, ProcessingChoice, choose_processing, process, regression
-from gough.processing.noise import noise_again
+from gough.processing.noise import highest_frequency, noise_again
 from gough.processing.ready import ready
 from gough.processing.repetitions import with_position_noise
+from gough.processing.settings import HIGHEST, decimation_of
 
 TINY = float(np.finfo(float).tiny)
 SMALL = 0.1  # sigmas: what noise of the positions takes from values is not counted below
+CLEAR = 2.5  # times a frequency: a low-pass there leaves 1 / (1 + 2.5^-8) of it
 AGAIN = 4  # times that noise is added again, each time to another stretch of a long log
 ENOUGH = 20000  # samples of a log without periods in which noise shows what it does
 
@@ -80,6 +82,23 @@ def prepare(model: Model, recordings: Sequence[Recording], base: BaseParameters,
             raise InvalidInput(f"{log.source}: a window of {window} s about reversals leaves {part.counts.min()} of "
                                f"{len(part)} samples; give a shorter one, or 0 to keep all", window=window)
     return experiment
+
+
+@one_blas_thread
+def prepare_unseen(model: Model, recordings: Sequence[Recording], base: BaseParameters, processing: Processing,
+                   gains: Mapping[str, float] | None = None) -> Experiment:
+    """Make logs ready by the processing of those a model was identified from; arguments as in `prepare`.
+
+    The cut-off was chosen for the motion of those. Where these move faster it would cut their motion, not their noise:
+    it is at least 2.5 times their highest frequency, where the low-pass takes less than a thousandth.
+    """
+    rate = min(log.rate for log in recordings)
+    least = min(CLEAR * max(map(highest_frequency, recordings)), HIGHEST * rate)
+    if processing.cutoff is not None and processing.cutoff < least:
+        slower = min(processing.decimation or 1, decimation_of(least, rate))
+        processing = replace(processing, cutoff=least, decimation=slower)
+    done = [process(model, recording, processing) for recording in recordings]
+    return assemble(model, done, base, ProcessingChoice(processing=processing, rows=model.rows), gains=gains)
 
 
 def assemble(model: Model, processed: Sequence[Processed], base: BaseParameters, choice: ProcessingChoice, *,

@@ -31,7 +31,7 @@ from gough.identification.currents import (
     nominal_gains,
     payload_of,
 )
-from gough.identification.experiment import Experiment, assemble, prepare, with_information
+from gough.identification.experiment import Experiment, assemble, prepare, prepare_unseen, with_information
 from gough.identification.judge import Trial, judged
 from gough.identification.likelihood import averaged_period
 from gough.identification.methods import (
@@ -143,8 +143,8 @@ class _Case:
     def _with_unseen(self, experiment: Experiment) -> _Case:
         unseen = None
         if self.held_out:
-            unseen = prepare(self.model, self.held_out, self.base, processing=experiment.processing,
-                             gains=experiment.gains or None)
+            unseen = prepare_unseen(self.model, self.held_out, self.base, experiment.processing,
+                                    experiment.gains or None)
         return replace(self, experiment=experiment, unseen=unseen)
 
     @property

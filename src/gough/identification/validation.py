@@ -13,10 +13,10 @@ from gough.core.errors import InvalidInput
 from gough.core.regression import Regression
 from gough.core.showing import Columns, Shown
 from gough.core.statistics import ljung_box
-from gough.core.text import text_table
+from gough.core.text import UNSURE, text_table
 from gough.engine import Model
 from gough.estimators.estimate import Estimate
-from gough.identification.experiment import prepare
+from gough.identification.experiment import prepare_unseen
 from gough.logs.recording import Recording
 
 if TYPE_CHECKING:
@@ -99,6 +99,21 @@ class Validation(Shown):
         return "\n".join([self.verdict, "", table, *([""] if self.doubts else []), *self.doubts])
 
 
+def numerics_of(estimate: Estimate) -> bool:
+    """Tell whether the digits suffice: a small condition number, or a large one that shows in the sigmas.
+
+    sqrt((R^-1)_jj), R the correlation of the estimate, is how many times the others raise the sigma of parameter j; the
+    largest is at least the condition number over p. Beyond 1e4 a parameter rests on one part in 1e4 of the effort:
+    nothing to trust, unless its sigma of over 30 % says that nothing is known of it.
+    """
+    found = estimate.condition_number
+    if found < WEAK_CONDITION or not np.isfinite(found):
+        return bool(found < WEAK_CONDITION)
+    inverse = np.linalg.pinv(estimate.correlation, rcond=1e-15, hermitian=True)
+    weak = np.sqrt(np.maximum(np.diag(inverse), 1.0)) >= min(found / len(estimate), WEAK_CONDITION)
+    return bool(weak.any() and (estimate.relative_std[weak] > UNSURE).all())
+
+
 def noise_variance(part: Regression) -> FloatArray:
     """Return the known noise variance of each row, zero if unknown, (r,). [row unit squared]"""
     if part.covariance is None:
@@ -115,7 +130,7 @@ def validate(estimate: Estimate, held_out: Sequence[Regression] = (), *, source:
         held_out: Regressions of other recordings, with the estimate's parameters among theirs.
         source: Their names, for the report.
     """
-    numerics = bool(estimate.condition_number < WEAK_CONDITION and np.isfinite(estimate.values).all())
+    numerics = numerics_of(estimate)
     doubts = list(estimate.doubts)
     if not held_out:
         return Validation(
@@ -159,8 +174,7 @@ def validate_result(model: Model, result: Identification, recordings: Sequence[R
         result: The identification.
         recordings: Other logs.
     """
-    experiment = prepare(result.fitted(model), recordings, result.base, processing=result.processing,
-                         gains=result.gains)
+    experiment = prepare_unseen(result.fitted(model), recordings, result.base, result.processing, result.gains)
     parts = [without_known(part, result.known) for part in experiment.parts]
     return validate(result.estimate, parts, source=", ".join(log.source for log in recordings))
 
