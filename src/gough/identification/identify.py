@@ -18,7 +18,6 @@ from gough.engine.base import TIE_LEGS
 from gough.estimators.estimate import Estimate
 from gough.estimators.gains.gain_problem import GainProblem
 from gough.estimators.linear.least_squares import GaussMarkov
-from gough.estimators.linear.solve import first_values
 from gough.estimators.physical.feasible import FeasibleEstimate
 from gough.estimators.problem import Estimator
 from gough.estimators.selection.selection import Elimination, essential_parameters
@@ -32,7 +31,7 @@ from gough.identification.currents import (
     nominal_gains,
     payload_of,
 )
-from gough.identification.experiment import Experiment, assemble, prepare, with_information
+from gough.identification.experiment import Experiment, assemble, prepare, prepare_unseen, with_information
 from gough.identification.judge import Trial, judged
 from gough.identification.likelihood import averaged_period
 from gough.identification.methods import (
@@ -53,7 +52,6 @@ from gough.identification.structures import ModelChoice, model_choice
 from gough.identification.term_choice import choose_terms
 from gough.identification.validation import (
     known_effort,
-    prepare_unseen,
     processed_alike,
     told_faster,
     validate,
@@ -151,9 +149,8 @@ class _Case:
     def _with_unseen(self, experiment: Experiment) -> _Case:
         unseen = None
         if self.held_out:
-            values = dict(zip(experiment.problem.parameters, first_values(experiment.problem).tolist()))
-            unseen = prepare_unseen(self.model, self.held_out, self.base, experiment.processing, values,
-                                    experiment.gains or None, given=self.settings.processing.cutoff is not None)
+            unseen = prepare_unseen(self.model, self.held_out, experiment,
+                                    given=self.settings.processing.cutoff is not None)
         return replace(self, experiment=experiment, unseen=unseen)
 
     @property

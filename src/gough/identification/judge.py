@@ -21,7 +21,7 @@ from gough.identification.diagnosis.mistakes import Diagnosis
 from gough.identification.diagnosis.search import Standing
 from gough.identification.experiment import Experiment
 from gough.identification.prior import judge_physics, judge_prior, prior_of
-from gough.identification.validation import Validation, noise_variance, without_known
+from gough.identification.validation import VISIBLE, Validation, noise_variance, without_known
 from gough.identification.verdict import (
     Remark,
     Verdict,
@@ -39,7 +39,6 @@ from gough.identification.verdict import (
 from gough.logs.recording import Recording
 
 MATTERS = 1.1  # sigmas that a mistake has to move some parameter by: 95 % intervals then hold in 80 %
-VISIBLE = 0.01  # of the effort that it has to change, if it moves no parameter
 
 
 def noise_of(parts: Sequence[Regression]) -> FloatArray | None:
