@@ -31,7 +31,7 @@ from gough.identification.currents import (
     nominal_gains,
     payload_of,
 )
-from gough.identification.experiment import Experiment, assemble, prepare, with_information
+from gough.identification.experiment import Experiment, assemble, prepare, prepare_unseen, with_information
 from gough.identification.judge import Trial, judged
 from gough.identification.likelihood import averaged_period
 from gough.identification.methods import (
@@ -50,7 +50,13 @@ from gough.identification.passing import refuse_loaded, with_passed_efforts
 from gough.identification.result import Fit, Identification
 from gough.identification.structures import ModelChoice, model_choice
 from gough.identification.term_choice import choose_terms
-from gough.identification.validation import known_effort, validate, without_known
+from gough.identification.validation import (
+    known_effort,
+    processed_alike,
+    told_faster,
+    validate,
+    without_known,
+)
 from gough.logs.checks import inspected
 from gough.logs.finding import notes as finding_notes
 from gough.logs.readers import Log, as_recordings
@@ -143,8 +149,8 @@ class _Case:
     def _with_unseen(self, experiment: Experiment) -> _Case:
         unseen = None
         if self.held_out:
-            unseen = prepare(self.model, self.held_out, self.base, processing=experiment.processing,
-                             gains=experiment.gains or None)
+            unseen = prepare_unseen(self.model, self.held_out, experiment,
+                                    given=self.settings.processing.cutoff is not None)
         return replace(self, experiment=experiment, unseen=unseen)
 
     @property
@@ -332,11 +338,15 @@ def _result(case: _Case, outcome: Outcome, elimination: Elimination | None, choi
     for log in processed:
         notes += finding_notes(log.findings, log.source)
     unseen = [] if case.unseen is None else [without_known(part, case.known) for part in case.unseen.parts]
-    validation = validate(estimate, unseen, source=", ".join(log.source for log in case.held_out))
+    used = (*case.recordings, *case.loaded)
+    alike = processed_alike(case.model, used, case.efforts, case.unseen, estimate, case.known)
+    validation = validate(alike, unseen, source=", ".join(log.source for log in case.held_out))
+    if case.unseen is not None:
+        validation = told_faster(validation, case.efforts.processing, case.unseen.processing)
     verdict, diagnosis = judged(Trial(
-        model=case.model, base=case.base, estimate=estimate, validation=validation, experiment=case.efforts,
-        unseen=case.unseen, recordings=(*case.recordings, *case.loaded), held_out=case.held_out, known=case.known))
-    logs = [*case.recordings, *case.loaded, *case.held_out]
+        model=case.model, base=case.base, estimate=estimate, alike=alike, validation=validation,
+        experiment=case.efforts, unseen=case.unseen, recordings=used, held_out=case.held_out, known=case.known))
+    logs = [*used, *case.held_out]
     quality = _quality(case.model, processed, logs, case.efforts.processing.window or 0.0)
     possible = next((found for found in outcome.found.values() if isinstance(found, FeasibleEstimate)), None)
     bodies, terms = ({}, {}) if possible is None else physical_parameters(case.model, possible)
