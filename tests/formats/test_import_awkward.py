@@ -206,3 +206,9 @@ def test_a_loop_closed_in_all_directions_is_said_where_it_does_not_close(tmp_pat
     asked = run(f"gough import {written(tmp_path, 'bars.urdf', BARS)}", tmp_path)
     assert asked.code == 1
     assert "end_b_end_c: closed in all six directions (6d, weld); a pin or a ball there is 3d" in asked.err
+
+
+def test_a_place_beyond_all_numbers_is_no_crash() -> None:
+    text = """<mujoco><compiler boundinertia="1e-6"/><worldbody><body><joint name="a"/><geom size="1" pos="0 1e300 0"/>
+        </body></worldbody></mujoco>"""
+    assert np.isfinite(read_tree(text, "m.xml").links[1].inertia).all()

@@ -158,6 +158,13 @@ def test_a_term_without_a_value_on_the_motion_is_named_with_its_sample() -> None
         Model(there).regressor(motion, ["left.motor.mine"])
 
 
+@pytest.mark.parametrize("expression", ["floor(q * 1e308)", "exp(1e6 * q^2)"])
+def test_a_term_too_large_to_be_squared_has_no_value(expression: str) -> None:
+    model = Model(robot(f'[[term]]\nname = "mine"\nexpression = "{expression}"\n'))
+    with pytest.raises(InvalidInput, match="mine has no value at sample 0"):
+        model.regressor(random_motion(model, 5), ["left.motor.mine"])
+
+
 @pytest.mark.parametrize(("unit", "powers"), [
     ("N m s2/rad2", (1, 2, 1)), ("kg m2", (1, 2, 1)), ("N/(m s)", (-1, -1, 1)), ("N s0.5/m0.5", (-0.5, 0.5, 1))])
 def test_units_are_powers_of_base_units(unit: str, powers: tuple[float, ...]) -> None:

@@ -32,6 +32,8 @@ from gough.kernels.kernel import compiled
 from gough.mechanism.files import load_robot
 from gough.mechanism.types import Mechanism
 
+HUGE = 1e100  # of a regressor; the squares of larger numbers overflow
+
 
 class Model(Columns):
     """A mechanism compiled to kernels.
@@ -295,12 +297,15 @@ class Model(Columns):
         """Raise where a term has no value on the motion: a division by zero, the root of what is negative."""
         for k, name in enumerate(names):
             term = self.mechanism.terms.get(name.kind)
-            if term is None or not term.risky or np.isfinite(regressor[:, :, k]).all():
+            if term is None or not term.risky:
                 continue
-            sample = int(np.argmin(np.isfinite(regressor[:, :, k]).all(axis=1)))
+            good = (np.abs(regressor[:, :, k]) < HUGE).all(axis=1)
+            if good.all():
+                continue
+            sample = int(np.argmin(good))
             raise InvalidInput(f"the term '{term.expression}' of {name} has no value at sample {sample} "
-                               f"(t = {motion.time[sample]:.6g} s); does it divide by zero there?", sample=sample,
-                               term=term.name, joint=name.owner)
+                               f"(t = {motion.time[sample]:.6g} s), or a huge one; does it divide by zero there?",
+                               sample=sample, term=term.name, joint=name.owner)
 
     def _careful_regressor(self, q: FloatArray, velocity: FloatArray, acceleration: FloatArray,
                            names: tuple[str, ...], context: FloatArray, samples: np.ndarray) -> FloatArray:

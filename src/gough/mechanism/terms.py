@@ -192,8 +192,9 @@ class JointTerm:
 
     @property
     def risky(self) -> bool:
-        """It may have no value for some motions."""
-        return any(node.kind in RISKY or node.value in ("log", "sqrt") for node in self.tree.walk())
+        """It may have no value for some motions, or one too large to be squared."""
+        return any(node.kind in RISKY or node.value in ("log", "sqrt", "exp", "tan")
+                   or (isinstance(node.value, tuple) and abs(node.value[0]) > 1e9) for node in self.tree.walk())
 
     def mentions(self, word: str) -> bool:
         return any(node.kind == "name" and node.value == word for node in self.tree.walk())

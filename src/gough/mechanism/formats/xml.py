@@ -13,6 +13,7 @@ from xml.parsers import expat
 from gough.core.errors import InvalidMechanism
 
 DEEPEST = 200  # elements inside elements: MJCF nests a body for each link of a chain
+HUGE = 1e30  # some files write 1e308 for no limit; its square would overflow
 MOST = 100_000  # elements; a humanoid with hands has three thousand
 
 
@@ -55,7 +56,7 @@ class Element:
             wanted = "numbers" if count is None else "a number" if count == 1 else f"{count} numbers"
             macro = "; a macro: run xacro first, and read what it writes" if "$" in text else ""
             raise self.error(f"{what} is '{text[:60]}', expected {wanted}{macro}")
-        return values
+        return tuple(min(max(value, -HUGE), HUGE) for value in values)
 
     def all(self, *tags: str) -> list[Element]:
         """Return the children with one of these tags."""
