@@ -119,10 +119,13 @@ class Simulation(Value):
         facts = self.to_dict(trial)
         rows = [[name, f"{rms:.3e}", f"{facts['tracking_max'][name]:.3e}", self.model.mechanism.joint(name).unit]
                 for name, rms in facts["tracking_rms"].items()]
+        noise = self.model.mechanism.noise
+        exact = not (noise.position or noise.effort or noise.resolution)
         return "\n".join([
             f"{facts['robot']}: {facts['seconds']:.2f} s on the {facts['plant']} plant under {facts['controller']}",
             text_table(["motor", "tracking rms", "tracking max", "unit"], rows),
-            f"loop error {facts['loop_error']:.1e} m or rad, saturated samples {facts['saturated_samples']}"])
+            f"loop error {facts['loop_error']:.1e} m or rad, saturated samples {facts['saturated_samples']}",
+            *(["the robot file has no [noise]: logs of it are exact, and the same with every seed"] if exact else [])])
 
 
 def record(simulation: Simulation, *, noise: Noise | None = None, seed: int | Sequence[int] = 0, trial: int = 0,
