@@ -30,10 +30,8 @@ LONGEST = 2**22  # characters of a line; a table of 100,000 columns fits
 BLOCK = 64  # lines among which a table must begin; oscilloscopes of controllers write some twenty above it
 KEYS = ("name", "symbolname")  # what begins the line of names in such a block
 SIGNS = ((".", ""), (",", ""), (".", ","), (",", "."), (".", "'"), (".", " "), (",", " "))  # decimal, thousands
-MEANT = (("the comma is the decimal sign", 'decimal = ","', (",", "")),
-         ("the point is the decimal sign", 'decimal = "."', (".", "")),
-         ("the comma separates thousands", 'thousands = ","', (".", ",")),
-         ("the point separates thousands", 'decimal = "," and thousands = "."', (",", ".")))
+MEANT = {(",", ""): "the comma is the decimal sign", (".", ""): "the point is the decimal sign",
+         (".", ","): "the comma separates thousands", (",", "."): "the point separates thousands"}
 _CLOCK = re.compile(r"(?:(\d\d)\.(\d\d)\.(\d{4}) +)?(\d\d:\d\d:\d\d(?:[.,]\d{1,9})?)")
 _WORD = re.compile(r"(?:\[[^\]]*\]|\S)+(?:\s+\[[^\]]*\])?")  # `leg1.slider.effort [N m]` is one
 
@@ -420,8 +418,10 @@ def _parse(lines: list[tuple[int, str]], layout: _Layout, source: str) -> tuple[
             elif read is not None:
                 values[t, k] = read
             else:
-                hint = next((f'; if {what}, say {said} in a description file' for what, said, signs in MEANT
-                             if _number(cell, *signs) is not None), "; repair or cut the file there")
+                hint = next((f'; if {what}, say decimal = "{signs[0]}"' + (
+                    f' and thousands = "{signs[1]}"' if signs[1] else "") + " in a description file"
+                    for signs, what in MEANT.items() if _number(cell, *signs) is not None),
+                    "; repair or cut the file there")
                 raise InvalidRecording(f"{source}: line {number}, column '{layout.names[i]}' is '{cell}', expected a "
                                        f"{'date' if i in layout.dates else 'number'}" + hint,
                                        source=source, line=number, column=layout.names[i])

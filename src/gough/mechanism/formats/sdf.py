@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, cast
 
 import numpy as np
@@ -13,13 +14,13 @@ from gough.core.errors import nearest
 from gough.core.names import INERTIAL
 from gough.mechanism.formats.geometry import HERE, inverse, quaternion_rotation, rpy_rotation, transform
 from gough.mechanism.formats.shapes import solid_body
-from gough.mechanism.formats.tree import BALL, Connection, Link, Loop, Motion, RobotTree
+from gough.mechanism.formats.tree import BALL, Connection, Link, Loop, Motion, RobotTree, stated_limits
 from gough.mechanism.formats.xml import Element
 from gough.mechanism.terms import TERMS
 from gough.mechanism.types import Limits
 
 WORLD, MODEL = "world", "__model__"
-UNLIMITED = 1e15  # SDF writes 1e16 for no limit
+LIMITS = {"lower": -1e16, "upper": 1e16, "velocity": -1.0, "effort": -1.0}  # what SDF means without
 AXES = {"revolute": ("axis",), "continuous": ("axis",), "prismatic": ("axis",), "universal": ("axis", "axis2"),
         "revolute2": ("axis", "axis2"), "ball": (), "fixed": ()}
 TERM = {term.mjcf: term.name for term in TERMS.values()}
@@ -106,8 +107,9 @@ class _Model:
             return Connection(name=name, parent=parent, child=child, placement=placement, after=after, motions=motions)
         axis = element.need("axis")
         limit, dynamics = axis.find("limit"), axis.find("dynamics")
+        limits = Limits() if limit is None else stated_limits(*(limit.amount(*usual) for usual in LIMITS.items()))
         return Connection(name=name, parent=parent, child=child, placement=placement, after=after, motions=motions,
-                          limits=Limits() if limit is None else _limits(limit, kind == "continuous"),
+                          limits=limits if kind != "continuous" else replace(limits, position=None),
                           values={} if dynamics is None else _values(dynamics))
 
     def _axis(self, axis: Element, joint: str) -> tuple[float, ...]:
@@ -168,14 +170,6 @@ def _link(link: Element) -> Link:
     return Link(name=name, inertia=solid_body(
         inertial, inertial.amount("mass", 1.0), _pose(inertial.find("pose")), lambda key, place: (
             float(place[0] == place[1]) if found is None else found.amount(key, float(place[0] == place[1])))))
-
-
-def _limits(limit: Element, endless: bool) -> Limits:
-    low, high = limit.amount("lower", -1e11), limit.amount("upper", 1e11)
-    found = [limit.amount(key, -1.0) for key in ("velocity", "effort")]
-    velocity, effort = (value if 0 < value < 1e9 else None for value in found)
-    ranged = low < high and not endless and low > -1e9 and high < 1e9
-    return Limits(position=(low, high) if ranged else None, velocity=velocity, effort=effort)
 
 
 def _values(dynamics: Element) -> dict[str, float]:

@@ -22,6 +22,7 @@ Place = tuple[str, FloatArray]
 BALL: tuple[Motion, ...] = (("revolute", X), ("revolute", Y), ("revolute", Z))
 FREE: tuple[Motion, ...] = (("prismatic", X), ("prismatic", Y), ("prismatic", Z), *BALL)
 UNLIMITED = Limits()
+ENDLESS = 1e6  # Gough writes this where URDF demands a number; SDF has 1e16. [N, N m, m/s, rad/s, m, rad]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -141,6 +142,13 @@ class RobotTree:
                 raise InvalidMechanism(f"the file has no moving joint '{name}'{nearest(name, self.moving())}",
                                        joint=name)
         return tuple(spelled[name] for name in found)
+
+
+def stated_limits(low: float, high: float, velocity: float, effort: float) -> Limits:
+    """Return limits without those that a format demands and a file gives no meaning: none, reversed, endless ones."""
+    fastest, strongest = (value if 0 < value < ENDLESS else None for value in (velocity, effort))
+    return Limits(position=(low, high) if low < high and max(-low, high) < ENDLESS else None, velocity=fastest,
+                  effort=strongest)
 
 
 def word(name: str) -> str:

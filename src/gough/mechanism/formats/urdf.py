@@ -19,13 +19,12 @@ from gough.core.showing import listed
 from gough.mechanism.closures import CLOSURES
 from gough.mechanism.formats.geometry import HERE, X, Y, Z, along_z, free_coordinates, rpy_rotation, transform
 from gough.mechanism.formats.shapes import solid_body
-from gough.mechanism.formats.tree import BALL, FREE, Connection, Link, Loop, Motion, Place, RobotTree
+from gough.mechanism.formats.tree import BALL, FREE, Connection, Link, Loop, Motion, Place, RobotTree, stated_limits
 from gough.mechanism.formats.xml import Element
 from gough.mechanism.terms import TERMS
 from gough.mechanism.types import Limits
 
-UNLIMITED = 1e6  # Gough writes this where URDF demands a number. [N, N m, m/s, rad/s]
-WINDING = {"revolute": 4 * math.pi, "prismatic": 2e3}  # and this range about home [rad, m]
+WINDING = {"revolute": 4 * math.pi, "prismatic": 2e3}  # Gough writes this range about home for none [rad, m]
 KINDS = {"revolute": "revolute", "continuous": "revolute", "prismatic": "prismatic"}
 ABOUT: dict[str, Motion] = {"X": ("revolute", X), "Y": ("revolute", Y), "Z": ("revolute", Z)}
 TURNS: dict[str, tuple[Motion, ...]] = {  # what `joint_type` beside a URDF makes of a joint
@@ -141,11 +140,9 @@ def _connection(joint: Element) -> Connection:
 def _limits(limit: Element | None, kind: str, endless: bool) -> Limits:
     if limit is None:
         return Limits()
-    low, high = limit.number("lower", 0.0), limit.number("upper", 0.0)
-    ranged = low < high and not endless and max(-low, high) < UNLIMITED and abs(high - low - WINDING[kind]) > 1e-9
-    velocity, effort = (limit.number(key, 0.0) for key in ("velocity", "effort"))
-    return Limits(position=(low, high) if ranged else None, velocity=velocity if 0 < velocity < UNLIMITED else None,
-                  effort=effort if 0 < effort < UNLIMITED else None)
+    found = stated_limits(*(limit.number(key, 0.0) for key in ("lower", "upper", "velocity", "effort")))
+    width = limit.number("upper", 0.0) - limit.number("lower", 0.0)
+    return replace(found, position=None) if endless or abs(width - WINDING[kind]) < 1e-9 else found
 
 
 def _driven(part: Element) -> list[str]:
