@@ -1,4 +1,4 @@
-"""The formats a result is written in, and the function that writes them; docs/extending.md adds one."""
+"""The formats a result is written in, JSON and TOML among them; docs/extending.md adds one."""
 
 from __future__ import annotations
 

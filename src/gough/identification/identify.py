@@ -31,22 +31,28 @@ from gough.identification.currents import (
     nominal_gains,
     payload_of,
 )
-from gough.identification.experiment import Experiment, assemble, prepare, with_information
+from gough.identification.experiment import (
+    Experiment,
+    assemble,
+    prepare,
+    refuse_loaded,
+    with_information,
+    with_passed_efforts,
+)
 from gough.identification.judge import Trial, judged
-from gough.identification.likelihood import averaged_period
 from gough.identification.methods import (
     ALL,
     ESTIMATORS,
     BodyProblem,
     Outcome,
     PeriodProblem,
+    averaged_period,
     main_of,
     physical_parameters,
     run_all,
     wanted,
     wants,
 )
-from gough.identification.passing import refuse_loaded, with_passed_efforts
 from gough.identification.result import Fit, Identification
 from gough.identification.structures import ModelChoice, model_choice
 from gough.identification.term_choice import choose_terms

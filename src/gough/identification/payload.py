@@ -21,13 +21,12 @@ from gough.core.showing import Columns, Shown
 from gough.core.text import rounded, text_table
 from gough.engine import Model, Robot, as_model
 from gough.estimators.estimate import Estimate, Source, assemble
-from gough.estimators.load.fit import LoadFit, LoadProblem, fit
+from gough.estimators.load.fit import LoadFit, LoadProblem, fit, in_words, seen
 from gough.estimators.load.over_time import History, Pieces, changes, history
-from gough.estimators.load.seen import in_words, seen
 from gough.estimators.noise_information import OBSERVED
 from gough.estimators.physical.pseudo_inertia import pseudo_inertia
+from gough.identification.experiment import refuse_loaded
 from gough.identification.load_problem import Unloaded, load_problem
-from gough.identification.passing import refuse_loaded
 from gough.identification.result import Identification
 from gough.logs.readers import Log, as_recordings
 from gough.logs.recording import Recording

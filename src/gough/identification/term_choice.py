@@ -23,8 +23,8 @@ from gough.core.regression import Regression
 from gough.core.text import text_table
 from gough.engine import Model
 from gough.engine.base import standard_from_base
+from gough.identification.constants import TermColumns
 from gough.identification.experiment import Experiment
-from gough.identification.term_columns import TermColumns
 from gough.mechanism.terms import JointTerm
 from gough.mechanism.types import Joint
 

@@ -1,4 +1,4 @@
-"""The three-dimensional pictures as data for the page's script."""
+"""The three-dimensional pictures: a robot as points, lines and plates that move, as data for the page's script."""
 
 from __future__ import annotations
 

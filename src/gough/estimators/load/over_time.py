@@ -9,8 +9,7 @@ import numpy as np
 
 from gough.core.arrays import FloatArray, IntArray
 from gough.core.statistics import f_tail
-from gough.estimators.load.fit import LoadProblem
-from gough.estimators.load.seen import seen
+from gough.estimators.load.fit import LoadProblem, seen
 from gough.estimators.uncertainty import long_run_covariance
 
 PIECES = 100  # of a log, between which a load is looked at
