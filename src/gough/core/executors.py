@@ -51,9 +51,6 @@ class Processes:
 
     A process that dies (out of memory, killed) takes the others with it; all are started again and go on with what is
     not finished.
-
-    Args:
-        workers: How many.
     """
 
     workers: int

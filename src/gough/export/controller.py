@@ -35,7 +35,6 @@ def controller_code(model: Model, values: ArrayLike | None = None, *, load: Arra
     that, as near a singularity.
 
     Args:
-        model: The robot.
         values: Standard parameters, (p,); a priori by default. Base estimates: see `Identification.standard`.
         load: Ten inertial parameters of a payload.
         dead_band: Of the velocity sign, scalar or (n,). [m/s or rad/s]

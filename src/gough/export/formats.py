@@ -56,8 +56,6 @@ def export(model: Model, identification: Identification, folder: str | Path, to:
     """Write a result in some format and return the files.
 
     Args:
-        model: The robot.
-        identification: The result.
         folder: Where to; made if it does not exist.
         to: The format, see `EXPORTS`.
         name: Of the files without ending; the format's usual one by default.

@@ -39,7 +39,6 @@ def to_mjcf(model: Model, bodies: Mapping[str, ArrayLike], terms: Mapping[str, f
     massless body that holds nothing is a rotor: the inertia of its joint is all it needs.
 
     Args:
-        model: The robot.
         bodies: Ten inertial parameters by body about the body's frame, physically consistent.
         terms: Coefficients of joint terms by name; the robot file's by default.
         gains: Drive gains by motor, for all or none.

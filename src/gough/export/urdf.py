@@ -51,7 +51,6 @@ def to_urdf(model: Model, bodies: Mapping[str, ArrayLike], terms: Mapping[str, f
     position limits gets two turns (or a kilometre) about home, so that it stays one number in every reader.
 
     Args:
-        model: The robot.
         bodies: Ten inertial parameters by body about the body's frame, physically consistent. Bodies without parameters
             are massless links without `inertial`.
         terms: Coefficients of joint terms by name; the robot file's by default.

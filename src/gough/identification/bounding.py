@@ -49,7 +49,6 @@ def enclosed_regressor(model: Model, processed: Processed, names: tuple[str, ...
     """Enclose the regressor of a periodic log whose positions are off by no more than an error, (s, r, p).
 
     Args:
-        model: The robot.
         processed: The log; its cut-off is the promised bandwidth of the pose.
         names: Parameters, the columns.
         error: Largest error of any position. [m or rad]
@@ -146,8 +145,6 @@ def bounds(model: Robot, recordings: Log | Sequence[Log], settings: BoundsSettin
     """Return a box that contains every parameter vector the data allow.
 
     Args:
-        model: The robot.
-        recordings: Logs of it.
         settings: What is known, and how to solve; single options may be given by name instead.
         result: An identification whose processing and drive gains are used where others are not given.
         gains: Drive gains for logs with currents.

@@ -167,7 +167,6 @@ def compare(results: Sequence[tuple[Model, Identification]], recordings: Sequenc
         recordings: Logs that each model is to predict, processed as its own were.
         settings: When results differ, and when that is a failure.
         labels: Of the results; their numbers by default.
-        options: Settings, by name.
 
     Raises:
         InvalidInput: Fewer than two results, or nothing in common.

@@ -135,8 +135,6 @@ class ConstantSearch:
     """Variable projection of an experiment.
 
     Args:
-        model: The robot.
-        experiment: Its logs.
         constants: Those to find, by full name.
     """
 
@@ -260,7 +258,6 @@ def with_constants(model: Model, experiment: Experiment, problem: Regression, es
 
     Args:
         model: The robot with the constants found.
-        experiment: Its logs, processed with these.
         problem: What was estimated from them.
         estimators, estimates: By name.
         values: The constants found; their standard deviations are those of the first estimator; where there is none,

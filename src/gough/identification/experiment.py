@@ -133,8 +133,6 @@ def prepare(model: Model, recordings: Sequence[Recording], base: BaseParameters,
     """Choose one processing for all recordings where it is not complete, and build their joint regression.
 
     Args:
-        model: The robot.
-        recordings: Logs of it.
         base: Base parameters (with payload columns where payloads were carried).
         processing: How to process; what is not given is chosen from the data.
         gains: Drive gains by joint for logs with currents; the robot file's by default.
@@ -175,7 +173,6 @@ def with_information(model: Model, recordings: Sequence[Recording], experiment: 
     What that noise takes from the values is not taken back, as its size is a guess on real logs: it widens the sigmas.
 
     Args:
-        model: The robot.
         recordings: The logs of the experiment, in its order.
         experiment: What they became.
         estimate: Found from it; drive gains among its parameters have no such figure.
@@ -223,8 +220,6 @@ def in_efforts(model: Model, processed: Sequence[Processed],
     """Return recordings with currents turned into efforts, and the drive gains used; none where there are no currents.
 
     Args:
-        model: The robot.
-        processed: Its recordings.
         gains: Drive gains by joint; the robot file's by default.
     """
     factors = drive_gains(model, gains) if any(log.current for log in processed) else {}

@@ -183,7 +183,6 @@ def identify(model: Robot, recordings: Log | Sequence[Log], settings: IdentifySe
         whole: Factors of all logs, condensed with the rows side by side, where `recordings` are but a sample of them:
             the estimate is that of all, verdict and pictures are of the sample. See `identify_logs`.
         progress: Called with the fraction done.
-        options: See `IdentifySettings`.
     """
     chosen = settle(IdentifySettings, settings, options)
     tell = progress or (lambda fraction: None)

@@ -72,7 +72,6 @@ class Trial:
     """An estimate and all it has to answer for.
 
     Args:
-        model: The robot.
         base: Base parameters behind the estimate.
         estimate: What was identified.
         validation: Its prediction of held-out logs.

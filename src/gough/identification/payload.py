@@ -195,14 +195,12 @@ def payload(model: Robot, recordings: Log | Sequence[Log], settings: PayloadSett
     """Find the load of a robot whose own model is known, on any trajectory.
 
     Args:
-        model: The robot.
         recordings: Logs with the load, one after the other.
         settings: What is known of it; single options may be given by name instead.
         result: Identification of the unloaded robot: its parameters with their covariance, its processing and drive
             gains are used where others are not given.
         values: Standard parameters of the unloaded robot, (p,), taken as exact; the robot file's by default.
         gains: Drive gains for logs with currents.
-        options: See `PayloadSettings`.
 
     Raises:
         InvalidInput: No recording, a result of another robot, or a mass or reach that is not positive.

@@ -213,7 +213,6 @@ def judge_prior(estimate: Estimate, base: BaseParameters, prior: Prior,
 
     Args:
         estimate: What was identified.
-        base: Its base parameters.
         prior: What the robot file says of them.
         gains: Drive gains used, by motor: a common factor may be one of them.
     """

@@ -114,7 +114,6 @@ def model_choice(model: Model, base: BaseParameters, problem: Regression, estima
     """Compare friction structures, test whether legs are alike and name what the data hardly see.
 
     Args:
-        model: The robot.
         base: The base parameters of the problem.
         problem: All logs to identify from.
         estimator: Of every structure.

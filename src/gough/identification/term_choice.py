@@ -121,8 +121,6 @@ def choose_terms(model: Model, experiment: Experiment, unseen: Experiment | None
     """Propose joint terms that a robot file lacks.
 
     Args:
-        model: The robot.
-        experiment: Its logs.
         unseen: Logs to say what the proposal is worth on; they decide nothing.
     """
     problem = experiment.problem

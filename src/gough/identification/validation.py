@@ -152,13 +152,7 @@ def validate(estimate: Estimate, held_out: Sequence[Regression] = (), *, source:
 
 
 def validate_result(model: Model, result: Identification, recordings: Sequence[Recording]) -> Validation:
-    """Judge an identification on recordings it has not seen, processed as those it was found from.
-
-    Args:
-        model: The robot.
-        result: The identification.
-        recordings: Other logs.
-    """
+    """Judge an identification on recordings it has not seen, processed as those it was found from."""
     experiment = prepare(result.fitted(model), recordings, result.base, processing=result.processing,
                          gains=result.gains)
     parts = [without_known(part, result.known) for part in experiment.parts]

@@ -100,7 +100,6 @@ def run_trials(robots: Sequence[str], settings: TrialSettings | None = None, *,
     Args:
         settings: Which trials; single options may be given by name instead.
         progress: Called with the fraction done, over all workers.
-        options: See `TrialSettings`.
     """
     s = settle(TrialSettings, settings, options)
     cases = [(robot, number, noise) for robot in robots for number in range(s.designs) for noise in s.noises]

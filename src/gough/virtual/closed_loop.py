@@ -179,7 +179,6 @@ def simulate(model: Robot, trajectory: Trajectory, settings: SimulateSettings | 
     experiments that differ only in noise are one simulation.
 
     Args:
-        model: The robot.
         trajectory: Of task or actuated coordinates.
         settings: How to run; single options may be given by name instead.
         values: True standard parameters, (p,) or (k, p), or changes by name; a priori by default.
@@ -188,7 +187,6 @@ def simulate(model: Robot, trajectory: Trajectory, settings: SimulateSettings | 
         actuator: Ideal drive by default.
         feedback: Let the controller see measured positions; true ones by default.
         progress: Called now and then with the fraction done.
-        options: See `SimulateSettings`.
 
     Raises:
         InvalidTrajectory: The robot cannot follow it; said before simulating, with time and joint.

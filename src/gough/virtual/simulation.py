@@ -169,7 +169,6 @@ def record(simulation: Simulation, *, noise: Noise | None = None, seed: int | Se
     efforts. Same simulation and seed, same bytes.
 
     Args:
-        simulation: True motion and efforts.
         noise: Of the sensors; the robot file's by default, `Noise()` for none.
         seed: Of the random numbers.
         trial: Which trial.

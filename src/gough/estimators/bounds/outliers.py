@@ -26,9 +26,6 @@ class TrimmedBox:
 
     A heuristic: with outliers little beyond the bound it can exclude the truth (13 of 40 boxes with 2 % of them). The
     box with a guarantee is `ExactBox(outliers=...)`.
-
-    Args:
-        outliers: Remove at most so many equations.
     """
 
     outliers: int = 0

@@ -183,7 +183,6 @@ def fit(problem: LoadProblem, prior_std: FloatArray, weight: FloatArray | None =
     before, and of the unloaded robot's model E, which enters all samples alike: diag(1 / mu) V^T W^T Sigma^-1 E.
 
     Args:
-        problem: The equations.
         prior_std: How large parameters can be, (p,). [parameter unit]
         weight: Of each sample, (t,); all alike by default.
     """

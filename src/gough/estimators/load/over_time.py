@@ -56,7 +56,6 @@ class Pieces:
         """Return the pieces of a problem; none reaches over the end of a recording or a period.
 
         Args:
-            problem: The equations.
             covariance: Noise of its rows, (r, r).
             zone: Time of each sample in units of what filters smear a change over, (t,).
         """

@@ -99,9 +99,6 @@ def _chance(size: FloatArray, covariance: FloatArray, freedom: float) -> float:
 
 class Scores:
     """Score tests of many columns against one fit; all answers come from matrices of the columns, stretch by stretch.
-
-    Args:
-        problem: The equations.
     """
 
     def __init__(self, problem: ScoreProblem) -> None:
