@@ -144,14 +144,9 @@ class _Case:
             again = prepare(model, [*self.recordings, *self.loaded], self.base, processing=experiment.processing,
                             gains=experiment.gains or None)
             model, experiment = with_passed_efforts(model, replace(again, choice=experiment.choice))
-        return replace(self, model=model, constants=found)._with_unseen(experiment)
-
-    def _with_unseen(self, experiment: Experiment) -> _Case:
-        unseen = None
-        if self.held_out:
-            unseen = prepare(self.model, self.held_out, self.base, processing=experiment.processing,
-                             gains=experiment.gains or None)
-        return replace(self, experiment=experiment, unseen=unseen)
+        unseen = None if not self.held_out else prepare(
+            model, self.held_out, self.base, processing=experiment.processing, gains=experiment.gains or None)
+        return replace(self, model=model, constants=found, experiment=experiment, unseen=unseen)
 
     @property
     def unloaded(self) -> Regression:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gough.core.arrays import FloatArray, frozen
+from gough.core.arrays import FloatArray, Value
 from gough.core.errors import InvalidInput
 from gough.core.regression import Regression
 from gough.core.showing import Columns, Shown
@@ -27,7 +27,7 @@ WEAK_CONDITION = 1e4  # condition number beyond which digits are in doubt
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Validation(Shown):
+class Validation(Shown, Value):
     """Prediction of recordings not used for identification.
 
     Args:
@@ -61,8 +61,7 @@ class Validation(Shown):
             object.__setattr__(self, "relative_all", self.relative)
         if not len(self.share):
             object.__setattr__(self, "share", np.ones(len(self.rows)))
-        for name in ("rms", "relative", "whiteness", "relative_all", "share"):
-            object.__setattr__(self, name, frozen(getattr(self, name)))
+        super().__post_init__()
 
     @property
     def verdict(self) -> str:
