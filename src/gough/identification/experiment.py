@@ -20,7 +20,7 @@ import numpy as np
 from gough.core.arrays import FloatArray
 from gough.core.blas import one_blas_thread
 from gough.core.errors import InvalidInput, InvalidRecording, NotConverged, nearest
-from gough.core.names import index_of
+from gough.core.names import Parameter, index_of
 from gough.core.parameters import BaseParameters
 from gough.core.regression import Regression, concatenate
 from gough.engine import Model
@@ -30,7 +30,7 @@ from gough.estimators.linear.least_squares import WeightedLeastSquares
 from gough.estimators.linear.solve import first_values
 from gough.estimators.noise_information import attenuation, information_over_noise, whitened_rows
 from gough.logs.recording import Recording
-from gough.processing import Processed, Processing, ProcessingChoice, choose_processing, process, regression
+from gough.processing import Processed, Processing, ProcessingChoice, choose_processing, passing, process, regression
 from gough.processing.noise import noise_again
 from gough.processing.ready import ready
 from gough.processing.repetitions import with_position_noise
@@ -151,6 +151,26 @@ def prepare(model: Model, recordings: Sequence[Recording], base: BaseParameters,
             raise InvalidInput(f"{log.source}: a window of {window} s about reversals leaves {part.counts.min()} of "
                                f"{len(part)} samples; give a shorter one, or 0 to keep all", window=window)
     return experiment
+
+
+def prepare_unseen(model: Model, recordings: Sequence[Recording], experiment: Experiment, *,
+                   given: bool = False) -> Experiment:
+    """Make logs that are to be predicted ready, processed as those of the experiment that a model is found from.
+
+    Only the cut-off may be higher, unless it was given: what a faster motion loses to it is no error of the model.
+    """
+    problem = experiment.problem
+    values = dict(zip(problem.parameters, first_values(problem).tolist()))
+    return processed_as(model, recordings, experiment.base, experiment.processing, None if given else values,
+                        experiment.gains or None)
+
+
+def processed_as(model: Model, recordings: Sequence[Recording], base: BaseParameters, processing: Processing,
+                 values: Mapping[Parameter, float] | None, gains: Mapping[str, float] | None) -> Experiment:
+    """Make logs ready by the processing of others, with a cut-off that values of those parameters predict best with."""
+    used = processing if values is None else passing(model, recordings, base, processing, values, gains=gains)
+    done = [process(model, recording, used) for recording in recordings]
+    return assemble(model, done, base, ProcessingChoice(processing=used, rows=model.rows), gains=gains)
 
 
 def assemble(model: Model, processed: Sequence[Processed], base: BaseParameters, choice: ProcessingChoice, *,

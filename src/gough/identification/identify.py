@@ -35,6 +35,7 @@ from gough.identification.experiment import (
     Experiment,
     assemble,
     prepare,
+    prepare_unseen,
     refuse_loaded,
     with_information,
     with_passed_efforts,
@@ -56,7 +57,13 @@ from gough.identification.methods import (
 from gough.identification.result import Fit, Identification
 from gough.identification.structures import ModelChoice, model_choice
 from gough.identification.term_choice import choose_terms
-from gough.identification.validation import known_effort, validate, without_known
+from gough.identification.validation import (
+    known_effort,
+    processed_alike,
+    told_faster,
+    validate,
+    without_known,
+)
 from gough.logs.checks import inspected
 from gough.logs.finding import notes as finding_notes
 from gough.logs.readers import Log, as_recordings
@@ -144,8 +151,8 @@ class _Case:
             again = prepare(model, [*self.recordings, *self.loaded], self.base, processing=experiment.processing,
                             gains=experiment.gains or None)
             model, experiment = with_passed_efforts(model, replace(again, choice=experiment.choice))
-        unseen = None if not self.held_out else prepare(
-            model, self.held_out, self.base, processing=experiment.processing, gains=experiment.gains or None)
+        unseen = None if not self.held_out else prepare_unseen(
+            model, self.held_out, experiment, given=self.settings.processing.cutoff is not None)
         return replace(self, model=model, constants=found, experiment=experiment, unseen=unseen)
 
     @property
@@ -332,11 +339,15 @@ def _result(case: _Case, outcome: Outcome, elimination: Elimination | None, choi
     for log in processed:
         notes += finding_notes(log.findings, log.source)
     unseen = [] if case.unseen is None else [without_known(part, case.known) for part in case.unseen.parts]
-    validation = validate(estimate, unseen, source=", ".join(log.source for log in case.held_out))
+    used = (*case.recordings, *case.loaded)
+    alike = processed_alike(case.model, used, case.efforts, case.unseen, estimate, case.known)
+    validation = validate(alike, unseen, source=", ".join(log.source for log in case.held_out))
+    if case.unseen is not None:
+        validation = told_faster(validation, case.efforts.processing, case.unseen.processing)
     verdict, diagnosis = judged(Trial(
-        model=case.model, base=case.base, estimate=estimate, validation=validation, experiment=case.efforts,
-        unseen=case.unseen, recordings=(*case.recordings, *case.loaded), held_out=case.held_out, known=case.known))
-    logs = [*case.recordings, *case.loaded, *case.held_out]
+        model=case.model, base=case.base, estimate=estimate, alike=alike, validation=validation,
+        experiment=case.efforts, unseen=case.unseen, recordings=used, held_out=case.held_out, known=case.known))
+    logs = [*used, *case.held_out]
     quality = _quality(case.model, processed, logs, case.efforts.processing.window or 0.0)
     possible = next((found for found in outcome.found.values() if isinstance(found, FeasibleEstimate)), None)
     bodies, terms = ({}, {}) if possible is None else physical_parameters(case.model, possible)

@@ -21,7 +21,7 @@ from gough.identification.diagnosis.mistakes import Diagnosis
 from gough.identification.diagnosis.search import Standing
 from gough.identification.experiment import Experiment
 from gough.identification.prior import judge_physics, judge_prior, prior_of
-from gough.identification.validation import Validation, noise_variance, without_known
+from gough.identification.validation import VISIBLE, Validation, noise_variance, without_known
 from gough.identification.verdict import (
     Remark,
     Verdict,
@@ -39,7 +39,6 @@ from gough.identification.verdict import (
 from gough.logs.recording import Recording
 
 MATTERS = 1.1  # sigmas that a mistake has to move some parameter by: 95 % intervals then hold in 80 %
-VISIBLE = 0.01  # of the effort that it has to change, if it moves no parameter
 
 
 def noise_of(parts: Sequence[Regression]) -> FloatArray | None:
@@ -74,6 +73,7 @@ class Trial:
     Args:
         base: Base parameters behind the estimate.
         estimate: What was identified.
+        alike: The same, with what it leaves of its logs processed as the held-out ones.
         validation: Its prediction of held-out logs.
         experiment: The logs it was identified from.
         unseen: Held-out logs, if there are any.
@@ -84,6 +84,7 @@ class Trial:
     model: Model
     base: BaseParameters
     estimate: Estimate
+    alike: Estimate
     validation: Validation
     experiment: Experiment
     unseen: Experiment | None = None
@@ -125,7 +126,7 @@ def judge(trial: Trial, standing: Standing | None = None) -> Verdict:
     return Verdict(sentence=validation.verdict, remarks=(
         *judge_numerics(estimate), *judge_carrying(estimate), *judge_fit(estimate, noise),
         *judge_prediction(validation, unseen),
-        *(judge_transfer(validation, estimate, expected_error(trial.unseen_parts, estimate, unseen))
+        *(judge_transfer(validation, trial.alike, expected_error(trial.unseen_parts, estimate, unseen))
           if trial.unseen_parts else ()), *judge_misfit(misfits, estimate.rows),
         *judge_physics(estimate, trial.base, prior), *judge_prior(estimate, trial.base, prior, trial.experiment.gains),
         *judge_sameness(trial.recordings, trial.held_out), *judge_share(estimate.rows, counts, sum(map(len, parts))),

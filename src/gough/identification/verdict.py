@@ -19,7 +19,7 @@ from gough.core.arrays import FloatArray, Value
 from gough.core.regression import Regression
 from gough.core.showing import Columns, Shown
 from gough.estimators.estimate import Estimate
-from gough.identification.validation import FAIR, GOOD, WEAK_CONDITION, Validation
+from gough.identification.validation import FAIR, GOOD, VISIBLE, WEAK_CONDITION, Validation, numerics_of
 from gough.logs.checks import inspected
 from gough.logs.recording import Recording
 
@@ -106,9 +106,9 @@ def listed(names: Sequence[str], most: int = 4) -> str:
 
 
 def judge_numerics(estimate: Estimate) -> tuple[Remark, ...]:
-    """Speak if the condition number leaves few digits: one part in 1e4 of an effort then is a whole parameter."""
+    """Speak if the condition number leaves few digits of a parameter whose sigma does not say so (`numerics_of`)."""
     found = float(estimate.condition_number)
-    if found < WEAK_CONDITION:
+    if numerics_of(estimate):
         return ()
     return (Remark(rule="numerics", level="look", numbers={"condition number": found},
                    message=f"condition number {found:.3g}, expected below {WEAK_CONDITION:.0e}: some parameters are "
@@ -165,6 +165,9 @@ def judge_prediction(validation: Validation, noise: FloatArray | None = None) ->
 def judge_transfer(validation: Validation, estimate: Estimate, noise: FloatArray | None = None) -> tuple[Remark, ...]:
     """Speak if the held-out error is more than 1.5 times that on the identification data, what is expected taken out.
 
+    A row that is predicted to 1 % is not held against model or machine: there a fit of few samples, another band or
+    reversals between two samples make such ratios.
+
     Args:
         validation: The prediction.
         estimate: What was identified.
@@ -174,8 +177,9 @@ def judge_transfer(validation: Validation, estimate: Estimate, noise: FloatArray
         return ()
     own = dict(zip(estimate.rows, estimate.residual_rms))
     known = np.zeros(len(validation.rows)) if noise is None else noise
-    worse = {row: float(rms / own[row]) for row, rms, std in zip(validation.rows, validation.rms, known)
-             if row in own and rms**2 - std**2 > (WORSE * own[row]) ** 2}
+    worse = {row: float(rms / own[row])
+             for row, rms, std, part in zip(validation.rows, validation.rms, known, validation.relative)
+             if row in own and part >= VISIBLE and rms**2 - std**2 > (WORSE * own[row]) ** 2}
     if not worse:
         return ()
     row = max(worse, key=lambda name: worse[name])

@@ -24,7 +24,7 @@ from gough.identification.diagnosis.mistakes import HELD_OUT, LEFT_OUT, Diagnosi
 from gough.identification.diagnosis.search import Standing, Step, Undone, search
 from gough.identification.diagnosis.steps import DOUBT, STEEP, find_fading, find_frozen, find_jumps, without_jumps
 from gough.identification.diagnosis.track import Source, Track
-from gough.identification.experiment import prepare
+from gough.identification.experiment import prepare, prepare_unseen
 from gough.identification.validation import FAIR, GOOD
 from gough.logs.readers import Log, as_recordings
 from gough.logs.recording import Recording
@@ -242,7 +242,7 @@ def evidence_from(model: Model, logs: Sequence[Recording], others: Sequence[Reco
     experiment = prepare(model, logs, base, processing=settings.processing, gains=settings.gains)
     unseen: tuple[Source, ...] = ()
     if others:
-        other = prepare(model, others, base, processing=experiment.processing, gains=experiment.gains or None)
+        other = prepare_unseen(model, others, experiment, given=settings.processing.cutoff is not None)
         unseen = sources(other.processed, other.parts)
     return evidence_of(model, base, None, sources(experiment.processed, experiment.parts), unseen)
 
