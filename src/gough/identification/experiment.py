@@ -25,7 +25,6 @@ from gough.processing.settings import HIGHEST, decimation_of
 
 TINY = float(np.finfo(float).tiny)
 SMALL = 0.1  # sigmas: what noise of the positions takes from values is not counted below
-CLEAR = 2.5  # times a frequency: a low-pass there leaves 1 / (1 + 2.5^-8) of it
 AGAIN = 4  # times that noise is added again, each time to another stretch of a long log
 ENOUGH = 20000  # samples of a log without periods in which noise shows what it does
 
@@ -86,17 +85,22 @@ def prepare(model: Model, recordings: Sequence[Recording], base: BaseParameters,
 
 @one_blas_thread
 def prepare_unseen(model: Model, recordings: Sequence[Recording], base: BaseParameters, processing: Processing,
-                   gains: Mapping[str, float] | None = None) -> Experiment:
+                   gains: Mapping[str, float] | None = None, *, fastest: float) -> Experiment:
     """Make logs ready by the processing of those a model was identified from; arguments as in `prepare`.
 
-    The cut-off was chosen for the motion of those. Where these move faster it would cut their motion, not their noise:
-    it is at least 2.5 times their highest frequency, where the low-pass takes less than a thousandth.
+    The cut-off was chosen for the motion of those. Where these move faster it would cut their motion, not their noise,
+    so it rises as their highest frequency does.
+
+    Args:
+        fastest: Highest frequency of the logs the model was identified from. [Hz]
     """
-    rate = min(log.rate for log in recordings)
-    least = min(CLEAR * max(map(highest_frequency, recordings)), HIGHEST * rate)
-    if processing.cutoff is not None and processing.cutoff < least:
-        slower = min(processing.decimation or 1, decimation_of(least, rate))
-        processing = replace(processing, cutoff=least, decimation=slower)
+    if not processing.complete:
+        return prepare(model, recordings, base, processing=processing, gains=gains)
+    rate, highest = min(log.rate for log in recordings), max(map(highest_frequency, recordings))
+    if processing.cutoff is not None and highest > fastest:
+        cutoff = min(processing.cutoff * highest / fastest, max(HIGHEST * rate, processing.cutoff))
+        every = min(processing.decimation or 1, decimation_of(cutoff, rate))
+        processing = replace(processing, cutoff=cutoff, decimation=every)
     done = [process(model, recording, processing) for recording in recordings]
     return assemble(model, done, base, ProcessingChoice(processing=processing, rows=model.rows), gains=gains)
 

@@ -47,7 +47,7 @@ from gough.identification.methods import (
     wants,
 )
 from gough.identification.passing import refuse_loaded, with_passed_efforts
-from gough.identification.result import Fit, Identification
+from gough.identification.result import FASTEST, Fit, Identification
 from gough.identification.structures import ModelChoice, model_choice
 from gough.identification.term_choice import choose_terms
 from gough.identification.validation import known_effort, validate, without_known
@@ -56,6 +56,7 @@ from gough.logs.finding import notes as finding_notes
 from gough.logs.readers import Log, as_recordings
 from gough.logs.recording import Recording
 from gough.processing import Processed, Processing
+from gough.processing.noise import highest_frequency
 
 PLOTTED = 4000  # samples kept for pictures
 TURNS, SETTLED = 8, 1e-4  # of drive gains and constants; relative change of the latter that ends them
@@ -144,7 +145,8 @@ class _Case:
         unseen = None
         if self.held_out:
             unseen = prepare_unseen(self.model, self.held_out, self.base, experiment.processing,
-                                    experiment.gains or None)
+                                    experiment.gains or None,
+                                    fastest=max(map(highest_frequency, (*self.recordings, *self.loaded))))
         return replace(self, experiment=experiment, unseen=unseen)
 
     @property
@@ -361,7 +363,7 @@ def _quality(model: Model, processed: Sequence[Processed], logs: Sequence[Record
     for k, log in enumerate(processed):
         again = sum(other.source == log.source for other in processed[:k])
         quality[f"{log.source} ({again + 1})" if again else log.source] = {
-            "rate [Hz]": logs[k].rate, **log.quality, "cut-off [Hz]": log.cutoff or 0.0,
+            "rate [Hz]": logs[k].rate, FASTEST: highest_frequency(logs[k]), **log.quality, "cut-off [Hz]": log.cutoff or 0.0,
             "decimation": float(log.decimation), "periods": float(log.periods),
             "window about reversals [s]": window, "samples": float(len(log)),
             **{f"share of {row} that counts": float(share) for row, share in zip(model.rows, log.mask.mean(axis=0))}}

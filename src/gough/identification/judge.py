@@ -49,11 +49,13 @@ def noise_of(parts: Sequence[Regression]) -> FloatArray | None:
     return np.asarray(np.sqrt(np.mean([noise_variance(part) for part in parts], axis=0)))
 
 
-def expected_error(parts: Sequence[Regression], estimate: Estimate, noise: FloatArray | None) -> FloatArray:
+def expected_error(parts: Sequence[Regression], estimate: Estimate, noise: FloatArray | None,
+                   wider: float = 1.0) -> FloatArray:
     """Return the rms error to expect of predicting some logs: their noise, and what sigmas allow, (r,). [row unit]
 
     sqrt(noise^2 + mean_t w_t^T C w_t), C the covariance of the estimate, w a row's equation: a motion that moves what
-    the identification hardly saw is predicted worse, and that is no fault of model or machine.
+    the identification hardly saw is predicted worse, and that is no fault of model or machine. Where noise is not
+    known, logs low-passed in a wider band than those of the identification have so many times more of its residual.
     """
     square, count = np.zeros(len(parts[0].rows)), np.zeros(len(parts[0].rows))
     for part in parts:
@@ -63,7 +65,7 @@ def expected_error(parts: Sequence[Regression], estimate: Estimate, noise: Float
         counts = part.counting
         square += (np.einsum("trp,pq,trq->tr", W, estimate.covariance[np.ix_(own, own)], W) * counts).sum(axis=0)
         count += counts.sum(axis=0)
-    known = np.zeros(len(square)) if noise is None else noise
+    known = estimate.residual_rms * np.sqrt(max(wider - 1.0, 0.0)) if noise is None else noise
     return np.sqrt(known**2 + square / np.maximum(count, 1))
 
 
@@ -102,6 +104,13 @@ class Trial:
         """Regressions it was tested on, likewise."""
         return [] if self.unseen is None else [without_known(part, self.known) for part in self.unseen.parts]
 
+    @property
+    def wider(self) -> float:
+        """How many times the band of the held-out logs is that of the others."""
+        logs = self.unseen.processed if self.unseen is not None else ()
+        return max((log.decimation for log in self.experiment.processed), default=1) / min(
+            (log.decimation for log in logs), default=1)
+
     @cached_property
     def evidence(self) -> Evidence:
         """The logs as a diagnosis looks at them."""
@@ -126,7 +135,7 @@ def judge(trial: Trial, standing: Standing | None = None) -> Verdict:
     return Verdict(sentence=validation.verdict, remarks=(
         *judge_numerics(estimate), *judge_carrying(estimate), *judge_fit(estimate, noise),
         *judge_prediction(validation, unseen),
-        *(judge_transfer(validation, estimate, expected_error(trial.unseen_parts, estimate, unseen))
+        *(judge_transfer(validation, estimate, expected_error(trial.unseen_parts, estimate, unseen, trial.wider))
           if trial.unseen_parts else ()), *judge_misfit(misfits, estimate.rows),
         *judge_physics(estimate, trial.base, prior), *judge_prior(estimate, trial.base, prior, trial.experiment.gains),
         *judge_sameness(trial.recordings, trial.held_out), *judge_share(estimate.rows, counts, sum(map(len, parts))),

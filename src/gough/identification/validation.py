@@ -174,7 +174,8 @@ def validate_result(model: Model, result: Identification, recordings: Sequence[R
         result: The identification.
         recordings: Other logs.
     """
-    experiment = prepare_unseen(result.fitted(model), recordings, result.base, result.processing, result.gains)
+    experiment = prepare_unseen(result.fitted(model), recordings, result.base, result.processing, result.gains,
+                                fastest=result.fastest)
     parts = [without_known(part, result.known) for part in experiment.parts]
     return validate(result.estimate, parts, source=", ".join(log.source for log in recordings))
 

@@ -13,7 +13,8 @@ from gough.logs.recording import Recording
 def playback(model: Model, recording: Recording, result: Identification | None = None) -> Fit:
     """Return what a robot did and what its motors should have done by a result, by its robot file without one."""
     if result is not None:
-        seen = prepare_unseen(result.fitted(model), [recording], result.base, result.processing, result.gains)
+        seen = prepare_unseen(result.fitted(model), [recording], result.base, result.processing, result.gains,
+                              fastest=result.fastest)
         part, known = seen.parts[0], result.known
         return fit_of(seen.processed[0], part, lambda p: result.estimate.predict(p) + known_effort(p, known))
     base = base_parameters(model, payloads=() if recording.payload is None else (recording.payload,))
