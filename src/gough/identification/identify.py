@@ -363,8 +363,8 @@ def _quality(model: Model, processed: Sequence[Processed], logs: Sequence[Record
     for k, log in enumerate(processed):
         again = sum(other.source == log.source for other in processed[:k])
         quality[f"{log.source} ({again + 1})" if again else log.source] = {
-            "rate [Hz]": logs[k].rate, FASTEST: highest_frequency(logs[k]), **log.quality, "cut-off [Hz]": log.cutoff or 0.0,
-            "decimation": float(log.decimation), "periods": float(log.periods),
+            "rate [Hz]": logs[k].rate, FASTEST: highest_frequency(logs[k]), **log.quality,
+            "cut-off [Hz]": log.cutoff or 0.0, "decimation": float(log.decimation), "periods": float(log.periods),
             "window about reversals [s]": window, "samples": float(len(log)),
             **{f"share of {row} that counts": float(share) for row, share in zip(model.rows, log.mask.mean(axis=0))}}
     return quality

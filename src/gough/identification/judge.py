@@ -65,7 +65,9 @@ def expected_error(parts: Sequence[Regression], estimate: Estimate, noise: Float
         counts = part.counting
         square += (np.einsum("trp,pq,trq->tr", W, estimate.covariance[np.ix_(own, own)], W) * counts).sum(axis=0)
         count += counts.sum(axis=0)
-    known = estimate.residual_rms * np.sqrt(max(wider - 1.0, 0.0)) if noise is None else noise
+    known = np.zeros(len(square)) if noise is None else noise
+    if noise is None and wider > 1:
+        known = estimate.residual_rms * np.sqrt(wider - 1)
     return np.sqrt(known**2 + square / np.maximum(count, 1))
 
 

@@ -107,7 +107,7 @@ def listed(names: Sequence[str], most: int = 4) -> str:
 
 
 def judge_numerics(estimate: Estimate) -> tuple[Remark, ...]:
-    """Speak if the condition number leaves few digits, and of a parameter whose sigma does not say so (`numerics_of`)."""
+    """Speak if the condition number leaves few digits of a parameter whose sigma does not say so (`numerics_of`)."""
     found = float(estimate.condition_number)
     if numerics_of(estimate):
         return ()
