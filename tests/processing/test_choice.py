@@ -106,15 +106,16 @@ def test_candidates_have_the_errors_of_the_rule_written_out(axis: Model) -> None
 
 @pytest.mark.parametrize("seed", range(3))
 def test_more_noise_asks_for_a_lower_cut_off(axis: Model, seed: int) -> None:
-    """The lowest of those that predict as well as the best; how high one may go falls with the noise."""
+    """The lowest of the last octave that predicts as well as the best; how high one may go falls with the noise."""
     highest = []
     for noise in (1e-6, 1e-4, 1e-3):
         choice = choose_processing(axis, [run(noise=noise, seed=seed)])
         tried, chosen = choice.cutoffs, choice.processing
         least = min(c.error for c in tried)
-        assert chosen.cutoff == next(c.cutoff for c in tried if c.error <= 1.005 * least)
+        good = [c.cutoff for c in tried if c.error <= 1.005 * least]
+        assert chosen.cutoff == min(c for c in good if c >= max(good) / 2)
         assert chosen.decimation == decimation_of(chosen.cutoff, RATE)
-        assert 1.5 <= chosen.cutoff <= 12.0  # the motion ends at 1.5 Hz
+        assert 1.5 <= chosen.cutoff <= 50.0  # the motion ends at 1.5 Hz
         highest.append(max(c.cutoff for c in tried if c.error <= 1.1 * least))
     assert highest[0] > 2 * highest[1] > 2 * highest[2]
 

@@ -5,9 +5,8 @@ import pytest
 from scipy import signal
 
 from gough.core.errors import InvalidInput
-from gough.logs.recording import Recording
 from gough.processing.filters import derivative, differentiate, edge_samples, memory_samples, zero_phase
-from gough.processing.noise import highest_frequency, position_noise, velocity_noise
+from gough.processing.noise import position_noise, velocity_noise
 
 RATE = 500.0
 TIME = np.arange(4000) / RATE
@@ -130,17 +129,6 @@ def test_velocity_noise_is_that_of_filtered_differences() -> None:
     f = np.fft.rfftfreq(len(noise), 1 / RATE)[:, None]
     velocity = np.fft.irfft(np.where(f <= 25.0, 2j * np.pi * f * spectrum, 0), len(noise), axis=0)
     assert velocity_noise([2e-5], RATE, 25.0)[0] == pytest.approx(velocity.std(), rel=0.02)
-
-
-@pytest.mark.parametrize("noise", [0.0, 1e-4])
-def test_the_highest_frequency_of_a_motion_is_that_of_its_fastest_wave(noise: float) -> None:
-    """Waves of 1 and 5 Hz in one joint, one of 2 Hz in another; a third stands and shows noise alone."""
-    time = np.arange(5000) / RATE
-    q = np.column_stack([np.sin(2 * np.pi * time) + 0.05 * np.sin(2 * np.pi * 5 * time + 1),
-                         0.3 * np.cos(2 * np.pi * 2 * time), np.zeros(len(time))])
-    q += noise * np.random.default_rng(0).standard_normal(q.shape)
-    log = Recording(joints=("a", "b", "c"), position_units=("rad",) * 3, time=time, position=q, effort=np.ones(q.shape))
-    assert highest_frequency(log) == pytest.approx(5.0, abs=0.7)  # a Hann window spreads a wave over a few lines
 
 
 def test_two_derivatives_spoil_no_more_than_the_edge_at_a_cut_off_near_nyquist() -> None:

@@ -9,7 +9,7 @@ import numpy as np
 
 from gough.core.blas import one_blas_thread
 from gough.core.errors import InvalidInput, InvalidRecording, nearest
-from gough.core.names import index_of
+from gough.core.names import Parameter, index_of
 from gough.core.parameters import BaseParameters
 from gough.core.regression import Regression, concatenate
 from gough.engine import Model
@@ -17,11 +17,11 @@ from gough.estimators.estimate import Estimate
 from gough.estimators.linear.solve import first_values
 from gough.estimators.noise_information import attenuation, information_over_noise, whitened_rows
 from gough.logs.recording import Recording
-from gough.processing import Processed, Processing, ProcessingChoice, choose_processing, process, regression
-from gough.processing.noise import highest_frequency, noise_again
+from gough.processing import Processed, Processing, ProcessingChoice, choose_processing, passing, process, regression
+from gough.processing.choice import MOST_LEFT_OUT
+from gough.processing.noise import noise_again
 from gough.processing.ready import ready
 from gough.processing.repetitions import with_position_noise
-from gough.processing.settings import HIGHEST, decimation_of
 
 TINY = float(np.finfo(float).tiny)
 SMALL = 0.1  # sigmas: what noise of the positions takes from values is not counted below
@@ -83,26 +83,31 @@ def prepare(model: Model, recordings: Sequence[Recording], base: BaseParameters,
     return experiment
 
 
-@one_blas_thread
-def prepare_unseen(model: Model, recordings: Sequence[Recording], base: BaseParameters, processing: Processing,
-                   gains: Mapping[str, float] | None = None, *, fastest: float) -> Experiment:
-    """Make logs ready by the processing of those a model was identified from; arguments as in `prepare`.
+def prepare_unseen(model: Model, recordings: Sequence[Recording], experiment: Experiment, *,
+                   given: bool = False) -> Experiment:
+    """Make logs that are to be predicted ready, processed as those of the experiment that a model is found from.
 
-    The cut-off was chosen for the motion of those. Where these move faster it would cut their motion, not their noise,
-    so it rises as their highest frequency does.
-
-    Args:
-        fastest: Highest frequency of the logs the model was identified from. [Hz]
+    Only the cut-off may be higher, unless it was given: what a faster motion loses to it is no error of the model.
     """
-    if not processing.complete:
-        return prepare(model, recordings, base, processing=processing, gains=gains)
-    rate, highest = min(log.rate for log in recordings), max(map(highest_frequency, recordings))
-    if processing.cutoff is not None and highest > fastest:
-        cutoff = min(processing.cutoff * highest / fastest, max(HIGHEST * rate, processing.cutoff))
-        every = min(processing.decimation or 1, decimation_of(cutoff, rate))
-        processing = replace(processing, cutoff=cutoff, decimation=every)
-    done = [process(model, recording, processing) for recording in recordings]
-    return assemble(model, done, base, ProcessingChoice(processing=processing, rows=model.rows), gains=gains)
+    problem = experiment.problem
+    values = dict(zip(problem.parameters, first_values(problem).tolist()))
+    return processed_as(model, recordings, experiment.base, experiment.processing, None if given else values,
+                        experiment.gains or None)
+
+
+def processed_as(model: Model, recordings: Sequence[Recording], base: BaseParameters, processing: Processing,
+                 values: Mapping[Parameter, float] | None, gains: Mapping[str, float] | None) -> Experiment:
+    """Make logs ready by the processing of others, with a cut-off that values of those parameters predict best with.
+
+    A window about reversals that would take half of a row from logs which reverse more often is narrower.
+    """
+    used = processing if values is None else passing(model, recordings, base, processing, values, gains=gains)
+    done = [process(model, recording, used) for recording in recordings]
+    while used.window and min(float(log.mask.mean(axis=0).min()) for log in done) < MOST_LEFT_OUT:
+        narrower = used.window / 2
+        used = replace(used, window=narrower if narrower * min(log.rate for log in recordings) > 1 else 0.0)
+        done = [process(model, recording, used) for recording in recordings]
+    return assemble(model, done, base, ProcessingChoice(processing=used, rows=model.rows), gains=gains)
 
 
 def assemble(model: Model, processed: Sequence[Processed], base: BaseParameters, choice: ProcessingChoice, *,

@@ -47,16 +47,21 @@ from gough.identification.methods import (
     wants,
 )
 from gough.identification.passing import refuse_loaded, with_passed_efforts
-from gough.identification.result import FASTEST, Fit, Identification
+from gough.identification.result import Fit, Identification
 from gough.identification.structures import ModelChoice, model_choice
 from gough.identification.term_choice import choose_terms
-from gough.identification.validation import known_effort, validate, without_known
+from gough.identification.validation import (
+    known_effort,
+    processed_alike,
+    told_faster,
+    validate,
+    without_known,
+)
 from gough.logs.checks import inspected
 from gough.logs.finding import notes as finding_notes
 from gough.logs.readers import Log, as_recordings
 from gough.logs.recording import Recording
 from gough.processing import Processed, Processing
-from gough.processing.noise import highest_frequency
 
 PLOTTED = 4000  # samples kept for pictures
 TURNS, SETTLED = 8, 1e-4  # of drive gains and constants; relative change of the latter that ends them
@@ -144,9 +149,8 @@ class _Case:
     def _with_unseen(self, experiment: Experiment) -> _Case:
         unseen = None
         if self.held_out:
-            unseen = prepare_unseen(self.model, self.held_out, self.base, experiment.processing,
-                                    experiment.gains or None,
-                                    fastest=max(map(highest_frequency, (*self.recordings, *self.loaded))))
+            unseen = prepare_unseen(self.model, self.held_out, experiment,
+                                    given=self.settings.processing.cutoff is not None)
         return replace(self, experiment=experiment, unseen=unseen)
 
     @property
@@ -334,11 +338,15 @@ def _result(case: _Case, outcome: Outcome, elimination: Elimination | None, choi
     for log in processed:
         notes += finding_notes(log.findings, log.source)
     unseen = [] if case.unseen is None else [without_known(part, case.known) for part in case.unseen.parts]
-    validation = validate(estimate, unseen, source=", ".join(log.source for log in case.held_out))
+    used = (*case.recordings, *case.loaded)
+    alike = processed_alike(case.model, used, case.efforts, case.unseen, estimate, case.known)
+    validation = validate(alike, unseen, source=", ".join(log.source for log in case.held_out))
+    if case.unseen is not None:
+        validation = told_faster(validation, case.efforts.processing, case.unseen.processing)
     verdict, diagnosis = judged(Trial(
-        model=case.model, base=case.base, estimate=estimate, validation=validation, experiment=case.efforts,
-        unseen=case.unseen, recordings=(*case.recordings, *case.loaded), held_out=case.held_out, known=case.known))
-    logs = [*case.recordings, *case.loaded, *case.held_out]
+        model=case.model, base=case.base, estimate=estimate, alike=alike, validation=validation,
+        experiment=case.efforts, unseen=case.unseen, recordings=used, held_out=case.held_out, known=case.known))
+    logs = [*used, *case.held_out]
     quality = _quality(case.model, processed, logs, case.efforts.processing.window or 0.0)
     possible = next((found for found in outcome.found.values() if isinstance(found, FeasibleEstimate)), None)
     bodies, terms = ({}, {}) if possible is None else physical_parameters(case.model, possible)
@@ -363,8 +371,8 @@ def _quality(model: Model, processed: Sequence[Processed], logs: Sequence[Record
     for k, log in enumerate(processed):
         again = sum(other.source == log.source for other in processed[:k])
         quality[f"{log.source} ({again + 1})" if again else log.source] = {
-            "rate [Hz]": logs[k].rate, FASTEST: highest_frequency(logs[k]), **log.quality,
-            "cut-off [Hz]": log.cutoff or 0.0, "decimation": float(log.decimation), "periods": float(log.periods),
+            "rate [Hz]": logs[k].rate, **log.quality, "cut-off [Hz]": log.cutoff or 0.0,
+            "decimation": float(log.decimation), "periods": float(log.periods),
             "window about reversals [s]": window, "samples": float(len(log)),
             **{f"share of {row} that counts": float(share) for row, share in zip(model.rows, log.mask.mean(axis=0))}}
     return quality

@@ -21,9 +21,8 @@ from gough.identification.diagnosis.mistakes import Diagnosis
 from gough.identification.diagnosis.search import Standing
 from gough.identification.experiment import Experiment
 from gough.identification.prior import judge_physics, judge_prior, prior_of
-from gough.identification.validation import Validation, noise_variance, without_known
+from gough.identification.validation import VISIBLE, Validation, noise_variance, without_known
 from gough.identification.verdict import (
-    VISIBLE,
     Remark,
     Verdict,
     judge_carrying,
@@ -49,13 +48,11 @@ def noise_of(parts: Sequence[Regression]) -> FloatArray | None:
     return np.asarray(np.sqrt(np.mean([noise_variance(part) for part in parts], axis=0)))
 
 
-def expected_error(parts: Sequence[Regression], estimate: Estimate, noise: FloatArray | None,
-                   wider: float = 1.0) -> FloatArray:
+def expected_error(parts: Sequence[Regression], estimate: Estimate, noise: FloatArray | None) -> FloatArray:
     """Return the rms error to expect of predicting some logs: their noise, and what sigmas allow, (r,). [row unit]
 
     sqrt(noise^2 + mean_t w_t^T C w_t), C the covariance of the estimate, w a row's equation: a motion that moves what
-    the identification hardly saw is predicted worse, and that is no fault of model or machine. Where noise is not
-    known, logs low-passed in a wider band than those of the identification have so many times more of its residual.
+    the identification hardly saw is predicted worse, and that is no fault of model or machine.
     """
     square, count = np.zeros(len(parts[0].rows)), np.zeros(len(parts[0].rows))
     for part in parts:
@@ -66,8 +63,6 @@ def expected_error(parts: Sequence[Regression], estimate: Estimate, noise: Float
         square += (np.einsum("trp,pq,trq->tr", W, estimate.covariance[np.ix_(own, own)], W) * counts).sum(axis=0)
         count += counts.sum(axis=0)
     known = np.zeros(len(square)) if noise is None else noise
-    if noise is None and wider > 1:
-        known = estimate.residual_rms * np.sqrt(wider - 1)
     return np.sqrt(known**2 + square / np.maximum(count, 1))
 
 
@@ -79,6 +74,7 @@ class Trial:
         model: The robot.
         base: Base parameters behind the estimate.
         estimate: What was identified.
+        alike: The same, with what it leaves of its logs processed as the held-out ones.
         validation: Its prediction of held-out logs.
         experiment: The logs it was identified from.
         unseen: Held-out logs, if there are any.
@@ -89,6 +85,7 @@ class Trial:
     model: Model
     base: BaseParameters
     estimate: Estimate
+    alike: Estimate
     validation: Validation
     experiment: Experiment
     unseen: Experiment | None = None
@@ -105,13 +102,6 @@ class Trial:
     def unseen_parts(self) -> list[Regression]:
         """Regressions it was tested on, likewise."""
         return [] if self.unseen is None else [without_known(part, self.known) for part in self.unseen.parts]
-
-    @property
-    def wider(self) -> float:
-        """How many times the band of the held-out logs is that of the others."""
-        logs = self.unseen.processed if self.unseen is not None else ()
-        return max((log.decimation for log in self.experiment.processed), default=1) / min(
-            (log.decimation for log in logs), default=1)
 
     @cached_property
     def evidence(self) -> Evidence:
@@ -137,7 +127,7 @@ def judge(trial: Trial, standing: Standing | None = None) -> Verdict:
     return Verdict(sentence=validation.verdict, remarks=(
         *judge_numerics(estimate), *judge_carrying(estimate), *judge_fit(estimate, noise),
         *judge_prediction(validation, unseen),
-        *(judge_transfer(validation, estimate, expected_error(trial.unseen_parts, estimate, unseen, trial.wider))
+        *(judge_transfer(validation, trial.alike, expected_error(trial.unseen_parts, estimate, unseen))
           if trial.unseen_parts else ()), *judge_misfit(misfits, estimate.rows),
         *judge_physics(estimate, trial.base, prior), *judge_prior(estimate, trial.base, prior, trial.experiment.gains),
         *judge_sameness(trial.recordings, trial.held_out), *judge_share(estimate.rows, counts, sum(map(len, parts))),

@@ -34,7 +34,6 @@ from gough.processing import Processing, ProcessingChoice
 
 FORMAT = 2
 RESULT, FITS = "estimate.json", "fits.npz"
-FASTEST = "highest frequency of the motion [Hz]"  # among the figures of a log
 FIT_ARRAYS = ("time", "measured", "predicted", "q", "used")
 
 
@@ -199,12 +198,6 @@ class Identification(Shown):
     def processing(self) -> Processing:
         """How all logs were processed; complete, unless the result was put together by hand."""
         return Processing() if self.choice is None else self.choice.processing
-
-    @property
-    def fastest(self) -> float:
-        """Highest frequency of the logs it was identified from; infinite where the result does not know. [Hz]"""
-        own = len(self.logs.get("identification", ())) + len(self.logs.get("loaded", ()))
-        return max((figures.get(FASTEST, np.inf) for figures in list(self.quality.values())[:own]), default=np.inf)
 
     def processing_with(self, asked: Processing) -> Processing:
         """Return how other logs of the robot are to be processed: as these were, but for what is asked for."""

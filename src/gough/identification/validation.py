@@ -10,19 +10,22 @@ import numpy as np
 
 from gough.core.arrays import FloatArray, frozen
 from gough.core.errors import InvalidInput
+from gough.core.names import Parameter
 from gough.core.regression import Regression
 from gough.core.showing import Columns, Shown
 from gough.core.statistics import ljung_box
 from gough.core.text import UNSURE, text_table
 from gough.engine import Model
 from gough.estimators.estimate import Estimate
-from gough.identification.experiment import prepare_unseen
+from gough.identification.experiment import Experiment, processed_as
 from gough.logs.recording import Recording
+from gough.processing import Processing
 
 if TYPE_CHECKING:
     from gough.identification.result import Identification
 
 GOOD, FAIR = 0.10, 0.25  # relative prediction error of the worst row that counts as good and as fair
+VISIBLE = 0.01  # of the effort: what an error or a mistake has to be to matter to a prediction
 WEAK_CONDITION = 1e4  # condition number beyond which digits are in doubt
 
 
@@ -156,9 +159,9 @@ def validate(estimate: Estimate, held_out: Sequence[Regression] = (), *, source:
     predicts = "good" if worst < GOOD else "fair" if worst < FAIR else "poor"
     own = dict(zip(estimate.rows, estimate.residual_rms))
     noise = np.mean([noise_variance(part) for part in held_out], axis=0)
-    for row, value, known in zip(rows, rms, noise):
+    for row, value, part, known in zip(rows, rms, relative, noise):
         # Held-out data averaged over fewer periods are noisier: what their noise explains is not held against them.
-        if row in own and value**2 - known > (1.5 * own[row]) ** 2:
+        if row in own and part >= VISIBLE and value**2 - known > (1.5 * own[row]) ** 2:
             doubts.append(f"{row}: the held-out error is {value / own[row]:.1f} times that on the identification data; "
                           "the model may be overfitted or the machine has changed")
     return Validation(rows=rows, row_units=held_out[0].row_units, rms=rms, relative=relative, whiteness=white,
@@ -167,17 +170,50 @@ def validate(estimate: Estimate, held_out: Sequence[Regression] = (), *, source:
 
 
 def validate_result(model: Model, result: Identification, recordings: Sequence[Recording]) -> Validation:
-    """Judge an identification on recordings it has not seen, processed as those it was found from.
+    """Judge an identification on recordings it has not seen; see `unseen_by` for how they are processed.
 
     Args:
         model: The robot.
         result: The identification.
         recordings: Other logs.
     """
-    experiment = prepare_unseen(result.fitted(model), recordings, result.base, result.processing, result.gains,
-                                fastest=result.fastest)
-    parts = [without_known(part, result.known) for part in experiment.parts]
-    return validate(result.estimate, parts, source=", ".join(log.source for log in recordings))
+    unseen = unseen_by(result, model, recordings)
+    parts = [without_known(part, result.known) for part in unseen.parts]
+    estimate = result.estimate
+    if unseen.processing.cutoff != result.processing.cutoff:  # what it leaves of its own logs there is not known
+        estimate = replace(estimate, residual_rms=np.full(len(estimate.rows), np.nan))
+    found = validate(estimate, parts, source=", ".join(log.source for log in recordings))
+    return told_faster(found, result.processing, unseen.processing)
+
+
+def unseen_by(result: Identification, model: Model, recordings: Sequence[Recording]) -> Experiment:
+    """Make logs ready that a stored model is to predict; a cut-off that was not given may be higher, as they need."""
+    values = {Parameter(name): value for name, value in result.known.items()}
+    values |= dict(zip(result.estimate.parameters, result.estimate.values.tolist()))
+    return processed_as(result.fitted(model), recordings, result.base, result.processing,
+                        None if result.settings.get("cutoff") is not None else values, result.gains)
+
+
+def told_faster(validation: Validation, own: Processing, used: Processing) -> Validation:
+    """Return a validation that says so if its logs have another cut-off than those identified from."""
+    if used.cutoff == own.cutoff:
+        return validation
+    said = (f"the held-out logs move faster than the cut-off of {own.cutoff:.3g} Hz passes, which the others chose: "
+            f"they are predicted with {used.cutoff:.3g} Hz")
+    return replace(validation, doubts=(*validation.doubts, said))
+
+
+def processed_alike(model: Model, recordings: Sequence[Recording], experiment: Experiment, unseen: Experiment | None,
+                    estimate: Estimate, known: Mapping[str, float]) -> Estimate:
+    """Return the estimate with what it leaves of its own logs if they are processed as those to be predicted."""
+    if unseen is None or unseen.processing.cutoff == experiment.processing.cutoff:
+        return estimate
+    again = processed_as(model, recordings, experiment.base, unseen.processing, None, experiment.gains or None)
+    left = [(part.counting, part.effort - estimate.predict(part))
+            for part in (without_known(part, known) for part in again.parts)]
+    squares, counts = (np.sum([x.sum(axis=0) for x in each], axis=0)
+                       for each in ([c * r**2 for c, r in left], [c for c, _ in left]))
+    return replace(estimate, residual_rms=np.sqrt(squares / np.maximum(counts, 1)))
 
 
 def without_known(part: Regression, known: Mapping[str, float]) -> Regression:

@@ -1,6 +1,6 @@
 """From log to regression: one processing for an experiment, one way for short and long logs."""
 
-from gough.processing.choice import ProcessingChoice, choose_processing
+from gough.processing.choice import ProcessingChoice, choose_processing, passing
 from gough.processing.pieces import Processed, regression
 from gough.processing.ready import matched, on_motor_side
 from gough.processing.settings import Processing
@@ -14,6 +14,7 @@ __all__ = [
            "condense_log",
            "matched",
            "on_motor_side",
+           "passing",
            "process",
            "regression",
            "regression_blocks",

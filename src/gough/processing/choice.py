@@ -1,10 +1,10 @@
 """One processing for a whole experiment, chosen by how well it predicts efforts it has not seen.
 
 Logs without periods: positions are low-passed at a cut-off, regressor and effort in parallel with the same edge. The
-cut-off is the lowest of the candidates with the smallest blocked cross-validation error of the recorded, unfiltered
-effort: each log is cut into five contiguous blocks, weighted least squares on the decimated samples outside a block
-(and a guard of 1 / cut-off beside it) predict every sample inside, and the geometric mean of the rows' relative errors
-is compared.
+cut-off is a candidate with the smallest blocked cross-validation error of the recorded, unfiltered effort: each log is
+cut into five contiguous blocks, weighted least squares on the decimated samples outside a block (and a guard of
+1 / cut-off beside it) predict every sample inside, and the geometric mean of the rows' relative errors is compared.
+Where many are equal, the lowest within an octave of the highest: away from noise, and from smearing other, faster logs.
 Logs with periods: Akaike's criterion on the pose. The window about reversals is judged in the same way for both.
 """
 
@@ -19,6 +19,7 @@ import numpy as np
 from gough.core.arrays import BoolArray
 from gough.core.blas import one_blas_thread
 from gough.core.errors import InvalidInput, InvalidRecording
+from gough.core.names import Parameter
 from gough.core.parameters import BaseParameters
 from gough.engine import Model, base_parameters
 from gough.logs.readers import RecordingSource
@@ -39,7 +40,7 @@ LONG, STRETCHES, STRETCH = 300.0, 6, 20.0  # beyond this [s] so many stretches o
 MOST_LEFT_OUT = 0.5  # of a row by the window about reversals
 MOST_WINDOWS = 9  # tried, each twice as wide as the last: from one sample to 128
 # Ratios of cross-validated errors, tuned on TX40, double pendulum, UPV, EMPS and the virtual robots.
-SAME = 1.005  # a lower cut-off is taken if it is as good as that
+SAME = 1.005  # cut-offs as good as that are equal; the lowest within an octave of the highest of them is taken
 CHEAP = 1.01  # where efforts are not filtered, a window may cost so much of the prediction of all samples
 GAIN = 1.03  # where they are, a narrower window is taken unless a wider one is better by more than this
 SAMPLES = 2.0  # the narrowest window
@@ -154,7 +155,8 @@ def choose_processing(model: Model, recordings: Sequence[Recording | RecordingSo
     if given.method == "time" and given.cutoff is None:
         tried = _cutoffs(trial, given)
         least = min(candidate.error for candidate in tried)
-        given = replace(given, cutoff=next(c.cutoff for c in tried if c.error <= SAME * least))
+        good = [c.cutoff for c in tried if c.error <= SAME * least and c.cutoff is not None]
+        given = replace(given, cutoff=next(cutoff for cutoff in good if RATIO * cutoff >= good[-1]))
     if given.decimation is None:
         factor = decimation_of(given.cutoff or 1.0, trial.rate) if given.method == "time" else 1
         given = replace(given, decimation=factor)
@@ -165,6 +167,48 @@ def choose_processing(model: Model, recordings: Sequence[Recording | RecordingSo
         windows, best = _windows(trial, sheets, given)
         given = replace(given, window=best)
     return ProcessingChoice(processing=given, rows=model.rows, cutoffs=tried, windows=windows)
+
+
+@one_blas_thread
+def passing(model: Model, recordings: Sequence[Recording], parameters: BaseParameters, settings: Processing,
+            values: Mapping[Parameter, float], *, gains: Mapping[str, float] | None = None) -> Processing:
+    """Return the settings with a cut-off that passes the motion of other logs as well, which may be faster.
+
+    The cut-off is doubled as long as the known values predict the recorded, unfiltered effort better by more than
+    `WORSE`; logs of motions like those that the processing was chosen from keep theirs. Repeated motions are kept up to
+    the highest harmonic of their own.
+
+    Args:
+        model: The robot.
+        recordings: The other logs.
+        parameters: Base parameters, as their regressions will have.
+        settings: A complete processing.
+        values: Of the parameters; zero where they are not named.
+        gains: Drive gains by joint for logs with currents.
+    """
+    if settings.method == "explicit" and settings.cutoff is not None:
+        own = [_akaike(model, log) for log in (ready(model, each, settings) for each in recordings)
+               if log.period_count >= 2]
+        return replace(settings, cutoff=max(settings.cutoff, *own)) if own else settings
+    if settings.method != "time" or settings.cutoff is None:
+        return settings
+    logs = [part for log in recordings for part in _looked_at(model, log, settings)]
+    trial = Trial.of(model, logs, parameters, gains)
+    margin = SPOILT / settings.cutoff
+
+    def error(cutoff: float) -> float:
+        parts = [sheet.regression(trial, settings, margin)
+                 for sheet in trial.sheets(replace(settings, cutoff=cutoff, decimation=None))]
+        known = np.array([values.get(name, 0.0) for name in parts[0].parameters])
+        left = sum((part.left(known)**2).sum(axis=0) for part in parts)
+        return float(np.exp(0.5 * np.mean(np.log(left / sum((part.effort**2).sum(axis=0) for part in parts)))))
+
+    cutoff, best = settings.cutoff, error(settings.cutoff)
+    while RATIO * cutoff <= HIGHEST * trial.rate and (found := error(RATIO * cutoff)) * WORSE < best:
+        cutoff, best = RATIO * cutoff, found
+    if cutoff == settings.cutoff:
+        return settings
+    return replace(settings, cutoff=cutoff, decimation=decimation_of(cutoff, trial.rate))
 
 
 def _looked_at(model: Model, source: Recording | RecordingSource, settings: Processing) -> list[Recording]:

@@ -19,7 +19,6 @@ from gough.processing.averaging import average_periods
 from gough.processing.filters import check_cutoff
 
 SIGMAS = 3.0  # of the velocity noise in a dead band: one wrong sign in 700 at its edge
-STILL = 1e-6  # of the power of a position: a thousandth of its amplitude, which smooth motions have no more beyond
 ROUNDING = 1e-12  # of a position: never without a band, so that the velocity of a joint at rest has no sign
 
 
@@ -40,21 +39,6 @@ def position_noise(position: FloatArray) -> FloatArray:
         noise.append(max(scatter, (quantisation_step(column) or 0.0) / np.sqrt(12.0),
                          ROUNDING * float(np.abs(column).max())))
     return np.array(noise)
-
-
-def highest_frequency(recording: Recording) -> float:
-    """Return the frequency below which the positions of each motor have all but a millionth of their power. [Hz]
-
-    A Hann window keeps the ends of a log out. Twice the power of the noise is no motion, so a motor that stands has
-    none.
-    """
-    weight = np.hanning(len(recording))[:, None]
-    moved = (recording.position - np.average(recording.position, axis=0, weights=weight[:, 0])) * weight
-    power = np.abs(np.fft.rfft(moved, axis=0)) ** 2
-    beyond = np.cumsum(power[::-1], axis=0)[::-1] / np.maximum(power.sum(axis=0), np.finfo(float).tiny)
-    spread = np.maximum(recording.position.var(axis=0), np.finfo(float).tiny)
-    counts = beyond > np.maximum(2 * position_noise(recording.position) ** 2 / spread, STILL)
-    return float(counts.sum(axis=0).max() * recording.rate / len(recording))
 
 
 def noise_again(recording: Recording, rng: np.random.Generator) -> Recording:

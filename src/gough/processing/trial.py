@@ -67,6 +67,15 @@ class Sheet:
         """Return which equations count, (t, r)."""
         return counting_rows(model, self.motion, settings, round(window * self.rate), around=self.around)
 
+    def regression(self, trial: Trial, settings: Processing, margin: float) -> Regression:
+        """Return the equations of the samples that are predicted, without a margin at both ends of the log. [s]"""
+        model = trial.model
+        bands = settings.bands(model.mechanism.coordinates)
+        motion = model.with_memory(self.motion, bands, around=self.around, payload=self.payload)[0]
+        here = self.judged & (motion.time >= self.span[0] + margin) & (motion.time <= self.span[1] - margin)
+        return without_absent_payloads(
+            model.regression(motion.take(here), self.recorded[here], trial.parameters, dead_band=bands), self.payload)
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Trial:

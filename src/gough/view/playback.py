@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from gough.engine import Model, base_parameters
-from gough.identification.experiment import prepare, prepare_unseen
+from gough.identification.experiment import prepare
 from gough.identification.identify import fit_of
 from gough.identification.result import Fit, Identification
-from gough.identification.validation import known_effort
+from gough.identification.validation import known_effort, unseen_by
 from gough.logs.recording import Recording
 
 
 def playback(model: Model, recording: Recording, result: Identification | None = None) -> Fit:
     """Return what a robot did and what its motors should have done by a result, by its robot file without one."""
     if result is not None:
-        seen = prepare_unseen(result.fitted(model), [recording], result.base, result.processing, result.gains,
-                              fastest=result.fastest)
+        seen = unseen_by(result, model, [recording])
         part, known = seen.parts[0], result.known
         return fit_of(seen.processed[0], part, lambda p: result.estimate.predict(p) + known_effort(p, known))
     base = base_parameters(model, payloads=() if recording.payload is None else (recording.payload,))

@@ -29,7 +29,6 @@ from gough.identification.validation import FAIR, GOOD
 from gough.logs.readers import Log, as_recordings
 from gough.logs.recording import Recording
 from gough.processing import Processing, on_motor_side
-from gough.processing.noise import highest_frequency
 
 POWER = 1.64  # sigmas above the threshold that a mistake needs to be found in 95 of 100 cases
 PLAY = "play of the transmission"
@@ -243,8 +242,7 @@ def evidence_from(model: Model, logs: Sequence[Recording], others: Sequence[Reco
     experiment = prepare(model, logs, base, processing=settings.processing, gains=settings.gains)
     unseen: tuple[Source, ...] = ()
     if others:
-        other = prepare_unseen(model, others, base, experiment.processing, experiment.gains or None,
-                               fastest=max(map(highest_frequency, logs)))
+        other = prepare_unseen(model, others, experiment, given=settings.processing.cutoff is not None)
         unseen = sources(other.processed, other.parts)
     return evidence_of(model, base, None, sources(experiment.processed, experiment.parts), unseen)
 

@@ -1,0 +1,94 @@
+"""A model from a slow log predicts a faster one; the cut-off of the slow one must not stand between them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from gough import Model, Recording, identify, load_robot
+from gough.identification.validation import validate_result
+from gough.processing import Processing, passing
+
+RATE = 400.0
+
+
+@pytest.fixture(scope="module")
+def arm() -> Model:
+    return Model(load_robot("five_bar"))
+
+
+def log(model: Model, pace: float, seed: int) -> Recording:
+    """Thirty seconds of motion that never repeats, up to `pace` times 1.2 Hz, with noise."""
+    rng = np.random.default_rng(seed)
+    time = np.arange(round(30 * RATE)) / RATE
+    waves = pace * rng.uniform(0.2, 1.2, (5, 1))
+    phase, size = rng.uniform(0, 6, (5, 2)), 0.12 * rng.uniform(0.5, 1, (5, 2))
+    angle = 2 * np.pi * waves[:, :, None] * time + phase[:, :, None]
+    q = model.home[list(model.actuated)] + (size[:, :, None] * np.sin(angle)).sum(axis=0).T
+    speed = (size[:, :, None] * 2 * np.pi * waves[:, :, None] * np.cos(angle)).sum(axis=0).T
+    push = -(size[:, :, None] * (2 * np.pi * waves[:, :, None]) ** 2 * np.sin(angle)).sum(axis=0).T
+    effort = model.inverse_dynamics(model.kinematics.motion(time, q, speed, push, "actuated"))
+    names = model.mechanism.actuated
+    return Recording(joints=names, time=time, position=q + 2e-6 * rng.standard_normal(q.shape),
+                     effort=effort + 0.02 * rng.standard_normal(q.shape), source=f"pace {pace:g}",
+                     position_units=tuple(model.mechanism.joint(name).unit for name in names))
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_a_log_five_times_as_fast_is_predicted_and_the_model_is_called_good(arm: Model, seed: int) -> None:
+    """With the cut-off of the slow log its motion would be missing: 20 % and more of the effort, and 'wrong'."""
+    slow, fast = log(arm, 1.0, seed), log(arm, 5.0, 10 + seed)
+    result = identify(arm, slow, held_out=fast)
+    assert result.validation is not None
+    assert result.validation.relative.max() < 0.03
+    assert result.verdict is not None
+    assert result.verdict.headline == "good"
+    assert "move faster than the cut-off" in result.validation.doubts[-1]
+    again = validate_result(arm, result, [fast])
+    assert again.relative == pytest.approx(result.validation.relative, rel=1e-6)
+    assert not any("machine has changed" in doubt for doubt in again.doubts)
+
+
+def test_a_given_cut_off_is_kept(arm: Model) -> None:
+    slow, fast = log(arm, 1.0, 0), log(arm, 5.0, 10)
+    result = identify(arm, slow, held_out=fast, cutoff=5.0)
+    assert result.validation is not None
+    assert result.validation.relative.max() > 0.1
+    assert validate_result(arm, result, [fast]).relative.max() > 0.1
+
+
+def test_a_log_as_slow_keeps_the_cut_off_and_a_wrong_model_does_not_raise_it(arm: Model) -> None:
+    result = identify(arm, log(arm, 1.0, 0))
+    base, values = result.base, dict(zip(result.estimate.parameters, result.estimate.values.tolist()))
+    settings = Processing(method="time", cutoff=5.0, decimation=40, window=0.0, standing=(), dead_band=0.0)
+    for wrong in (1.0, 1.5):
+        assert passing(arm, [log(arm, 1.0, 1)], base, settings,
+                       {name: wrong * value for name, value in values.items()}) == settings
+    raised = passing(arm, [log(arm, 5.0, 1)], base, settings, values)
+    assert raised == replace(settings, cutoff=raised.cutoff, decimation=raised.decimation)
+    assert raised.cutoff in (10.0, 20.0, 40.0)
+
+
+def test_a_repeated_motion_keeps_its_own_harmonics(arm: Model) -> None:
+    """Four periods of 4 s, then of 1 s: the slow log's highest harmonic lies below the fast one's second."""
+    def periodic(period: float, source: str) -> Recording:
+        time = np.arange(round(4 * period * RATE)) / RATE
+        turn = 2 * np.pi * np.array([1.0, 2.0, 3.0])[:, None] / period
+        size, phase = 0.15 * np.array([[1.0, 0.7], [0.6, -1.0], [-0.5, 0.4]]), np.array([[0.0, 1.0], [2, 0], [1, 3]])
+        angle = turn[:, :, None] * time[:, None] + phase[:, None, :]
+        q = arm.home[list(arm.actuated)] + (size[:, None] * np.sin(angle)).sum(axis=0)
+        speed = (size[:, None] * turn[:, :, None] * np.cos(angle)).sum(axis=0)
+        push = -(size[:, None] * turn[:, :, None] ** 2 * np.sin(angle)).sum(axis=0)
+        effort = arm.inverse_dynamics(arm.kinematics.motion(time, q, speed, push, "actuated"))
+        rng = np.random.default_rng(round(period))
+        return Recording(joints=arm.mechanism.actuated, position_units=("rad", "rad"), time=time, source=source,
+                         position=q + 2e-5 * rng.standard_normal(q.shape), period_samples=round(period * RATE),
+                         effort=effort + 0.02 * rng.standard_normal(q.shape))
+
+    result = identify(arm, periodic(4.0, "slow"), held_out=periodic(1.0, "fast"))
+    assert result.verdict is not None
+    assert result.validation is not None
+    assert result.validation.relative.max() < 0.03
+    assert result.verdict.headline == "good"
