@@ -74,7 +74,7 @@ def with_position_noise(model: Model, processed: Processed, problem: Regression,
 
     whose scatter holds the noise of efforts and positions and, since each period keeps its own, what feedback makes
     them share (AH09 3.2). The covariance is theirs, over the equations that count in all rows. Where sensors round more
-    than they differ, rounding comes back in every period: what white noise of its size does to W x widens the scatter.
+    than they differ, rounding comes back in every period: what rounding the motion does to W x widens the scatter.
 
     Args:
         model: The robot.
@@ -91,10 +91,11 @@ def with_position_noise(model: Model, processed: Processed, problem: Regression,
                      for motion in period_motions(model, processed)])
     made = replicates - (seen - seen.mean(axis=0))
     covariance, count = problem.covariance, len(made)
-    size = np.sqrt(rounding_variance(average))
-    if size.any():
-        drawn = average.position + size * np.random.default_rng(0).standard_normal(average.position.shape)
-        motion = next(period_motions(model, processed, drawn[None]))
+    step = np.sqrt(12 * rounding_variance(average))
+    if step.any():
+        smooth = processed.motion.q[:, list(model.actuated)]
+        error = np.where(step > 0, np.round(smooth / np.where(step > 0, step, 1.0)) * step - smooth, 0.0)
+        motion = next(period_motions(model, processed, (average.position + error)[None]))
         more = model.regressor(motion, base, dead_band=processed.dead_band) @ x - problem.regressor @ x
         counts, away = problem.counting, made - made.mean(axis=0)
         own = (away**2 * counts).sum(axis=(0, 1)) / (count * (count - 1))
