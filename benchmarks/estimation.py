@@ -9,7 +9,7 @@ import statsmodels.api as sm
 
 from gough.core.regression import Regression
 from gough.estimators.linear.least_squares import WeightedLeastSquares
-from gough.estimators.load.seen import seen
+from gough.estimators.load.fit import seen
 
 
 def problem(samples: int, rows: int = 6, parameters: int = 48) -> tuple[Regression, np.ndarray]:

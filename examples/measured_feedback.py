@@ -9,7 +9,7 @@ import numpy as np
 from gough.core.arrays import FloatArray
 from gough.core.errors import InvalidInput
 from gough.mechanism.types import Noise
-from gough.virtual.sensors import Measure, measure_positions
+from gough.virtual.simulation import Measure, measure_positions
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

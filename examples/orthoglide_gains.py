@@ -43,8 +43,7 @@ from gough.core.names import Parameter
 from gough.core.parameters import BaseParameters
 from gough.core.text import text_table
 from gough.estimators.estimate import Estimate
-from gough.estimators.gains.current_model import current_maps
-from gough.estimators.gains.gain_problem import GainProblem
+from gough.estimators.gains.gain_problem import GainProblem, current_maps
 from gough.estimators.gains.maximum_likelihood import MaximumLikelihoodGains
 from gough.estimators.gains.total_least_squares import TotalLeastSquares
 from gough.estimators.selection.selection import Elimination, essential_parameters

@@ -26,8 +26,8 @@ import numpy as np
 
 from gough.core.intervals import Interval
 from gough.core.text import text_table
-from gough.estimators.bounds.conflicts import explain
 from gough.estimators.bounds.gauss_seidel import Empty, cut, put, sweep
+from gough.estimators.bounds.polytope import explain
 from gough.estimators.bounds.solve import BoundedProblem, ExactBox
 
 

@@ -34,7 +34,7 @@ from gough import Model, load_robot, simulate
 from gough.core.arrays import FloatArray
 from gough.engine import standard_from_base
 from gough.virtual import PID, RobotModel
-from gough.virtual.sensors import Feedback
+from gough.virtual.simulation import Feedback
 
 SPEEDS = (0.1, 0.2, 0.35, 0.5, 0.7)  # [m/s]
 BANDWIDTH = 50.0  # [rad/s]: 8 Hz

@@ -22,7 +22,7 @@ from gough import Model, Processing, Simulation, load_robot
 from gough.core.errors import GoughError
 from gough.estimators.linear.least_squares import GaussMarkov
 from gough.identification import prepare
-from gough.identification.likelihood import averaged_period, full_likelihood
+from gough.identification.methods import averaged_period, full_likelihood
 
 
 def compared(model: Model, run: Simulation, size: float, seeds: int) -> dict[str, Any]:

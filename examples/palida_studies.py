@@ -32,7 +32,7 @@ from gough.estimators.linear.least_squares import GaussMarkov, WeightedLeastSqua
 from gough.estimators.linear.likelihood import CutoffResult, LikelihoodResult
 from gough.excitation.design import information_factor
 from gough.identification import prepare
-from gough.identification.likelihood import averaged_period, cutoff_likelihood, full_likelihood
+from gough.identification.methods import averaged_period, cutoff_likelihood, full_likelihood
 from gough.processing.masks import counting_rows
 
 

@@ -33,7 +33,7 @@ from gough import Model, PayloadResult, Simulation, base_parameters, design, loa
 from gough.core.arrays import FloatArray
 from gough.core.names import INERTIAL
 from gough.core.trajectory import Trajectory
-from gough.estimators.load.seen import seen
+from gough.estimators.load.fit import seen
 from gough.excitation.design import Run
 
 TRUTH = np.array([0.3, 25.0, 25.0, 25.0])  # z [m], Ixx, Iyy, Izz about the load's centre of mass [kg m2]

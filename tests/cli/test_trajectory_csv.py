@@ -13,7 +13,7 @@ from gough.core.errors import InvalidTrajectory
 from gough.core.trajectory import load_trajectory
 from gough.engine import Model
 from gough.excitation import design
-from gough.excitation.runnable import runnable
+from gough.excitation.design import runnable
 from gough.study.run import run_step
 from tests_support import fourier
 

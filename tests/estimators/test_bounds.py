@@ -22,7 +22,7 @@ from bounded import (
 )
 from gough.core.errors import InconsistentData, InvalidInput, NotIdentifiable
 from gough.core.regression import Regression
-from gough.estimators.bounds.conflicts import upward
+from gough.estimators.bounds.polytope import upward
 from gough.estimators.bounds.solve import ExactBox, GaussSeidel
 
 METHODS = [ExactBox(), GaussSeidel()]

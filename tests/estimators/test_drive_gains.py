@@ -9,8 +9,7 @@ from scipy.signal import lfilter
 
 from gough.core.errors import InconsistentData, InvalidInput, NotConverged, NotIdentifiable
 from gough.core.regression import Regression
-from gough.estimators.gains.current_model import rough_solution
-from gough.estimators.gains.gain_problem import GainProblem, gain_problem
+from gough.estimators.gains.gain_problem import GainProblem, gain_problem, rough_solution
 from gough.estimators.gains.maximum_likelihood import MaximumLikelihoodGains
 from gough.estimators.gains.total_least_squares import TotalLeastSquares
 

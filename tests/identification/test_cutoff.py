@@ -10,7 +10,7 @@ import pytest
 from gough.core.errors import InvalidRecording
 from gough.engine import Model, base_parameters
 from gough.identification import identify, prepare
-from gough.identification.likelihood import averaged_period, cutoff_likelihood
+from gough.identification.methods import averaged_period, cutoff_likelihood
 from gough.logs.recording import Recording
 from gough.mechanism.types import Noise
 from gough.processing import Processing

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from gough.core.regression import Regression
+from gough.core.storage import restored
 from gough.engine import Model, base_parameters
 from gough.identification import identify, prepare
 from gough.identification.structures import ModelChoice
@@ -58,7 +59,7 @@ def test_a_robot_that_lacks_nothing_gets_no_proposal_and_the_answer_is_kept() ->
     assert not choice.terms.steps
     assert "What each wins alone" in choice.summary()
     assert "none: the robot file has what the data show" in choice.summary()
-    again = ModelChoice.from_dict(json.loads(json.dumps(choice.to_dict())))
+    again = restored(ModelChoice, json.loads(json.dumps(choice.to_dict())))
     assert again.terms.alone == choice.terms.alone
 
 

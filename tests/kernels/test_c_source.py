@@ -13,8 +13,7 @@ import pytest
 from graphs import BINARY, UNARY
 
 from gough.kernels.c_source import c_function
-from gough.kernels.operations import NAMES, OPERATIONS
-from gough.kernels.tape import UnsupportedOperation
+from gough.kernels.tape import NAMES, OPERATIONS, UnsupportedOperation
 
 pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="gcc is not installed")
 

@@ -19,8 +19,7 @@ from hypothesis import given, settings, strategies as st
 
 from gough.core.errors import GoughError, InvalidInput
 from gough.kernels import cache, codegen
-from gough.kernels.compiler import compiler
-from gough.kernels.kernel import Kernel
+from gough.kernels.kernel import Kernel, compiler
 from gough.kernels.tape import UnsupportedOperation
 
 RNG_SEED = 20240607

@@ -63,7 +63,7 @@ def result(name: str) -> Identification:
     for move, part, unseen in zip(motions, parts, (False, True)):
         fits.append(Fit(label=f"{'held-out' if unseen else 'identification'}: log{int(unseen)}.csv", held_out=unseen,
                         time=move.time, measured=part.effort, predicted=estimate.predict(part), q=move.q,
-                        used=np.arange(len(move)) % 100 >= 10))
+                        used=np.repeat(np.arange(len(move))[:, None] % 100 >= 10, part.effort.shape[1], axis=1)))
     wide = 6 * estimate.std
     box = Enclosure(parameters=estimate.parameters, units=estimate.units, lower=estimate.values - wide,
                     upper=estimate.values + wide, method="exact box", certificate={"error bound": 3.0})

@@ -28,8 +28,7 @@ from gough.report.charts import FINE, TALL, Plot, tag
 from gough.report.figures import amplitude_density, comparison_charts, extremes
 from gough.report.numbers import number, percent, unit, with_std
 from gough.report.report import render
-from gough.report.scene import robot_scene
-from gough.report.skeleton import frames, skeleton
+from gough.report.scene import frames, robot_scene, skeleton
 
 sys.path.insert(0, str(Path(__file__).parent))
 from examples import HOSTILE, choice, hostile, motion, result, robot
@@ -240,7 +239,8 @@ def test_one_parameter_without_noise_and_one_sample_are_enough() -> None:
     single = good.estimate.select(good.estimate.parameters[:1])
     exact = replace(single, covariance=np.zeros((1, 1)))
     short = Fit(label="identification: x", held_out=False, time=good.fits[0].time[:1], q=good.fits[0].q[:1],
-                measured=good.fits[0].measured[:1], predicted=good.fits[0].predicted[:1])
+                measured=good.fits[0].measured[:1], predicted=good.fits[0].predicted[:1],
+                used=good.fits[0].used[:1])
     page = Page(render(robot("five_bar"), replace(good, estimate=exact, estimates={"a": exact, "b": exact},
                                                   enclosures={}, fits=(short,))))
     assert page.tables[0][1][1][0].partition("combination: ")[0] == single.parameters[0]

@@ -29,7 +29,7 @@ def made_up(model: Model) -> Fit:
     q = model.kinematics.assemble(positions)
     effort = np.column_stack([np.sin(2 * np.pi * time), np.cos(2 * np.pi * time)])
     return Fit(label="made up", held_out=False, time=time, measured=effort, predicted=0.9 * effort, q=q,
-               used=np.ones(51, dtype=bool))
+               used=np.ones(effort.shape, dtype=bool))
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here")

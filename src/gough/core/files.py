@@ -88,8 +88,10 @@ def written_together(folder: str | os.PathLike[str], name: str) -> Path:
     return pending if pending.exists() else Path(folder) / name
 
 
-def require_free(path: str | os.PathLike[str], force: bool) -> None:
+def require_free(path: str | os.PathLike[str] | None, force: bool) -> None:
     """Raise `OutputError` unless a file may be written: nothing is there (not even a link to nowhere), or `force`."""
+    if path is None:
+        return
     target = Path(path)
     if target.is_dir():
         raise OutputError(f"'{path}' is a folder, expected a file", path=str(path))

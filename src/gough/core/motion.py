@@ -44,6 +44,5 @@ class Motion(Value):
         return self.coordinates.index(coordinate)
 
     def take(self, rows: slice | NDArray[Any]) -> Motion:
-        return replace(self, time=self.time[rows], q=self.q[rows], qd=self.qd[rows], qdd=self.qdd[rows],
-                       closure_residual=self.closure_residual[rows],
-                       remembered=None if self.remembered is None else self.remembered[rows])
+        kept = {name: getattr(self, name)[rows] for name in ("time", "q", "qd", "qdd", "closure_residual")}
+        return replace(self, **kept, remembered=None if self.remembered is None else self.remembered[rows])

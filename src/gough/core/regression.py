@@ -195,12 +195,15 @@ def concatenate(parts: Sequence[Regression]) -> Regression:
         known["replicates"] = np.concatenate([
             np.concatenate([own, np.broadcast_to(part.effort, (most - len(own), *part.effort.shape))])
             for own, part in zip(repeats, parts)], axis=1)
+    noise = [part.covariance for part in parts if part.covariance is not None]
+    if len(noise) == len(parts):  # one for all where they agree, else one for each sample
+        same = all(c.ndim == 2 and np.array_equal(c, noise[0]) for c in noise)
+        known["covariance"] = noise[0] if same else np.concatenate(
+            [np.broadcast_to(c, (len(part), *c.shape[-2:])) for c, part in zip(noise, parts)])
     return Regression(
         regressor=np.concatenate([part.regressor for part in parts]),
         effort=np.concatenate([part.effort for part in parts]),
-        rows=first.rows, row_units=first.row_units, parameters=first.parameters, units=first.units,
-        covariance=_common_covariance(parts), **known,
-    )
+        rows=first.rows, row_units=first.row_units, parameters=first.parameters, units=first.units, **known)
 
 
 def _numbered(labels: Sequence[IntArray | None], parts: Sequence[Regression]) -> IntArray:
@@ -211,13 +214,3 @@ def _numbered(labels: Sequence[IntArray | None], parts: Sequence[Regression]) ->
         found.append(number + offset)
         offset += int(number.max(initial=-1)) + 1
     return np.concatenate(found)
-
-
-def _common_covariance(parts: Sequence[Regression]) -> FloatArray | None:
-    """Return the covariance of all parts, (r, r) if it is one and the same, else (t, r, r); None if any lacks it."""
-    known = [part.covariance for part in parts if part.covariance is not None]
-    if len(known) < len(parts):
-        return None
-    if all(c.ndim == 2 and np.array_equal(c, known[0]) for c in known):
-        return known[0]
-    return np.concatenate([np.broadcast_to(c, (len(part), *c.shape[-2:])) for c, part in zip(known, parts)])

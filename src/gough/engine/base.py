@@ -133,7 +133,6 @@ def base_parameters(model: Model, *, parameters: Sequence[str] | None = None, ti
     sure it is.
 
     Args:
-        model: The robot.
         parameters: Names to consider, in order; all standard ones in base order by default.
         tie_legs: Take the parameters the robot file declares tied as equal across legs.
         payloads: Payloads carried in some recordings of the experiment.
@@ -249,7 +248,6 @@ def standard_from_base(model: Model, base: BaseParameters, values: ArrayLike) ->
     and zeros elsewhere give the same efforts at every motion, though not a physical robot.
 
     Args:
-        base: Its base parameters.
         values: Values of these, (b,).
     """
     values = np.asarray(values, dtype=float)

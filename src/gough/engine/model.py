@@ -287,7 +287,8 @@ class Model(Columns):
         result = result.reshape(len(motion), self.degrees_of_freedom, len(names))
         bad = doubted(check)
         if bad.size:
-            result[bad] = self._careful_regressor(motion.q[bad], v[bad], a[bad], names, _at(context, bad), bad)
+            result[bad] = self._careful(lambda tree, E: self.projected_columns(tree, E, names),
+                                        (motion.q[bad], v[bad], a[bad]), bad, _at(context, bad))
         self._check_terms(motion, names, result)
         return result
 
@@ -302,21 +303,12 @@ class Model(Columns):
                                f"(t = {motion.time[sample]:.6g} s); does it divide by zero there?", sample=sample,
                                term=term.name, joint=name.owner)
 
-    def _careful_regressor(self, q: FloatArray, velocity: FloatArray, acceleration: FloatArray,
-                           names: tuple[str, ...], context: FloatArray, samples: np.ndarray) -> FloatArray:
-        """Return the regressor of samples where the fixed elimination order failed, (t, m, p)."""
-        return self._careful(lambda tree, E: self.projected_columns(tree, E, names), (q, velocity, acceleration),
-                             samples, context)
-
-    def _careful_efforts(self, q: FloatArray, velocity: FloatArray, acceleration: FloatArray, context: FloatArray,
-                         chi: FloatArray, load: FloatArray, samples: np.ndarray) -> FloatArray:
-        """Return the rows' efforts of samples where the fixed elimination order failed, (t, m)."""
-        rows = self._careful(self.generalised_efforts, (q, velocity, acceleration), samples, context, chi, load)
-        return rows[:, :, 0]
-
     def _careful(self, build: Callable[..., ca.SX], motion: tuple[FloatArray, FloatArray, FloatArray],
                  samples: np.ndarray, context: FloatArray, *more: FloatArray) -> FloatArray:
-        """Return what is built from a tree, a closure map and more symbols, with the closure map from pivoting."""
+        """Return what is built from a tree, a closure map and more symbols, where the fixed elimination order failed.
+
+        The closure map is found with pivoting, sample by sample.
+        """
         n, m = len(self.mechanism.joints), self.degrees_of_freedom
         q, qd, qdd, E = (ca.SX.sym("q", n), ca.SX.sym("qd", n), ca.SX.sym("qdd", n), ca.SX.sym("E", n, m))
         around, *rest = symbols = [ca.SX.sym("given", given.shape[-1]) for given in (context, *more)]
@@ -339,11 +331,10 @@ class Model(Columns):
         """
         check_shape(effort, (len(motion), len(self.actuated)), "motor efforts")
         check_finite(effort, "motor efforts")
-        rows, noise = effort, covariance
-        if self.loops.redundant:
+        rows, noise = self.collect(motion.q, effort), covariance
+        if self.loops.redundant and covariance is not None:
             act = self._motor_map(motion.q)
-            rows = np.einsum("tam,ta->tm", act, effort)
-            noise = None if covariance is None else np.einsum("tam,ab,tbk->tmk", act, covariance, act)
+            noise = np.einsum("tam,ab,tbk->tmk", act, covariance, act)
         if wrench is not None:
             rows = rows + self.wrench_efforts(motion.q, wrench)
         names = parameters.names if isinstance(parameters, BaseParameters) else named(parameters)
@@ -385,8 +376,8 @@ class Model(Columns):
         rows, check = kernel(motion.q, v, a, context, chi, extra)
         bad = doubted(check)
         if bad.size:
-            rows[bad] = self._careful_efforts(motion.q[bad], v[bad], a[bad], _at(context, bad), _at(chi, bad), extra,
-                                              bad)
+            rows[bad] = self._careful(self.generalised_efforts, (motion.q[bad], v[bad], a[bad]), bad,
+                                      _at(context, bad), _at(chi, bad), extra)[:, :, 0]
         return rows
 
     def distribute(self, q: FloatArray, rows: FloatArray) -> FloatArray:
@@ -445,8 +436,8 @@ class Model(Columns):
         mass = mass.reshape(len(q), m, m)
         for k in doubted(check):  # the columns of the mass matrix one by one
             at, speed = (np.repeat(x[k][None], m + 1, axis=0) for x in (q, velocity))
-            efforts = self._careful_efforts(at, speed, np.eye(m + 1, m, -1), band, _at(chi, k), extra,
-                                            np.full(m + 1, k))
+            efforts = self._careful(self.generalised_efforts, (at, speed, np.eye(m + 1, m, -1)), np.full(m + 1, k),
+                                    band, _at(chi, k), extra)[:, :, 0]
             bias[k], mass[k] = efforts[0], (efforts[1:] - efforts[0]).T
             acceleration[k] = np.nan
             if np.isfinite(mass[k]).all() and np.isfinite(rows[k] - bias[k]).all():

@@ -82,12 +82,10 @@ class Estimate(Shown, Value, Stored):
     """Parameter values with their covariance and the residual they leave.
 
     Args:
-        parameters: Names, (p,).
-        units: Their units, (p,).
+        parameters, units: Names and units, (p,).
         values: (p,).
         covariance: Of the estimation error, (p, p). [product of the units]
-        rows: Names of the equation rows, (r,).
-        row_units: Their units, (r,).
+        rows, row_units: Names and units of the equation rows, (r,).
         residual_rms: Per row, (r,). [row unit]
         residual_relative: rms residual / rms effort per row, (r,). [1]
         residual_mean: Per row, (r,); not a number where it was condensed away. [row unit]
@@ -301,8 +299,7 @@ class Enclosure(Shown, Value, Stored):
     """A box that contains every parameter vector consistent with the stated error bounds.
 
     Args:
-        parameters: Names, (p,).
-        units: Their units, (p,).
+        parameters, units: Names and units, (p,).
         lower: (p,), may be -inf.
         upper: (p,), may be +inf.
         method: How it was found, e.g. 'interval Gauss-Seidel'.

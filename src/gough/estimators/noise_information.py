@@ -32,7 +32,6 @@ def information_over_noise(rows: FloatArray, changes: FloatArray, parameters: Se
     Args:
         rows: W, whitened rows of the regressor, or a triangular factor of them, (k, p).
         changes: D of equally many rows, or anything with the expected Gram matrix of D, (l, p).
-        parameters: Names, (p,).
 
     Raises:
         NotIdentifiable: Columns of W are dependent.

@@ -66,7 +66,6 @@ class Influence:
     def pieces(self) -> tuple[FloatArray, FloatArray]:
         """Score u and share K of each piece, (u, q) and (u, q, q)."""
         data = self.condensed.pieces
-        assert data is not None
         slopes = data @ (self.jacobian @ self.root)  # (u, r, k, q)
         left = (data @ self.residual[:, :, None])[..., 0]
         flat = slopes.reshape(len(data), -1, slopes.shape[3])

@@ -13,15 +13,15 @@ from numpy.typing import ArrayLike
 
 from gough.core.arrays import FloatArray, check_shape
 from gough.core.blas import one_blas_thread
-from gough.core.errors import InvalidInput
+from gough.core.errors import InfeasibleDesign, InvalidInput
 from gough.core.files import write_json
 from gough.core.options import Settings, option, settle, takes
 from gough.core.parameters import BaseParameters
 from gough.core.showing import ShortRepr
-from gough.core.trajectory import Fourier
+from gough.core.trajectory import Fourier, Sampled, ease
 from gough.engine.base import TIE_LEGS, base_parameters
 from gough.engine.columns import column_names
-from gough.engine.limits import SINGULARITY, Limit, collect_limits
+from gough.engine.limits import SINGULARITY, Limit, collect_limits, measure
 from gough.engine.loops import By
 from gough.engine.model import Model, Robot, as_model
 from gough.excitation.criteria import Criterion, criterion_value
@@ -33,6 +33,38 @@ from gough.mechanism import Limits
 GRID = 24  # grid samples per period of the highest harmonic
 LONGEST = 60.0  # longest usual period [s]
 ACTIVE = 0.98  # a limit that is used to this part is called active
+SETTLING = 1  # periods at full pace before those worth recording
+EASING = 16.0  # longest ramp tried [periods]
+
+
+def runnable(model: Model, trajectory: Fourier, periods: int) -> Sampled:
+    """Return a trajectory at the controller's samples, eased in and out of rest, with the motors beside the platform.
+
+    The path is the trajectory's own; only the pace rises from rest and falls back (`Eased`). The ramp is half a
+    period, and longer where a limit of the robot would be exceeded on the way. Between the ramps there are `periods`
+    whole periods at full pace and one before them for the controller to settle.
+    """
+    rate = model.mechanism.noise.rate
+    by = model.loops.led_by(trajectory.coordinates)
+    limits = collect_limits(model, singularity=None)
+    length = 0.5  # [periods]
+    while length <= EASING:
+        ramp = round(length * trajectory.period * rate) / rate
+        runs = replace(trajectory, periods=periods + SETTLING + int(np.ceil(length)))
+        eased = ease(runs, ramp)
+        time = eased.times(rate)
+        motion = model.kinematics.motion(time, *eased.at(time), by)
+        used = np.abs(measure(model, limits, motion))
+        if not len(limits) or used.max() <= 1 + 1e-9:
+            names = tuple(dict.fromkeys((*trajectory.coordinates, *model.mechanism.actuated)))
+            columns = [motion.column(name) for name in names]
+            return Sampled(coordinates=names, units=tuple(model.mechanism.joint(name).unit for name in names),
+                           robot=model.mechanism.name, time=time, position=motion.q[:, columns],
+                           velocity=motion.qd[:, columns], acceleration=motion.qdd[:, columns])
+        length *= 1.5
+    worst = limits[int(np.argmax(used.max(axis=0)))]
+    raise InfeasibleDesign(f"the {worst} is exceeded while the trajectory is eased in from rest, however slowly; "
+                           "design a trajectory that starts and ends at rest", limit=str(worst))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,7 +13,6 @@ from gough.core.errors import InvalidInput
 from gough.engine import Model
 from gough.engine.stepping import controller_graphs
 from gough.export.formats import Export, register_export
-from gough.export.rigid import drive_gains
 from gough.identification import Identification
 from gough.kernels.c_source import c_function
 
@@ -36,7 +35,6 @@ def controller_code(model: Model, values: ArrayLike | None = None, *, load: Arra
     that, as near a singularity.
 
     Args:
-        model: The robot.
         values: Standard parameters, (p,); a priori by default. Base estimates: see `Identification.standard`.
         load: Ten inertial parameters of a payload.
         dead_band: Of the velocity sign, scalar or (n,). [m/s or rad/s]
@@ -88,9 +86,8 @@ def controller_code(model: Model, values: ArrayLike | None = None, *, load: Arra
 
 
 def _write(model: Model, result: Identification, name: str) -> dict[str, str]:
-    gains = drive_gains(result)
-    factors = np.array([gains[joint] for joint in model.mechanism.actuated]) if gains else None
-    source, header = controller_code(model, result.standard(model), gains=factors, name=name)
+    gains = None if result.gains is None else [result.gains[joint] for joint in model.mechanism.actuated]
+    source, header = controller_code(model, result.standard(model), gains=gains, name=name)
     return {"c": source, "h": header}
 
 

@@ -1,12 +1,15 @@
-"""The formats a result is written in, and the function that writes them; docs/extending.md adds one."""
+"""The formats a result is written in, JSON and TOML among them; docs/extending.md adds one."""
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
+from gough.core.documents import toml_text
 from gough.core.errors import InvalidInput, OutputError, nearest
 from gough.core.files import require_free, write_together
 from gough.engine import Model
@@ -53,8 +56,6 @@ def export(model: Model, identification: Identification, folder: str | Path, to:
     """Write a result in some format and return the files.
 
     Args:
-        model: The robot.
-        identification: The result.
         folder: Where to; made if it does not exist.
         to: The format, see `EXPORTS`.
         name: Of the files without ending; the format's usual one by default.
@@ -81,18 +82,41 @@ def export(model: Model, identification: Identification, folder: str | Path, to:
     if lost:
         texts[next(iter(texts))] += "".join(f"<!-- {comment(line)} -->\n" for line in lost)
     target = Path(folder)
-    files = [target / f"{stem}.{ending}" for ending in texts]
     try:
         target.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise OutputError(f"cannot make the folder '{target}': {error.strerror}", path=str(target)) from error
+    files = {target / f"{stem}.{ending}": text for ending, text in texts.items()}
     for file in files:
         require_free(file, force)
-    write_together(target, {file.name: text.encode("utf-8") for file, text in zip(files, texts.values())})
-    return files
+    write_together(target, {file.name: text.encode("utf-8") for file, text in files.items()})
+    return list(files)
 
 
 def identifier(name: str) -> str:
     """Return a name of ASCII letters, digits and underscores that does not start with a digit."""
     text = re.sub(r"[^A-Za-z0-9_]", "_", name) or "_"
     return f"_{text}" if text[0].isdigit() else text
+
+
+def to_table(identification: Identification) -> dict[str, Any]:
+    """Return what both formats hold, SI units.
+
+    `parameters` are the estimate's, each with `name, value, std, unit`; `drive_gains` and `payload` those found, by
+    name, with `value` and, where it was estimated, `std`; `bodies` (ten numbers in the order `m mx my mz Ixx Ixy Iyy
+    Ixz Iyz Izz` about the body's frame) and `joint_terms` the physically consistent ones, if that estimate was made.
+    """
+    result = identification.to_dict()
+    return {key: result[key] for key in ("robot", "estimator", "verdict", "parameters", "drive_gains", "payload")} | {
+        "bodies": {name: [float(v) for v in values] for name, values in identification.bodies.items()},
+        "joint_terms": {name: float(v) for name, v in identification.joint_terms.items()},
+    }
+
+
+register_export(Export(
+    name="json", label="identified parameters as JSON", usual="parameters",
+    write=lambda model, result, name: {
+        "json": json.dumps(to_table(result), indent=1, allow_nan=False, ensure_ascii=False) + "\n"}))
+register_export(Export(
+    name="toml", label="identified parameters as TOML", usual="parameters",
+    write=lambda model, result, name: {"toml": toml_text(to_table(result))}))

@@ -13,7 +13,7 @@ from gough.core.errors import InvalidInput
 from gough.core.names import index_of
 from gough.engine import Model
 from gough.export.formats import Export, register_export
-from gough.export.rigid import check_bodies, check_terms, comment, drive_gains, physical_result, standard_values
+from gough.export.rigid import check_bodies, check_terms, comment, physical_result, standard_values
 from gough.mechanism.closures import CLOSURES
 from gough.mechanism.types import BASE, Closure, Joint
 from gough.virtual.mjcf import Scene, links_of, numbers, slider, text
@@ -39,7 +39,6 @@ def to_mjcf(model: Model, bodies: Mapping[str, ArrayLike], terms: Mapping[str, f
     massless body that holds nothing is a rotor: the inertia of its joint is all it needs.
 
     Args:
-        model: The robot.
         bodies: Ten inertial parameters by body about the body's frame, physically consistent.
         terms: Coefficients of joint terms by name; the robot file's by default.
         gains: Drive gains by motor, for all or none.
@@ -139,9 +138,9 @@ def _gains(model: Model, gains: Mapping[str, float] | None) -> FloatArray:
     motors = model.mechanism.actuated
     for name in gains or {}:
         index_of(motors, name, "motor")
-    if gains and len(gains) < len(motors):
-        missing = ", ".join(name for name in motors if name not in gains)
-        raise InvalidInput(f"drive gains of {missing} are missing; give those of all motors or none")
+    missing = [name for name in motors if gains and name not in gains]
+    if missing:
+        raise InvalidInput(f"drive gains of {', '.join(missing)} are missing; give those of all motors or none")
     return np.array([float(gains[name]) if gains else 1.0 for name in motors])
 
 
@@ -187,4 +186,4 @@ register_export(Export(
     name="mjcf", label="the physically consistent robot as MuJoCo XML, without payload",
     words=lambda term: term.mjcf is not None,
     write=lambda model, result, name: {
-        "xml": to_mjcf(model, *physical_result(result, "MJCF"), gains=drive_gains(result))}))
+        "xml": to_mjcf(model, *physical_result(result, "MJCF"), gains=result.gains)}))

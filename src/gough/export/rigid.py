@@ -130,18 +130,11 @@ def physical_result(result: Identification, format: str) -> tuple[Mapping[str, A
     return result.bodies, result.joint_terms
 
 
-def drive_gains(result: Identification) -> dict[str, float]:
-    """Return the drive gains of a result by motor; none where efforts were recorded."""
-    return {joint: entry["value"] for joint, entry in result.drive_gains.items()}
-
 
 def standard_values(model: Model, bodies: Mapping[str, FloatArray], terms: Mapping[str, float]) -> FloatArray:
     """Return bodies and joint terms as standard parameters, (p,)."""
-    values = []
-    for name in model.mechanism.standard.names:
-        values.append(bodies[name.owner][INERTIAL.index(name.kind)] if name.inertial and name.owner in bodies
-                      else terms.get(name, 0.0))
-    return np.array(values)
+    return np.array([bodies[name.owner][INERTIAL.index(name.kind)] if name.inertial and name.owner in bodies
+                     else terms.get(name, 0.0) for name in model.mechanism.standard.names])
 
 
 def comment(text: str) -> str:

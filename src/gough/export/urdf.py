@@ -25,8 +25,7 @@ from gough.core.errors import InvalidInput
 from gough.core.inertia import about_centre
 from gough.engine import Model
 from gough.export.formats import Export, identifier, register_export
-from gough.export.rigid import check_bodies, check_terms, comment, drive_gains, physical_result
-from gough.identification import Identification
+from gough.export.rigid import check_bodies, check_terms, comment, physical_result
 from gough.mechanism.closures import CLOSURES
 from gough.mechanism.placement import roll_pitch_yaw
 from gough.mechanism.terms import TERMS, JointTerm
@@ -52,7 +51,6 @@ def to_urdf(model: Model, bodies: Mapping[str, ArrayLike], terms: Mapping[str, f
     position limits gets two turns (or a kilometre) about home, so that it stays one number in every reader.
 
     Args:
-        model: The robot.
         bodies: Ten inertial parameters by body about the body's frame, physically consistent. Bodies without parameters
             are massless links without `inertial`.
         terms: Coefficients of joint terms by name; the robot file's by default.
@@ -194,11 +192,7 @@ def _yaml(value: object) -> str:
     return re.sub(r"(?<![\w.\"])(-?\d+)e", r"\1.0e", json.dumps(value))
 
 
-def _write(model: Model, result: Identification, name: str) -> dict[str, str]:
-    tree, closures = to_urdf(model, *physical_result(result, "URDF"), gains=drive_gains(result))
-    return {"urdf": tree, "yaml": closures}
-
-
 register_export(Export(
     name="urdf", label="the physically consistent robot as URDF, its loops in YAML beside it, without payload",
-    write=_write, words=has_words))
+    write=lambda model, result, name: dict(zip(
+        ("urdf", "yaml"), to_urdf(model, *physical_result(result, "URDF"), gains=result.gains))), words=has_words))

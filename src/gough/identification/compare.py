@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -118,10 +118,7 @@ class Comparison(Shown):
         return {
             "results": list(self.labels), "passed": self.passed, "failures": list(self.failures),
             "notes": list(self.notes), "together": dict(self.together),
-            "differences": [{
-                "name": d.name, "unit": d.unit, "result": d.result, "first": d.first, "first_std": d.first_std,
-                "value": d.value, "std": d.std, "p": d.p, "p_corrected": d.p_corrected, "differs": d.differs}
-                for d in self.differences],
+            "differences": [asdict(d) for d in self.differences],
             "errors": {label: dict(found) for label, found in self.errors.items()}}
 
     def summary(self) -> str:
@@ -167,7 +164,6 @@ def compare(results: Sequence[tuple[Model, Identification]], recordings: Sequenc
         recordings: Logs that each model is to predict, processed as its own were.
         settings: When results differ, and when that is a failure.
         labels: Of the results; their numbers by default.
-        options: Settings, by name.
 
     Raises:
         InvalidInput: Fewer than two results, or nothing in common.
@@ -184,7 +180,10 @@ def compare(results: Sequence[tuple[Model, Identification]], recordings: Sequenc
              if any(r.rule != "prediction" or result.validation.predicts != "not tested"
                     for r in result.verdict.remarks)]
     for label, (_, other) in zip(words[1:], results[1:]):
-        common, strange = _common(first, other)
+        formulas = [result.base.regrouping() for result in (first, other)]
+        common = [name for name in other.estimate.parameters if name in first.estimate.parameters
+                  and formulas[0].get(name) == formulas[1].get(name)]
+        strange = [name for name in other.estimate.parameters if name not in common]
         if not common:
             raise InvalidInput(f"'{words[0]}' ({first.robot}) and '{label}' ({other.robot}) have no parameter in "
                                "common; compare results of robots with the same structure")
@@ -209,14 +208,6 @@ def compare(results: Sequence[tuple[Model, Identification]], recordings: Sequenc
     return Comparison(labels=words, differences=tuple(sorted(differences, key=lambda d: (d.p, -abs(d.sigmas)))),
                       together=together, errors=errors, failures=_failures(differences, errors, settings),
                       notes=tuple(notes), level=settings.level)
-
-
-def _common(first: Identification, other: Identification) -> tuple[list[Parameter], list[Parameter]]:
-    """Return parameters that mean the same in both results, and those of the other that do not."""
-    formulas = [result.base.regrouping() for result in (first, other)]
-    same = [name for name in other.estimate.parameters if name in first.estimate.parameters
-            and formulas[0].get(name) == formulas[1].get(name)]
-    return same, [name for name in other.estimate.parameters if name not in same]
 
 
 def _std(result: Identification, name: Parameter) -> float:

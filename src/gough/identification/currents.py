@@ -33,7 +33,6 @@ def payload_of(model: Model, loaded: Sequence[Recording],
     """Return the payload that loaded logs carry, and what was measured of it, by kind, if that is said.
 
     Args:
-        model: The robot.
         loaded: The logs.
         text: A name of the robot file, measured values (`mass=1.983`), both (`disc:m=1.983,mx=0`), or None.
     """

@@ -31,22 +31,29 @@ from gough.identification.currents import (
     nominal_gains,
     payload_of,
 )
-from gough.identification.experiment import Experiment, assemble, prepare, prepare_unseen, with_information
+from gough.identification.experiment import (
+    Experiment,
+    assemble,
+    prepare,
+    prepare_unseen,
+    refuse_loaded,
+    with_information,
+    with_passed_efforts,
+)
 from gough.identification.judge import Trial, judged
-from gough.identification.likelihood import averaged_period
 from gough.identification.methods import (
     ALL,
     ESTIMATORS,
     BodyProblem,
     Outcome,
     PeriodProblem,
+    averaged_period,
     main_of,
     physical_parameters,
     run_all,
     wanted,
     wants,
 )
-from gough.identification.passing import refuse_loaded, with_passed_efforts
 from gough.identification.result import Fit, Identification
 from gough.identification.structures import ModelChoice, model_choice
 from gough.identification.term_choice import choose_terms
@@ -144,14 +151,9 @@ class _Case:
             again = prepare(model, [*self.recordings, *self.loaded], self.base, processing=experiment.processing,
                             gains=experiment.gains or None)
             model, experiment = with_passed_efforts(model, replace(again, choice=experiment.choice))
-        return replace(self, model=model, constants=found)._with_unseen(experiment)
-
-    def _with_unseen(self, experiment: Experiment) -> _Case:
-        unseen = None
-        if self.held_out:
-            unseen = prepare_unseen(self.model, self.held_out, experiment,
-                                    given=self.settings.processing.cutoff is not None)
-        return replace(self, experiment=experiment, unseen=unseen)
+        unseen = None if not self.held_out else prepare_unseen(
+            model, self.held_out, experiment, given=self.settings.processing.cutoff is not None)
+        return replace(self, model=model, constants=found, experiment=experiment, unseen=unseen)
 
     @property
     def unloaded(self) -> Regression:
@@ -183,7 +185,6 @@ def identify(model: Robot, recordings: Log | Sequence[Log], settings: IdentifySe
         whole: Factors of all logs, condensed with the rows side by side, where `recordings` are but a sample of them:
             the estimate is that of all, verdict and pictures are of the sample. See `identify_logs`.
         progress: Called with the fraction done.
-        options: See `IdentifySettings`.
     """
     chosen = settle(IdentifySettings, settings, options)
     tell = progress or (lambda fraction: None)

@@ -71,7 +71,6 @@ class Trial:
     """An estimate and all it has to answer for.
 
     Args:
-        model: The robot.
         base: Base parameters behind the estimate.
         estimate: What was identified.
         alike: The same, with what it leaves of its logs processed as the held-out ones.

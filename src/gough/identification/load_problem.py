@@ -28,7 +28,6 @@ class Unloaded:
     """What is known of the robot without its load.
 
     Args:
-        base: Its base parameters.
         values: Theirs, (b,).
         covariance: Of the errors of these values and, after them, of drive gains, (b + g, b + g).
         gains: Motors whose gains were identified, in that order, and these gains, (g,).
@@ -84,7 +83,6 @@ def load_problem(model: Model, recordings: Sequence[Recording], settings: Proces
     and its own effort: what changes in time is seen, and what differs between periods is noise.
 
     Args:
-        model: The robot.
         recordings: Logs with the load.
         settings: How they are processed; complete.
         unloaded: The robot without it.

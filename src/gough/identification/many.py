@@ -103,7 +103,6 @@ def identify_logs(robot: str, logs: Sequence[str], settings: IdentifySettings | 
         work: Where, and what to do about logs that cannot be used.
         held_out: Logs to validate on.
         progress: Called with the fraction done, over all workers.
-        options: See `IdentifySettings`.
 
     Raises:
         InvalidInput: An estimator that needs the samples of all logs at once.

@@ -21,13 +21,12 @@ from gough.core.showing import Columns, Shown
 from gough.core.text import rounded, text_table
 from gough.engine import Model, Robot, as_model
 from gough.estimators.estimate import Estimate, Source, assemble
-from gough.estimators.load.fit import LoadFit, LoadProblem, fit
+from gough.estimators.load.fit import LoadFit, LoadProblem, fit, in_words, seen
 from gough.estimators.load.over_time import History, Pieces, changes, history
-from gough.estimators.load.seen import in_words, seen
 from gough.estimators.noise_information import OBSERVED
 from gough.estimators.physical.pseudo_inertia import pseudo_inertia
+from gough.identification.experiment import refuse_loaded
 from gough.identification.load_problem import Unloaded, load_problem
-from gough.identification.passing import refuse_loaded
 from gough.identification.result import Identification
 from gough.logs.readers import Log, as_recordings
 from gough.logs.recording import Recording
@@ -196,14 +195,12 @@ def payload(model: Robot, recordings: Log | Sequence[Log], settings: PayloadSett
     """Find the load of a robot whose own model is known, on any trajectory.
 
     Args:
-        model: The robot.
         recordings: Logs with the load, one after the other.
         settings: What is known of it; single options may be given by name instead.
         result: Identification of the unloaded robot: its parameters with their covariance, its processing and drive
             gains are used where others are not given.
         values: Standard parameters of the unloaded robot, (p,), taken as exact; the robot file's by default.
         gains: Drive gains for logs with currents.
-        options: See `PayloadSettings`.
 
     Raises:
         InvalidInput: No recording, a result of another robot, or a mass or reach that is not positive.

@@ -6,17 +6,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import stats
 
 from gough.core.arrays import BoolArray, FloatArray
 from gough.core.names import Parameter
 from gough.core.parameters import BaseParameters
-from gough.core.statistics import robust_scale
+from gough.core.statistics import robust_scale, student_quantile, student_tail
 from gough.engine import Model
 from gough.estimators.estimate import Estimate
 from gough.identification.verdict import CHANCE, Remark, listed
 
-DOUBT = float(stats.norm.sf(3.0))  # three sigmas
+DOUBT = float(student_tail(3.0, np.inf))  # three sigmas
 FAR = 3.0  # times the robot file's value: CAD masses and catalogue friction are hardly ever worse
 SURE = 0.1  # relative standard deviation of a value that is well determined
 ALIKE = 0.25  # scatter of ln(value / robot file) about a common factor that still is one: a file wrong by a quarter
@@ -91,7 +90,7 @@ def prior_of(model: Model, base: BaseParameters) -> Prior:
 def _reach(estimate: Estimate, names: Sequence[str], chance: float) -> FloatArray:
     """Return how far below its value each parameter may be at a chance, all of them together, (p,)."""
     index = [estimate.parameters.index(name) for name in names]
-    reach = stats.t.isf(chance / max(len(names), 1), estimate.degrees_of_freedom[index])
+    reach = -student_quantile(chance / max(len(names), 1), estimate.degrees_of_freedom[index])
     return np.asarray(reach * estimate.std[index])
 
 
@@ -136,7 +135,7 @@ def factors(estimate: Estimate, base: BaseParameters, prior: Prior) -> Factors:
     where = [estimate.parameters.index(name) if name in estimate.parameters else -1 for name in base.names]
     there = np.array(where) >= 0
     values, sigma = (np.where(there, x[where], np.nan) for x in (estimate.values, estimate.std))
-    reach = stats.t.isf(CHANCE / len(where), estimate.degrees_of_freedom[where])
+    reach = -student_quantile(CHANCE / len(where), estimate.degrees_of_freedom[where])
     return ratios(base.names, values, sigma, prior, reach)
 
 
@@ -213,7 +212,6 @@ def judge_prior(estimate: Estimate, base: BaseParameters, prior: Prior,
 
     Args:
         estimate: What was identified.
-        base: Its base parameters.
         prior: What the robot file says of them.
         gains: Drive gains used, by motor: a common factor may be one of them.
     """

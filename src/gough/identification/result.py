@@ -12,15 +12,14 @@ from typing import Any, get_type_hints
 from zipfile import BadZipFile
 
 import numpy as np
-from numpy.typing import NDArray
 
-from gough.core.arrays import FloatArray, check_shape, frozen
+from gough.core.arrays import BoolArray, FloatArray, Value, check_shapes
 from gough.core.documents import parse_json
 from gough.core.errors import InvalidInput
 from gough.core.files import write_together, written_together
 from gough.core.names import Parameter
 from gough.core.parameters import BaseParameters
-from gough.core.showing import Columns, ShortRepr, Shown, expect, panels
+from gough.core.showing import Columns, Shown, expect, panels
 from gough.core.storage import plain, restored
 from gough.engine import Model, Robot, as_model, standard_from_base
 from gough.estimators.estimate import Enclosure, Estimate
@@ -38,7 +37,7 @@ FIT_ARRAYS = ("time", "measured", "predicted", "q", "used")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Fit(ShortRepr):
+class Fit(Value):
     """Measured and predicted efforts of one recording, for pictures.
 
     Args:
@@ -47,8 +46,7 @@ class Fit(ShortRepr):
         time: (t,). [s]
         measured, predicted: Efforts of the rows, (t, r). [row unit]
         q: All coordinates, (t, n), for the moving picture. [m or rad]
-        used: Which equations entered the estimate or its validation, (t, r); those near reversals did not. Given as
-            (t,), it holds for all rows. None: all.
+        used: Which equations entered the estimate or its validation, (t, r); those near reversals did not.
     """
 
     label: str
@@ -57,16 +55,11 @@ class Fit(ShortRepr):
     measured: FloatArray
     predicted: FloatArray
     q: FloatArray
-    used: NDArray[np.bool_] | None = None
+    used: BoolArray
 
     def __post_init__(self) -> None:
-        for name in ("time", "measured", "predicted", "q"):
-            object.__setattr__(self, name, frozen(getattr(self, name)))
-        used = np.ones(len(self.time), dtype=bool) if self.used is None else np.asarray(self.used, dtype=bool)
-        if used.ndim == 1:
-            used = np.repeat(used[:, None], self.measured.shape[1], axis=1)
-        check_shape(used, self.measured.shape, "used equations")
-        object.__setattr__(self, "used", frozen(used, bool))
+        super().__post_init__()
+        check_shapes(self, used=self.measured.shape)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -11,7 +11,6 @@ import numpy as np
 from gough.core.errors import GoughError
 from gough.core.parameters import BaseParameters
 from gough.core.regression import Regression
-from gough.core.storage import restored
 from gough.core.text import text_table
 from gough.engine import Model
 from gough.estimators.problem import Estimator
@@ -71,16 +70,7 @@ class ModelChoice:
         return min(near, key=lambda s: s.correlation_condition or 0.0).name
 
     def to_dict(self) -> dict[str, Any]:
-        return {"friction": [asdict(s) for s in self.friction], "symmetry": [asdict(s) for s in self.symmetry],
-                "weak": [asdict(s) for s in self.weak], "advised": self.advised, "notes": list(self.notes),
-                "terms": asdict(self.terms)}
-
-    @classmethod
-    def from_dict(cls, content: Mapping[str, Any]) -> ModelChoice:
-        return cls(friction=tuple(FrictionStructure(**s) for s in content["friction"]),
-                   symmetry=tuple(Symmetry(**s) for s in content["symmetry"]),
-                   weak=tuple(WeakDirection(**s) for s in content["weak"]), notes=tuple(content["notes"]),
-                   terms=restored(TermChoice, content["terms"]))
+        return {**asdict(self), "advised": self.advised}
 
     def summary(self) -> str:
         """Return the tables as plain text."""
@@ -114,7 +104,6 @@ def model_choice(model: Model, base: BaseParameters, problem: Regression, estima
     """Compare friction structures, test whether legs are alike and name what the data hardly see.
 
     Args:
-        model: The robot.
         base: The base parameters of the problem.
         problem: All logs to identify from.
         estimator: Of every structure.
@@ -157,7 +146,7 @@ def friction_structures(model: Model, base: BaseParameters) -> dict[str, Structu
     kinds = {name: term for name, term in model.mechanism.terms.items() if term.dissipative}
     rest = [n for n, head in heads.items() if head.kind not in kinds]
     every = [n for n in heads if n not in rest]
-    motors = [n for n in every if _is_active(model, heads[n])]
+    motors = [n for n in every if all(m.owner in model.mechanism.actuated for m in model.resolve(heads[n]))]
 
     def only(kind: str) -> list[str]:
         return [n for n in motors if heads[n].kind == kind]
@@ -178,10 +167,6 @@ def friction_structures(model: Model, base: BaseParameters) -> dict[str, Structu
         if not any(set(structure) == set(other) for other in found.values()):
             found[name] = structure
     return found
-
-
-def _is_active(model: Model, parameter: str) -> bool:
-    return all(member.owner in model.mechanism.actuated for member in model.resolve(parameter))
 
 
 def leg_groups(base: BaseParameters) -> tuple[tuple[str, ...], ...]:

@@ -23,8 +23,8 @@ from gough.core.regression import Regression
 from gough.core.text import text_table
 from gough.engine import Model
 from gough.engine.base import standard_from_base
+from gough.identification.constants import TermColumns
 from gough.identification.experiment import Experiment
-from gough.identification.term_columns import TermColumns
 from gough.mechanism.terms import JointTerm
 from gough.mechanism.types import Joint
 
@@ -121,8 +121,6 @@ def choose_terms(model: Model, experiment: Experiment, unseen: Experiment | None
     """Propose joint terms that a robot file lacks.
 
     Args:
-        model: The robot.
-        experiment: Its logs.
         unseen: Logs to say what the proposal is worth on; they decide nothing.
     """
     problem = experiment.problem
@@ -154,7 +152,9 @@ def choose_terms(model: Model, experiment: Experiment, unseen: Experiment | None
             tried.append((step, more, errors))
             if not steps and (step.label not in alone or step.after < alone[step.label].after):
                 alone[step.label] = step
-        winning = [t for t in tried if t[0].after < WINS * t[0].before and _steady(now[0] - t[2][0])
+        gains = [now[0] - errors[0] for _, _, errors in tried]
+        winning = [t for t, won in zip(tried, gains) if t[0].after < WINS * t[0].before
+                   and won.mean() > STEADY * won.std(ddof=1) / np.sqrt(len(won))  # more than chance
                    and moments.sureness(groups, t[1]) > SURE]
         if not winning:
             break
@@ -179,11 +179,6 @@ def _step(place: Sequence[_Column], tied: bool, before: FloatArray, after: Float
 def _error(errors: FloatArray) -> float:
     """Return the relative error of all folds together."""
     return float(np.sqrt(errors[0].sum() / errors[1].sum()))
-
-
-def _steady(gains: FloatArray) -> bool:
-    """Tell whether blocks win on average by more than chance: the mean over its standard deviation."""
-    return bool(gains.mean() > STEADY * gains.std(ddof=1) / np.sqrt(len(gains)))
 
 
 def _blocks(problem: Regression) -> tuple[IntArray, int, str]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gough.core.arrays import FloatArray, frozen
+from gough.core.arrays import FloatArray, Value
 from gough.core.errors import InvalidInput
 from gough.core.names import Parameter
 from gough.core.regression import Regression
@@ -30,7 +30,7 @@ WEAK_CONDITION = 1e4  # condition number beyond which digits are in doubt
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Validation(Shown):
+class Validation(Shown, Value):
     """Prediction of recordings not used for identification.
 
     Args:
@@ -64,8 +64,7 @@ class Validation(Shown):
             object.__setattr__(self, "relative_all", self.relative)
         if not len(self.share):
             object.__setattr__(self, "share", np.ones(len(self.rows)))
-        for name in ("rms", "relative", "whiteness", "relative_all", "share"):
-            object.__setattr__(self, name, frozen(getattr(self, name)))
+        super().__post_init__()
 
     @property
     def verdict(self) -> str:
@@ -171,13 +170,7 @@ def validate(estimate: Estimate, held_out: Sequence[Regression] = (), *, source:
 
 
 def validate_result(model: Model, result: Identification, recordings: Sequence[Recording]) -> Validation:
-    """Judge an identification on recordings it has not seen; see `unseen_by` for how they are processed.
-
-    Args:
-        model: The robot.
-        result: The identification.
-        recordings: Other logs.
-    """
+    """Judge an identification on recordings it has not seen; see `unseen_by` for how they are processed."""
     unseen = unseen_by(result, model, recordings)
     parts = [without_known(part, result.known) for part in unseen.parts]
     estimate = result.estimate

@@ -7,8 +7,7 @@ import struct
 
 import casadi
 
-from gough.kernels.operations import OPERATIONS
-from gough.kernels.tape import CONST, INPUT, read_tape
+from gough.kernels.tape import CONST, INPUT, OPERATIONS, read_tape
 
 
 def c_function(function: casadi.Function, name: str) -> str:

@@ -20,8 +20,7 @@ import numpy as np
 
 from gough.core.arrays import FloatArray
 from gough.core.intervals import Interval, above_sum, absolute, cosine, root, sine, square
-from gough.kernels.operations import NAMES
-from gough.kernels.tape import CONST, INPUT, Tape, UnsupportedOperation
+from gough.kernels.tape import CONST, INPUT, NAMES, Tape, UnsupportedOperation
 
 
 @dataclass(frozen=True, eq=False)

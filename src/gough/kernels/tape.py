@@ -1,22 +1,122 @@
-"""A CasADi function as a flat list of scalar operations, ready for code generation."""
+"""A CasADi function as a flat list of scalar operations, and what each is called in CasADi, in LLVM and in C."""
 
 from __future__ import annotations
 
 import hashlib
 import struct
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import casadi
 import numpy as np
 
 from gough.core.errors import GoughError, InvalidInput
-from gough.kernels.operations import NAMES, OPERATIONS
 
 Shape = tuple[int, int]
 Node = tuple[int, int, int]
 
 INPUT, CONST = casadi.OP_INPUT, casadi.OP_CONST
 _OUTPUT, _COPIES = casadi.OP_OUTPUT, frozenset((casadi.OP_ASSIGN, casadi.OP_LIFT))
+
+
+class Operation(NamedTuple):
+    """One operation on doubles.
+
+    Args:
+        operands: One or two.
+        lines: LLVM lines; the last one gives the value, those before name theirs. {n} name of the value, {a} {b} names
+            of the operands, {t} vector type, {m} type of a mask, {s} suffix of intrinsics. None: `function` is called.
+        c: C expression of the operands {0} and {1}.
+        function: Function of the C library.
+        commutative: Whether the operands may be exchanged.
+    """
+
+    operands: int
+    lines: tuple[str, ...]
+    c: str
+    function: str = ""
+    commutative: bool = False
+
+
+_ONE, _ZERO = "splat (double 1.0)", "zeroinitializer"
+_TRUTH = f"select {{m}} {{n}}.c, {{t}} {_ONE}, {{t}} {_ZERO}"
+
+
+def _instruction(operands: int, line: str, c: str, commutative: bool = False) -> Operation:
+    return Operation(operands, (line,), c, commutative=commutative)
+
+
+def _intrinsic(word: str, function: str, operands: int, commutative: bool = False) -> Operation:
+    arguments = ", ".join(["{t} {a}", "{t} {b}"][:operands])
+    return Operation(operands, (f"call {{t}} @llvm.{word}.{{s}}({arguments})",), _call(function, operands),
+                     commutative=commutative)
+
+
+def _function(operands: int, name: str, commutative: bool = False) -> Operation:
+    return Operation(operands, (), _call(name, operands), name, commutative)
+
+
+def _call(name: str, operands: int) -> str:
+    return f"{name}({', '.join(['{0}', '{1}'][:operands])})"
+
+
+def _comparison(word: str, c: str, commutative: bool = False) -> Operation:
+    return Operation(2, (f"{{n}}.c = fcmp {word} {{t}} {{a}}, {{b}}", _TRUTH), f"(double)({{0}} {c} {{1}})",
+                     commutative=commutative)
+
+
+def _logical(word: str, c: str) -> Operation:
+    tests = tuple(f"{{n}}.{x} = fcmp une {{t}} {{{x}}}, {_ZERO}" for x in "ab")
+    return Operation(2, (*tests, f"{{n}}.c = {word} {{m}} {{n}}.a, {{n}}.b", _TRUTH),
+                     f"(double)({{0}} != 0.0 {c} {{1}} != 0.0)", commutative=True)
+
+
+# `contract`: fused multiply-adds are welcome; reassociation brought no speed, and no NaN or infinity may be assumed
+# away. minimum and maximum hand a NaN on; C's fmin and fmax, like CasADi's, drop it.
+_BY_NAME: dict[str, Operation] = {
+    "add": _instruction(2, "fadd contract {t} {a}, {b}", "{0} + {1}", True),
+    "sub": _instruction(2, "fsub contract {t} {a}, {b}", "{0} - {1}"),
+    "mul": _instruction(2, "fmul contract {t} {a}, {b}", "{0} * {1}", True),
+    "div": _instruction(2, "fdiv contract {t} {a}, {b}", "{0} / {1}"),
+    "neg": _instruction(1, "fneg contract {t} {a}", "-{0}"),
+    "sq": _instruction(1, "fmul contract {t} {a}, {a}", "{0} * {0}"),
+    "twice": _instruction(1, "fadd contract {t} {a}, {a}", "2.0 * {0}"),
+    "inv": _instruction(1, f"fdiv contract {{t}} {_ONE}, {{a}}", "1.0 / {0}"),
+    "sqrt": _intrinsic("sqrt", "sqrt", 1),
+    "fabs": _intrinsic("fabs", "fabs", 1),
+    "floor": _intrinsic("floor", "floor", 1),
+    "ceil": _intrinsic("ceil", "ceil", 1),
+    "fmin": _intrinsic("minimum", "fmin", 2, True),
+    "fmax": _intrinsic("maximum", "fmax", 2, True),
+    "copysign": _intrinsic("copysign", "copysign", 2),
+    "lt": _comparison("olt", "<"),
+    "le": _comparison("ole", "<="),
+    "eq": _comparison("oeq", "==", True),
+    "ne": _comparison("une", "!=", True),
+    "and": _logical("and", "&&"),
+    "or": _logical("or", "||"),
+    "not": Operation(1, (f"{{n}}.c = fcmp oeq {{t}} {{a}}, {_ZERO}", _TRUTH), "(double)({0} == 0.0)"),
+    "if_else_zero": Operation(2, (f"{{n}}.c = fcmp une {{t}} {{a}}, {_ZERO}",
+                                  f"select {{m}} {{n}}.c, {{t}} {{b}}, {{t}} {_ZERO}"), "({0} != 0.0 ? {1} : 0.0)"),
+    # sign(0) = 0 and sign(nan) = nan: the argument itself
+    "sign": Operation(1, (f"{{n}}.c = fcmp one {{t}} {{a}}, {_ZERO}",
+                          f"{{n}}.s = call {{t}} @llvm.copysign.{{s}}({{t}} {_ONE}, {{t}} {{a}})",
+                          "select {m} {n}.c, {t} {n}.s, {t} {a}"), "({0} > 0.0 ? 1.0 : {0} < 0.0 ? -1.0 : {0})"),
+    "constpow": _function(2, "pow"),
+    "hypot": _function(2, "hypot", True),
+    **{name: _function(2, name) for name in ("pow", "atan2", "fmod", "remainder")},
+    **{name: _function(1, name) for name in (
+        "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh",
+        "exp", "expm1", "log", "log1p", "erf")},
+}
+INTRINSICS = {"sqrt": 1, "fabs": 1, "floor": 1, "ceil": 1, "minimum": 2, "maximum": 2, "copysign": 2, "fma": 3}
+
+NAMES: dict[int, str] = {
+    getattr(casadi, name): name[3:].lower() for name in dir(casadi) if name.startswith("OP_")
+}
+OPERATIONS: dict[int, Operation] = {code: _BY_NAME[name] for code, name in NAMES.items() if name in _BY_NAME}
+# Functions of the C library that a kernel may call, with their number of operands.
+LIBRARY: dict[str, int] = {op.function: op.operands for op in _BY_NAME.values() if op.function}
 
 
 class UnsupportedOperation(GoughError):

@@ -196,7 +196,6 @@ def evaluate(node: Node, value: Callable[[Node], Any], math: Any) -> Any:
     """Return an expression's value.
 
     Args:
-        node: The expression.
         value: What a name, a lag or a `sign` stands for.
         math: NumPy, CasADi, or anything with their functions.
     """

@@ -277,7 +277,6 @@ class Mechanism(Value):
         redundant: More motors than degrees of freedom is intended.
         noise: Defaults of the virtual robot.
         own_terms: Joint terms of the robot file, by name, in place of registered ones of the same name.
-        title: One line about it.
         reference: Where the robot and its numbers come from.
         source: File it was read from.
     """

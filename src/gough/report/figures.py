@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from markupsafe import Markup
@@ -11,8 +12,11 @@ from numpy.typing import NDArray
 
 from gough.core.arrays import FloatArray
 from gough.core.parameters import BaseParameters
+from gough.engine import Model
 from gough.estimators.estimate import Enclosure, Estimate
-from gough.identification import Fit
+from gough.identification import Fit, Identification
+from gough.mechanism.terms import JointState, JointTerm
+from gough.mechanism.types import Joint
 from gough.report.charts import FINE, TALL, Plot, span_of, svg, tag, text, ticks
 from gough.report.numbers import number, percent, unit
 
@@ -21,6 +25,8 @@ SHADES = 8  # steps of each colour of the correlation matrix
 TALLEST = 800  # height of a comparison that fits on a page
 REACH = 6.0  # standard deviations shown when estimators are compared
 MARKS = ("circle", "square", "diamond", "triangle", "cross", "circle", "square", "diamond")
+SHOWN = 300  # points of a picture
+STEPS = 241  # of a curve
 
 
 def effort_charts(fit: Fit, rows: Sequence[str], units: Sequence[str], panels: int) -> list[Markup]:
@@ -65,9 +71,7 @@ def _effort_chart(fit: Fit, j: int, row: str, row_unit: str, segment: NDArray[np
 
 def _used(fit: Fit, j: int) -> NDArray[np.bool_]:
     """Return which samples of a row entered the estimate or its validation; all if none are marked."""
-    assert fit.used is not None
-    marks = np.asarray(fit.used[:, j])
-    return marks if marks.any() else np.ones(len(fit.time), dtype=bool)
+    return fit.used[:, j] | (not fit.used[:, j].any())
 
 
 def _left_out(plot: Plot, time: FloatArray, used: NDArray[np.bool_]) -> Markup:
@@ -93,8 +97,7 @@ def extremes(values: FloatArray, count: int) -> NDArray[np.int_]:
 def histogram(fits: Sequence[Fit], j: int, row: str) -> Markup:
     """Return the distribution of a row's residual over its own rms, beside a Gaussian of that spread."""
     plot = Plot(left=6, top=4, width=168, height=54, x=(-4.0, 4.0), y=(0.0, 0.55))
-    edges = np.linspace(-4, 4, 33)
-    grid = np.linspace(-4, 4, 65)
+    edges, grid = np.linspace(-4, 4, 33), np.linspace(-4, 4, 65)
     curves = [plot.curve(grid, np.exp(-grid**2 / 2) / np.sqrt(2 * np.pi), "gauss")]
     for held_out in (False, True):
         parts = [(f.measured[:, j] - f.predicted[:, j])[_used(f, j)] for f in fits if f.held_out == held_out]
@@ -215,21 +218,16 @@ def comparison_charts(chosen: Estimate, results: Mapping[str, Estimate | Enclosu
 
     One picture for as many parameters as fit on a page.
     """
-    names = chosen.parameters
-    pages = -(-len(names) // max(1, TALLEST // _pitch(results)))
+    names, pitch = chosen.parameters, max(16, 5 * sum(isinstance(r, Estimate) for r in results.values()) + 7)
+    pages = -(-len(names) // max(1, TALLEST // pitch))
     count = -(-len(names) // pages)
-    return [_comparison_chart(chosen.select(names[k:k + count]), results) for k in range(0, len(names), count)]
+    return [_comparison_chart(chosen.select(names[k:k + count]), results, pitch) for k in range(0, len(names), count)]
 
 
-def _pitch(results: Mapping[str, Estimate | Enclosure]) -> int:
-    return max(16, 5 * sum(isinstance(r, Estimate) for r in results.values()) + 7)
-
-
-def _comparison_chart(chosen: Estimate, results: Mapping[str, Estimate | Enclosure]) -> Markup:
+def _comparison_chart(chosen: Estimate, results: Mapping[str, Estimate | Enclosure], pitch: int) -> Markup:
     estimates = {k: r for k, r in results.items() if isinstance(r, Estimate)}
     boxes = {k: r for k, r in results.items() if isinstance(r, Enclosure)}
-    p, pitch = len(chosen), _pitch(results)
-    margin = 14 + 5.9 * max(len(name) for name in chosen.parameters)
+    p, margin = len(chosen), 14 + 5.9 * max(len(name) for name in chosen.parameters)
     plot = Plot(left=margin, top=34, width=860 - margin, height=p * pitch, x=(-REACH, REACH), y=(0.0, float(p)))
     parts = [tag("line", x1=plot.across(v), x2=plot.across(v), y1=plot.top, y2=plot.bottom,
                  class_="zero" if v == 0 else "grid") for v in ticks(-REACH, REACH, 6)]
@@ -273,10 +271,8 @@ def _answer(plot: Plot, at: float, estimate: Estimate, name: str, centre: float,
     place = (estimate.values[i] - centre) / scale
     low, high = (np.clip((edge - centre) / scale, -REACH, REACH) for edge in estimate.interval()[i])
     if abs(place) > REACH:
-        side = REACH if place > 0 else -REACH
-        arrow = "→" if place > 0 else "←"
-        return [text(plot.across(side) + (2 if place > 0 else -2), at + 3, f"{arrow} {number(place, 2)}",
-                     f"tick answer-{k % 8} {'end' if place > 0 else ''}")]
+        side, shift, arrow, end = (REACH, 2, "→", "end") if place > 0 else (-REACH, -2, "←", "")
+        return [text(plot.across(side) + shift, at + 3, f"{arrow} {number(place, 2)}", f"tick answer-{k % 8} {end}")]
     return [tag("line", x1=plot.across(low), x2=plot.across(high), y1=at, y2=at, class_=f"whisker answer-{k % 8}"),
             _mark(plot.across(place), at, k)]
 
@@ -293,9 +289,8 @@ def singular_value_chart(base: BaseParameters) -> Markup:
     """Return the singular values of the sampled regressor: the gap between kept and dropped ones is the rank."""
     values = np.log10(np.maximum(base.singular_values, 1e-300) / max(float(base.singular_values.max()), 1e-300))
     values = np.maximum(values, -20.0)
-    kept = len(base)
     plot = Plot(left=52, top=8, width=358, height=112, x=(0.0, len(values) + 1.0), y=span_of(values, np.zeros(1)))
-    dots = [tag("circle", cx=plot.across(k + 1), cy=plot.up(v), r=2.2, class_="kept" if k < kept else "dropped")
+    dots = [tag("circle", cx=plot.across(k + 1), cy=plot.up(v), r=2.2, class_="kept" if k < len(base) else "dropped")
             for k, v in enumerate(values)]
     limit = np.log10(base.tolerance) if base.tolerance > 0 else plot.y[0]
     line = tag("line", x1=plot.left, x2=plot.right, y1=plot.up(limit), y2=plot.up(limit), class_="limit") \
@@ -318,3 +313,56 @@ def candidate_chart(candidates: Sequence[tuple[float, float]], chosen: float | N
                text(plot.right, plot.bottom + 25, label, "tick end"),
                text(plot.left, plot.bottom + 25, "error of the prediction [%]", "tick"),
                title=f"error of the prediction over the {label}")
+
+
+def friction_charts(model: Model, result: Identification) -> list[dict[str, Any]]:
+    """Return, for each motor that is a row, its friction over speed and its terms over position.
+
+    Points are what a motor's effort is besides all else: measured - predicted + the terms shown.
+    """
+    mechanism, fits = model.mechanism, [fit for fit in result.fits if len(fit.time) > 2]
+    if any(name not in result.base.names for name in result.estimate.parameters
+           if name.payload is None and not name.is_gain):
+        return []  # values put together by hand, not those of this model
+    values = dict(zip(mechanism.standard.names, result.standard(model)))
+    found = []
+    for joint in (j for j in mechanism.joints if j.actuated and j.name in model.rows and fits):
+        own = [mechanism.terms[name] for name in joint.terms if values[f"{joint.name}.{name}"]]
+        shown = [term for term in own if not (term.others or term.loaded)]
+        rest = ", ".join(term.name for term in own if term not in shown)
+        i, row = mechanism.coordinates.index(joint.name), model.rows.index(joint.name)
+        q = np.concatenate([fit.q[:, i] for fit in fits])
+        qd = np.concatenate([np.gradient(fit.q[:, i], fit.time) for fit in fits])
+        left = np.concatenate([fit.measured[:, row] - fit.predicted[:, row] for fit in fits])
+        used = np.concatenate([fit.used[:, row] for fit in fits])
+        at = np.flatnonzero(used)[::max(1, int(used.sum()) // SHOWN)]
+        charts = []
+        for terms, x, axis, words in (
+                ([t for t in shown if t.dissipative], qd, f"{joint.unit}/s", "friction over speed"),
+                ([t for t in shown if t.mentions("q") and not t.mentions("qd")], q, joint.unit,
+                 "efforts over position")):
+            if terms and len(at):
+                seen = _sum(terms, joint, values, q[at], qd[at]) + left[at]
+                grid = np.linspace(x[at].min(), x[at].max(), STEPS)
+                still = np.full(STEPS, np.median(q))
+                curve = _sum(terms, joint, values, *((still, grid) if x is qd else (grid, np.zeros(STEPS))))
+                charts.append(_chart(x[at], seen, grid, curve, axis, f"{words} [{joint.effort_unit}], {joint.name}"
+                                     + (f" without {rest}" if rest else "")))
+        if charts:
+            found.append({"name": joint.name, "charts": charts})
+    return found
+
+
+def _sum(terms: Sequence[JointTerm], joint: Joint, values: dict[Any, float], q: FloatArray,
+         qd: FloatArray) -> FloatArray:
+    """Return the efforts of terms with settled lags, (t,). [N or N m]"""
+    state = JointState(q=q, qd=qd, qdd=np.zeros_like(q), sign=np.sign(qd), math=np)
+    return np.asarray(sum(values[f"{joint.name}.{term.name}"] * term.value(state) for term in terms))
+
+
+def _chart(x: FloatArray, y: FloatArray, grid: FloatArray, curve: FloatArray, axis: str, title: str) -> Markup:
+    plot = Plot(left=52, top=10, width=358, height=132, x=span_of(x, pad=0.03), y=span_of(y, curve))
+    dots = [tag("circle", cx=round(plot.across(a), 1), cy=round(plot.up(b), 1), r=1.3, class_="kept")
+            for a, b in zip(x, y)]
+    return svg(420, 172, plot.y_axis(4), *dots, plot.curve(grid, curve, "candidates"), plot.x_axis(unit=axis),
+               text(plot.left, plot.bottom + 25, title, "tick"), title=title)

@@ -6,6 +6,7 @@ import base64
 import hashlib
 import os
 import platform
+from collections.abc import Sequence
 from datetime import datetime
 from importlib import metadata, resources
 from pathlib import Path
@@ -24,9 +25,10 @@ from gough.core.text import UNSURE
 from gough.engine import Model, Robot, as_model
 from gough.estimators.estimate import Enclosure, Estimate
 from gough.identification import Identification
+from gough.identification.compare import Comparison
 from gough.report import figures, tables
-from gough.report.friction import friction_charts
-from gough.report.numbers import number, percent, unit
+from gough.report.figures import friction_charts
+from gough.report.numbers import number, percent, unit, with_std
 from gough.report.scene import path_scene, robot_scene
 
 SPREAD = {"period": "the scatter of repetitions", "hac": "autocorrelated residuals",
@@ -149,3 +151,19 @@ def _verdict(result: Identification) -> dict[str, Any]:
         "poor": int((e.relative_std > UNSURE).sum()),
         "pairs": int((np.triu(np.abs(e.correlation), 1) > tables.ALIKE).sum()),
     }
+
+
+def comparison_page(results: Sequence[Identification], comparison: Comparison) -> str:
+    """Return results beside each other as HTML: what differs, all values in a picture, who predicts what."""
+    first, labels = results[0].estimate, comparison.labels
+    common = {d.name for d in comparison.differences}
+    answers = {label: result.estimate for label, result in zip(labels, results)}
+    rows = [{"name": d.name, "result": d.result, "first": with_std(d.first, d.first_std),
+             "other": with_std(d.value, d.std), "change": d.change, "sigmas": number(d.sigmas, 2),
+             "p": number(d.p_corrected, 2), "unit": d.unit, "differs": d.differs} for d in comparison.differences]
+    return page(
+        "comparison.html", robot=results[0].robot, comparison=comparison, rows=rows, labels=labels,
+        methods=[result.estimate.method for result in results], notes=comparison.notes,
+        charts=figures.comparison_charts(first.select([n for n in first.parameters if n in common]), answers),
+        together=[(label, None if p is None else number(p, 2)) for label, p in comparison.together.items()],
+        logs=list(next(iter(comparison.errors.values()), {})))

@@ -1,20 +1,28 @@
-"""The three-dimensional pictures as data for the page's script."""
+"""The three-dimensional pictures: a robot as points, lines and plates that move, as data for the page's script."""
 
 from __future__ import annotations
 
 import base64
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise, product
 from typing import Any
 
 import numpy as np
+from scipy.interpolate import Akima1DInterpolator
 
 from gough.core.arrays import FloatArray
 from gough.engine import Model
+from gough.engine.kinematics import ClosedChain
 from gough.identification import Fit
-from gough.report.skeleton import frames, skeleton, thin, upright
+from gough.mechanism.closures import CLOSURES
+from gough.mechanism.types import BASE, Mechanism
 
 RANGE = 20000  # integer steps from the centre to the far end of a picture
 PATH = 700  # most points of a drawn path
+SAME = 1e-6  # points nearer than this, relative to the robot's size, are one
+STRIDE = 0.04  # largest move of a point between two frames, relative to the robot's size
+FRAMES = 160  # most frames of the moving picture
 
 
 def robot_scene(model: Model, fit: Fit) -> dict[str, Any]:
@@ -43,12 +51,10 @@ def path_scene(model: Model, fits: Sequence[Fit]) -> dict[str, Any]:
     """Return the ways of the tool in the base frame, with their extent. [m]"""
     axes = upright(model.mechanism.gravity)
     paths = [tool_path(model, fit) for fit in fits]
-    low, high = (np.stack([edge(p, axis=0) for p in paths]) for edge in (np.min, np.max))
-    low, high = low.min(axis=0), high.max(axis=0)
+    low, high = (edge(np.concatenate(paths), axis=0) for edge in (np.min, np.max))
     turned = [path @ axes.T for path in paths]
     centre, scale = _frame_of(np.concatenate(turned))
-    corners = np.array([[(low, high)[i][0], (low, high)[j][1], (low, high)[k][2]]
-                        for i in (0, 1) for j in (0, 1) for k in (0, 1)]) @ axes.T
+    corners = np.array([*product(*zip(low, high))]) @ axes.T
     return {
         "kind": "paths", "paths": [_pack((path - centre) / scale) for path in turned],
         "held_out": [fit.held_out for fit in fits], "box": _pack((corners - centre) / scale),
@@ -87,3 +93,154 @@ def _view(points: FloatArray) -> list[float]:
 def _pack(values: FloatArray) -> str:
     """Return numbers between -1.6 and 1.6 as 16-bit integers, little endian, in base 64."""
     return base64.b64encode(np.rint(values * RANGE).astype("<i2").tobytes()).decode("ascii")
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Skeleton:
+    """Points of a robot along a motion and how to join them.
+
+    Args:
+        points: In the base frame, (t, k, 3). [m]
+        links: Pairs of points with their kind: `body`, `rod` (massless) or `slide` (of a prismatic joint).
+        plates: Closed polygons with their kind: `base` or `platform`.
+        dots: Points with their kind: `motor` or `joint`.
+        tool: Index of the tool point.
+        turn: Orientation of the tool, (t, 3, 3).
+    """
+
+    points: FloatArray
+    links: tuple[tuple[int, int, str], ...]
+    plates: tuple[tuple[tuple[int, ...], str], ...]
+    dots: tuple[tuple[int, str], ...]
+    tool: int
+    turn: FloatArray
+
+    @property
+    def size(self) -> float:
+        """Largest extent of the robot in one pose. [m]"""
+        return float((self.points.max(axis=1) - self.points.min(axis=1)).max())
+
+
+def skeleton(chain: ClosedChain, tool: str, q: FloatArray) -> Skeleton:
+    """Draw a robot at configurations (t, n): each body joins the origins of its joints and its closure points.
+
+    Virtual joints of the platform are not drawn. Points that coincide throughout are one.
+    """
+    mechanism = chain.loops.mechanism
+    rotations, origins = chain.body_poses(np.ascontiguousarray(q))
+    place = {body.name: k for k, body in enumerate(mechanism.bodies)}
+
+    def world(body: str, local: FloatArray) -> FloatArray:
+        if body == BASE:
+            return np.tile(local, (len(q), 1))
+        return np.asarray(origins[:, place[body]] + rotations[:, place[body]] @ local)
+
+    anchors = _anchors(mechanism)
+    found: list[FloatArray] = []
+    size = float(np.ptp(np.concatenate([world(b, p) for b, local in anchors.items() for p in local]), axis=0).max())
+
+    def index(body: str, local: FloatArray) -> int:
+        point = world(body, local)
+        for k, known in enumerate(found):
+            if np.abs(point - known).max() <= SAME * size:
+                return k
+        found.append(point)
+        return len(found) - 1
+
+    links: dict[tuple[int, int], str] = {}
+    plates = []
+    for body, local in anchors.items():
+        members = list(dict.fromkeys(index(body, p) for p in local))
+        corners = members if body == BASE else members[1:]
+        ring = _around(np.array([found[k][0] for k in corners])) if body in (BASE, mechanism.platform) else []
+        if ring:
+            plates.append((tuple(corners[k] for k in ring), "base" if body == BASE else "platform"))
+        elif body == BASE:
+            links |= {(a, b): "base" for a, b in pairwise(corners)}
+        else:
+            links |= {(members[0], k): "body" for k in members[1:]}
+    dots: dict[int, str] = {}
+    for joint in mechanism.joints:
+        if joint.virtual or joint.name in mechanism.forces:
+            continue
+        start, end = index(joint.parent, joint.placement.translation), index(joint.child, np.zeros(3))
+        if start != end:
+            links.setdefault((start, end), "slide")
+        if joint.actuated or start not in dots:
+            dots[start] = "motor" if joint.actuated else "joint"
+    for closure in mechanism.closures:
+        if not closure.frames:
+            continue
+        a, b = (index(frame.body, frame.placement.translation) for frame in closure.frames)
+        if "length" in closure.values or CLOSURES[closure.kind].measures:
+            links[a, b] = "rod"
+        for k in (a, b):
+            dots.setdefault(k, "joint")
+    return Skeleton(points=np.stack(found, axis=1), links=tuple((a, b, kind) for (a, b), kind in links.items()),
+                    plates=tuple(plates), dots=tuple(dots.items()), tool=index(tool, np.zeros(3)),
+                    turn=rotations[:, place[tool]])
+
+
+def _anchors(mechanism: Mechanism) -> dict[str, list[FloatArray]]:
+    """Return where each body meets its neighbours, in its own frame, its origin first; not for virtual bodies."""
+    carried = {joint.child: joint for joint in mechanism.joints}
+    anchors = {body.name: [np.zeros(3)] for body in mechanism.bodies
+               if body.name == mechanism.platform
+               or not (carried[body.name].virtual or body.name in mechanism.forces)}
+    anchors = {BASE: []} | anchors
+    for joint in mechanism.joints:
+        if not joint.virtual and joint.name not in mechanism.forces:
+            anchors[joint.parent].append(joint.placement.translation)
+    for closure in mechanism.closures:
+        for frame in closure.frames:
+            anchors[frame.body].append(frame.placement.translation)
+    return anchors
+
+
+def _around(points: FloatArray) -> list[int]:
+    """Return the order of points around their centre, seen along their plane's normal; none of points in a line."""
+    if len(points) < 3:
+        return []
+    centred = points - points.mean(axis=0)
+    _, size, axes = np.linalg.svd(centred)
+    order: list[int] = np.argsort(np.arctan2(centred @ axes[1], centred @ axes[0])).tolist()
+    return order if size[1] > 0.05 * size[0] else []
+
+
+def frames(model: Model, time: FloatArray, q: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return evenly spaced times (f,) and configurations (f, n) for a moving picture of a log from its beginning.
+
+    No point moves farther between two frames than a small part of the robot; a log too long for the number of frames is
+    shown in part. Samples the log lacks are bridged smoothly (modified Akima).
+    """
+    if len(time) < 3:
+        return time, q
+    rough = skeleton(model.kinematics, model.load_body, q[:: max(1, len(q) // 400)])
+    times = time[:: max(1, len(q) // 400)]
+    steps = np.linalg.norm(np.diff(rough.points, axis=0), axis=2).max(axis=1) / np.maximum(np.diff(times), 1e-9)
+    fastest = float(np.quantile(steps, 0.95)) / max(rough.size, 1e-12)  # [1/s]
+    step = min(max(STRIDE / max(fastest, 1e-12), 0.005), 0.1)
+    length = float(time[-1] - time[0])
+    count = int(min(max(length / step + 1, 24), FRAMES))
+    chosen = np.linspace(time[0], time[0] + min(length, max((FRAMES - 1) * step, 0.5)), count)
+    knots = thin(time, (chosen[1] - chosen[0]) / 2)
+    return chosen, np.asarray(Akima1DInterpolator(time[knots], q[knots], method="makima")(chosen))
+
+
+def thin(time: FloatArray, gap: float) -> list[int]:
+    """Return samples at least `gap` apart, first and last included."""
+    kept = [0]
+    for k in range(1, len(time)):
+        if time[k] - time[kept[-1]] >= gap or k == len(time) - 1:
+            kept.append(k)
+    return kept
+
+
+def upright(gravity: Iterable[float]) -> FloatArray:
+    """Return the axes of the picture, (3, 3): two level ones, then up, against gravity."""
+    down = np.array(tuple(gravity), dtype=float)
+    up = -down / np.linalg.norm(down) if np.linalg.norm(down) > 0 else np.array([0.0, 0.0, 1.0])
+    seed = np.array([1.0, 0.0, 0.0]) if abs(up[0]) < 0.9 else np.array([0.0, 1.0, 0.0])
+    first = seed - up * (seed @ up)
+    first /= np.linalg.norm(first)
+    return np.stack([first, np.cross(up, first), up])

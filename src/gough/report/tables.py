@@ -39,8 +39,7 @@ def parameter_rows(model: Model, identification: Identification) -> list[dict[st
         alike.setdefault(int(j), []).append(estimate.parameters[i])
     rows, formulas = [], dict(regroupings(identification))
     for i, name in enumerate(estimate.parameters):
-        value, std = float(estimate.values[i]), float(estimate.std[i])
-        share = float(estimate.relative_std[i])
+        value, std, share = float(estimate.values[i]), float(estimate.std[i]), float(estimate.relative_std[i])
         zero = abs(value) < NEAR_ZERO * std
         low, high = (number(edge, 2) for edge in interval[i])
         word = "not told from zero" if zero else "poorly known"
@@ -187,19 +186,18 @@ def strongest_pairs(estimate: Estimate) -> list[dict[str, str]]:
 
 def quality_table(identification: Identification) -> tuple[list[str], list[tuple[str, list[str]]]]:
     """Return recordings and, for each figure of data quality, its values."""
-    recordings = list(identification.quality)
-    names = dict.fromkeys(name for figures in identification.quality.values() for name in figures
+    def figure(value: float | None) -> str:
+        if value is None:
+            return "–"
+        return f"{value:.0f}" if value == round(value) and abs(value) < 1e9 else number(float(value), 3)
+
+    quality, recordings = identification.quality, list(identification.quality)
+    names = dict.fromkeys(name for figures in quality.values() for name in figures
                           if not name.startswith("share of"))  # they stand beside the residuals
     digests = [("SHA-256, begins with", [identification.digests.get(r, "–")[:SHOWN] for r in recordings])]
     figures = [(name if name in COUNTS or "[" in name else f"{name} [m or rad]",
-                [_figure(identification.quality[r].get(name)) for r in recordings]) for name in names]
+                [figure(quality[r].get(name)) for r in recordings]) for name in names]
     return recordings, [*(digests if identification.digests else []), *figures]
-
-
-def _figure(value: float | None) -> str:
-    if value is None:
-        return "–"
-    return f"{value:.0f}" if value == round(value) and abs(value) < 1e9 else number(float(value), 3)
 
 
 def comparison_table(results: Mapping[str, Estimate | Enclosure]) -> dict[str, Any]:
@@ -242,18 +240,14 @@ def regroupings(identification: Identification) -> list[tuple[str, str]]:
 
 def setting_rows(settings: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Return how the result was made, one line for each setting that says something."""
-    rows = []
-    for key, value in settings.items():
+    def said(value: Any) -> str:
         if isinstance(value, Mapping):
-            value = ", ".join(f"{k} = {_said(v)}" for k, v in value.items())
-        elif isinstance(value, list | tuple):
-            value = ", ".join(_said(v) for v in value)
-        if value not in ("", None):
-            rows.append((key.replace("_", " "), _said(value)))
-    return rows
+            return ", ".join(f"{k} = {said(v)}" for k, v in value.items())
+        if isinstance(value, list | tuple):
+            return ", ".join(map(said, value))
+        if isinstance(value, bool):
+            return "yes" if value else "no"
+        return f"{value:.4g}" if isinstance(value, float) else str(value)
 
-
-def _said(value: Any) -> str:
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
+    return [(key.replace("_", " "), said(value)) for key, value in settings.items()
+            if value not in ("", None, {}, (), [])]

@@ -40,13 +40,12 @@ def expanded(paths: Sequence[str], description: str | None = None) -> list[str]:
     found = []
     for path in paths:
         pattern, own = log_and_description(path)
-        named = own or description
         matches = [pattern]
         if not os.path.lexists(pattern) and set(pattern) & set("*?["):
             matches = sorted(glob(pattern, recursive=True))
             if not matches:
                 raise InvalidRecording(f"no file is called '{pattern}'; check the folder and the pattern")
-        found += [f"{match}@{named}" if named else match for match in matches]
+        found += [f"{match}@{own or description}" if own or description else match for match in matches]
     return found
 
 

@@ -100,7 +100,6 @@ def run_trials(robots: Sequence[str], settings: TrialSettings | None = None, *,
     Args:
         settings: Which trials; single options may be given by name instead.
         progress: Called with the fraction done, over all workers.
-        options: See `TrialSettings`.
     """
     s = settle(TrialSettings, settings, options)
     cases = [(robot, number, noise) for robot in robots for number in range(s.designs) for noise in s.noises]
@@ -111,10 +110,9 @@ def run_trials(robots: Sequence[str], settings: TrialSettings | None = None, *,
         found[k] = result
         if progress is not None:
             progress(len(found) / len(tasks))
-    unknown = [result for result in found.values() if isinstance(result, Exception)]
-    unknown = [error for error in unknown if not isinstance(error, GoughError)]
-    if unknown:
-        raise unknown[0]
+    for error in found.values():
+        if isinstance(error, Exception) and not isinstance(error, GoughError):
+            raise error
     failed = {k: result for k, result in sorted(found.items()) if isinstance(result, GoughError)}
     if len(failed) == len(tasks):
         raise NotConverged(f"none of {len(tasks)} trials came to an end; the first: {failed[0]}")

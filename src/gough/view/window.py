@@ -12,7 +12,7 @@ from scipy.spatial.transform import Rotation
 
 from gough.core.showing import needed
 from gough.identification.result import Fit
-from gough.report.skeleton import skeleton, upright
+from gough.report.scene import skeleton, upright
 from gough.view.posture import Posture
 
 COLOURS = {"body": (70, 90, 120), "rod": (130, 140, 150), "slide": (180, 120, 40), "base": (120, 120, 120),

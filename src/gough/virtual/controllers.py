@@ -16,9 +16,8 @@ from numpy.typing import ArrayLike
 from gough.core.arrays import FloatArray, Value, check_shape, check_shapes
 from gough.core.errors import InvalidInput
 from gough.core.motion import Motion
-from gough.engine.control import computed_torque_kernel, pid_kernel
 from gough.engine.model import Model
-from gough.engine.stepping import closing_kernel
+from gough.engine.stepping import closing_kernel, computed_torque_kernel, pid_kernel
 from gough.kernels.kernel import Kernel
 
 InverseModel = Callable[[FloatArray, FloatArray, FloatArray], FloatArray]

@@ -18,7 +18,7 @@ from gough.core.trajectory import Sampled
 from gough.engine import Model
 from gough.logs.recording import Recording
 from gough.mechanism import TERMS
-from gough.virtual.sensors import draw_correlated, measure_positions
+from gough.virtual.simulation import draw_correlated, measure_positions
 
 MOTIONS = 6  # different motions of a fleet; logs take turns
 REACH = 0.6  # of the way from home to the limits of the task coordinates

@@ -138,7 +138,6 @@ class Scene:
         these, one as long as the other.
 
         Args:
-            closure: The closure.
             light: Inertial parameters of a slider, (10,); None if there may be none.
 
         Raises:

@@ -110,12 +110,7 @@ def _massless_legs(model: Model, inertia: Mapping[str, FloatArray], rotor: Mappi
 
 
 class MujocoTree:
-    """One robot of MuJoCo. All its joints are scalar, so qpos integrates qvel; joint terms act as applied force.
-
-    Args:
-        settings: What it is built from.
-        trial: Which trial of these.
-    """
+    """One robot of MuJoCo. All its joints are scalar, so qpos integrates qvel; joint terms act as applied force."""
 
     def __init__(self, settings: PlantSettings, trial: int) -> None:
         model, mechanism = settings.model, settings.model.mechanism

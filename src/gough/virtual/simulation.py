@@ -1,11 +1,11 @@
-"""The outcome of a simulated experiment, and what sensors make of it."""
+"""The outcome of a simulated experiment, and what sensors make of it; everything is seeded."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -18,7 +18,42 @@ from gough.core.text import text_table
 from gough.engine.model import Model
 from gough.logs.recording import NOTHING, Channels, Recording
 from gough.mechanism.types import Noise
-from gough.virtual.sensors import draw_correlated, measure_positions
+
+
+def draw_correlated(rng: np.random.Generator, covariance: ArrayLike, samples: int) -> FloatArray:
+    """Return white noise with a covariance between its columns, (t, a)."""
+    covariance = np.asarray(covariance, dtype=float)
+    check_shape(covariance, (len(covariance),) * 2, "noise covariance")
+    values, vectors = np.linalg.eigh(covariance)
+    if not np.allclose(covariance, covariance.T) or values.min(initial=0.0) < -1e-9 * max(values.max(initial=0.0), 1.0):
+        raise InvalidInput("the noise covariance is not symmetric and positive semi-definite",
+                           smallest=float(values.min(initial=0.0)))
+    white = rng.standard_normal((samples, len(covariance)))
+    return np.asarray(white @ (vectors * np.sqrt(np.maximum(values, 0.0))).T)
+
+
+def measure_positions(rng: np.random.Generator, position: FloatArray, noise: Noise) -> FloatArray:
+    """Return positions with white noise, then rounded to the encoder's steps, same shape. [m or rad]"""
+    if noise.position < 0 or (noise.resolution is not None and noise.resolution <= 0):
+        raise InvalidInput(f"position noise {noise.position} and encoder step {noise.resolution}: expected at least "
+                           "zero and above zero")
+    seen = position + noise.position * rng.standard_normal(position.shape)
+    return seen if noise.resolution is None else np.round(seen / noise.resolution) * noise.resolution
+
+
+Measure = Callable[[FloatArray], tuple[FloatArray, FloatArray]]
+
+
+class Feedback(Protocol):
+    """Sensors in the loop: what the controller sees instead of the truth."""
+
+    def start(self, position: FloatArray, velocity: FloatArray, period: float) -> Measure:
+        """Return the running sensors: true position -> position and velocity as the controller sees them, each (k, a).
+
+        Args:
+            position, velocity: At the start, (k, a).
+            period: Of the controller. [s]
+        """
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -134,7 +169,6 @@ def record(simulation: Simulation, *, noise: Noise | None = None, seed: int | Se
     efforts. Same simulation and seed, same bytes.
 
     Args:
-        simulation: True motion and efforts.
         noise: Of the sensors; the robot file's by default, `Noise()` for none.
         seed: Of the random numbers.
         trial: Which trial.

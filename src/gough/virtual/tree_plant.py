@@ -69,11 +69,6 @@ class TreePlant:
     """Trees, one for each trial. Coulomb friction is linear inside the dead band, as in `GoughPlant`.
 
     Coordinates that the trees do not have (massless legs, force elements) follow from the platform's or the motors'.
-
-    Args:
-        settings: What the trees were built from.
-        trees: One for each trial.
-        step: Integrator.
     """
 
     def __init__(self, settings: PlantSettings, trees: Sequence[Tree], step: Stepper) -> None:

@@ -15,8 +15,7 @@ import numpy as np
 from gough.core.documents import parse_json
 from gough.core.errors import GoughError, InvalidTrajectory
 from gough.core.trajectory.base import FORMAT, Trajectory
-from gough.core.trajectory.curves import Eased, Sampled
-from gough.core.trajectory.fourier import Fourier
+from gough.core.trajectory.curves import Eased, Fourier, Sampled
 
 KINDS: dict[str, type[Trajectory]] = {cls.kind: cls for cls in (Fourier, Sampled, Eased)}
 

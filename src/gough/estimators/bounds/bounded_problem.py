@@ -67,10 +67,8 @@ class BoundedProblem(Value):
         error_bound: Largest error, positive: one number, per row (r,), per sample (t, 1), or (t, r). [as effort]
         prior_lower: (p,), may be -inf.
         prior_upper: (p,), may be +inf.
-        rows: Names of the equation rows, (r,).
-        row_units: Their units, (r,).
-        parameters: Names, (p,).
-        units: Their units, (p,).
+        rows, row_units: Names and units of the equation rows, (r,).
+        parameters, units: Names and units, (p,).
         used: Which samples and rows count, (t, r), or None for all.
     """
 

@@ -20,9 +20,19 @@ from gough.core.errors import InconsistentData, InvalidInput, NotConverged
 from gough.core.intervals import Interval
 from gough.estimators.bounds.bounded_problem import BoundedProblem, Equations
 from gough.estimators.bounds.certificate import Bound, Case, Round, stored
-from gough.estimators.bounds.conflicts import explain, named, orthants, verge
 from gough.estimators.bounds.gauss_seidel import finite_start
-from gough.estimators.bounds.polytope import Polytope, Programme, Proof, equations_of, irreducible, linearised
+from gough.estimators.bounds.polytope import (
+    Polytope,
+    Programme,
+    Proof,
+    equations_of,
+    explain,
+    irreducible,
+    linearised,
+    named,
+    orthants,
+    verge,
+)
 from gough.estimators.estimate import Enclosure
 
 _LOOSE = 1e-3  # relative gap between proven and attained bounds worth a note

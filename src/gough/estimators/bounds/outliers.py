@@ -11,9 +11,8 @@ from scipy.optimize import linprog
 from gough.core.arrays import FloatArray
 from gough.core.errors import InconsistentData, InvalidInput, NotConverged
 from gough.estimators.bounds.bounded_problem import BoundedProblem
-from gough.estimators.bounds.conflicts import named
 from gough.estimators.bounds.exact_box import ExactBox
-from gough.estimators.bounds.polytope import Polytope, Programme, linearised
+from gough.estimators.bounds.polytope import Polytope, Programme, linearised, named
 from gough.estimators.estimate import Enclosure
 
 _MISFIT = 1e-9  # in units of the error bound: what counts as violated
@@ -27,9 +26,6 @@ class TrimmedBox:
 
     A heuristic: with outliers little beyond the bound it can exclude the truth (13 of 40 boxes with 2 % of them). The
     box with a guarantee is `ExactBox(outliers=...)`.
-
-    Args:
-        outliers: Remove at most so many equations.
     """
 
     outliers: int = 0

@@ -12,14 +12,14 @@ from gough.core.arrays import FloatArray
 from gough.core.condensed import Condensed, whiten
 from gough.core.errors import NotConverged, NotIdentifiable
 from gough.estimators.estimate import Estimate, assemble
-from gough.estimators.gains.current_model import (
+from gough.estimators.gains.gain_problem import (
+    GainProblem,
     current_maps,
     determine_gains,
     open_gains,
     rough_solution,
     silent_gains,
 )
-from gough.estimators.gains.gain_problem import GainProblem
 from gough.estimators.linear.noise import SETTLED, pooled_freedom
 from gough.estimators.linear.solve import Solution, solve
 from gough.estimators.problem import dead_rows, factors_of, samples_of

@@ -12,8 +12,7 @@ from gough.core.arrays import BoolArray, FloatArray
 from gough.core.condensed import Condensed
 from gough.core.errors import InvalidInput, NotConverged, NotIdentifiable
 from gough.estimators.estimate import Estimate, Source, Spread, assemble
-from gough.estimators.gains.current_model import determine_gains, rough_solution
-from gough.estimators.gains.gain_problem import GainProblem
+from gough.estimators.gains.gain_problem import GainProblem, determine_gains, rough_solution
 from gough.estimators.gains.maximum_likelihood import MaximumLikelihoodGains
 from gough.estimators.problem import factors_of
 from gough.estimators.uncertainty import ENOUGH_GROUPS, STRETCHES, Influence

@@ -42,7 +42,6 @@ def solve(stacked: FloatArray, parameters: tuple[str, ...]) -> Solution:
 
     Args:
         stacked: [W y] of all rows, or any factors with the same Gram matrix, (..., p + 1).
-        parameters: Names, (p,).
 
     Raises:
         NotIdentifiable: Columns are zero or dependent; names them, `dependent` and `combinations` carry the numbers.
@@ -79,7 +78,6 @@ def not_identifiable(columns: FloatArray, scale: FloatArray, parameters: tuple[s
     Args:
         columns: Factor of the regressor with columns of unit length, (k, p).
         scale: Their lengths before, (p,); zero where a parameter does not act at all.
-        parameters: Names, (p,).
     """
     kept: list[int] = []
     silent: list[str] = []

@@ -9,8 +9,7 @@ import numpy as np
 
 from gough.core.arrays import FloatArray, IntArray
 from gough.core.statistics import f_tail
-from gough.estimators.load.fit import LoadProblem
-from gough.estimators.load.seen import seen
+from gough.estimators.load.fit import LoadProblem, seen
 from gough.estimators.uncertainty import long_run_covariance
 
 PIECES = 100  # of a log, between which a load is looked at
@@ -57,7 +56,6 @@ class Pieces:
         """Return the pieces of a problem; none reaches over the end of a recording or a period.
 
         Args:
-            problem: The equations.
             covariance: Noise of its rows, (r, r).
             zone: Time of each sample in units of what filters smear a change over, (t,).
         """

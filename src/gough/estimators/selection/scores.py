@@ -18,10 +18,10 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from scipy import stats
 
-from gough.core.arrays import FloatArray, IntArray, frozen
+from gough.core.arrays import FloatArray, IntArray, Value
 from gough.core.errors import InvalidInput
+from gough.core.statistics import f_tail
 
 STRETCHES = 20  # contiguous pieces of the data left out in turn; tried on six real robots (design, section 7)
 LEAST_SEEN = 1e-6  # |d_free|^2 / |d|^2 below which a column cannot be told from the regressor's
@@ -30,7 +30,7 @@ PROBABLE = 0.01  # chance of any false name among all columns tried
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class ScoreProblem:
+class ScoreProblem(Value):
     """Whitened equations, a regressor and columns that it may lack.
 
     Args:
@@ -49,9 +49,7 @@ class ScoreProblem:
     deviations: FloatArray | None = None
 
     def __post_init__(self) -> None:
-        for name in ("regressor", "target", "columns", "deviations"):
-            if getattr(self, name) is not None:
-                object.__setattr__(self, name, frozen(getattr(self, name)))
+        super().__post_init__()
         n = len(self.target)
         if self.regressor.shape[:1] != (n,) or self.columns.shape[:1] != (n,) or self.stretch.shape != (n,):
             raise InvalidInput(f"score tests of {n} equations got {len(self.regressor)} of the regressor, "
@@ -94,15 +92,11 @@ def _chance(size: FloatArray, covariance: FloatArray, freedom: float) -> float:
     scale = np.sqrt(np.maximum(np.diag(covariance), 1e-300))
     shape = covariance / np.outer(scale, scale)
     square = float(size / scale @ np.linalg.pinv(shape, rcond=1e-6, hermitian=True) @ (size / scale))
-    return float(stats.f.sf(square / k, k, max(freedom, 1.0)))
+    return f_tail(square / k, k, max(freedom, 1.0))
 
 
 class Scores:
-    """Score tests of many columns against one fit; all answers come from matrices of the columns, stretch by stretch.
-
-    Args:
-        problem: The equations.
-    """
+    """Score tests of many columns against one fit, from matrices of the columns, stretch by stretch."""
 
     def __init__(self, problem: ScoreProblem) -> None:
         W, D, y = problem.regressor, problem.columns, problem.target

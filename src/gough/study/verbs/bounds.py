@@ -22,8 +22,7 @@ def bounds(robot: Robot, logs: Logs, settings: BoundsSettings, *,
            description: Description = None,
            output: Annotated[str | None, About(help="Write the box (.json).", file=True, short="-o")] = None,
            force: Force = False) -> Enclosure:
-    if output is not None:
-        require_free(output, force)
+    require_free(output, force)
     known = as_model(robot)
     result = result_for(known, model)
     box = bound_parameters(known, read_logs(logs, description, known), settings, result=result)

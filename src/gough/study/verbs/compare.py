@@ -16,7 +16,7 @@ from gough.core.errors import InvalidInput
 from gough.core.files import require_free, write_text
 from gough.core.options import About
 from gough.identification.compare import CompareSettings, Comparison, compare as compare_results
-from gough.report.comparison import comparison_page
+from gough.report.report import comparison_page
 from gough.study.common import Description, Force
 from gough.study.data import load_result, read_logs
 
@@ -29,8 +29,7 @@ def compare(folders: Annotated[Sequence[str], About(help="Folders that `gough id
             force: Force = False) -> Comparison:
     if len(folders) < 2:
         raise InvalidInput(f"{len(folders)} result is given, expected two or more")
-    if output is not None:
-        require_free(output, force)
+    require_free(output, force)
     results = [load_result(folder) for folder in folders]
     recordings = read_logs(logs, description, results[0][0])
     found = compare_results(results, recordings, settings, labels=labels(folders))

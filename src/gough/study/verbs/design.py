@@ -16,8 +16,7 @@ from gough.core.options import About
 from gough.core.trajectory import Fourier, load_trajectory
 from gough.engine import as_model
 from gough.excitation import Design, DesignSettings, design as design_trajectory
-from gough.excitation.design import Run
-from gough.excitation.runnable import runnable
+from gough.excitation.design import Run, runnable
 from gough.study.common import Force, Progress, Robot
 
 

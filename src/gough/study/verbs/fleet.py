@@ -80,7 +80,12 @@ def read_fleet(file: str, settings: FleetSettings) -> FleetFile:
     except (OSError, InvalidInput, UnicodeDecodeError) as error:
         raise InvalidStudy(f"{file}: {error}") from None
     found, wrong = dict[str, FleetLog](), dict[str, str]()
-    for number, line in enumerate(_lines(table), start=2):
+    try:
+        with open(table, encoding="utf-8-sig", newline="") as stream:
+            lines = list(csv.DictReader(stream))
+    except OSError as error:
+        raise InvalidStudy(f"the table of logs '{table}' cannot be read: {error.strerror}") from None
+    for number, line in enumerate(lines, start=2):
         try:
             log = _log(line, table.parent, None if zone is None else str(zone), description)
             if found.setdefault(log.path, log) != log:
@@ -93,14 +98,6 @@ def read_fleet(file: str, settings: FleetSettings) -> FleetFile:
     here = path.parent / robot
     return FleetFile(robot=str(here) if here.is_file() else robot, logs=tuple(found.values()), settings=chosen,
                      notes=tuple(f"left out: {place}: {why}" for place, why in wrong.items()))
-
-
-def _lines(table: Path) -> list[dict[str, str]]:
-    try:
-        with open(table, encoding="utf-8-sig", newline="") as stream:
-            return list(csv.DictReader(stream))
-    except OSError as error:
-        raise InvalidStudy(f"the table of logs '{table}' cannot be read: {error.strerror}") from None
 
 
 def _log(line: Mapping[str, str], folder: Path, zone: str | None, description: str | None) -> FleetLog:

@@ -56,14 +56,13 @@ def generate(robot: Robot, *,
         if progress is not None:
             progress((k + 1) / robots)
     unit = model.mechanism.joint(motors[0]).unit
-    truth = [*(f"r{k:0{width}d},drift,dry friction of {joint} changes by {100 * size:+.0f} %"
+    wrong = [*((k, f"drift,dry friction of {joint} changes by {100 * size:+.0f} %")
                for k, (joint, size) in drift.items()),
-             *(f"r{k:0{width}d},mistake,effort of {motor} is recorded {size:g} times"
-               for k, (motor, size) in gain.items()),
-             *(f"r{k:0{width}d},mistake,position of {motor} is recorded {size:+.3g} {unit} off"
+             *((k, f"mistake,effort of {motor} is recorded {size:g} times") for k, (motor, size) in gain.items()),
+             *((k, f"mistake,position of {motor} is recorded {size:+.3g} {unit} off")
                for k, (motor, size) in encoder.items()),
-             *(f"r{k:0{width}d},mistake,carries a load on day {own[0]} that no log mentions"
-               for k, own in load.items())]
+             *((k, f"mistake,carries a load on day {own[0]} that no log mentions") for k, own in load.items())]
+    truth = [f"r{k:0{width}d},{text}" for k, text in wrong]
     write_text(folder / "logs.csv", "\n".join(table) + "\n")
     write_text(folder / "truth.csv", "\n".join(["robot,kind,text", *truth]) + "\n")
     write_text(folder / "fleet.toml", toml_text({"format": FORMAT, "robot": robot, "logs": "logs.csv",

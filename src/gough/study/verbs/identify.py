@@ -61,10 +61,9 @@ def identify(robot: Robot, logs: Logs, settings: IdentifySettings, many: FactorS
             step = {"logs": seen_from(folder, logs), "loaded": seen_from(folder, other.loaded) or None,
                     "validate": seen_from(folder, other.validate) or None,
                     "description": None if description is None else seen_from(folder, [description])[0],
-                    **settings.to_dict(), "output": AGAIN,
-                    **({"bad": many.bad, "workers": 1} if spread else {})}
-            given = {key: value for key, value in step.items() if value is not None}
-            beside[STUDY] = toml_text({"format": FORMAT, "robot": kept, "identify": given})
+                    **settings.to_dict(), "output": AGAIN, **({"bad": many.bad, "workers": 1} if spread else {})}
+            beside[STUDY] = toml_text({"format": FORMAT, "robot": kept, "identify": {
+                key: value for key, value in step.items() if value is not None}})
         result.save(folder, beside=beside)
     return result
 

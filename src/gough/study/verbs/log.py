@@ -20,8 +20,7 @@ def log(file: Annotated[str, About(help="The log, of any format.", file=True)], 
         robot: Annotated[str | None, About(help="Propose which column is which joint of it.", file=True)] = None,
         output: Annotated[str | None, About(help="Write a description to edit (.toml).", file=True, short="-o")] = None,
         force: Force = False) -> Survey:
-    if output is not None:
-        require_free(output, force)
+    require_free(output, force)
     motors = []
     if robot is not None:
         joints = (joint for joint in load_robot(robot).joints if joint.actuated)

@@ -27,8 +27,7 @@ def simulate(robot: Robot, settings: SimulateSettings, *,
              output: Annotated[str | None, About(
                  help="Write the log (.csv, .csv.gz, .npz or .mcap).", file=True, short="-o")] = None,
              force: Force = False, progress: Progress | None = None) -> Simulation:
-    if output is not None:
-        require_free(output, force)
+    require_free(output, force)
     model = as_model(robot)
     path = load_trajectory(trajectory, robot=model.mechanism.name)
     if isinstance(path, Sampled):  # a table for a controller holds the platform and the motors

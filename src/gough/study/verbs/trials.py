@@ -18,10 +18,8 @@ def trials(robots: Annotated[Sequence[str], About(help="Names of bundled robots,
            settings: TrialSettings, *,
            output: Annotated[str | None, About(help="Table to write (.csv).", file=True, short="-o")] = None,
            force: Force = False, progress: Progress | None = None) -> Trials:
-    if output is not None:
-        require_free(output, force)
+    require_free(output, force)
     found = run_trials(robots, settings, progress=progress)
     if output is not None:
-        rows = [HEADER, *found.rows]
-        write_text(output, "\n".join(",".join(map(str, row)) for row in rows) + "\n")
+        write_text(output, "\n".join(",".join(map(str, row)) for row in (HEADER, *found.rows)) + "\n")
     return found
