@@ -69,3 +69,26 @@ def test_a_log_as_slow_keeps_the_cut_off_and_a_wrong_model_does_not_raise_it(arm
     raised = passing(arm, [log(arm, 5.0, 1)], base, settings, values)
     assert raised == replace(settings, cutoff=raised.cutoff, decimation=raised.decimation)
     assert raised.cutoff in (10.0, 20.0, 40.0)
+
+
+def test_a_repeated_motion_keeps_its_own_harmonics(arm: Model) -> None:
+    """Four periods of 4 s, then of 1 s: the slow log's highest harmonic lies below the fast one's second."""
+    def periodic(period: float, source: str) -> Recording:
+        time = np.arange(round(4 * period * RATE)) / RATE
+        turn = 2 * np.pi * np.array([1.0, 2.0, 3.0])[:, None] / period
+        size, phase = 0.15 * np.array([[1.0, 0.7], [0.6, -1.0], [-0.5, 0.4]]), np.array([[0.0, 1.0], [2, 0], [1, 3]])
+        angle = turn[:, :, None] * time[:, None] + phase[:, None, :]
+        q = arm.home[list(arm.actuated)] + (size[:, None] * np.sin(angle)).sum(axis=0)
+        speed = (size[:, None] * turn[:, :, None] * np.cos(angle)).sum(axis=0)
+        push = -(size[:, None] * turn[:, :, None] ** 2 * np.sin(angle)).sum(axis=0)
+        effort = arm.inverse_dynamics(arm.kinematics.motion(time, q, speed, push, "actuated"))
+        rng = np.random.default_rng(round(period))
+        return Recording(joints=arm.mechanism.actuated, position_units=("rad", "rad"), time=time, source=source,
+                         position=q + 2e-5 * rng.standard_normal(q.shape), period_samples=round(period * RATE),
+                         effort=effort + 0.02 * rng.standard_normal(q.shape))
+
+    result = identify(arm, periodic(4.0, "slow"), held_out=periodic(1.0, "fast"))
+    assert result.verdict is not None
+    assert result.validation is not None
+    assert result.validation.relative.max() < 0.03
+    assert result.verdict.headline == "good"

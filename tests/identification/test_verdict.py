@@ -27,7 +27,7 @@ from gough.identification.prior import (
     prior_of,
     unit_of,
 )
-from gough.identification.validation import Validation
+from gough.identification.validation import Validation, numerics_of
 from gough.identification.verdict import (
     Misfit,
     Remark,
@@ -97,6 +97,39 @@ def test_a_condition_number_of_ten_thousand_is_too_large(condition: float, speak
     found = judge_numerics(estimate([1.0], [0.1], condition=condition))
     assert bool(found) == speaks
     assert all(remark.level == "look" for remark in found)
+
+
+@pytest.mark.parametrize(("wide", "fine"), [(True, True), (False, False)])
+def test_a_weak_direction_is_no_alarm_where_the_sigmas_show_it(wide: bool, fine: bool) -> None:
+    """Two columns that differ by 1e-5 of their length: as efforts are noisy or not, both values are unknown or not."""
+    W = np.random.default_rng(0).standard_normal((400, 3))
+    W[:, 1] = W[:, 0] + 1e-5 * W[:, 1]
+    covariance = np.linalg.inv(W.T @ W) * (1e-2 if wide else 1e-6) ** 2
+    own = estimate([1.0, 1.0, 1.0], [1.0] * 3, condition=float(np.linalg.cond(W / np.linalg.norm(W, axis=0))))
+    own = replace(own, covariance=(covariance + covariance.T) / 2)
+    assert own.condition_number > 1e5
+    assert (own.relative_std[:2] > 1).all() == wide
+    assert numerics_of(own) == fine
+    assert bool(judge_numerics(own)) == (not fine)
+
+
+def test_a_weak_parameter_that_claims_to_be_known_is_told_beside_others_that_do_not() -> None:
+    """Efforts known to 1e-2: nothing is known of a pair that differs by 1e-8, little of one by 3e-5."""
+    W = np.random.default_rng(0).standard_normal((400, 4))
+    W[:, 1], W[:, 3] = W[:, 0] + 1e-8 * W[:, 1], W[:, 2] + 3e-5 * W[:, 3]
+    unit = np.linalg.norm(W, axis=0)
+    shape = np.linalg.qr(W / unit, mode="r")
+    root = np.linalg.inv(shape) / unit[:, None] * 1e-2
+    own = replace(estimate([1.0] * 4, [1.0] * 4, condition=float(np.linalg.cond(shape))), covariance=root @ root.T)
+    assert numerics_of(own)
+    assert not numerics_of(replace(own, values=np.array([1.0, 1.0, 1e4, 1.0])))
+    assert not numerics_of(replace(own, values=np.array([1e9, 1.0, 1.0, 1.0])))
+
+
+def test_a_row_that_is_predicted_to_one_per_cent_is_not_compared_with_its_fit() -> None:
+    """Held-out errors four times those of the fit, of efforts of 50 and of 30."""
+    found = judge_transfer(validation((0.008, 0.4 / 30), rms=(0.4, 0.4)), estimate([1.0], [0.1]))
+    assert [remark.message.partition(":")[0] for remark in found] == ["b"]
 
 
 def test_logs_that_disagree_are_a_remark() -> None:

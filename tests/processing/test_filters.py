@@ -129,3 +129,12 @@ def test_velocity_noise_is_that_of_filtered_differences() -> None:
     f = np.fft.rfftfreq(len(noise), 1 / RATE)[:, None]
     velocity = np.fft.irfft(np.where(f <= 25.0, 2j * np.pi * f * spectrum, 0), len(noise), axis=0)
     assert velocity_noise([2e-5], RATE, 25.0)[0] == pytest.approx(velocity.std(), rel=0.02)
+
+
+def test_two_derivatives_spoil_no_more_than_the_edge_at_a_cut_off_near_nyquist() -> None:
+    """The filter forgets within a few samples there, the stencils reach eight: their low order at the ends shows."""
+    wave = np.cos(2 * np.pi * 3.0 * np.arange(-200, 4200) / RATE)[:, None]
+    long, short = differentiate(wave, RATE, 180.0)[2][200:4200], differentiate(wave[200:4200], RATE, 180.0)[2]
+    error, edge = np.abs(long - short).ravel() / np.abs(long).max(), edge_samples(RATE, 180.0)
+    assert error[edge:-edge].max() < 0.03
+    assert error[:edge].max() > 0.3

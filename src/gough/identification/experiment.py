@@ -31,6 +31,7 @@ from gough.estimators.linear.solve import first_values
 from gough.estimators.noise_information import attenuation, information_over_noise, whitened_rows
 from gough.logs.recording import Recording
 from gough.processing import Processed, Processing, ProcessingChoice, choose_processing, passing, process, regression
+from gough.processing.choice import MOST_LEFT_OUT
 from gough.processing.noise import noise_again
 from gough.processing.ready import ready
 from gough.processing.repetitions import with_position_noise
@@ -167,9 +168,16 @@ def prepare_unseen(model: Model, recordings: Sequence[Recording], experiment: Ex
 
 def processed_as(model: Model, recordings: Sequence[Recording], base: BaseParameters, processing: Processing,
                  values: Mapping[Parameter, float] | None, gains: Mapping[str, float] | None) -> Experiment:
-    """Make logs ready by the processing of others, with a cut-off that values of those parameters predict best with."""
+    """Make logs ready by the processing of others, with a cut-off that values of those parameters predict best with.
+
+    A window about reversals that would take half of a row from logs which reverse more often is narrower.
+    """
     used = processing if values is None else passing(model, recordings, base, processing, values, gains=gains)
     done = [process(model, recording, used) for recording in recordings]
+    while used.window and min(float(log.mask.mean(axis=0).min()) for log in done) < MOST_LEFT_OUT:
+        narrower = used.window / 2
+        used = replace(used, window=narrower if narrower * min(log.rate for log in recordings) > 1 else 0.0)
+        done = [process(model, recording, used) for recording in recordings]
     return assemble(model, done, base, ProcessingChoice(processing=used, rows=model.rows), gains=gains)
 
 

@@ -111,8 +111,9 @@ def numerics_of(estimate: Estimate) -> bool:
     found = estimate.condition_number
     if found < WEAK_CONDITION or not np.isfinite(found):
         return bool(found < WEAK_CONDITION)
-    inverse = np.linalg.pinv(estimate.correlation, rcond=1e-15, hermitian=True)
-    weak = np.sqrt(np.maximum(np.diag(inverse), 1.0)) >= min(found / len(estimate), WEAK_CONDITION)
+    power, axes = np.linalg.eigh(estimate.correlation)
+    raised = np.sqrt((axes**2 / np.maximum(power, np.finfo(float).eps)).sum(axis=1))
+    weak = raised >= min(found / len(estimate), WEAK_CONDITION)
     return bool(weak.any() and (estimate.relative_std[weak] > UNSURE).all())
 
 

@@ -175,7 +175,8 @@ def passing(model: Model, recordings: Sequence[Recording], parameters: BaseParam
     """Return the settings with a cut-off that passes the motion of other logs as well, which may be faster.
 
     The cut-off is doubled as long as the known values predict the recorded, unfiltered effort better by more than
-    `WORSE`; logs of motions like those that the processing was chosen from keep theirs.
+    `WORSE`; logs of motions like those that the processing was chosen from keep theirs. Repeated motions are kept up to
+    the highest harmonic of their own.
 
     Args:
         model: The robot.
@@ -185,6 +186,10 @@ def passing(model: Model, recordings: Sequence[Recording], parameters: BaseParam
         values: Of the parameters; zero where they are not named.
         gains: Drive gains by joint for logs with currents.
     """
+    if settings.method == "explicit" and settings.cutoff is not None:
+        own = [_akaike(model, log) for log in (ready(model, each, settings) for each in recordings)
+               if log.period_count >= 2]
+        return replace(settings, cutoff=max(settings.cutoff, *own)) if own else settings
     if settings.method != "time" or settings.cutoff is None:
         return settings
     logs = [part for log in recordings for part in _looked_at(model, log, settings)]

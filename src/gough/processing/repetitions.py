@@ -17,6 +17,8 @@ from gough.processing.averaging import PeriodAverage
 from gough.processing.frequency import lowpass_periodic, pose_cutoff, rounding_variance
 from gough.processing.pieces import Processed, averaged_pose
 
+TINY = float(np.finfo(float).tiny)
+
 
 def pose_maps(model: Model, q: FloatArray, by: By) -> tuple[list[int], FloatArray]:
     """Return the motors that poses are found from, and the map from their changes to those of the pose, (N, m, m).
@@ -40,14 +42,20 @@ def akaike_cutoff(model: Model, average: PeriodAverage) -> float:
     return pose_cutoff(pose, scatter, average.rate, rounding)
 
 
-def period_motions(model: Model, processed: Processed) -> Iterator[Motion]:
-    """Yield the motion of each period of a mean one, low-passed as that is, with the past of that."""
+def period_motions(model: Model, processed: Processed, positions: FloatArray | None = None) -> Iterator[Motion]:
+    """Yield the motion of each period of a mean one, low-passed as that is, with the past of that.
+
+    Args:
+        model: The robot.
+        processed: The mean period.
+        positions: Of the motors in each period, (k, N, a); those recorded by default. [m or rad]
+    """
     average, cutoff = processed.average, processed.cutoff
     assert average is not None
     assert cutoff is not None
     by, q, pose = averaged_pose(model, average)
     own, back = pose_maps(model, q, by)
-    for k, position in enumerate(average.position_periods):
+    for k, position in enumerate(average.position_periods if positions is None else positions):
         moved = pose + np.einsum("tma,ta->tm", back, (position - average.position)[:, own])
         smooth = lowpass_periodic(moved, average.rate, len(pose), cutoff)
         time = average.recording.time[k * len(pose):(k + 1) * len(pose)]
@@ -65,7 +73,8 @@ def with_position_noise(model: Model, processed: Processed, problem: Regression,
         y_k - (W_k - W) x,    W_k from the pose of period k, low-passed as the mean one is,
 
     whose scatter holds the noise of efforts and positions and, since each period keeps its own, what feedback makes
-    them share (AH09 3.2). The covariance is theirs, over the equations that count in all rows.
+    them share (AH09 3.2). The covariance is theirs, over the equations that count in all rows. Where sensors round more
+    than they differ, rounding comes back in every period: what rounding the motion does to W x widens the scatter.
 
     Args:
         model: The robot.
@@ -82,6 +91,15 @@ def with_position_noise(model: Model, processed: Processed, problem: Regression,
                      for motion in period_motions(model, processed)])
     made = replicates - (seen - seen.mean(axis=0))
     covariance, count = problem.covariance, len(made)
+    step = np.sqrt(12 * rounding_variance(average))
+    if step.any():
+        smooth = processed.motion.q[:, list(model.actuated)]
+        error = np.where(step > 0, np.round(smooth / np.where(step > 0, step, 1.0)) * step - smooth, 0.0)
+        motion = next(period_motions(model, processed, (average.position + error)[None]))
+        more = model.regressor(motion, base, dead_band=processed.dead_band) @ x - problem.regressor @ x
+        counts, away = problem.counting, made - made.mean(axis=0)
+        own = (away**2 * counts).sum(axis=(0, 1)) / (count * (count - 1))
+        made = made.mean(axis=0) + away * np.sqrt(1 + (more**2 * counts).sum(axis=0) / np.maximum(own, TINY))
     if covariance is not None and covariance.ndim == 2:
         sure = np.ones(len(problem), bool) if problem.mask is None else problem.mask.all(axis=1)
         left = (made - made.mean(axis=0))[:, sure if sure.sum() > len(problem) // 10 else slice(None)]
