@@ -77,9 +77,9 @@ def differentiate(values: FloatArray, rate: float, cutoff: float | None) -> Posi
 
 
 def edge_samples(rate: float, cutoff: float) -> int:
-    """Return how many samples at each end of a log the zero-phase filter and two derivatives may spoil."""
+    """Return how many samples at each end of a log the zero-phase filter may spoil."""
     check_cutoff(cutoff, rate)
-    return int(np.ceil(SPOILT * rate / cutoff)) + 2 * (len(STENCIL) // 2)
+    return int(np.ceil(SPOILT * rate / cutoff))
 
 
 def memory_samples(rate: float, cutoff: float | None) -> int:
