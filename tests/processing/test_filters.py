@@ -137,4 +137,4 @@ def test_two_derivatives_spoil_no_more_than_the_edge_at_a_cut_off_near_nyquist()
     long, short = differentiate(wave, RATE, 200.0)[2][200:4200], differentiate(wave[200:4200], RATE, 200.0)[2]
     error, edge = np.abs(long - short).ravel() / np.abs(long).max(), edge_samples(RATE, 200.0)
     assert error[edge:-edge].max() < 3e-3
-    assert error[edge - 8:8 - edge].max() > 1e-2
+    assert error[6:-6].max() > 1e-2  # what the filter alone spoils: 3 / cut-off

@@ -77,9 +77,9 @@ def differentiate(values: FloatArray, rate: float, cutoff: float | None) -> Posi
 
 
 def edge_samples(rate: float, cutoff: float) -> int:
-    """Return how many samples at each end of a log the zero-phase filter may spoil."""
+    """Return how many samples at each end of a log the low-pass or, near Nyquist, two derivatives may spoil."""
     check_cutoff(cutoff, rate)
-    return int(np.ceil(SPOILT * rate / cutoff))
+    return max(int(np.ceil(SPOILT * rate / cutoff)), 4 * (len(STENCIL) // 2))
 
 
 def memory_samples(rate: float, cutoff: float | None) -> int:
