@@ -118,9 +118,12 @@ def test_an_npz_that_claims_more_than_it_holds_is_refused(tmp_path: Path) -> Non
         read_recording(tmp_path / "log.npz")
 
 
-def test_an_npz_that_unpacks_to_gigabytes_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gough.logs.containers.LARGEST", 10**6)
-    np.savez_compressed(tmp_path / "log.npz", time=np.zeros(10**6))
+@pytest.mark.parametrize(("limit", "number"), [("LARGEST", 0.37), ("MODEST", 0.0)])
+def test_an_npz_that_unpacks_to_gigabytes_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str,
+                                                     number: float) -> None:
+    """Anything beyond 2 GiB, and zeros, which pack a thousand times, beyond a quarter of one."""
+    monkeypatch.setattr(f"gough.logs.containers.{limit}", 10**6)
+    np.savez_compressed(tmp_path / "log.npz", time=number * np.random.default_rng(0).standard_normal(10**6))
     with pytest.raises(InvalidRecording, match="unpacked"):
         read_recording(tmp_path / "log.npz")
 
