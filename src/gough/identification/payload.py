@@ -20,6 +20,7 @@ from gough.core.regression import Regression
 from gough.core.showing import Columns, Shown
 from gough.core.text import rounded, text_table
 from gough.engine import Model, Robot, as_model
+from gough.engine.columns import column_names
 from gough.estimators.estimate import Estimate, Source, assemble
 from gough.estimators.load.fit import LoadFit, LoadProblem, fit, in_words, seen
 from gough.estimators.load.over_time import History, Pieces, changes, history
@@ -30,7 +31,7 @@ from gough.identification.load_problem import Unloaded, load_problem
 from gough.identification.result import Identification
 from gough.logs.readers import Log, as_recordings
 from gough.logs.recording import Recording
-from gough.processing import Processing, choose_processing
+from gough.processing import Processing, choose_processing, passing
 
 HALF = 0.5  # a parameter is observed once its standard deviation is below this share of what a load can have
 FEWEST = 3  # samples for each parameter, below which nothing of a stretch is left out
@@ -221,6 +222,10 @@ def payload(model: Robot, recordings: Log | Sequence[Log], settings: PayloadSett
     if not used.complete:
         used = choose_processing(model, recordings, None, used, gains=gains).processing
     unloaded = Unloaded.of(model, result, None if values is None else np.asarray(values, dtype=float))
+    if result is not None and chosen.processing.cutoff is None and result.settings.get("cutoff") is None:
+        names = column_names(unloaded.base)
+        used = passing(model, recordings, (*names, *LOAD), used, dict(zip(names, unloaded.values.tolist())),
+                       free=LOAD, gains=gains)
     problem = load_problem(model, recordings, used, unloaded, gains)
     sought = _Sought.of(model, problem.regression, chosen)
     whole, prior = sought.found(problem)

@@ -44,6 +44,7 @@ SAME = 1.005  # cut-offs as good as that are equal; the lowest within an octave 
 CHEAP = 1.01  # where efforts are not filtered, a window may cost so much of the prediction of all samples
 GAIN = 1.03  # where they are, a narrower window is taken unless a wider one is better by more than this
 SAMPLES = 2.0  # the narrowest window
+TINY = float(np.finfo(float).tiny)
 STANDS = 0.9  # of the samples within its dead band: such a joint counts as one that stands
 
 
@@ -170,20 +171,22 @@ def choose_processing(model: Model, recordings: Sequence[Recording | RecordingSo
 
 
 @one_blas_thread
-def passing(model: Model, recordings: Sequence[Recording], parameters: BaseParameters, settings: Processing,
-            values: Mapping[Parameter, float], *, gains: Mapping[str, float] | None = None) -> Processing:
+def passing(model: Model, recordings: Sequence[Recording], parameters: BaseParameters | Sequence[Parameter],
+            settings: Processing, values: Mapping[Parameter, float], *, free: Sequence[Parameter] = (),
+            gains: Mapping[str, float] | None = None) -> Processing:
     """Return the settings with a cut-off that passes the motion of other logs as well, which may be faster.
 
     The cut-off is doubled as long as the known values predict the recorded, unfiltered effort better by more than
-    `WORSE`; logs of motions like those that the processing was chosen from keep theirs. Repeated motions are kept up to
+    `SAME`; logs of motions like those that the processing was chosen from keep theirs. Repeated motions are kept up to
     the highest harmonic of their own.
 
     Args:
         model: The robot.
         recordings: The other logs.
-        parameters: Base parameters, as their regressions will have.
+        parameters: Those that their regressions will have.
         settings: A complete processing.
         values: Of the parameters; zero where they are not named.
+        free: Parameters of a load on all of them, which are not known but fitted at each cut-off.
         gains: Drive gains by joint for logs with currents.
     """
     if settings.method == "explicit" and settings.cutoff is not None:
@@ -193,6 +196,8 @@ def passing(model: Model, recordings: Sequence[Recording], parameters: BaseParam
     if settings.method != "time" or settings.cutoff is None:
         return settings
     logs = [part for log in recordings for part in _looked_at(model, log, settings)]
+    if free:
+        logs = [replace(log, payload=free[0].payload) for log in logs]
     trial = Trial.of(model, logs, parameters, gains)
     margin = SPOILT / settings.cutoff
 
@@ -200,11 +205,16 @@ def passing(model: Model, recordings: Sequence[Recording], parameters: BaseParam
         parts = [sheet.regression(trial, settings, margin)
                  for sheet in trial.sheets(replace(settings, cutoff=cutoff, decimation=None))]
         known = np.array([values.get(name, 0.0) for name in parts[0].parameters])
-        left = sum((part.left(known)**2).sum(axis=0) for part in parts)
-        return float(np.exp(0.5 * np.mean(np.log(left / sum((part.effort**2).sum(axis=0) for part in parts)))))
+        left = np.concatenate([part.left(known) for part in parts])
+        size = np.sqrt(sum((part.effort**2).sum(axis=0) for part in parts)) + TINY
+        if free:
+            W = np.concatenate([part.select(free).regressor for part in parts]) / size[:, None]
+            fitted = np.linalg.lstsq(W.reshape(-1, len(free)), (left / size).ravel(), rcond=None)[0]
+            left = left - size * (W @ fitted)
+        return float(np.exp(0.5 * np.mean(np.log((left**2).sum(axis=0) / size**2 + TINY))))
 
     cutoff, best = settings.cutoff, error(settings.cutoff)
-    while RATIO * cutoff <= HIGHEST * trial.rate and (found := error(RATIO * cutoff)) * WORSE < best:
+    while RATIO * cutoff <= HIGHEST * trial.rate and (found := error(RATIO * cutoff)) * SAME < best:
         cutoff, best = RATIO * cutoff, found
     if cutoff == settings.cutoff:
         return settings
