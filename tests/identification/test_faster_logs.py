@@ -9,7 +9,7 @@ import pytest
 
 from gough import Model, Recording, identify, load_robot, payload
 from gough.identification.validation import validate_result
-from gough.processing import Processing, passing
+from gough.processing import Processing, raised_cutoff
 
 RATE = 400.0
 
@@ -64,9 +64,9 @@ def test_a_log_as_slow_keeps_the_cut_off_and_a_wrong_model_does_not_raise_it(arm
     base, values = result.base, dict(zip(result.estimate.parameters, result.estimate.values.tolist()))
     settings = Processing(method="time", cutoff=5.0, decimation=40, window=0.0, standing=(), dead_band=0.0)
     for wrong in (1.0, 1.5):
-        assert passing(arm, [log(arm, 1.0, 1)], base, settings,
+        assert raised_cutoff(arm, [log(arm, 1.0, 1)], base, settings,
                        {name: wrong * value for name, value in values.items()}) == settings
-    raised = passing(arm, [log(arm, 5.0, 1)], base, settings, values)
+    raised = raised_cutoff(arm, [log(arm, 5.0, 1)], base, settings, values)
     assert raised == replace(settings, cutoff=raised.cutoff, decimation=raised.decimation)
     assert raised.cutoff in (10.0, 20.0, 40.0)
 

@@ -15,6 +15,7 @@ from gough.core.showing import ShortRepr
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
+TINY = float(np.finfo(float).tiny)  # never a divisor of zero
 _DTYPES = {"FloatArray": np.float64, "IntArray": np.int64, "BoolArray": np.bool_}
 
 

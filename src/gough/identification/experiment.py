@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from gough.core.arrays import FloatArray
+from gough.core.arrays import TINY, FloatArray
 from gough.core.blas import one_blas_thread
 from gough.core.errors import InvalidInput, InvalidRecording, NotConverged, nearest
 from gough.core.names import Parameter, index_of
@@ -30,13 +30,20 @@ from gough.estimators.linear.least_squares import WeightedLeastSquares
 from gough.estimators.linear.solve import first_values
 from gough.estimators.noise_information import attenuation, information_over_noise, whitened_rows
 from gough.logs.recording import Recording
-from gough.processing import Processed, Processing, ProcessingChoice, choose_processing, passing, process, regression
+from gough.processing import (
+    Processed,
+    Processing,
+    ProcessingChoice,
+    choose_processing,
+    process,
+    raised_cutoff,
+    regression,
+)
 from gough.processing.choice import MOST_LEFT_OUT
 from gough.processing.noise import noise_again
 from gough.processing.ready import ready
 from gough.processing.repetitions import with_position_noise
 
-TINY = float(np.finfo(float).tiny)
 SMALL = 0.1  # sigmas: what noise of the positions takes from values is not counted below
 AGAIN = 4  # times that noise is added again, each time to another stretch of a long log
 ENOUGH = 20000  # samples of a log without periods in which noise shows what it does
@@ -161,9 +168,8 @@ def prepare_unseen(model: Model, recordings: Sequence[Recording], experiment: Ex
     Only the cut-off may be higher, unless it was given: what a faster motion loses to it is no error of the model.
     """
     problem = experiment.problem
-    values = dict(zip(problem.parameters, first_values(problem).tolist()))
-    return processed_as(model, recordings, experiment.base, experiment.processing, None if given else values,
-                        experiment.gains or None)
+    values = None if given else dict(zip(problem.parameters, first_values(problem).tolist()))
+    return processed_as(model, recordings, experiment.base, experiment.processing, values, experiment.gains or None)
 
 
 def processed_as(model: Model, recordings: Sequence[Recording], base: BaseParameters, processing: Processing,
@@ -172,7 +178,7 @@ def processed_as(model: Model, recordings: Sequence[Recording], base: BaseParame
 
     A window about reversals that would take half of a row from logs which reverse more often is narrower.
     """
-    used = processing if values is None else passing(model, recordings, base, processing, values, gains=gains)
+    used = processing if values is None else raised_cutoff(model, recordings, base, processing, values, gains=gains)
     done = [process(model, recording, used) for recording in recordings]
     while used.window and min(float(log.mask.mean(axis=0).min()) for log in done) < MOST_LEFT_OUT:
         narrower = used.window / 2

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gough.core.arrays import FloatArray, IntArray
+from gough.core.arrays import TINY, FloatArray, IntArray
 from gough.core.blas import one_blas_thread
 from gough.core.errors import InvalidInput
 from gough.core.inertia import PLACES, parallel_axes
@@ -31,12 +31,11 @@ from gough.identification.load_problem import Unloaded, load_problem
 from gough.identification.result import Identification
 from gough.logs.readers import Log, as_recordings
 from gough.logs.recording import Recording
-from gough.processing import Processing, choose_processing, passing
+from gough.processing import Processing, choose_processing, raised_cutoff
 
 HALF = 0.5  # a parameter is observed once its standard deviation is below this share of what a load can have
 FEWEST = 3  # samples for each parameter, below which nothing of a stretch is left out
 SIGMAS = 2.0  # by which a load must miss what bodies can be, to be called impossible
-TINY = float(np.finfo(float).tiny)
 PASSES = 30  # until the heaviest load and what is hidden of it agree: to a thousandth, if that is less than 4/5
 POWER = np.array([0, 1, 1, 1, 2, 2, 2, 2, 2, 2])  # of length in the units of a load's parameters
 
@@ -224,8 +223,8 @@ def payload(model: Robot, recordings: Log | Sequence[Log], settings: PayloadSett
     unloaded = Unloaded.of(model, result, None if values is None else np.asarray(values, dtype=float))
     if result is not None and chosen.processing.cutoff is None and result.settings.get("cutoff") is None:
         names = column_names(unloaded.base)
-        used = passing(model, recordings, (*names, *LOAD), used, dict(zip(names, unloaded.values.tolist())),
-                       free=LOAD, gains=gains)
+        used = raised_cutoff(model, recordings, (*names, *LOAD), used,
+                             dict(zip(names, unloaded.values.tolist())), free=LOAD, gains=gains)
     problem = load_problem(model, recordings, used, unloaded, gains)
     sought = _Sought.of(model, problem.regression, chosen)
     whole, prior = sought.found(problem)

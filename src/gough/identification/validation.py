@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from gough.identification.result import Identification
 
 GOOD, FAIR = 0.10, 0.25  # relative prediction error of the worst row that counts as good and as fair
+WORSE = 1.5  # times the error on the identification data: a held-out error beyond does not come from noise of a fit
 VISIBLE = 0.01  # of the effort: what an error or a mistake has to be to matter to a prediction
 WEAK_CONDITION = 1e4  # condition number beyond which digits are in doubt
 
@@ -161,7 +162,7 @@ def validate(estimate: Estimate, held_out: Sequence[Regression] = (), *, source:
     noise = np.mean([noise_variance(part) for part in held_out], axis=0)
     for row, value, part, known in zip(rows, rms, relative, noise):
         # Held-out data averaged over fewer periods are noisier: what their noise explains is not held against them.
-        if row in own and part >= VISIBLE and value**2 - known > (1.5 * own[row]) ** 2:
+        if row in own and part >= VISIBLE and value**2 - known > (WORSE * own[row]) ** 2:
             doubts.append(f"{row}: the held-out error is {value / own[row]:.1f} times that on the identification data; "
                           "the model may be overfitted or the machine has changed")
     return Validation(rows=rows, row_units=held_out[0].row_units, rms=rms, relative=relative, whiteness=white,

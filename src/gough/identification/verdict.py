@@ -19,14 +19,13 @@ from gough.core.arrays import FloatArray, Value
 from gough.core.regression import Regression
 from gough.core.showing import Columns, Shown, listed
 from gough.estimators.estimate import Estimate
-from gough.identification.validation import FAIR, GOOD, VISIBLE, WEAK_CONDITION, Validation, numerics_of
+from gough.identification.validation import FAIR, GOOD, VISIBLE, WEAK_CONDITION, WORSE, Validation, numerics_of
 from gough.logs.checks import inspected
 from gough.logs.recording import Recording
 
 Level = Literal["look", "wrong"]
 Headline = Literal["good", "look", "wrong"]
 
-WORSE = 1.5  # times the error on the identification data: a held-out error beyond does not come from noise of a fit
 MISFIT = 1.5  # power of what is left over that of noise: beyond, model error moves values by about their sigmas
 CHANCE = 0.01  # of a false alarm of one rule on clean data, all rows or parameters together
 ENOUGH = 0.5  # of the samples of a row must count: less is a choice of the data, not a treatment of reversals

@@ -1,6 +1,6 @@
 """From log to regression: one processing for an experiment, one way for short and long logs."""
 
-from gough.processing.choice import ProcessingChoice, choose_processing, passing
+from gough.processing.choice import ProcessingChoice, choose_processing, raised_cutoff
 from gough.processing.pieces import Processed, regression
 from gough.processing.ready import matched, on_motor_side
 from gough.processing.settings import Processing
@@ -14,8 +14,8 @@ __all__ = [
            "condense_log",
            "matched",
            "on_motor_side",
-           "passing",
            "process",
+           "raised_cutoff",
            "regression",
            "regression_blocks",
 ]

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from gough.core.arrays import BoolArray
+from gough.core.arrays import TINY, BoolArray
 from gough.core.blas import one_blas_thread
 from gough.core.errors import InvalidInput, InvalidRecording
 from gough.core.names import Parameter
@@ -44,7 +44,6 @@ SAME = 1.005  # cut-offs as good as that are equal; the lowest within an octave 
 CHEAP = 1.01  # where efforts are not filtered, a window may cost so much of the prediction of all samples
 GAIN = 1.03  # where they are, a narrower window is taken unless a wider one is better by more than this
 SAMPLES = 2.0  # the narrowest window
-TINY = float(np.finfo(float).tiny)
 STANDS = 0.9  # of the samples within its dead band: such a joint counts as one that stands
 
 
@@ -171,9 +170,9 @@ def choose_processing(model: Model, recordings: Sequence[Recording | RecordingSo
 
 
 @one_blas_thread
-def passing(model: Model, recordings: Sequence[Recording], parameters: BaseParameters | Sequence[Parameter],
-            settings: Processing, values: Mapping[Parameter, float], *, free: Sequence[Parameter] = (),
-            gains: Mapping[str, float] | None = None) -> Processing:
+def raised_cutoff(model: Model, recordings: Sequence[Recording], parameters: BaseParameters | Sequence[Parameter],
+                  settings: Processing, values: Mapping[Parameter, float], *, free: Sequence[Parameter] = (),
+                  gains: Mapping[str, float] | None = None) -> Processing:
     """Return the settings with a cut-off that passes the motion of other logs as well, which may be faster.
 
     The cut-off is doubled as long as the known values predict the recorded, unfiltered effort better by more than
@@ -206,7 +205,7 @@ def passing(model: Model, recordings: Sequence[Recording], parameters: BaseParam
                  for sheet in trial.sheets(replace(settings, cutoff=cutoff, decimation=None))]
         known = np.array([values.get(name, 0.0) for name in parts[0].parameters])
         left = np.concatenate([part.left(known) for part in parts])
-        size = np.sqrt(sum((part.effort**2).sum(axis=0) for part in parts)) + TINY
+        size = np.sqrt(sum((part.effort**2).sum(axis=0) for part in parts) + TINY)
         if free:
             W = np.concatenate([part.select(free).regressor for part in parts]) / size[:, None]
             fitted = np.linalg.lstsq(W.reshape(-1, len(free)), (left / size).ravel(), rcond=None)[0]

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from gough.core.arrays import FloatArray
+from gough.core.arrays import TINY, FloatArray
 from gough.core.motion import Motion
 from gough.core.parameters import BaseParameters
 from gough.core.regression import Regression
@@ -16,8 +16,6 @@ from gough.engine.loops import By
 from gough.processing.averaging import PeriodAverage
 from gough.processing.frequency import lowpass_periodic, pose_cutoff, rounding_variance
 from gough.processing.pieces import Processed, averaged_pose
-
-TINY = float(np.finfo(float).tiny)
 
 
 def pose_maps(model: Model, q: FloatArray, by: By) -> tuple[list[int], FloatArray]:
