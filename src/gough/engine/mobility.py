@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -19,17 +20,33 @@ from gough.mechanism.types import Closure, Mechanism
 def close_loops(mechanism: Mechanism) -> Loops:
     """Assemble a mechanism from its start values and find its mobility and independent coordinates.
 
+    Where right angles of few digits (1.5708) take away mobility, or let loops contradict each other, they are right.
+
     Raises:
         LoopNotClosed: The loops do not assemble from the start values.
         SingularConfiguration: The assembled pose, or the architecture, is singular.
         InvalidMechanism: The number of motors does not fit the mobility.
     """
     try:
-        return _close_loops(mechanism)
+        if not mechanism.closures or mechanism.idealised is mechanism:
+            return _close_loops(mechanism)
+        return _as_printed(mechanism, _close_loops(mechanism.idealised))
     except (LoopNotClosed, SingularConfiguration, InvalidMechanism) as error:
         if not mechanism.source:
             raise
         raise type(error)(f"{mechanism.source}: {error}", **{"file": mechanism.source, **error.numbers}) from None
+
+
+def _as_printed(mechanism: Mechanism, ideal: Loops) -> Loops:
+    """Return the loops with their angles as printed, if they close near the ideal pose and move in as many ways."""
+    loops = open_loops(mechanism)
+    home, error = gauss_newton(loops, ideal.home)
+    if np.abs(error).max() < CLOSED:
+        with suppress(SingularConfiguration, InvalidMechanism):
+            found = _close_loops(mechanism, replace(loops, home=home, assembly=ideal.assembly))
+            if found.degrees_of_freedom == ideal.degrees_of_freedom:
+                return found
+    return replace(ideal, assembly=f"{ideal.assembly}, with right angles for those printed with few digits")
 
 
 def assemble(mechanism: Mechanism) -> Loops:

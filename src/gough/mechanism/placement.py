@@ -12,9 +12,8 @@ import numpy as np
 from gough.core.arrays import FloatArray, frozen
 
 ROUND_OFF = 1e-15  # entries of a transform below this are zero: cos(pi / 2) is 6e-17
-# Files print right angles to five digits or more (1.5708). Taken at its word such an angle makes base parameters of
-# what no data can tell apart, and no machine is built to 10 um on a metre.
-RIGHT_ANGLE = 1e-5  # [rad]
+ROUNDED = 2e-11  # right angles printed with eleven digits or more (3.1415926536) are right ones [rad]
+PRINTED = 1e-5  # with five or more (1.5708), right ones where idealised: no machine is built to 10 um on a metre [rad]
 
 Step = tuple[Literal["Rx", "Ry", "Rz", "Tx", "Ty", "Tz"], float]
 
@@ -30,7 +29,7 @@ class Placement:
 
     @cached_property
     def matrix(self) -> FloatArray:
-        """The homogeneous transform, (4, 4); angles that are right ones but for their digits are right."""
+        """The homogeneous transform, (4, 4)."""
         result = np.eye(4)
         for step, value in self.steps:
             k, part = "xyz".index(step[1]), np.eye(4)
@@ -38,12 +37,22 @@ class Placement:
                 part[k, 3] = value
             else:
                 i, j = (k + 1) % 3, (k + 2) % 3
-                c, s = (round(x) if abs(math.remainder(value, math.pi / 2)) < RIGHT_ANGLE else x
-                        for x in (math.cos(value), math.sin(value)))
+                c, s = (round(x) if abs(off_right(value)) < ROUNDED else x for x in (math.cos(value), math.sin(value)))
                 part[i, i], part[i, j], part[j, i], part[j, j] = c, -s, s, c
             result = result @ part
         result[np.abs(result) < ROUND_OFF] = 0.0
         return frozen(result)
+
+    @property
+    def idealised(self) -> Placement:
+        """With right angles for those that are right but for their digits; itself where there are none."""
+        result = np.array(Placement(tuple(
+            (step, value - off_right(value) if step[0] == "R" and abs(off_right(value)) < PRINTED else value)
+            for step, value in self.steps)).matrix)
+        whole = np.round(result[:3, :3])
+        if np.abs(result[:3, :3] - whole).max() < PRINTED:  # roll and yaw share a turn where the pitch is a right angle
+            result[:3, :3] = whole
+        return self if np.array_equal(result, self.matrix) else Placement.of(result)
 
     @property
     def rotation(self) -> FloatArray:
@@ -93,6 +102,11 @@ class Placement:
         turn = np.eye(4)
         turn[:3, :3] += math.sin(amount) * cross + (1 - math.cos(amount)) * cross @ cross
         return cls.of(turn)
+
+
+def off_right(angle: float) -> float:
+    """Return what an angle is off the nearest right one. [rad]"""
+    return math.remainder(angle, math.pi / 2)
 
 
 def roll_pitch_yaw(rotation: FloatArray) -> tuple[float, float, float]:

@@ -427,6 +427,19 @@ class Mechanism(Value):
                 raise fault(f"needs a positive {key}", key)
 
     @cached_property
+    def idealised(self) -> Mechanism:
+        """The robot with right angles for those that are right but for their digits; itself where there are none."""
+        def end(frame: Frame | None) -> Frame | None:
+            return frame and replace(frame, placement=frame.placement.idealised)
+
+        turns = [joint.placement for joint in self.joints] + [f.placement for c in self.closures for f in c.frames]
+        if all(turn.idealised is turn for turn in turns):
+            return self
+        return replace(
+            self, joints=tuple(replace(joint, placement=joint.placement.idealised) for joint in self.joints),
+            closures=tuple(replace(closure, a=end(closure.a), b=end(closure.b)) for closure in self.closures))
+
+    @cached_property
     def coordinates(self) -> tuple[str, ...]:
         """Names of all coordinates, in tree order."""
         return tuple(joint.name for joint in self.joints)

@@ -97,8 +97,10 @@ def _number(value: float, unit: float = 1.0) -> float | int:
     return int(short) if short == int(short) and abs(short) < 1e15 else short
 
 
-def _degrees(value: float) -> float | int:
-    return _number(0.0 if abs(value) < ZERO else math.degrees(value))
+def _degrees(value: float, unit: str = "rad") -> float | int | str:
+    """Return an angle, or its rate, in degrees, or as it was printed in radians (`1.5708 rad`) where that is shorter."""
+    number, plain = _number(0.0 if abs(value) < ZERO else math.degrees(value)), _number(value)
+    return f"{plain} {unit}" if len(str(plain)) <= 8 < len(str(number)) else number
 
 
 def _placement_table(matrix: FloatArray) -> Table:
@@ -132,10 +134,11 @@ def _body_table(body: Body, name: str) -> Table:
 
 
 def _limits_table(limits: Limits, angle: bool) -> Table:
-    to = _degrees if angle else _number
-    found: Table = {"position": None if limits.position is None else [to(v) for v in limits.position]}
-    found |= {key: None if getattr(limits, key) is None else to(getattr(limits, key))
-              for key in ("velocity", "acceleration")}
+    def told(value: float | None, unit: str) -> float | int | str | None:
+        return None if value is None else _degrees(value, unit) if angle else _number(value)
+
+    found: Table = {"position": limits.position and [told(v, "rad") for v in limits.position],
+                    "velocity": told(limits.velocity, "rad/s"), "acceleration": told(limits.acceleration, "rad/s2")}
     found["effort"] = None if limits.effort is None else _number(limits.effort)
     return {key: value for key, value in found.items() if value is not None}
 

@@ -61,10 +61,6 @@ def read_urdf(root: Element, beside: Mapping[str, Any]) -> RobotTree:
     notes = [f"lost: mechanicalReduction of {part.get('name', '')}; efforts are those of the joint"
              for part in root.all("transmission")
              if any(e.word("mechanicalReduction", "1") not in ("1", "1.0") for e in (part, *part.children))]
-    short = sum(1e-9 < abs(math.remainder(angle, math.pi / 2)) < 1e-5 for joint in root.all("joint")
-                for origin in joint.all("origin") for angle in origin.numbers("rpy", "0 0 0", 3))
-    if short:
-        notes.append(f"guessed: {short} angles are right angles but for their digits, and taken as such")
     if "gravity" not in beside:
         notes.append("guessed: gravity 9.81 m/s2 along -z; the file does not say")
     tree = RobotTree(name=root.get("name", "robot"), title=f"{root.get('name', 'robot')}, from URDF", root=roots[0],
