@@ -64,12 +64,11 @@ def _sample(robot: Any, model: Model, done: Description, state: tuple[np.ndarray
         joint = robot.joint(j)
         at, dof = joint.qposadr[0], joint.dofadr[0]
         own = [coordinates[name] for name in done.coordinates.get(joint.name, ())]
+        if not own:  # held where the model is written
+            continue
         if joint.type[0] >= 2:
-            for values, x in zip((data.qpos, data.qvel, data.qacc), state):
-                values[dof if values is not data.qpos else at] = x[own[0]] if own else 0.0
-            columns[dof] = E[own[0]] if own else 0.0
-            if not own:
-                data.qpos[at] = robot.qpos0[at]
+            data.qpos[at], data.qvel[dof], data.qacc[dof] = (x[own[0]] for x in state)
+            columns[dof] = E[own[0]]
             continue
         free = joint.type[0] == mujoco.mjtJoint.mjJNT_FREE
         if free:

@@ -231,6 +231,15 @@ def test_a_free_body_held_by_loops_is_the_platform() -> None:
     assert Model(mechanism).degrees_of_freedom == 6
 
 
+def test_what_a_mocap_body_pulls_at_is_free_of_it_and_said() -> None:
+    """Simulators weld hands to bodies that people move; a robot held so could not move at all."""
+    text = ARM.replace("<worldbody>", '<worldbody><body name="mouse" mocap="true" pos="1 0 1"/>').replace(
+        "</mujoco>", '<equality><weld name="pull" body1="mouse" body2="hand"/></equality></mujoco>')
+    done, mechanism = described(text, "arm.xml")
+    assert not mechanism.closures
+    assert any("lost: equality with mocap bodies" in note and "pull" in note for note in done.notes)
+
+
 def test_an_unknown_mesh_is_said_and_not_guessed() -> None:
     text = GRIPPER.replace('<geom fromto="0 0 0 0.1 0 0.1"/>', '<geom type="mesh" mesh="part"/>', 1)
     done, mechanism = described(text, "gripper.xml")

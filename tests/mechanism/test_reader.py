@@ -378,6 +378,12 @@ def test_a_robot_without_printed_right_angles_is_its_own_ideal(angles: tuple[flo
     assert robot.idealised is robot
 
 
+def test_an_offset_that_a_printed_right_angle_turned_aside_is_turned_back_where_idealised() -> None:
+    turned = Placement((("Rz", 1.5708), ("Tx", -10.0)))
+    np.testing.assert_allclose(turned.translation, [-10 * np.cos(1.5708), -10 * np.sin(1.5708), 0], rtol=1e-12)
+    np.testing.assert_array_equal(Placement.of(turned.matrix).idealised.translation, [0, -10, 0])
+
+
 def test_printed_right_angles_one_after_the_other_are_right_where_idealised() -> None:
     """Roll and yaw are not unique where the pitch is a right angle, so no single one of them need be near one."""
     turns = [Placement((("Rx", 1.5708),)), Placement((("Rz", 1.5708),)), Placement((("Ry", -1.570796),))]

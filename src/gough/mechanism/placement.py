@@ -45,13 +45,20 @@ class Placement:
 
     @property
     def idealised(self) -> Placement:
-        """With right angles for those that are right but for their digits; itself where there are none."""
+        """With right angles for those that are right but for their digits; itself where there are none.
+
+        What such angles turn an offset aside by, 1e-5 of it, is turned back.
+        """
         result = np.array(Placement(tuple(
             (step, value - off_right(value) if step[0] == "R" and abs(off_right(value)) < PRINTED else value)
             for step, value in self.steps)).matrix)
         whole = np.round(result[:3, :3])
         if np.abs(result[:3, :3] - whole).max() < PRINTED:  # roll and yaw share a turn where the pitch is a right angle
             result[:3, :3] = whole
+        offset = result[:3, 3]
+        aside = (offset != 0.0) & (np.abs(offset) < PRINTED * np.abs(offset).max())
+        if aside.any():
+            result[:3, 3] = np.where(aside, 0.0, offset) * np.linalg.norm(offset) / np.linalg.norm(offset[~aside])
         return self if np.array_equal(result, self.matrix) else Placement.of(result)
 
     @property

@@ -69,6 +69,7 @@ class _Reader:
         self.sites: dict[str, Place] = {}
         self.refs: dict[str, float] = {}  # coordinates at which the model is written, by joint
         self.tied: list[Loop] = []
+        self.handles: set[str] = set()  # bodies that people or recorded people move
         self.task: list[str] = []
         self.lost: dict[str, list[str]] = {}
         self.ours = any(e.attributes.get("name") == "gough" for part in root.all("custom") for e in part.all("text"))
@@ -180,6 +181,8 @@ class _Reader:
             raise element.error("is defined twice")
         pose = at @ self._pose(element)
         self.poses[name] = world @ pose
+        if element.get("mocap", "false") == "true":
+            self.handles.add(name)
         if element.attributes.get("gravcomp", "0") != "0" and not self.ours:
             self._lose("gravcomp, so that weights act", name)
         inertia, parameters = self._inertia(element, usual)
@@ -412,8 +415,11 @@ class _Reader:
             if whole.get("active", "true") == "false":
                 self._lose("equality that is not active", name)
             elif element.tag in ("connect", "weld"):
-                kind = "point" if element.tag == "connect" else "weld"
-                loops.append(Loop(name=name, kind=kind, frames=self._ends(whole)))
+                ends = self._ends(whole)
+                if self.handles & {body for body, _ in ends}:
+                    self._lose("equality with mocap bodies, which only pull in simulators", name)
+                    continue
+                loops.append(Loop(name=name, kind="point" if element.tag == "connect" else "weld", frames=ends))
             elif element.tag == "joint":
                 loops.append(self._coupling(whole, name))
             elif element.tag == "tendon":
@@ -453,7 +459,8 @@ class _Reader:
         """q1 - ref1 = a0 + a1 (q2 - ref2); higher powers are refused."""
         a0, a1, *more = (*whole.numbers("polycoef", "0 1 0 0 0"), 0.0, 0.0)[:5]
         if any(more):
-            raise whole.error("polycoef has powers above the first; only straight couplings are read")
+            raise whole.error("polycoef has powers above the first; only straight couplings are read: leave two "
+                              "numbers there, offset and slope where it works")
         first = self._joint(whole, "joint1")
         if "joint2" not in whole.attributes:
             return Loop(name=name, kind="coupling", coefficients={first.name: 1.0},
