@@ -22,7 +22,8 @@ from gough.engine.base import standard_from_base
 from gough.estimators.linear.least_squares import WeightedLeastSquares
 from gough.identification.experiment import Experiment, assemble
 
-STEPS, CLOSE = 30, 1e-8  # the latter of the efforts
+STEPS = 60  # as many fits
+CLOSE, SMALL = 1e-8, 0.01  # of the efforts, and of standard deviations: changes below end the fits
 
 
 def with_passed_efforts(model: Model, experiment: Experiment) -> tuple[Model, Experiment]:
@@ -40,12 +41,16 @@ def with_passed_efforts(model: Model, experiment: Experiment) -> tuple[Model, Ex
     fitted = [k for k, name in enumerate(base.names)
               if heads[name].kind not in terms or not terms[heads[name].kind].loaded]
     problem, values = experiment.problem.select([base.names[k] for k in fitted]), np.zeros(len(base))
+    share, last = 1.0, np.zeros_like(problem.effort)
     for _ in range(STEPS):
-        before, values = values, np.zeros(len(base))
-        values[fitted] = WeightedLeastSquares(uncertainty="white").fit(problem).values
-        change = problem.regressor @ (values - before)[fitted]
-        if np.linalg.norm(change) <= CLOSE * np.linalg.norm(problem.effort):
+        found = np.zeros(len(base))
+        found[fitted] = WeightedLeastSquares(uncertainty="white").fit(problem).values
+        change = problem.regressor @ (found - values)[fitted]
+        sigma = np.sqrt(np.mean(problem.left(found[fitted])**2))
+        if np.linalg.norm(change) <= CLOSE * np.linalg.norm(problem.effort) + SMALL * sigma:
             return model, replace(experiment, problem=problem)
+        share = share / 2 if np.vdot(last, change) < 0 else min(2 * share, 1.0)  # signs of efforts take turns
+        last, values = change, values + share * (found - values)
         fitted = list(range(len(base)))
         model = model.with_passing(standard_from_base(model, base, values)[0])
         logs = [replace(log, motion=model.with_memory(log.motion, log.dead_band, around=log.average is not None,
