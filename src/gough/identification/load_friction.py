@@ -47,9 +47,9 @@ def with_passed_efforts(model: Model, experiment: Experiment) -> tuple[Model, Ex
         found[fitted] = WeightedLeastSquares(uncertainty="white").fit(problem).values
         change = problem.regressor @ (found - values)[fitted]
         sigma = np.sqrt(np.mean(problem.left(found[fitted])**2))
-        if np.linalg.norm(change) <= CLOSE * np.linalg.norm(problem.effort) + SMALL * sigma:
+        share = share / 2 if np.vdot(last, change) < 0 else share  # signs of efforts take turns
+        if share * np.linalg.norm(change) <= CLOSE * np.linalg.norm(problem.effort) + SMALL * sigma:
             return model, replace(experiment, problem=problem)
-        share = share / 2 if np.vdot(last, change) < 0 else min(2 * share, 1.0)  # signs of efforts take turns
         last, values = change, values + share * (found - values)
         fitted = list(range(len(base)))
         model = model.with_passing(standard_from_base(model, base, values)[0])
