@@ -119,14 +119,15 @@ def _hexapod(end: str) -> str:
     for k in range(6):
         foot, top = (r * np.array([np.cos(a), np.sin(a), 0]) for r, a in (
             (0.5, k * np.pi / 3 + 0.17 * (-1) ** k), (0.3, k * np.pi / 3 + 0.4 * (-1) ** (k + 1))))
-        way = top + [0, 0, 0.6] - foot
+        way = top + np.array([0, 0, 0.6]) - foot
         away = np.linalg.norm(way)
         ball = f"""<body name="ball{k}" pos="0 0 0.3"><joint name="ball{k}" type="ball" damping="0"/>
           <inertial pos="0 0.01 0.02" mass="0.1" diaginertia="1e-4 2e-4 2.5e-4"/></body>""" if end == "weld" else ""
         legs += f"""<body name="cylinder{k}" childclass="leg" pos="{' '.join(map(str, foot))}"
-          zaxis="{' '.join(map(str, way / away))}"><joint name="uni{k}x" axis="1 0 0"/><joint name="uni{k}y" axis="0 1 0"/>
-          <geom fromto="0 0 0 0 0 0.3"/><body name="rod{k}" pos="0 0 {away - 0.3}"><joint name="slide{k}" type="slide"
-          frictionloss="3"/><geom fromto="0 0 0 0 0 0.3" size="0.008" density="7800"/>{ball}</body></body>"""
+          zaxis="{' '.join(map(str, way / away))}"><joint name="uni{k}x" axis="1 0 0"/>
+          <joint name="uni{k}y" axis="0 1 0"/><geom fromto="0 0 0 0 0 0.3"/>
+          <body name="rod{k}" pos="0 0 {away - 0.3}"><joint name="slide{k}" type="slide" frictionloss="3"/>
+          <geom fromto="0 0 0 0 0 0.3" size="0.008" density="7800"/>{ball}</body></body>"""
         equality += (f'<weld body1="ball{k}" body2="plate"/>' if end == "weld" else
                      f'<connect body1="rod{k}" body2="plate" anchor="0 0 0.3"/>')
     motors = "".join(f'<position joint="slide{k}" kp="1000"/>' for k in range(6))
@@ -193,7 +194,8 @@ def test_closed_chains_move_and_need_efforts_as_in_mujoco(text: str) -> None:
 @pytest.mark.parametrize(("change", "message"), [
     (("<worldbody>", "<worldbody><include file='x.xml'/>"), "<include>: is not read; read 'x.xml' itself, or save"),
     (("<worldbody>", "<worldbody><replicate count='3'/>"), "<replicate>: is not read"),
-    (('polycoef="0 1 0 0 0"', 'polycoef="0 1 0.5 0 0"'), "powers above the first"),
+    (('polycoef="0 1 0 0 0"', 'polycoef="0 1 0.5 0 0"'), "powers above the first.*leave two numbers"),
+    (('name="left_crank" ref="0.1"', 'name="left_crank" springdamper="0.1 1"'), "give the stiffness and damping"),
     (('body2="left_c"', 'body2="left_x"'), "names the body 'left_x'"),
     (('name="left_crank" ref="0.1"', 'name="left_crank" class="gone"'), "names the class 'gone'"),
     (('tendon="split"', 'tendon="other"'), "names the tendon 'other'"),
@@ -238,6 +240,13 @@ def test_what_a_mocap_body_pulls_at_is_free_of_it_and_said() -> None:
     done, mechanism = described(text, "arm.xml")
     assert not mechanism.closures
     assert any("lost: equality with mocap bodies" in note and "pull" in note for note in done.notes)
+
+
+def test_what_flags_switch_off_is_said() -> None:
+    flags = '<option><flag equality="disable" gravity="disable" contact="disable"/></option><worldbody>'
+    done, mechanism = described(ARM.replace('<option gravity="0.5 -1 -9"/>', "").replace("<worldbody>", flags), "a.xml")
+    assert mechanism.gravity == (0, 0, 0)
+    assert any("what flags switch off acts here" in note and "equality" in note for note in done.notes)
 
 
 def test_an_unknown_mesh_is_said_and_not_guessed() -> None:

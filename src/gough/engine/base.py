@@ -144,7 +144,8 @@ def base_parameters(model: Model, *, parameters: Sequence[str] | None = None, ti
     Raises:
         NotConverged: The draws do not agree; carries their numbers of parameters.
     """
-    model = model.idealised()
+    if model.mechanism.idealised is not model.mechanism:
+        model = Model(model.mechanism.idealised, model.passing)
     names = named(parameters) if parameters is not None else model.parameter_names(tie_legs=tie_legs)
     extra = tuple(name for p in payloads for name in model.mechanism.payload_parameters(p).names)
     samples = max(60, int(np.ceil(3 * (len(names) + len(extra)) / model.degrees_of_freedom)))

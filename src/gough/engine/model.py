@@ -68,11 +68,6 @@ class Model(Columns):
         other.passing = values
         return other
 
-    def idealised(self) -> Model:
-        """Return the robot with right angles for those that are right but for their digits, or itself."""
-        ideal = self.mechanism.idealised
-        return self if ideal is self.mechanism else Model(ideal, self.passing)
-
     def __repr__(self) -> str:
         return (f"<Model of {self.mechanism.name}: {self.degrees_of_freedom} degrees of freedom, "
                 f"{len(self.actuated)} motors, {len(self.mechanism.coordinates)} coordinates>")

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal, cast
+from typing import Literal
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from gough.core.arrays import FloatArray, frozen
 
@@ -75,7 +77,7 @@ class Placement:
         return Placement(self.steps + other.steps)
 
     @classmethod
-    def xyz_rpy(cls, xyz: tuple[float, float, float], rpy: tuple[float, float, float] = (0.0, 0.0, 0.0)) -> Placement:
+    def xyz_rpy(cls, xyz: Sequence[float], rpy: Sequence[float] = (0.0, 0.0, 0.0)) -> Placement:
         """Place by position [m] and fixed-axis roll, pitch, yaw [rad] (URDF: R = Rz(yaw) Ry(pitch) Rx(roll))."""
         x, y, z = xyz
         roll, pitch, yaw = rpy
@@ -84,8 +86,7 @@ class Placement:
     @classmethod
     def of(cls, matrix: FloatArray) -> Placement:
         """Return a homogeneous transform as position and roll, pitch, yaw."""
-        x, y, z = (float(v) for v in matrix[:3, 3])
-        return cls.xyz_rpy((x, y, z), roll_pitch_yaw(matrix[:3, :3]))
+        return cls.xyz_rpy(matrix[:3, 3].tolist(), roll_pitch_yaw(matrix[:3, :3]))
 
     @classmethod
     def mdh(cls, *, gamma: float = 0.0, b: float = 0.0, alpha: float = 0.0, d: float = 0.0, theta: float = 0.0,
@@ -98,17 +99,12 @@ class Placement:
         """Place on a circle about z: x axis radial outwards, y tangential. [m, rad, m]"""
         return cls((("Rz", angle), ("Tx", radius), ("Tz", z)))
 
-    @classmethod
-    def moved(cls, kind: Literal["revolute", "prismatic"], direction: FloatArray, amount: float) -> Placement:
-        """Place as a joint about or along a unit direction does at some coordinate. [rad or m]"""
-        if kind == "prismatic" or np.count_nonzero(direction) == 1:
-            step = "T" if kind == "prismatic" else "R"
-            return cls(tuple((cast(Any, step + axis), float(d) * amount) for axis, d in zip("xyz", direction) if d))
-        x, y, z = direction
-        cross = np.array([[0, -z, y], [z, 0, -x], [-y, x, 0]])
-        turn = np.eye(4)
-        turn[:3, :3] += math.sin(amount) * cross + (1 - math.cos(amount)) * cross @ cross
-        return cls.of(turn)
+
+def turned(axis: ArrayLike, angle: float) -> FloatArray:
+    """Return the rotation about an axis of any length (Rodrigues), (3, 3)."""
+    x, y, z = np.asarray(axis, dtype=float) / np.linalg.norm(axis)
+    K = np.array([[0, -z, y], [z, 0, -x], [-y, x, 0]])
+    return np.asarray(np.eye(3) + np.sin(angle) * K + (1 - np.cos(angle)) * K @ K)
 
 
 def off_right(angle: float) -> float:

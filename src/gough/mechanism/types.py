@@ -429,15 +429,14 @@ class Mechanism(Value):
     @cached_property
     def idealised(self) -> Mechanism:
         """The robot with right angles for those that are right but for their digits; itself where there are none."""
-        def end(frame: Frame | None) -> Frame | None:
-            return frame and replace(frame, placement=frame.placement.idealised)
-
-        turns = [joint.placement for joint in self.joints] + [f.placement for c in self.closures for f in c.frames]
+        frames = [frame for closure in self.closures for frame in closure.frames]
+        turns = [joint.placement for joint in self.joints] + [frame.placement for frame in frames]
         if all(turn.idealised is turn for turn in turns):
             return self
+        ends = iter([replace(frame, placement=frame.placement.idealised) for frame in frames])
         return replace(
             self, joints=tuple(replace(joint, placement=joint.placement.idealised) for joint in self.joints),
-            closures=tuple(replace(closure, a=end(closure.a), b=end(closure.b)) for closure in self.closures))
+            closures=tuple(replace(c, a=next(ends), b=next(ends)) if c.frames else c for c in self.closures))
 
     @cached_property
     def coordinates(self) -> tuple[str, ...]:

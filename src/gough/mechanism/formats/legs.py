@@ -98,7 +98,7 @@ def _number(value: float, unit: float = 1.0) -> float | int:
 
 
 def _degrees(value: float, unit: str = "rad") -> float | int | str:
-    """Return an angle, or its rate, in degrees, or as it was printed in radians (`1.5708 rad`) where that is shorter."""
+    """Return an angle, or its rate, in degrees, or as printed in radians (`1.5708 rad`) where that is shorter."""
     number, plain = _number(0.0 if abs(value) < ZERO else math.degrees(value)), _number(value)
     return f"{plain} {unit}" if len(str(plain)) <= 8 < len(str(number)) else number
 

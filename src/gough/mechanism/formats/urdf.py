@@ -17,10 +17,11 @@ from gough.core.arrays import FloatArray
 from gough.core.errors import InvalidMechanism, nearest
 from gough.core.showing import listed
 from gough.mechanism.closures import CLOSURES
-from gough.mechanism.formats.geometry import HERE, X, Y, Z, along_z, free_coordinates, rpy_rotation, transform
+from gough.mechanism.formats.geometry import HERE, X, Y, Z, along_z, free_coordinates
 from gough.mechanism.formats.shapes import solid_body
 from gough.mechanism.formats.tree import BALL, FREE, Connection, Link, Loop, Motion, Place, RobotTree, stated_limits
 from gough.mechanism.formats.xml import Element
+from gough.mechanism.placement import Placement
 from gough.mechanism.terms import TERMS
 from gough.mechanism.types import Limits
 
@@ -95,7 +96,7 @@ def origin_of(element: Element) -> FloatArray:
     origin = element.find("origin")
     if origin is None:
         return HERE
-    return transform(origin.numbers("xyz", "0 0 0", 3), rpy_rotation(*origin.numbers("rpy", "0 0 0", 3)))
+    return Placement.xyz_rpy(origin.numbers("xyz", "0 0 0", 3), origin.numbers("rpy", "0 0 0", 3)).matrix
 
 
 def _inertia(element: Element | None) -> FloatArray:
