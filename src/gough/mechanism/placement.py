@@ -39,7 +39,8 @@ class Placement:
                 part[k, 3] = value
             else:
                 i, j = (k + 1) % 3, (k + 2) % 3
-                c, s = (round(x) if abs(off_right(value)) < ROUNDED else x for x in (math.cos(value), math.sin(value)))
+                c, s = (round(x) if abs(math.remainder(value, math.pi / 2)) < ROUNDED else x
+                        for x in (math.cos(value), math.sin(value)))
                 part[i, i], part[i, j], part[j, i], part[j, j] = c, -s, s, c
             result = result @ part
         result[np.abs(result) < ROUND_OFF] = 0.0
@@ -47,13 +48,9 @@ class Placement:
 
     @property
     def idealised(self) -> Placement:
-        """With right angles for those that are right but for their digits; itself where there are none.
-
-        What such angles turn an offset aside by, 1e-5 of it, is turned back.
-        """
-        result = np.array(Placement(tuple(
-            (step, value - off_right(value) if step[0] == "R" and abs(off_right(value)) < PRINTED else value)
-            for step, value in self.steps)).matrix)
+        """With right angles, and offsets along axes, for those that are so but for their digits; itself without."""
+        result = np.array(Placement(tuple((step, value - off if step[0] == "R" and abs(
+            off := math.remainder(value, math.pi / 2)) < PRINTED else value) for step, value in self.steps)).matrix)
         whole = np.round(result[:3, :3])
         if np.abs(result[:3, :3] - whole).max() < PRINTED:  # roll and yaw share a turn where the pitch is a right angle
             result[:3, :3] = whole
@@ -105,11 +102,6 @@ def turned(axis: ArrayLike, angle: float) -> FloatArray:
     x, y, z = np.asarray(axis, dtype=float) / np.linalg.norm(axis)
     K = np.array([[0, -z, y], [z, 0, -x], [-y, x, 0]])
     return np.asarray(np.eye(3) + np.sin(angle) * K + (1 - np.cos(angle)) * K @ K)
-
-
-def off_right(angle: float) -> float:
-    """Return what an angle is off the nearest right one. [rad]"""
-    return math.remainder(angle, math.pi / 2)
 
 
 def roll_pitch_yaw(rotation: FloatArray) -> tuple[float, float, float]:

@@ -64,9 +64,6 @@ def describe(tree: RobotTree, source: str, redundant: bool = True) -> Descriptio
         name=spelled(tree.name) or "robot", title=" ".join(tree.title.split()), bodies=tuple(parts.bodies),
         joints=tuple(parts.joints), closures=tuple(parts.closures), platform=parts.platform, gravity=tree.gravity,
         redundant=redundant, reference=f"imported from {Path(source).name}")
-    if mechanism.idealised is not mechanism:
-        notes = (*notes, "right angles of few digits (1.5708) are kept as they are printed; base parameters are "
-                         "sought as if they were right")
     text, renamed, legs = robot_file(mechanism, notes)
     return Description(
         text, {old: tuple(renamed.get(name, name) for name in new) for old, new in parts.coordinates.items()},
@@ -354,5 +351,3 @@ def _cut(joint: Connection) -> tuple[list[Connection], Loop]:
     ghost = f"{name}_end"
     return [replace(joint, child=ghost, after=HERE)], Loop(name=name, kind="weld",
                                                            frames=((ghost, HERE), (joint.child, behind)))
-
-

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import re
+from dataclasses import replace
 
 import numpy as np
 
@@ -69,14 +70,13 @@ class _Par:
         links = (Link(name="world"), *(self._link(j) if j <= self.links else Link(name=f"frame{j}") for j in frames))
         loops = tuple(Loop(name=f"loop{j}", kind="weld", frames=((f"frame{j}", HERE), (f"frame{j + far}", HERE)))
                       for j in range(self.links + 1, self.joints + 1))
-        gravity, notes = [_value(self.text("g", k)) for k in (1, 2, 3)], list[str]()
-        if None in gravity or not any(g or 0.0 for g in gravity):
-            gravity = [0.0, 0.0, -9.81]
-            notes.append("guessed: gravity 9.81 m/s2 along -z; the file has no numbers")
-        x, y, z = (g or 0.0 for g in gravity)
+        x, y, z = (_value(self.text("g", k)) for k in (1, 2, 3))
         tree = RobotTree(name=self.name, title=f"{self.name}, from SYMORO", root="world", links=links,
-                         joints=tuple(map(self._connection, frames)), loops=loops, gravity=(x, y, z),
-                         notes=tuple(notes))
+                         joints=tuple(map(self._connection, frames)), loops=loops)
+        if x is None or y is None or z is None or not (x or y or z):
+            tree = tree.noting("guessed: gravity 9.81 m/s2 along -z; the file has no numbers")
+        else:
+            tree = replace(tree, gravity=(x, y, z))
         motors = [f"q{j}" for j in range(1, self.joints + 1) if self.number("mu", j) == 1 and self._kind(j) < 2]
         return tree.driven_by(motors) if motors else tree
 

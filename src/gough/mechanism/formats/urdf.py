@@ -30,8 +30,6 @@ KINDS = {"revolute": "revolute", "continuous": "revolute", "prismatic": "prismat
 ABOUT: dict[str, Motion] = {"X": ("revolute", X), "Y": ("revolute", Y), "Z": ("revolute", Z)}
 TURNS: dict[str, tuple[Motion, ...]] = {  # what `joint_type` beside a URDF makes of a joint
     "SPHERICAL": BALL, "FIXED": (), **{f"UJOINT_{a}{b}": (ABOUT[a], ABOUT[b]) for a, b in permutations("XYZ", 2)}}
-
-
 KEYS = ("closed_loop", "type", "name_mot", "joint_name", "joint_type", "home", "task", "gravity", "drive_gain",
         *(term.sidecar for term in TERMS.values() if term.sidecar),
         *(kind.urdf for kind in CLOSURES.values() if kind.urdf not in (None, "3d", "6d")))
@@ -68,11 +66,10 @@ def read_urdf(root: Element, beside: Mapping[str, Any]) -> RobotTree:
                      links=tuple(links), joints=tuple(joints), loops=tuple(mimics), notes=tuple(notes))
     coupled = {next(iter(loop.coefficients)) for loop in mimics}
     driven = [name for name in dict.fromkeys(motors) if name in tree.single() and name not in coupled]
-    if not mimics or driven:
-        return _with_loops(tree.driven_by(driven), beside)
-    single = [j.name for j in joints if len(j.motions) == 1 and j.name not in coupled]
-    return _with_loops(tree.driven_by([] if beside else single).noting(
-        *([] if beside else ["guessed: every joint that follows no other is a motor; the file names none"])), beside)
+    if mimics and not driven and not beside:
+        driven = [name for name in tree.single() if name not in coupled]
+        tree = tree.noting("guessed: every joint that follows no other is a motor; the file names none")
+    return _with_loops(tree.driven_by(driven), beside)
 
 
 def read_yaml(text: str, source: str) -> dict[str, Any]:
