@@ -71,7 +71,8 @@ def _close_loops(mechanism: Mechanism, assembled: Loops | None = None) -> Loops:
     partitions: dict[By, Partition] = {}
     partitions["actuated"] = _partition(loops, [index[a] for a in mechanism.actuated], "actuated")
     task = [index[a] for a in mechanism.task]
-    if len(task) == mobility or (len(task) > mobility and _span(loops, task)):
+    ranks = (_rank(np.linalg.svd(loops.free_motions(q)[:, task], compute_uv=False)) for q in loops.neighbours)
+    if len(task) == mobility or (len(task) > mobility and max(ranks) == mobility):  # fewer beside a gripper
         partitions["task"] = _partition(loops, task, "task")
     dynamic: By = "task" if loops.redundant and "task" in partitions else "actuated"
     return replace(loops, partitions=partitions, dynamic=dynamic)
@@ -189,12 +190,6 @@ def _refuse_stuck(loops: Loops, motors: list[int]) -> None:
         f"the motor '{name}' of '{loops.mechanism.name}' cannot move, at the start pose or near it: "
         f"{', '.join(freeing) or 'several loops'} hold it; check type and axis of the joints in these loops, or choose "
         "another motor", singular_value=0.0, sample=0, time=0.0, joint=name)
-
-
-def _span(loops: Loops, candidates: list[int]) -> bool:
-    """Return whether candidates move in as many ways as the robot; those of a platform beside a gripper do not."""
-    ranks = (_rank(np.linalg.svd(loops.free_motions(q)[:, candidates], compute_uv=False)) for q in loops.neighbours)
-    return max(ranks) == loops.degrees_of_freedom
 
 
 def _best_columns(matrix: FloatArray, count: int) -> list[int]:

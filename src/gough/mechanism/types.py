@@ -245,13 +245,7 @@ class Noise:
 
 
 class Memory(NamedTuple):
-    """A lag of a joint's term: what a robot remembers besides its motion.
-
-    Args:
-        joint: Index of the joint.
-        term: Name of the term.
-        lag: Which lag of the term's expression.
-    """
+    """What a robot remembers besides its motion: of which joint (its index), of which term, which lag of it."""
 
     joint: int
     term: str
