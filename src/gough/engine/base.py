@@ -224,7 +224,7 @@ def _equilibrated(draws: list[FloatArray]) -> tuple[list[FloatArray], FloatArray
     return [part.reshape(-1, len(scale)) for part in (W[:cut], W[cut:])], scale
 
 
-def _independent(triangle: FloatArray, rounding: float, cut: float | None) -> list[int]:
+def _independent(triangle: FloatArray, rounding: float = ROUNDING, cut: float | None = None) -> list[int]:
     """Return the columns that do not depend on those before them.
 
     What is left of a column once those before it are projected out is a part of it, or rounding. If no cut is given, it
@@ -232,7 +232,7 @@ def _independent(triangle: FloatArray, rounding: float, cut: float | None) -> li
     """
     if cut is not None:
         return _remainders(triangle, cut)[1]
-    left = np.append(ROUNDING / 100, np.sort(np.maximum(_remainders(triangle, rounding)[0], ROUNDING / 100)))
+    left = np.append(ROUNDING / 100, np.sort(np.maximum(_remainders(triangle, ROUNDING)[0], ROUNDING / 100)))
     steps = left[1:] / left[:-1]
     wide = np.flatnonzero((steps > 100.0) & (left[1:] > 10 * rounding))
     at = int(wide[0]) if wide.size else int(np.argmax(steps))
