@@ -37,7 +37,7 @@ Law = Callable[..., tuple[ca.SX, ca.SX]]
 
 
 @compiled
-def pid_kernel(model: Model) -> ca.Function:
+def pid_kernel(model: Model, lanes: int | None = None) -> ca.Function:
     """Return the kernel of a PID: memory [integral], reference [q, qd, feed], constants [kp, ki T, kd], (a) each."""
     a = len(model.actuated)
 
@@ -52,7 +52,7 @@ def pid_kernel(model: Model) -> ca.Function:
 
 
 @compiled
-def computed_torque_kernel(model: Model) -> ca.Function:
+def computed_torque_kernel(model: Model, lanes: int | None = None) -> ca.Function:
     """Return the kernel of computed torque.
 
     Memory [q, qd, integral, held] (2n + 2a), the latter an effort added throughout; reference [q, qd and means of qd
@@ -114,7 +114,7 @@ def runge_kutta_kernel(model: Model) -> ca.Function:
 
 
 @compiled
-def held_step_kernel(model: Model) -> ca.Function:
+def held_step_kernel(model: Model, lanes: int | None = None) -> ca.Function:
     """Return the same step with efforts that are held, as part of the state: what a compiled control loop calls.
 
     Inputs: state [q, v, w, tau] (n + m + x + a); constants [h, band, chi, load]. Outputs: the state at the end, tau

@@ -93,6 +93,8 @@ def _transpose(at: Lines, rows: list[str]) -> list[str]:
     Neighbours exchange single doubles, then pairs of doubles; the masks are those of vunpck?pd and vshuff64x2.
     """
     width = at.width
+    if width == 1:
+        return rows
 
     def shuffle(a: str, b: str, mask: list[int]) -> str:
         entries = ", ".join(f"i32 {i}" for i in mask)

@@ -99,7 +99,8 @@ def compiled_blocks(settings: PlantSettings, law: CompiledLaw, start: FloatArray
         holding: Efforts before the first sample, (k, a).
     """
     model, substeps, trials = settings.model, settings.substeps, settings.trials
-    step, n, m, a = held_step_kernel(model), len(model.home), model.degrees_of_freedom, len(model.actuated)
+    step = held_step_kernel(model, lanes=law.kernel.lanes)
+    n, m, a = len(model.home), model.degrees_of_freedom, len(model.actuated)
     lanes = -(-trials // step.lanes) * step.lanes
     own = np.minimum(np.arange(lanes), trials - 1)  # idle lanes repeat the last trial
     total = len(law.reference)
