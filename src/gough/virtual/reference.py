@@ -158,9 +158,9 @@ def _check_singularities(model: Model, motion: Motion) -> None:
     sign = np.linalg.slogdet(scaled[:, part.rows])[0]
     if (sign == sign[0]).all():
         squares = scaled.swapaxes(1, 2) @ scaled
-        least = NEAR**2 * np.trace(squares, axis1=1, axis2=2)
+        np.einsum("tii->ti", squares)[:] -= NEAR**2 * np.einsum("tii->t", squares)[:, None]
         with suppress(np.linalg.LinAlgError):
-            np.linalg.cholesky(squares - least[:, None, None] * np.eye(len(part.dependent)))
+            np.linalg.cholesky(squares)
             return
     values = np.linalg.svd(scaled, compute_uv=False)
     ratio = values[:, -1] / values[:, 0]
