@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from ctypes import addressof, c_char
-from functools import cache, wraps
+from functools import cache, partial, wraps
 from itertools import count
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar, cast
@@ -25,7 +25,7 @@ from gough.core.arrays import FloatArray
 from gough.core.errors import InvalidInput
 from gough.kernels import cache as object_cache
 from gough.kernels.codegen import generate
-from gough.kernels.tape import LIBRARY, read_tape, share_reciprocals
+from gough.kernels.tape import LIBRARY, improved, read_tape
 
 _THREADING_WORTH = 2_000_000  # operations x samples (about 0.1 ms) below which a second thread does not pay
 _SHARES = 4  # chunks per thread, so that a disturbed core does not hold up the others
@@ -75,7 +75,7 @@ class Compiler:
             builder.import_symbol(f"gough_{name}", address)
         library = builder.link(self._linker, f"kernel{next(self._numbers)}")
         word = ctypes.c_int64
-        prototype = ctypes.CFUNCTYPE(None, word, word, word, word, word, word)  # releases the GIL
+        prototype = ctypes.CFUNCTYPE(None, word, word, word, word)  # releases the GIL
         return library, prototype(library["run"])
 
 
@@ -120,7 +120,7 @@ class Kernel:
     """
 
     def __init__(self, function: casadi.Function, lanes: int | None = None) -> None:
-        tape = share_reciprocals(read_tape(function))
+        tape = read_tape(function)
         self.name: str = function.name()
         self.input_shapes = tape.input_shapes
         self.output_shapes = tape.output_shapes
@@ -135,7 +135,7 @@ class Kernel:
                 code = object_cache.read(key)
                 if code is None:
                     self.compiled = True
-                    text, rows = generate(tape, self.lanes)
+                    text, rows = generate(improved(tape), self.lanes)
                     code = rows.to_bytes(8, "little") + compiler().compile(text)
                     object_cache.write(key, code)
         self._rows = int.from_bytes(code[:8], "little")
@@ -187,12 +187,9 @@ class Kernel:
             if given.shape[1:] != shape:
                 raise InvalidInput(f"kernel '{self.name}' writes samples of shape {shape}, not {given.shape[1:]}")
         table = np.array([*map(_address, arrays), *strides, *map(_address, outputs)], dtype=np.int64)
-        call, n, (block, memory) = _address(table), 8 * len(self._sizes), self._new_scratch()
-        run, strided, written = self._run, call + n, call + 2 * n
-
-        def evaluate(start: int, stop: int, kept: object = (table, memory, arrays, outputs)) -> None:
-            run(call, strided, written, start, stop, block)
-
+        block, memory = self._new_scratch()
+        evaluate = partial(self._run, _address(table), block)
+        vars(evaluate)["kept"] = self, table, memory, arrays, outputs
         return evaluate
 
     def _new_scratch(self) -> tuple[int, FloatArray]:
@@ -206,8 +203,7 @@ class Kernel:
             block, memory = self._scratch.pop()
         except IndexError:
             block, memory = self._new_scratch()
-        n = 8 * len(self._sizes)
-        self._run(table, table + n, table + 2 * n, start, stop, block)
+        self._run(table, block, start, stop)
         self._scratch.append((block, memory))
 
     def _checked_inputs(self, inputs: tuple[ArrayLike, ...]) -> tuple[list[NDArray[np.float64]], list[int], int]:

@@ -18,6 +18,7 @@ Node = tuple[int, int, int]
 
 INPUT, CONST = casadi.OP_INPUT, casadi.OP_CONST
 _DIV, _INV, _MUL = casadi.OP_DIV, casadi.OP_INV, casadi.OP_MUL
+_TURNS = (casadi.OP_SIN, casadi.OP_COS)
 _OUTPUT, _COPIES = casadi.OP_OUTPUT, frozenset((casadi.OP_ASSIGN, casadi.OP_LIFT))
 
 
@@ -170,25 +171,30 @@ def read_tape(function: casadi.Function) -> Tape:
     )
 
 
-def share_reciprocals(tape: Tape) -> Tape:
-    """Return a tape in which quotients of one divisor are products with its reciprocal, at most an ulp away.
+def improved(tape: Tape) -> Tape:
+    """Return a tape that runs faster; values are at most an ulp away.
 
-    A division costs five to sixteen multiplications, and elimination divides whole rows by their pivots.
+    Operations are sorted by how many sines lie behind them on the longest way, sines first: these come together, and
+    fewer values wait meanwhile. Quotients of one divisor are products with its reciprocal: a division costs as much as
+    five to sixteen multiplications, and elimination divides whole rows by their pivots.
     """
+    levels: list[int] = []
+    for code, first, second in tape.nodes:
+        operands = [] if code in (INPUT, CONST) else [first, second] if second >= 0 else [first]
+        levels.append(max((levels[i] for i in operands), default=0) + (code in _TURNS))
     quotients = Counter(divisor for code, _, divisor in tape.nodes if code == _DIV)
     nodes: list[Node] = []
-    place: list[int] = []  # of each old node
-    inverse: dict[int, int] = {}
-    for code, first, second in tape.nodes:
-        if code not in (INPUT, CONST):
-            if code == _DIV and quotients[second] > 1:
-                if second not in inverse:
-                    inverse[second] = len(nodes)
-                    nodes.append((_INV, place[second], -1))
-                code, first, second = _MUL, place[first], inverse[second]
-            else:
-                first, second = place[first], place[second] if second >= 0 else -1
-        place.append(len(nodes))
+    place, inverse = {-1: -1}, dict[int, int]()
+    for old in sorted(range(len(levels)), key=lambda i: (levels[i], tape.nodes[i][0] not in _TURNS)):
+        code, first, second = tape.nodes[old]
+        if code == _DIV and quotients[second] > 1:
+            if second not in inverse:
+                inverse[second] = len(nodes)
+                nodes.append((_INV, place[second], -1))
+            code, first, second = _MUL, place[first], inverse[second]
+        elif code not in (INPUT, CONST):
+            first, second = place[first], place[second]
+        place[old] = len(nodes)
         nodes.append((code, first, second))
     return replace(tape, nodes=nodes, results=[(place[node], *where) for node, *where in tape.results])
 
