@@ -134,12 +134,9 @@ class Model(Columns):
         return rows
 
     def mass_expressions(self, tree: TreeEfforts, closure_map: ca.SX, chi: ca.SX, load: ca.SX) -> ca.SX:
-        """Return the mass matrix of the rows, E^T M E with the sparse M of the tree, whose accelerations are symbols.
-
-        The derivative of the rows by their own accelerations would go through each leg once for every motor.
-        """
+        """Return the mass matrix of the rows, E^T M E with the sparse M of a tree whose accelerations are symbols."""
         value = self.valued(chi, load)
-        efforts = tree.total(value)
+        efforts = tree.total(value)  # the rows by their own accelerations would take each leg once for every motor
         for i in self.mechanism.loaded:
             efforts[i] += tree.friction(i, value)
         return ca.densify(closure_map.T @ (ca.jacobian(efforts, tree.qdd) @ closure_map))

@@ -135,7 +135,7 @@ def _state(model: Model) -> int:
 
 
 def _runge_kutta(model: Model, state: ca.SX, tau: ca.SX) -> tuple[ca.SX, ...]:
-    """Return the constants, q and the rows' acceleration at the start, q and [v, w] at the end, the check at the start."""
+    """Return the constants, q and acceleration of the rows at the start, q and [v, w] at the end, check."""
     stage = _stage(model)
     n, size = len(model.mechanism.joints), len(model.load_columns)
     constants = ca.SX.sym("constants", 1 + n + len(model.mechanism.standard) + size)
@@ -168,14 +168,13 @@ def closing_kernel(model: Model) -> ca.Function:
 def _stage(model: Model) -> ca.Function:
     """Return (q, [v, w], tau, band, chi, load) -> closed q, qd, [acceleration of the rows, rate of the lags], check."""
     n, m = len(model.mechanism.joints), model.degrees_of_freedom
-    q, v = ca.SX.sym("q", n), ca.SX.sym("v", m)
+    q, v, qdd = ca.SX.sym("q", n), ca.SX.sym("v", m), ca.SX.sym("qdd", n)
     w = ca.SX.sym("w", len(model.mechanism.memories))
     band, chi = ca.SX.sym("band", n), ca.SX.sym("chi", len(model.mechanism.standard))
     load = ca.SX.sym("load", len(model.load_columns))
     tau = ca.SX.sym("tau", len(model.actuated))
     closure = closure_expressions(model.loops, model.loops.dynamic, q)
     qd, extra = closure.rates(v, ca.SX.zeros(m))
-    qdd = ca.SX.sym("qdd", n)
     usual = ca.SX(ca.DM(list(model.mechanism.channels.values())))
     tree = TreeEfforts(model.mechanism, q, qd, qdd, ca.vertcat(band, w, usual))
     applied = closure.closure_map[model.actuated, :].T @ tau

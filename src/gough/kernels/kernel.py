@@ -107,15 +107,11 @@ class Kernel:
     The result of a sample does not depend on its place in the batch, on the other samples or on the threads.
     Departure from CasADi: `fmin` and `fmax` hand a NaN on instead of dropping it.
 
-    Args:
-        function: The graph.
-        lanes: Samples that are computed together, with the same digits whatever their number: by default as many as
-            fit into a vector; 1 where samples come one at a time, in two thirds of the time of a vector.
-
     Attributes:
         input_shapes, output_shapes: Rows and columns of each.
         operations: Scalar operations per sample, after merging equal ones.
-        lanes: Samples that are computed together.
+        lanes: Samples that are computed together, with the same digits whatever their number: by default what fits
+            into a vector. One lane for samples that come one at a time takes two thirds of the time of a vector.
         compiled: Whether LLVM had to compile; False if the object code came from the disk cache.
     """
 
@@ -239,10 +235,7 @@ class Kernel:
 
 
 def compiled(build: Callable[Concatenate[T, P], casadi.Function]) -> Callable[Concatenate[T, P], Kernel]:
-    """Make a function that writes a graph return its kernel, made once for each first argument and all the others.
-
-    Of these `lanes` is meant for the kernel.
-    """
+    """Make a function that writes a graph return its kernel, made once for all arguments; `lanes` is the kernel's."""
 
     @wraps(build)
     def kernel(owner: T, /, *args: P.args, **kwargs: P.kwargs) -> Kernel:

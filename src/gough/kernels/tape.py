@@ -178,14 +178,13 @@ def improved(tape: Tape) -> Tape:
     fewer values wait meanwhile. Quotients of one divisor are products with its reciprocal: a division costs as much as
     five to sixteen multiplications, and elimination divides whole rows by their pivots.
     """
-    levels: list[int] = []
-    for code, first, second in tape.nodes:
-        operands = [] if code in (INPUT, CONST) else [first, second] if second >= 0 else [first]
-        levels.append(max((levels[i] for i in operands), default=0) + (code in _TURNS))
+    levels = {-1: 0}
+    for k, (code, first, second) in enumerate(tape.nodes):
+        levels[k] = 0 if code in (INPUT, CONST) else max(levels[first], levels[second]) + (code in _TURNS)
     quotients = Counter(divisor for code, _, divisor in tape.nodes if code == _DIV)
     nodes: list[Node] = []
     place, inverse = {-1: -1}, dict[int, int]()
-    for old in sorted(range(len(levels)), key=lambda i: (levels[i], tape.nodes[i][0] not in _TURNS)):
+    for old in sorted(range(len(tape.nodes)), key=lambda i: (levels[i], tape.nodes[i][0] not in _TURNS)):
         code, first, second = tape.nodes[old]
         if code == _DIV and quotients[second] > 1:
             if second not in inverse:
@@ -196,7 +195,7 @@ def improved(tape: Tape) -> Tape:
             first, second = place[first], place[second]
         place[old] = len(nodes)
         nodes.append((code, first, second))
-    return replace(tape, nodes=nodes, results=[(place[node], *where) for node, *where in tape.results])
+    return replace(tape, nodes=nodes, results=[(place[k], i, j) for k, i, j in tape.results])
 
 
 def _positions(pattern: casadi.Sparsity) -> list[int]:
