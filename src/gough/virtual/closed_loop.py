@@ -4,7 +4,7 @@ The control loop as machine code: controller, drives at their limits, friction, 
 
 Two kernels are bound to arrays that hold the state of every integrator step of a block of controller periods: one for
 the controller's sample, which writes the efforts into the state, one for the steps of the robot, each of which writes
-the state that the next one reads (see `Kernel.bind`). Trials are the lanes.
+the state that the next one reads (see `Kernel.bind`). Trials are the lanes; one robot alone has kernels of one lane.
 """
 
 from __future__ import annotations
