@@ -11,10 +11,11 @@ fit of J chi to y + s, and the covariance of that fit knows that u was found fro
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
-from gough.core.arrays import FloatArray
+from gough.core.arrays import TINY, FloatArray
 from gough.core.errors import InvalidInput, NotConverged
 from gough.core.regression import Regression
 from gough.engine import Model
@@ -22,13 +23,25 @@ from gough.engine.base import standard_from_base
 from gough.estimators.linear.least_squares import WeightedLeastSquares
 from gough.identification.experiment import Experiment, assemble
 
-STEPS, CLOSE = 30, 1e-8  # the latter of the efforts
+STEPS, HALVINGS = 60, 6  # of the search, and of one step of it
+WORTH = 1e-4  # of -2 log likelihood: a step must win it, which moves parameters by a hundredth of a sigma
+EXACT = 1e-8  # of the efforts: smaller errors are rounding
+
+
+class _Around(NamedTuple):
+    """Robot, logs and linear problem around values, and what the values are worth: -2 log likelihood."""
+
+    model: Model
+    experiment: Experiment
+    values: FloatArray
+    cost: float
 
 
 def with_passed_efforts(model: Model, experiment: Experiment) -> tuple[Model, Experiment]:
     """Return robot and logs with what joints pass on found from the logs; its problem is linear around the estimate.
 
-    The first fit is without the terms that depend on it. What a log carries besides is the robot file's payload.
+    The first fit is without the terms that depend on it. What a log carries besides is the robot file's payload. Steps
+    are halved until they win: where efforts change their sign, full ones may take turns for ever.
 
     Raises:
         NotConverged: The efforts passed on do not settle.
@@ -36,25 +49,37 @@ def with_passed_efforts(model: Model, experiment: Experiment) -> tuple[Model, Ex
     if not model.mechanism.loaded:
         return model, experiment
     base, terms = experiment.base, model.mechanism.terms
-    heads = {name: base.standard[i] for name, i in zip(base.names, base.independent)}
-    fitted = [k for k, name in enumerate(base.names)
-              if heads[name].kind not in terms or not terms[heads[name].kind].loaded]
-    problem, values = experiment.problem.select([base.names[k] for k in fitted]), np.zeros(len(base))
+    heads = [base.standard[i].kind for i in base.independent]
+    plain = [k for k, kind in enumerate(heads) if kind not in terms or not terms[kind].loaded]
+    values = np.zeros(len(base))
+    values[plain] = _fitted(experiment.problem.select([base.names[k] for k in plain]))
+    best = _around(model, experiment, values)
     for _ in range(STEPS):
-        before, values = values, np.zeros(len(base))
-        values[fitted] = WeightedLeastSquares(uncertainty="white").fit(problem).values
-        change = problem.regressor @ (values - before)[fitted]
-        if np.linalg.norm(change) <= CLOSE * np.linalg.norm(problem.effort):
-            return model, replace(experiment, problem=problem)
-        fitted = list(range(len(base)))
-        model = model.with_passing(standard_from_base(model, base, values)[0])
-        logs = [replace(log, motion=model.with_memory(log.motion, log.dead_band, around=log.average is not None,
-                                                      payload=log.payload)[0]) for log in experiment.processed]
-        again = assemble(model, logs, base, experiment.choice)
-        experiment = replace(again, gains=experiment.gains)
-        problem = _linear(model, again, values)
+        step = _fitted(best.experiment.problem) - best.values
+        tried = (_around(model, experiment, best.values + step / 2**k) for k in range(HALVINGS))
+        better = next((trial for trial in tried if trial.cost < best.cost - WORTH), None)
+        if better is None:
+            return best.model, best.experiment
+        best = better
     raise NotConverged(f"load-dependent friction of '{model.mechanism.name}' does not settle in {STEPS} steps; is its "
                        "coefficient below one? `gough diagnose` looks for other causes")
+
+
+def _fitted(problem: Regression) -> FloatArray:
+    return WeightedLeastSquares(uncertainty="white").fit(problem).values
+
+
+def _around(model: Model, experiment: Experiment, values: FloatArray) -> _Around:
+    """Return everything around values, (p,)."""
+    model = model.with_passing(standard_from_base(model, experiment.base, values)[0])
+    logs = [replace(log, motion=model.with_memory(log.motion, log.dead_band, around=log.average is not None,
+                                                  payload=log.payload)[0]) for log in experiment.processed]
+    again = replace(assemble(model, logs, experiment.base, experiment.choice), gains=experiment.gains)
+    problem = _linear(model, again, values)
+    squares = (problem.left(values)**2 * problem.counting).sum(axis=0)
+    least = EXACT**2 * (problem.effort**2 * problem.counting).sum(axis=0) + TINY
+    return _Around(model, replace(again, problem=problem), values,
+                   float(problem.counts @ np.log(np.maximum(squares, least))))
 
 
 def refuse_loaded(model: Model, what: str) -> None:

@@ -362,12 +362,12 @@ def _widened(model: Model, experiment: Experiment, columns: Sequence[_Column]) -
             whole = terms.at(column.constants)
             more.append(terms.processed(whole))
             plain.append(whole[kept])
-        fitted.append(np.concatenate([part.regressor, *more], axis=2))
+        fitted.append(np.concatenate(more, axis=2))
         recorded.append(np.concatenate([raw.regressor, *plain], axis=2))
         efforts.append(raw.effort)
-    names = [Parameter(f"candidate{k}") for k in range(fitted[0].shape[2] - len(problem.parameters))]
-    wide = replace(problem, regressor=np.concatenate(fitted), parameters=(*problem.parameters, *names),
-                   units=(*problem.units, *("1",) * len(names)))
+    names = [Parameter(f"candidate{k}") for k in range(fitted[0].shape[2])]
+    wide = replace(problem, regressor=np.concatenate([problem.regressor, np.concatenate(fitted)], axis=2),
+                   parameters=(*problem.parameters, *names), units=(*problem.units, *("1",) * len(names)))
     return wide, replace(wide, regressor=np.concatenate(recorded), effort=np.concatenate(efforts))
 
 
