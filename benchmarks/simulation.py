@@ -85,7 +85,7 @@ def main() -> None:
         pairs = [(measure_ours(model, tour, 1, 2)[0], measure_mujoco(model, 1e-3 / substeps, 2.0)[0])
                  for _ in range(REPEATED)]
         ratios = [ours / theirs for ours, theirs in pairs]
-        print(f"  one {name} over MuJoCo with the same step: {np.median(ratios):.2f}, median of {REPEATED} taken in turns "
+        print(f"  one over MuJoCo with the same step: {np.median(ratios):.2f}, median of {REPEATED} taken in turns "
               f"({min(ratios):.2f} to {max(ratios):.2f})")
 
 
