@@ -74,8 +74,7 @@ class Compiler:
         for name, address in _libm().items():
             builder.import_symbol(f"gough_{name}", address)
         library = builder.link(self._linker, f"kernel{next(self._numbers)}")
-        word = ctypes.c_int64
-        prototype = ctypes.CFUNCTYPE(None, word, word, word, word)  # releases the GIL
+        prototype = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 4)  # releases the GIL
         return library, prototype(library["run"])
 
 
