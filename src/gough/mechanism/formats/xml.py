@@ -57,11 +57,9 @@ class Element:
         return tuple(min(max(value, -HUGE), HUGE) for value in values)
 
     def all(self, *tags: str) -> list[Element]:
-        """Return the children with one of these tags."""
         return [child for child in self.children if child.tag in tags]
 
     def find(self, tag: str) -> Element | None:
-        """Return the first child with a tag."""
         return next(iter(self.all(tag)), None)
 
     def need(self, tag: str) -> Element:
