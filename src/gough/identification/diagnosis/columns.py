@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 from scipy.signal import lfilter
 
-from gough.core.arrays import FloatArray
+from gough.core.arrays import TINY, FloatArray
 from gough.core.names import LOAD
 from gough.engine.memory import joint_state as state_of
 from gough.identification.diagnosis.evidence import View
@@ -154,9 +154,13 @@ def term(name: str) -> Columns:
 
 
 def stribeck(part: float) -> Columns:
-    """Friction that is larger at low speed: sign(qd) exp(-|qd| / v), v a part of the top speed."""
-    return of_state(lambda joint: joint.sign * np.exp(
-        -np.abs(joint.qd) / max(part * float(np.abs(joint.qd).max()), 1e-300)))
+    """Friction that is larger at low speed: sign(qd) exp(-|qd| / v), v a part of the top speed of the first log."""
+    def columns(view: View, place: str) -> FloatArray:
+        joint, first = (joint_state(v, place) for v in (view, view.evidence.views[0]))  # all logs have one v
+        return joint_column(view, place, joint.sign * np.exp(
+            -np.abs(joint.qd) / max(part * float(np.abs(first.qd).max()), TINY)))
+
+    return columns
 
 
 def loaded_friction(view: View, place: str) -> FloatArray:

@@ -19,7 +19,7 @@ from gough.estimators.selection.scores import PROBABLE
 from gough.identification.diagnosis.columns import axes
 from gough.identification.diagnosis.directions import Suspicion, describe, suspicions_of
 from gough.identification.diagnosis.evidence import Evidence, View, evidence_of, sources
-from gough.identification.diagnosis.hypotheses import BETTER, Hypothesis, hypotheses, thinned, try_out, within_limits
+from gough.identification.diagnosis.hypotheses import BETTER, Hypothesis, hypotheses, sampled, try_out, within_limits
 from gough.identification.diagnosis.mistakes import HELD_OUT, LEFT_OUT, Diagnosis, Limit, Mistake, length, size_text
 from gough.identification.diagnosis.search import Standing, Step, Undone, search
 from gough.identification.diagnosis.steps import DOUBT, STEEP, find_fading, find_frozen, find_jumps, without_jumps
@@ -305,7 +305,7 @@ def _made_to_close(model: Model, logs: Sequence[Recording], others: Sequence[Rec
             continue
         try:
             evidence = evidence_from(model, changed, [undone_on_recording(log, hypothesis) for log in others], settings)
-            result = try_out(thinned(evidence))
+            result = try_out(sampled(evidence))
         except GoughError:
             continue
         if result is not None and result[0] < FAIR:  # else it explains nothing

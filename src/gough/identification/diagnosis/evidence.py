@@ -14,7 +14,7 @@ from functools import cached_property
 import numpy as np
 from scipy.linalg import block_diag
 
-from gough.core.arrays import FloatArray
+from gough.core.arrays import BoolArray, FloatArray
 from gough.core.errors import GoughError
 from gough.core.motion import Motion
 from gough.core.names import Parameter
@@ -154,14 +154,44 @@ def guarded(model: Model, log: Source) -> Source:
     """
     if log.decimation > 1 or len(log.part) != len(log.motion):
         return log
-    track = np.asarray(log.motion.time)
-    reach = max(1, round(GUARD * (len(track) - 1) / float(track[-1] - track[0])))
-    bands = Processing(dead_band=dict(zip(model.mechanism.coordinates, log.dead_band.tolist())))
     before = log.part.counting
-    mask = before & counting_rows(model, log.motion, bands, reach, around=log.periodic)
+    mask = before & away_from_reversals(model, log)
     few = mask.sum(axis=0) < 0.5 * before.sum(axis=0)
     mask[:, few] = before[:, few]
     return replace(log, part=replace(log.part, mask=mask))
+
+
+def away_from_reversals(model: Model, log: Source) -> BoolArray:
+    """Tell which equations at the motion's samples are further than `GUARD` from any reversal they feel, (t, r)."""
+    time = np.asarray(log.motion.time)
+    reach = max(1, round(GUARD * (len(time) - 1) / float(time[-1] - time[0])))
+    bands = Processing(dead_band=dict(zip(model.mechanism.coordinates, log.dead_band.tolist())))
+    return counting_rows(model, log.motion, bands, reach, around=log.periodic)
+
+
+def thinned(evidence: Evidence, most: int) -> Evidence:
+    """Return so many samples of the logs, evenly spread, those away from reversals preferred, fitted again.
+
+    Efforts are as recorded: low-passed ones do not belong to a single sample of the motion.
+    """
+    model, base, logs = evidence.model, evidence.base, []
+    for log in evidence.logs:
+        part, time, count = log.part, np.asarray(log.motion.time), most // len(evidence.logs) + 1
+        mask = away_from_reversals(model, log)
+        if log.decimation == 1:
+            mask = np.zeros_like(mask)
+            mask[np.searchsorted(time, np.asarray(part.time))] = part.counting
+        good = np.flatnonzero(mask.all(axis=1))
+        good = good if len(good) >= count // 3 else np.arange(len(time))
+        index = good[np.linspace(0, len(good) - 1, min(count, len(good))).astype(int)]
+        blank = Regression(regressor=np.zeros((len(index), len(part.rows), len(base))), rows=part.rows,
+                           effort=np.zeros((len(index), len(part.rows))), row_units=part.row_units,
+                           parameters=base.names, units=base.units, time=time[index])
+        logs.append(replace(log, motion=log.motion.take(index), effort=log.effort[index], part=blank, deviations=None,
+                            decimation=1))
+    few = corrected(replace(evidence, logs=tuple(logs), held_out=()))
+    assert few is not None
+    return few
 
 
 def sources(processed: Sequence[Processed], parts: Sequence[Regression]) -> tuple[Source, ...]:
@@ -393,12 +423,13 @@ def assembled(model: Model, time: FloatArray, columns: Sequence[FloatArray], nea
     return None
 
 
-def corrected(evidence: Evidence, *undo: Callable[[Track, View], Track]) -> Evidence | None:
+def corrected(evidence: Evidence, *undo: Callable[[Track, View], Track], guard: bool = False) -> Evidence | None:
     """Return the evidence with mistakes taken out of all logs and the parameters fitted again.
 
     Args:
         evidence: The logs as they are.
         undo: Each returns a log's track without a mistake.
+        guard: Leave out what is about reversals of the corrected motion too: rows may have been exchanged.
     """
     groups: list[tuple[Source, ...]] = []
     for views in (evidence.views, evidence.held_out_views):
@@ -410,7 +441,7 @@ def corrected(evidence: Evidence, *undo: Callable[[Track, View], Track]) -> Evid
             now = view.rebuilt(track)
             if now is None:
                 return None
-            sources.append(now.source)
+            sources.append(guarded(evidence.model, now.source) if guard else now.source)
         groups.append(tuple(sources))
     fresh = replace(evidence, logs=groups[0], held_out=groups[1])
     return replace(fresh, values=fit_rows(*fresh.stacked)[0])
