@@ -18,7 +18,7 @@ from gough.engine.base import TIE_LEGS
 from gough.estimators.selection.scores import PROBABLE
 from gough.identification.diagnosis.columns import axes
 from gough.identification.diagnosis.directions import Suspicion, describe, suspicions_of
-from gough.identification.diagnosis.evidence import Evidence, View, evidence_of, sources
+from gough.identification.diagnosis.evidence import Evidence, View, evidence_of, followed, sources
 from gough.identification.diagnosis.hypotheses import BETTER, Hypothesis, hypotheses, sampled, try_out, within_limits
 from gough.identification.diagnosis.mistakes import HELD_OUT, LEFT_OUT, Diagnosis, Limit, Mistake, length, size_text
 from gough.identification.diagnosis.search import Standing, Step, Undone, search
@@ -329,7 +329,7 @@ def _may_close(model: Model, logs: Sequence[Recording]) -> bool:
         if not within_limits(model, few):
             return False
         try:
-            model.kinematics.assemble(few, "actuated")
+            followed(model, few[:, [model.actuated.index(i) for i in model.loops.partitions["actuated"].independent]])
         except GoughError:
             return False
     return True

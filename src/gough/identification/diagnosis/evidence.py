@@ -39,6 +39,7 @@ WAVE_SAMPLES = 3000  # of a log in the search for ripples
 MOST_WAVES = 150  # ripples in the range of a joint that are searched for
 FEWEST_WAVES = 1.5  # below this a ripple cannot be told from gravity
 HEARD = 0.99  # of the effort's power: the band in which a transmission's bending is followed
+STEP = 0.1  # longest move of a motor between samples of a motion that is followed [rad or lengths of the robot]
 SLOWEST = 1e-3  # of a joint's top speed: the least dead band in derivatives, where the true sign has none
 
 
@@ -415,12 +416,35 @@ def assembled(model: Model, time: FloatArray, columns: Sequence[FloatArray], nea
         columns: Position, velocity, acceleration of the independent motors, (t, m) each.
         near: Coordinates of the branch to stay on, (t, n); else that of the start pose is tried.
     """
+    same = np.array_equal(columns[0], near[:, list(model.loops.partitions["actuated"].independent)])
     for start in (near, None):
         try:
-            return model.kinematics.motion(time, columns[0], columns[1], columns[2], "actuated", start=start)
+            q = near if same else followed(model, columns[0], start)
+            qd, qdd = model.kinematics.rates(q, columns[1], columns[2], "actuated")
         except GoughError:
             continue
+        return Motion(coordinates=model.mechanism.coordinates, time=time, q=q, qd=qd, qdd=qdd,
+                      closure_residual=model.kinematics.residual(q))
     return None
+
+
+def followed(model: Model, position: FloatArray, near: FloatArray | None = None) -> FloatArray:
+    """Return all coordinates from motors (t, m) whose samples may be far apart: the way between them is followed.
+
+    Args:
+        model: The robot.
+        position: Of the independent motors. [m or rad]
+        near: Coordinates near each sample, (t, n); from the start pose on by default.
+
+    Raises:
+        GoughError: The loops do not close.
+    """
+    move = (np.abs(np.diff(position, axis=0)) / model.kinematics.strides("actuated")).max(axis=1, initial=0.0)
+    at = np.concatenate([[0], np.cumsum(np.maximum(np.ceil(move / STEP), 1))]).astype(int)
+    path, guess = (None if each is None else np.stack([np.interp(np.arange(at[-1] + 1), at, x) for x in each.T], axis=1)
+                   for each in (position, near))
+    assert path is not None
+    return model.kinematics.assemble(path, "actuated", start=guess)[at]
 
 
 def corrected(evidence: Evidence, *undo: Callable[[Track, View], Track], guard: bool = False) -> Evidence | None:
