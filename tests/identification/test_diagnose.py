@@ -423,6 +423,19 @@ def test_a_noisy_channel_that_repeats_a_value_is_frozen_however_slow(noise: floa
     assert len(find_frozen(log)) == named
 
 
+@pytest.mark.parametrize(("noise", "step", "named"), [(1e-6, 0.0, 1), (1e-6, 1e-4, 0), (0.0, 0.0, 0)],
+                         ids=["noisy", "counts", "exact"])
+def test_noise_far_below_the_motion_tells_a_frozen_channel_from_a_motor_that_stands(noise: float, step: float,
+                                                                                  named: int) -> None:
+    """A motor that comes to rest smoothly after 1 s: it may, unless its encoder never repeated a value before."""
+    time = np.arange(1500) / 1e3
+    angle = np.where(time < 1, 0.5 * np.sin(np.pi * np.minimum(time, 1)) ** 2, 0.0)
+    angle = angle + np.where(time < 1, noise, 0.0) * np.random.default_rng(0).standard_normal(1500)
+    angle = angle if step == 0 else step * np.round(angle / step)
+    log = Recording(joints=("a",), time=time, position=angle[:, None], effort=angle[:, None], position_units=("rad",))
+    assert len(find_frozen(log)) == named
+
+
 def test_a_fading_effort_is_measured(logs: tuple[Recording, Recording]) -> None:
     log = logs[0]
     assert find_fading(log) == ()
