@@ -444,7 +444,7 @@ def followed(model: Model, position: FloatArray, near: FloatArray | None = None)
     path, guess = (None if each is None else np.stack([np.interp(np.arange(at[-1] + 1), at, x) for x in each.T], axis=1)
                    for each in (position, near))
     assert path is not None
-    return model.kinematics.assemble(path, "actuated", start=guess)[at]
+    return np.asarray(model.kinematics.assemble(path, "actuated", start=guess)[at])
 
 
 def corrected(evidence: Evidence, *undo: Callable[[Track, View], Track], guard: bool = False) -> Evidence | None:

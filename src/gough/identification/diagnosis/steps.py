@@ -162,7 +162,7 @@ def find_frozen(recording: Recording, steep: float = STEEP) -> tuple[Mistake, ..
         stands = [(a, b) for a, b in zip(edges[::2], edges[1::2]) if b - a >= STILL]
         alone = sum(b - a for a, b in stands) == (own == 0).sum()
         size = float(np.median(np.abs(fine[fine != 0]))) if fine.any() else 0.0
-        noisy = alone and turned.mean() > ALTERNATES and size > ROUNDING * float(np.ptp(recording.position[:, j]))
+        noisy = alone and turned.sum() > ALTERNATES * len(turned) and size > ROUNDING * float(np.ptp(recording.position[:, j]))
         for first, end in stands:
             if first > 0 and (noisy or abs(own[first - 1]) > steep * usual > 0):
                 found.append(Mistake(
