@@ -151,7 +151,6 @@ def judge(trial: Trial, standing: Standing | None = None) -> Verdict:
     """Return what all rules say.
 
     Args:
-        trial: The estimate and its logs.
         standing: Usual mistakes scored on what is left, or None to leave them out.
     """
     estimate, validation, parts = trial.estimate, trial.validation, trial.parts

@@ -196,7 +196,6 @@ def exchanged_legs(found: Factors, prior: Mapping[str, float]) -> tuple[str, str
     exchanged. The squares of ln(value / robot file) have to fall by more than chance lets them, all pairs together.
 
     Args:
-        found: Values over the robot file's.
         prior: The robot file's values by name.
     """
     ratio, names = dict(zip(found.names, found.ratio)), [Parameter(name) for name in found.names]
@@ -237,7 +236,6 @@ def judge_prior(estimate: Estimate, base: BaseParameters, prior: Prior,
     least 1.3. Values that the robot file leaves out are not tested.
 
     Args:
-        estimate: What was identified.
         prior: What the robot file says of them.
         gains: Drive gains used, by motor: a common factor may be one of them.
     """

@@ -129,9 +129,7 @@ def judge_error(rule: str, what: str, rows: Sequence[str], rms: FloatArray, rela
     25 % of the effort itself, no such error can be told.
 
     Args:
-        rule: Which rule speaks.
         what: In words, with {error}, {row}.
-        rows: Names, (r,).
         rms, relative: Error, as it is and over the rms effort, (r,).
         noise: Least and most standard deviation of the rows' noise, (r,) each; nothing by default.
     """
@@ -164,8 +162,6 @@ def judge_transfer(validation: Validation, estimate: Estimate, noise: FloatArray
     reversals between two samples make such ratios.
 
     Args:
-        validation: The prediction.
-        estimate: What was identified.
         noise: Error that noise of the held-out logs and sigmas of the estimate explain, (r,).
     """
     if validation.predicts == "not tested":
@@ -301,7 +297,6 @@ def judge_share(rows: Sequence[str], counts: FloatArray, total: int) -> tuple[Re
     """Speak if less than half of the samples of a row count, or none of a row.
 
     Args:
-        rows: Names, (r,).
         counts: Samples of each row that count, (r,).
         total: Samples there are.
     """

@@ -18,8 +18,8 @@ from gough.engine.base import TIE_LEGS
 from gough.estimators.selection.scores import PROBABLE
 from gough.identification.diagnosis.columns import axes
 from gough.identification.diagnosis.directions import Suspicion, describe, suspicions_of
-from gough.identification.diagnosis.evidence import Evidence, View, evidence_of, followed, sources
-from gough.identification.diagnosis.hypotheses import BETTER, Hypothesis, hypotheses, sampled, try_out, within_limits
+from gough.identification.diagnosis.evidence import Evidence, View, evidence_of, followed, sources, thinned
+from gough.identification.diagnosis.hypotheses import BETTER, Hypothesis, hypotheses, try_out, within_limits
 from gough.identification.diagnosis.mistakes import HELD_OUT, LEFT_OUT, Diagnosis, Limit, Mistake, length, size_text
 from gough.identification.diagnosis.search import Standing, Step, Undone, search
 from gough.identification.diagnosis.steps import DOUBT, STEEP, find_fading, find_frozen, find_jumps, without_jumps
@@ -125,7 +125,6 @@ def diagnose_evidence(evidence: Evidence, recordings: Sequence[Recording] = (), 
     """Diagnose logs that were processed and fitted already; see `diagnose`.
 
     Args:
-        evidence: The model and its logs.
         recordings: As recorded, for what changes between periods.
         most: Mistakes at most.
         notes: What is known already.
@@ -156,7 +155,6 @@ def _differing(evidence: Evidence, rivals: Sequence[Suspicion] = ()) -> list[Mis
     """Return the load that some logs carried and did not say, held-out logs among them; none if a rival explains more.
 
     Args:
-        evidence: The model and its logs.
         rivals: Mistakes found otherwise.
     """
     together = evidence.together
@@ -305,7 +303,7 @@ def _made_to_close(model: Model, logs: Sequence[Recording], others: Sequence[Rec
             continue
         try:
             evidence = evidence_from(model, changed, [undone_on_recording(log, hypothesis) for log in others], settings)
-            result = try_out(sampled(evidence))
+            result = try_out(thinned(evidence))
         except GoughError:
             continue
         if result is not None and result[0] < FAIR:  # else it explains nothing

@@ -34,6 +34,7 @@ from gough.processing.masks import counting_rows
 from gough.processing.pieces import without_absent_payloads
 
 MOST_SAMPLES = 8000  # of all logs together in score tests: seconds for a hexapod with two hundred directions
+FEW_SAMPLES = 300  # of all logs together that hypotheses are compared on
 GUARD = 0.02  # about a reversal: the delays that a derivative speaks of are shorter [s]
 WAVE_SAMPLES = 3000  # of a log in the search for ripples
 MOST_WAVES = 150  # ripples in the range of a joint that are searched for
@@ -128,7 +129,6 @@ def evidence_of(model: Model, base: BaseParameters, estimate: Estimate | None, l
     Parameters that were eliminated stay in the model: what they explain is no mistake of the logs.
 
     Args:
-        model: The robot.
         base: Base parameters of the experiment.
         estimate: Of these, or of some of them; None to fit them here, whatever the logs determine.
         logs: It was found from.
@@ -170,12 +170,13 @@ def away_from_reversals(model: Model, log: Source) -> BoolArray:
     return counting_rows(model, log.motion, bands, reach, around=log.periodic)
 
 
-def thinned(evidence: Evidence, most: int) -> Evidence:
-    """Return so many samples of the logs, evenly spread, those away from reversals preferred, fitted again.
+def thinned(evidence: Evidence) -> Evidence:
+    """Return some hundred samples of the logs, evenly spread, those away from reversals preferred, fitted again.
 
     Efforts are as recorded: low-passed ones do not belong to a single sample of the motion.
     """
     model, base, logs = evidence.model, evidence.base, []
+    most = max(FEW_SAMPLES, 6 * len(base) // max(len(model.rows), 1))
     for log in evidence.logs:
         part, time, count = log.part, np.asarray(log.motion.time), most // len(evidence.logs) + 1
         mask = away_from_reversals(model, log)
@@ -411,8 +412,6 @@ def assembled(model: Model, time: FloatArray, columns: Sequence[FloatArray], nea
     """Return the motion of all coordinates from that of the motors; None if the loops do not close.
 
     Args:
-        model: The robot.
-        time: (t,). [s]
         columns: Position, velocity, acceleration of the independent motors, (t, m) each.
         near: Coordinates of the branch to stay on, (t, n); else that of the start pose is tried.
     """
@@ -432,7 +431,6 @@ def followed(model: Model, position: FloatArray, near: FloatArray | None = None)
     """Return all coordinates from motors (t, m) whose samples may be far apart: the way between them is followed.
 
     Args:
-        model: The robot.
         position: Of the independent motors. [m or rad]
         near: Coordinates near each sample, (t, n); from the start pose on by default.
 
@@ -451,7 +449,6 @@ def corrected(evidence: Evidence, *undo: Callable[[Track, View], Track], guard: 
     """Return the evidence with mistakes taken out of all logs and the parameters fitted again.
 
     Args:
-        evidence: The logs as they are.
         undo: Each returns a log's track without a mistake.
         guard: Leave out what is about reversals of the corrected motion too: rows may have been exchanged.
     """
@@ -475,7 +472,6 @@ def score_problem(views: Sequence[View], columns: Sequence[FloatArray], noise: F
     """Return the equations of some logs, those that do not count left out, with columns shaped alike.
 
     Args:
-        views: The logs.
         columns: Of each log at its motion's samples, (t, r, k).
         noise: Standard deviation of each row, (r,). [row unit]
     """

@@ -20,7 +20,6 @@ from gough.identification.diagnosis.rows import fit_rows
 from gough.identification.diagnosis.track import Track
 from gough.identification.prior import UNITS, Prior, common_factor, file_scatter, prior_of, ratios, unit_of
 
-SAMPLES = 300  # of all logs together that hypotheses are compared on
 CLOCKS = (2.0, 60.0, 1000.0)  # factors of time that are mixed up: half rates, minutes, milliseconds
 BETTER = 0.8  # of the error before: a true hypothesis explains more than this
 SAME = 1.02  # errors within 2 % are the same: the noise of three hundred samples
@@ -96,17 +95,10 @@ def _swapped(first: int, second: int, position: bool, effort: bool) -> Callable[
     return undo
 
 
-def _kinds(evidence: Evidence) -> dict[str, list[int]]:
-    """Return the motors by unit of position: only those of one unit can be scaled together."""
-    kinds: dict[str, list[int]] = {}
-    for k, name in enumerate(evidence.model.mechanism.actuated):
-        kinds.setdefault(evidence.model.mechanism.joint(name).unit, []).append(k)
-    return kinds
-
-
 def hypotheses(evidence: Evidence) -> Iterator[Hypothesis]:
     """Yield every hypothesis about a robot's logs."""
     motors = evidence.model.mechanism.actuated
+    units = [evidence.model.mechanism.joint(name).unit for name in motors]
     everyone = list(range(len(motors)))
     groups = [([k], name) for k, name in enumerate(motors)]
     if len(motors) > 1:
@@ -120,7 +112,8 @@ def hypotheses(evidence: Evidence) -> Iterator[Hypothesis]:
         for factor in (2.0, 0.5, *(f for value in UNITS.values() for f in (value, 1 / value))):
             yield Hypothesis(name="effort unit", place=place, undo=_scaled_effort(which, factor), factor=factor,
                              advice=f"divide the effort of {place} by {factor:.6g}: correct its unit, gear or gain")
-    for unit, which in _kinds(evidence).items():
+    for unit in dict.fromkeys(units):  # only those of one unit can be scaled together
+        which = [k for k, own in enumerate(units) if own == unit]
         place = "all motors" if len(which) == len(motors) else f"all motors in {unit}"
         for factor in ((1000.0, 0.001) if unit == "m" else (180 / np.pi, np.pi / 180, 2 * np.pi, 1 / (2 * np.pi))):
             for some, where in [(which, place), *(([k], motors[k]) for k in which)][:1 + len(which) * (len(which) > 1)]:
@@ -146,11 +139,6 @@ def hypotheses(evidence: Evidence) -> Iterator[Hypothesis]:
         yield Hypothesis(name="gravity reversed" if reverse else "gravity along another axis", place="base",
                          undo=lambda track, turned=turned: replace(track, gravity=turned),  # type: ignore[misc]
                          advice=f"put gravity = [{', '.join(f'{x:.6g}' for x in turned)}] in the robot file")
-
-
-def sampled(evidence: Evidence) -> Evidence:
-    """Return the evidence on some hundred samples of its logs: enough to compare hypotheses."""
-    return thinned(evidence, max(SAMPLES, 6 * len(evidence.base) // max(len(evidence.model.rows), 1)))
 
 
 def try_out(few: Evidence, hypothesis: Hypothesis | None = None) -> tuple[float, float] | None:
@@ -222,7 +210,7 @@ def best_hypothesis(evidence: Evidence) -> Hypothesis | None:
     less among those that leave the same as now, the one nearest to the robot file. None may lead away from the file:
     a motion made small is fitted by values that no robot has.
     """
-    few = sampled(evidence)
+    few = thinned(evidence)
     now = try_out(few)
     assert now is not None
     common = common_factor_of(evidence)

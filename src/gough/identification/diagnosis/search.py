@@ -270,7 +270,6 @@ def search(evidence: Evidence, *, most: int = 4,
         Where the logs stand as they are, the mistakes, and what would explain more but predicts no better.
 
     Args:
-        evidence: The model and its logs.
         most: Steps at most.
         hypotheses: Also try signs, channels and units.
     """
@@ -382,7 +381,6 @@ def _refined(evidence: Evidence, steps: tuple[Step, ...], free: Sequence[int], n
     """Find the sizes of some mistakes together by Gauss-Newton steps; None if no step lowers what is left.
 
     Args:
-        evidence: The logs as they are.
         steps: All mistakes, with the sizes to start from.
         free: Which of them to find.
         noise: Of the rows without any of the mistakes, (r,).

@@ -124,7 +124,6 @@ def without_jumps(recording: Recording, jumps: tuple[Jump, ...], near: Mapping[s
     What jumps where a motor reverses stays: it may be play, which comes back.
 
     Args:
-        recording: As recorded.
         jumps: What `find_jumps` found in it.
         near: Where motors are about, by name: a counter may have wrapped before the log began. [m or rad]
     """
@@ -161,8 +160,8 @@ def find_frozen(recording: Recording, steep: float = STEEP) -> tuple[Mistake, ..
         edges = np.flatnonzero(np.diff(np.concatenate([[0], (own == 0).astype(np.int8), [0]])))
         stands = [(a, b) for a, b in zip(edges[::2], edges[1::2]) if b - a >= STILL]
         alone = sum(b - a for a, b in stands) == (own == 0).sum()
-        size = float(np.median(np.abs(fine[fine != 0]))) if fine.any() else 0.0
-        noisy = alone and turned.sum() > ALTERNATES * len(turned) and size > ROUNDING * float(np.ptp(recording.position[:, j]))
+        least = ROUNDING * float(np.ptp(recording.position[:, j]))
+        noisy = alone and turned.sum() > ALTERNATES * len(turned) and float(np.abs(fine).mean()) > least
         for first, end in stands:
             if first > 0 and (noisy or abs(own[first - 1]) > steep * usual > 0):
                 found.append(Mistake(
