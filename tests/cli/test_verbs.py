@@ -29,7 +29,7 @@ def as_json(folder: Path, *words: str) -> dict:
     return json.loads(gough(folder, *words, "--json").stdout)
 
 
-@pytest.fixture(scope="module", params=["five_bar", "h4"])
+@pytest.fixture(scope="module", params=["five_bar", pytest.param("h4", marks=pytest.mark.long)])
 def study(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
     """A robot with trajectory, two logs and a result, all made by the command."""
     robot = request.param

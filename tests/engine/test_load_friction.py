@@ -14,9 +14,11 @@ from gough.core.motion import Motion
 from gough.engine import Model
 from gough.engine.base import base_parameters, standard_from_base
 from gough.engine.derivatives import response
+from gough.estimators.linear.least_squares import WeightedLeastSquares
 from gough.identification import Identification, identify, load_identification
 from gough.identification.bounding import bounds
-from gough.identification.experiment import prepare, with_passed_efforts
+from gough.identification.experiment import prepare
+from gough.identification.load_friction import with_passed_efforts
 from gough.identification.payload import payload
 from gough.identification.validation import validate
 from gough.logs.recording import Recording
@@ -145,6 +147,21 @@ def test_the_linear_problem_is_the_derivative_of_the_prediction(unknown: Model, 
         slope = (predicted(values + step) - predicted(values - step)) / (2e-6 * size)
         left = np.abs(experiment.problem.regressor[:, :, k] - slope)
         assert np.quantile(left, 0.99) < 1e-6 * np.abs(slope).max()  # but where |u| bends
+
+
+def test_what_the_robot_file_lacks_does_not_keep_it_from_settling(robot: Model, unknown: Model,
+                                                                  simulation: Simulation) -> None:
+    """Full steps between two sets of signs would go on for ever; what is found fits better than the truth does."""
+    recording, base = record(simulation, seed=1), base_parameters(unknown)
+    assert recording.effort is not None
+    recording = replace(recording, effort=recording.effort + np.sin(40 * recording.position))
+    plain = Processing(method="time", cutoff=20.0, decimation=1, window=0.0)
+    experiment = with_passed_efforts(unknown, prepare(unknown, [recording], base, processing=plain))[1]
+    found = WeightedLeastSquares().fit(experiment.problem)
+    log = experiment.processed[0]
+    left = [np.linalg.norm(log.effort - unknown.inverse_dynamics(log.motion, values, dead_band=log.dead_band))
+            for values in (standard_from_base(unknown, base, found.values)[0], robot.mechanism.standard.values)]
+    assert left[0] < 0.99 * left[1]
 
 
 def test_a_saved_result_predicts_the_same(result: Identification, unknown: Model, other: Recording,

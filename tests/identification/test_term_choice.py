@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -63,7 +64,7 @@ def test_a_robot_that_lacks_nothing_gets_no_proposal_and_the_answer_is_kept() ->
     assert again.terms.alone == choice.terms.alone
 
 
-def test_errors_from_moments_are_those_of_refitting_without_each_fold() -> None:
+def test_errors_from_moments_are_those_of_refitting_without_each_fold_and_predicting_what_was_recorded() -> None:
     rng = np.random.default_rng(0)
     W, chi = rng.standard_normal((300, 2, 4)), np.array([1.0, -2.0, 0.5, 0.0])
     mask = rng.uniform(size=(300, 2)) < 0.8
@@ -74,13 +75,16 @@ def test_errors_from_moments_are_those_of_refitting_without_each_fold() -> None:
     fold = block // 7
     assert (what, folds) == ("logs", 3)
     np.testing.assert_array_equal(fold, problem.recording)
-    moments = _Moments(problem, block, folds, np.array([1.0, 4.0]))
+    recorded = replace(problem, regressor=W + 0.1 * rng.standard_normal(W.shape), effort=problem.effort + 0.2)
+    moments = _Moments(problem, block, folds, np.array([1.0, 4.0]), judged=recorded)
     tied = [[0], [1], [2, 3]]
-    columns = np.stack([W[:, :, 0], W[:, :, 1], W[:, :, 2] + W[:, :, 3]], axis=2)
     weight = np.array([1.0, 2.0]) * mask
+    (A, y), (R, z) = (
+        (np.concatenate([X[:, :, :2], X[:, :, 2:].sum(axis=2, keepdims=True)], axis=2) * weight[:, :, None], e * weight)
+        for X, e in ((W, problem.effort), (recorded.regressor, recorded.effort)))
     for f in range(3):
-        A, y = columns * weight[:, :, None], problem.effort * weight
         x = np.linalg.lstsq(A[fold != f].reshape(-1, 3), y[fold != f].reshape(-1), rcond=None)[0]
         for b in range(7 * f, 7 * f + 7):
-            left = (y - A @ x)[block == b]
-            assert moments.errors(tied)[0, b] == pytest.approx((left**2).sum(), rel=1e-6)
+            here = block == b
+            expected = [((z - R @ x)[here]**2).sum(), (z[here]**2).sum(), ((y - A @ x)[here]**2).sum()]
+            assert moments.errors(tied)[:, b] == pytest.approx(expected, rel=1e-6)

@@ -47,6 +47,8 @@ def test_expressions_mean_what_they_mean_in_python(text: str) -> None:
     ("lag(lag(sign(qd), '1 s'), '1 s')", 1, "a lag inside a lag"), ("lag(sign(qd), 2)", 15, "a time or a distance"),
     ("qd / (2 - 2)", 4, "divides by zero"), ("9^9^9^9 * q", 4, "has no value"), ("qd * log(-1)", 6, "has no value"),
     ("lag(abs(effort), '1 s')", 1, "a lag of the effort"), ("elbow.effort", 1, "did you mean 'effort'"),
+    ("q * qdd^2", 8, "acceleration can only be a factor"), ("qdd * (q + elbow.qdd)", 5, "can only be a factor"),
+    ("abs(qdd)", 1, "can only be a factor"), ("q / qdd", 3, "can only be a factor"),
     ("lag(qd, '1 kilo')", 10, "'kilo' is not known"), ("", 1, "found the end"),
     ("(" * 40 + "qd" + ")" * 40, 31, "nested deeper than 30"), ("-" * 90 + "qd", 31, "nested deeper than 30"),
     ("__import__('os')", 1, "no function '__import__'"), ("qd.__class__", 1, "no name 'qd.__class__'")])
@@ -124,6 +126,7 @@ constants = { pitch = "7 deg" }
     (('"0.1 rad/s"', '"0.1 mm/s"'), r"'mine', key 'expression': 'sign.*', character 12: exp takes a pure number or an "
                                      r"angle, found a quantity in m\^-1 \(joint 'left\.motor'\)"),
     (('"0.1 rad/s"', '"0.1 s"'), r"key 'expression': .*: exp takes a pure number"),
+    (("exp(-abs(qd) / speed)", "(abs(qd) / speed)^qd"), r"character 29: a power is a pure number, found a quant"),
     (("constants", 'unit = "N m s"\nconstants'), r"'mine', key 'unit': the coefficient of .* in N m s gives no effort"),
     (('"0.1 rad/s"', '{ start = "1 rad/s", high = "0.5 rad/s" }'), r"key 'constants\.speed\.start': starts at 1, outs"),
     (('"0.1 rad/s"', '{ low = "1 rad/s" }'), r"key 'constants\.speed\.start': is required but missing"),

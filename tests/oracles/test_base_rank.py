@@ -44,7 +44,8 @@ def test_their_number_is_the_rank_of_an_independent_regressor(name: str) -> None
 
 
 @pytest.mark.parametrize("name", [
-    pytest.param(name, marks=() if name in ("four_bar", "geared_shoulder", "rrr_of_100_um") else pytest.mark.slow)
+    pytest.param(name, marks=() if name in ("four_bar", "geared_shoulder", "rrr_of_100_um") else pytest.mark.long
+                 if name in ("spatial_3upu", "hexapod_of_30_m", "hexapod_of_100_um") else pytest.mark.slow)
     for name in LINKAGES])
 def test_their_number_is_the_rank_in_a_hundred_digits(name: str) -> None:
     """Positions and differences of them only, whatever is drawn; see `exact_rank`."""
@@ -57,7 +58,9 @@ def test_their_number_is_the_rank_in_a_hundred_digits(name: str) -> None:
     assert [len(base_parameters(model, seed=seed)) for seed in range(3)] == [rank] * 3
 
 
-@pytest.mark.parametrize("factor", [1e-6, 1e-3, 100.0], ids=["micrometres", "millimetres", "a hundred metres"])
+@pytest.mark.parametrize("factor", [
+    pytest.param(1e-6, id="micrometres"), pytest.param(1e-3, id="millimetres", marks=pytest.mark.long),
+    pytest.param(100.0, id="a hundred metres")])
 @pytest.mark.parametrize("name", ROBOTS)
 def test_a_robot_of_another_size_has_the_same_ones(name: str, factor: float) -> None:
     """Names and numbers are those of the original; coefficients scale as their units say."""

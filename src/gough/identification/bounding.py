@@ -30,7 +30,8 @@ from gough.engine.columns import column_names
 from gough.engine.enclosure import closed_box, regressor_box
 from gough.estimators.bounds.solve import BoundedProblem, Solver, enclose
 from gough.estimators.estimate import Enclosure
-from gough.identification.experiment import in_efforts, refuse_loaded
+from gough.identification.experiment import in_efforts
+from gough.identification.load_friction import refuse_loaded
 from gough.identification.result import Identification
 from gough.logs.readers import Log, as_recordings
 from gough.logs.recording import Recording

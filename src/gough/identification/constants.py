@@ -85,7 +85,7 @@ class TermColumns:
 
     def regressor(self, constants: Mapping[str, float]) -> FloatArray:
         """Return the columns as a regression of the log has them, (s, r, k)."""
-        return self._processed(self.at(constants))
+        return self.processed(self.at(constants))
 
     def with_derivatives(self, constants: Mapping[str, float], names: Sequence[str]) -> FloatArray:
         """Return the columns and their derivatives by constants, (1 + c, s, r, k)."""
@@ -93,10 +93,10 @@ class TermColumns:
         for name in names:
             stepped = {**constants, name: constants[name] + 1j * STEP}
             parts.append(np.imag(self.at(stepped, ANALYTIC)) / STEP)
-        flat = self._processed(np.concatenate(parts, axis=2))
+        flat = self.processed(np.concatenate(parts, axis=2))
         return np.stack(np.split(flat, len(parts), axis=2))
 
-    def _processed(self, columns: FloatArray) -> FloatArray:
+    def processed(self, columns: FloatArray) -> FloatArray:
         """Return columns after what the processing does to a regressor."""
         log, model = self._log, self._model
         if log.decimation == 1:

@@ -1,14 +1,4 @@
-"""Recordings made ready for estimation: one processing for all, one regression of all.
-
-Friction that depends on the effort a joint passes on: linear around an estimate, found by repeating.
-
-With u_j(chi) the effort of motor j without its own friction, the model is W(u) chi. Around an estimate
-
-    W(u) chi + (dW/du du/dchi chi) = J chi - s,    J_jk = W_jk + mu_j g_j(u_j) / u_j W_jk  (k not friction of j),
-
-s_j = mu_j g_j, where the term g is proportional to the size of u, as |u| sign(qd) is: a Gauss-Newton step is the linear
-fit of J chi to y + s, and the covariance of that fit knows that u was found from the same data.
-"""
+"""Recordings made ready for estimation: one processing for all, one regression of all."""
 
 from __future__ import annotations
 
@@ -17,16 +7,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from gough.core.arrays import TINY, FloatArray
+from gough.core.arrays import TINY
 from gough.core.blas import one_blas_thread
-from gough.core.errors import InvalidInput, InvalidRecording, NotConverged, nearest
+from gough.core.errors import InvalidInput, InvalidRecording, nearest
 from gough.core.names import Parameter, index_of
 from gough.core.parameters import BaseParameters
 from gough.core.regression import Regression, concatenate
 from gough.engine import Model
-from gough.engine.base import standard_from_base
 from gough.estimators.estimate import Estimate
-from gough.estimators.linear.least_squares import WeightedLeastSquares
 from gough.estimators.linear.solve import first_values
 from gough.estimators.noise_information import attenuation, information_over_noise, whitened_rows
 from gough.logs.recording import Recording
@@ -47,66 +35,6 @@ from gough.processing.repetitions import with_position_noise
 SMALL = 0.1  # sigmas: what noise of the positions takes from values is not counted below
 AGAIN = 4  # times that noise is added again, each time to another stretch of a long log
 ENOUGH = 20000  # samples of a log without periods in which noise shows what it does
-STEPS, CLOSE = 30, 1e-8  # the latter of the efforts
-
-
-def with_passed_efforts(model: Model, experiment: Experiment) -> tuple[Model, Experiment]:
-    """Return robot and logs with what joints pass on found from the logs; its problem is linear around the estimate.
-
-    The first fit is without the terms that depend on it. What a log carries besides is the robot file's payload.
-
-    Raises:
-        NotConverged: The efforts passed on do not settle.
-    """
-    if not model.mechanism.loaded:
-        return model, experiment
-    base, terms = experiment.base, model.mechanism.terms
-    heads = {name: base.standard[i] for name, i in zip(base.names, base.independent)}
-    fitted = [k for k, name in enumerate(base.names)
-              if heads[name].kind not in terms or not terms[heads[name].kind].loaded]
-    problem, values = experiment.problem.select([base.names[k] for k in fitted]), np.zeros(len(base))
-    for _ in range(STEPS):
-        before, values = values, np.zeros(len(base))
-        values[fitted] = WeightedLeastSquares(uncertainty="white").fit(problem).values
-        change = problem.regressor @ (values - before)[fitted]
-        if np.linalg.norm(change) <= CLOSE * np.linalg.norm(problem.effort):
-            return model, replace(experiment, problem=problem)
-        fitted = list(range(len(base)))
-        model = model.with_passing(standard_from_base(model, base, values)[0])
-        logs = [replace(log, motion=model.with_memory(log.motion, log.dead_band, around=log.average is not None,
-                                                      payload=log.payload)[0]) for log in experiment.processed]
-        again = assemble(model, logs, base, experiment.choice)
-        experiment = replace(again, gains=experiment.gains)
-        problem = _linear(model, again, values)
-    raise NotConverged(f"load-dependent friction of '{model.mechanism.name}' does not settle in {STEPS} steps; is its "
-                       "coefficient below one? `gough diagnose` looks for other causes")
-
-
-def refuse_loaded(model: Model, what: str) -> None:
-    """Raise for a robot with terms that depend on efforts passed on, where these are not known."""
-    if model.mechanism.loaded:
-        joint = model.mechanism.joints[model.mechanism.loaded[0]].name
-        raise InvalidInput(f"friction of '{joint}' depends on the effort it passes on, which is not linear: {what} "
-                           "cannot be found with it; leave the term out of the robot file", joint=joint)
-
-
-def _linear(model: Model, experiment: Experiment, values: FloatArray) -> Regression:
-    """Return the problem J chi = y + s around values, (p,)."""
-    base, terms, problem = experiment.base, model.mechanism.terms, experiment.problem
-    heads = [base.standard[i] for i in base.independent]
-    J, shift = np.array(problem.regressor), np.zeros_like(problem.effort)
-    for i in model.mechanism.loaded:
-        row, joint = model.independent.index(i), model.mechanism.joints[i].name
-        own = np.array([any(member.owner == joint for member in model.resolve(head)) and head.kind in terms
-                        and terms[head.kind].own_friction for head in heads])
-        lossy = own & np.array([head.kind in terms and terms[head.kind].loaded for head in heads])
-        W = problem.regressor[:, row]
-        passed, lost = W[:, ~own] @ values[~own], W[:, lossy] @ values[lossy]
-        slope = np.divide(lost, passed, out=np.zeros_like(lost), where=np.abs(passed) > np.abs(lost))
-        J[:, row, ~own] += slope[:, None] * W[:, ~own]
-        shift[:, row] = slope * passed
-    again = None if problem.replicates is None else problem.replicates + shift
-    return replace(problem, regressor=J, effort=problem.effort + shift, replicates=again)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

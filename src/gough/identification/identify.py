@@ -36,11 +36,10 @@ from gough.identification.experiment import (
     assemble,
     prepare,
     prepare_unseen,
-    refuse_loaded,
     with_information,
-    with_passed_efforts,
 )
 from gough.identification.judge import Trial, judged
+from gough.identification.load_friction import refuse_loaded, with_passed_efforts
 from gough.identification.methods import (
     ALL,
     ESTIMATORS,

@@ -26,7 +26,7 @@ from gough.estimators.load.fit import LoadFit, LoadProblem, fit, in_words, seen
 from gough.estimators.load.over_time import History, Pieces, changes, history
 from gough.estimators.noise_information import OBSERVED
 from gough.estimators.physical.pseudo_inertia import pseudo_inertia
-from gough.identification.experiment import refuse_loaded
+from gough.identification.load_friction import refuse_loaded
 from gough.identification.load_problem import Unloaded, load_problem
 from gough.identification.result import Identification
 from gough.logs.readers import Log, as_recordings

@@ -6,8 +6,10 @@ of a fold and row, a fit without a fold and its error on the fold's blocks,
 
     chi = (sum_r w_r A_r)^-1 sum_r w_r b_r  (of the other folds),    e_r^2 = y^T y - 2 b_r^T chi + chi^T A_r chi,
 
-cost no samples, so that hundreds of candidates take a second. Rows weigh by what the model without them leaves. A term
-is taken if it lowers the error, on most blocks, and if its coefficient hardly changes when any block is left out.
+cost no samples, so that hundreds of candidates take a second. Rows weigh by what the model without them leaves. What is
+judged is the recorded effort, not the low-passed one of the fit, as when the processing is chosen: a low-pass takes
+most of what friction does at reversals. A term is taken if it lowers the error, on most blocks, and if its coefficient
+hardly changes when any block is left out.
 """
 
 from __future__ import annotations
@@ -27,11 +29,14 @@ from gough.identification.constants import TermColumns
 from gough.identification.experiment import Experiment
 from gough.mechanism.terms import JointTerm
 from gough.mechanism.types import Joint
+from gough.processing.pieces import without_absent_payloads
 
 FOLDS = 5  # stretches of the logs, where there are fewer than three logs
 GUARD = 3  # samples at the borders of a stretch that belong to no fold: the filters reach that far
 BLOCKS = 20  # that the folds are divided into, at least
-WINS = 0.99  # of the error on what a fit has not seen: a term must get below
+# A term must lower the squared error of recorded efforts by what would take 1 % from the error of low-passed ones: of
+# the former much is noise on some robots.
+WINS = 0.99
 # Over their standard deviations: the mean of the blocks' gains, and coefficients by the jackknife over blocks. Of the
 # latter Student's 0.1 %, for one candidate of a hundred. Tuned on a pendulum, tried on five-bars and deltas that lack
 # nothing: the largest among 16 experiments was 3.6.
@@ -54,7 +59,7 @@ class TermStep:
         label, terms: In words, and by name.
         joints: Motors that get it; `tied` with one coefficient for all.
         constants: Values by motor and name, SI.
-        before, after: Error on what the fit has not seen, relative to the efforts, rows weighed as in the fit.
+        before, after: Relative error of recorded efforts that the fit has not seen, rows weighed as in the fit.
     """
 
     label: str
@@ -74,7 +79,8 @@ class TermChoice:
         steps: Terms in the order in which they were taken.
         alone: Best of each kind by itself, those that lose included.
         folds: What was left out in turn: `logs` or `stretches`.
-        held_out: Error of logs that were not used at all, without and with the terms, by row; empty if there were none.
+        held_out: Relative error of the recorded efforts of logs that were not used at all, without and with the terms,
+            by row; empty if there were none.
     """
 
     steps: tuple[TermStep, ...] = ()
@@ -130,13 +136,13 @@ def choose_terms(model: Model, experiment: Experiment, unseen: Experiment | None
     columns = list(_candidates(model, experiment, problem.left(first.values())))
     if not columns:
         return TermChoice(folds=what)
-    wide = _widened(model, experiment, columns)
+    wide, recorded = _widened(model, experiment, columns)
     count, base = len(problem.parameters), list(range(len(problem.parameters)))
     k, placed = count, []
     for column in columns:
         placed.append(replace(column, at=tuple(range(k, k + len(column.terms)))))
         k += len(column.terms)
-    moments = _Moments(wide, block, folds, first.weight)
+    moments = _Moments(wide, block, folds, first.weight, judged=recorded)
     places = list(_places(placed))
     none = moments.errors([[k] for k in base])
     steps: list[TermStep] = []
@@ -152,20 +158,21 @@ def choose_terms(model: Model, experiment: Experiment, unseen: Experiment | None
             tried.append((step, more, errors))
             if not steps and (step.label not in alone or step.after < alone[step.label].after):
                 alone[step.label] = step
+        worth = (1 - WINS**2) * now[2].sum()
         gains = [now[0] - errors[0] for _, _, errors in tried]
-        winning = [t for t, won in zip(tried, gains) if t[0].after < WINS * t[0].before
+        winning = [t for t, won in zip(tried, gains) if won.sum() > worth
                    and won.mean() > STEADY * won.std(ddof=1) / np.sqrt(len(won))  # more than chance
                    and moments.sureness(groups, t[1]) > SURE]
         if not winning:
             break
-        best = min(step.after for step, _, _ in winning)
-        near = [t for t in winning if t[0].after <= best * (2 - WINS)]
+        best = min(errors[0].sum() for _, _, errors in winning)
+        near = [t for t in winning if t[2][0].sum() <= best + worth]
         step, more, errors = min(near, key=lambda t: (len(t[1]), t[0].after))
         steps.append(step)
         groups, now = [*groups, *more], errors
     held = {}
     if unseen is not None and steps:
-        held = _held_out(moments, _widened(model, unseen, columns), [[k] for k in base], groups)
+        held = _held_out(moments, _widened(model, unseen, columns)[1], [[k] for k in base], groups)
     return TermChoice(steps=tuple(steps), alone=tuple(sorted(alone.values(), key=lambda s: s.after)), folds=what,
                       held_out=held)
 
@@ -203,21 +210,27 @@ def _blocks(problem: Regression) -> tuple[IntArray, int, str]:
 class _Moments:
     """Moments of a regression by fold, block and row, (f, b, r, p + 1, p + 1), with columns of unit size."""
 
-    def __init__(self, problem: Regression, block: IntArray, folds: int, weight: FloatArray | None = None) -> None:
+    def __init__(self, problem: Regression, block: IntArray, folds: int, weight: FloatArray | None = None, *,
+                 judged: Regression | None = None) -> None:
         counting, each, rows = problem.counting, -(-BLOCKS // folds), len(problem.rows)
         self.scale = np.append(np.maximum(np.sqrt(np.mean(problem.regressor**2, axis=(0, 1))), 1e-300), 1.0)
-        both = np.concatenate([problem.regressor, problem.effort[:, :, None]], axis=2) / self.scale
-        parts = [both[(block == b) & counting[:, r], r] for b in range(folds * each) for r in range(rows)]
-        self.moments = np.stack([part.T @ part for part in parts]).reshape(folds, each, rows, *2 * (both.shape[2],))
+
+        def by_block(some: Regression) -> FloatArray:
+            both = np.concatenate([some.regressor, some.effort[:, :, None]], axis=2) / self.scale
+            parts = [both[(block == b) & counting[:, r], r] for b in range(folds * each) for r in range(rows)]
+            return np.stack([part.T @ part for part in parts]).reshape(folds, each, rows, *2 * (both.shape[2],))
+
+        self.moments = by_block(problem)
+        self.judged = self.moments if judged is None else by_block(judged)
         self.whole = self.moments.sum(axis=(0, 1))
         self.weight = np.ones(rows) if weight is None else weight
         if weight is None:
             for _ in range(5):
-                x = self._solved(self.whole, self._merged(np.arange(both.shape[2] - 1)[:, None]))
+                x = self._solved(self.whole, self._merged([[k] for k in range(len(self.scale) - 1)]))
                 left = self._squares(self.whole, x)
                 self.weight = problem.counts / np.maximum(left, 1e-12 * self.whole[:, -1, -1] + 1e-300)
 
-    def _merged(self, groups: Sequence[Sequence[int]] | FloatArray) -> FloatArray:
+    def _merged(self, groups: Sequence[Sequence[int]]) -> FloatArray:
         """Return what turns coefficients of groups of columns into those of all, (p, g); tied ones share theirs."""
         matrix = np.zeros((len(self.scale) - 1, len(groups)))
         for g, members in enumerate(groups):
@@ -255,11 +268,14 @@ class _Moments:
         return np.asarray(self._solved(self.whole, self._merged(every)) / self.scale[:-1])
 
     def errors(self, groups: Sequence[Sequence[int]]) -> FloatArray:
-        """Return weighted squares of each block's error, predicted from other folds, and of its efforts, (2, f b)."""
+        """Return weighted squares of each block, predicted from other folds, (3, f b).
+
+        Of what is wrong with the recorded efforts, of these efforts, and of what is wrong with the fitted ones.
+        """
         matrix = self._merged(groups)
-        wrong = [self._squares(own, self._solved(self.whole - own.sum(axis=0), matrix)) for own in self.moments]
-        squares = np.stack([np.array(wrong), self.moments[..., -1, -1]]) @ self.weight
-        return np.asarray(squares.reshape(2, -1))
+        values = [self._solved(self.whole - own.sum(axis=0), matrix) for own in self.moments]
+        wrong = [[self._squares(own, x) for own, x in zip(some, values)] for some in (self.judged, self.moments)]
+        return np.asarray((np.array([wrong[0], self.judged[..., -1, -1], wrong[1]]) @ self.weight).reshape(3, -1))
 
 
 def _held_out(moments: _Moments, unseen: Regression, plain: Sequence[Sequence[int]],
@@ -321,22 +337,38 @@ def _pitches(model: Model, experiment: Experiment, joint: Joint, reach: float, l
     return [float(1 / waves[k]) for k in sorted(peaks, key=lambda k: -size[k])[:PITCHES]]
 
 
-def _widened(model: Model, experiment: Experiment, columns: Sequence[_Column]) -> Regression:
-    """Return the regression of an experiment with the columns of candidates behind its own."""
-    mechanism, problem, parts = model.mechanism, experiment.problem, []
+def _widened(model: Model, experiment: Experiment, columns: Sequence[_Column]) -> tuple[Regression, Regression]:
+    """Return the regression of an experiment with columns of candidates behind its own, as fitted and as recorded.
+
+    The latter has the same samples, with neither regressor nor efforts low-passed.
+    """
+    mechanism, problem = model.mechanism, experiment.problem
     extra = {term.name: term for column in columns for term in column.terms}
-    for log in experiment.processed:
-        found, maps = [], model.kinematics.closure_map(log.motion.q)
+    fitted, recorded, efforts = [], [], []
+    for log, part in zip(experiment.processed, experiment.parts):
+        kept, raw = slice(None), part
+        if log.decimation > 1 and part.sample is not None:
+            kept = part.sample - log.sample[0]
+            raw = without_absent_payloads(
+                model.regression(log.motion.take(kept), log.effort[kept], experiment.base, dead_band=log.dead_band),
+                log.payload)
+        more, plain, maps = [], [], model.kinematics.closure_map(log.motion.q)
         for column in columns:
             joints = tuple(replace(j, terms=(*(t.name for t in column.terms),)) if j.name == column.joint.name else
                            replace(j, terms=(), values={}) for j in mechanism.joints)
             robot = replace(mechanism, joints=joints, ties={}, own_terms={**mechanism.own_terms, **extra})
             members = [[Parameter.of(column.joint.name, term.name)] for term in column.terms]
-            found.append(TermColumns(model, robot, log, members, maps).regressor(column.constants))
-        parts.append(np.concatenate(found, axis=2))
-    names = [Parameter(f"candidate{k}") for k in range(parts[0].shape[2])]
-    return replace(problem, regressor=np.concatenate([problem.regressor, np.concatenate(parts)], axis=2),
+            terms = TermColumns(model, robot, log, members, maps)
+            whole = terms.at(column.constants)
+            more.append(terms.processed(whole))
+            plain.append(whole[kept])
+        fitted.append(np.concatenate(more, axis=2))
+        recorded.append(np.concatenate([raw.regressor, *plain], axis=2))
+        efforts.append(raw.effort)
+    names = [Parameter(f"candidate{k}") for k in range(fitted[0].shape[2])]
+    wide = replace(problem, regressor=np.concatenate([problem.regressor, np.concatenate(fitted)], axis=2),
                    parameters=(*problem.parameters, *names), units=(*problem.units, *("1",) * len(names)))
+    return wide, replace(wide, regressor=np.concatenate(recorded), effort=np.concatenate(efforts))
 
 
 def _places(columns: Sequence[_Column]) -> Iterator[tuple[tuple[_Column, ...], bool]]:

@@ -275,7 +275,8 @@ def dimension_in(text: str, node: Node, value: Callable[[Node], Dimension | None
         return None if first is None else tuple(p / 2 for p in first)
     if node.kind == "^":
         first, power = below(), node.parts[1]
-        below(1)
+        if below(1) not in (None, NONE):
+            raise fault(text, node.at, f"a power is a pure number, found {_spoken(below(1) or NONE)}")
         if first is None or first == NONE:
             return first
         if not _plain(power):

@@ -146,6 +146,7 @@ class JointTerm:
                 why = (": a term is its coefficient times the expression, so leave the coefficient out"
                        if node.value == self.name else nearest(node.value, known))
                 raise fault(self.expression, node.at, f"no name '{node.value}'{why}")
+        self._acceleration(self.tree)
         for lag in self.lags:
             self.lag_distance(lag)
             if any(node.value == EFFORT for node in lag.walk()):
@@ -157,6 +158,17 @@ class JointTerm:
             object.__setattr__(self, "coulomb", self._jump())
         if not all(self.units):
             object.__setattr__(self, "units", (self._unit("prismatic", "N"), self._unit("revolute", "N m")))
+
+    def _acceleration(self, node: Node) -> int:
+        """Return the power of accelerations in a part of the expression, 0 or 1: a mass matrix has no others."""
+        if node.kind == "name":
+            return int(Parameter(node.value).kind == "qdd")
+        below = [self._acceleration(part) for part in node.parts]
+        power = sum(below) if node.kind == "*" else max(below, default=0)
+        linear = node.kind in ("+", "-", "*", "neg") or (node.kind == "/" and not below[1])
+        if power > 1 or (power and not linear):
+            raise fault(self.expression, node.at, "acceleration can only be a factor: efforts are linear in it")
+        return power
 
     def _unit(self, kind: str, effort: str) -> str:
         """Return the unit of the coefficient that the expression asks for; empty at joints it is not for."""
