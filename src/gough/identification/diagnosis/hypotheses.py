@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import combinations
 
 import numpy as np
@@ -79,10 +80,6 @@ def _scaled_position(which: list[int], factor: float) -> Callable[[Track], Track
     return lambda track: track.scaled(_factor(which, factor, track.position.shape[1]))
 
 
-def _clocked(factor: float) -> Callable[[Track], Track]:
-    return lambda track: track.clocked(factor)
-
-
 def _swapped(first: int, second: int, position: bool, effort: bool) -> Callable[[Track], Track]:
     def undo(track: Track) -> Track:
         order = list(range(track.effort.shape[1]))
@@ -124,11 +121,11 @@ def hypotheses(evidence: Evidence) -> Iterator[Hypothesis]:
         for position, effort, what in ((False, True, "efforts"), (True, False, "positions"), (True, True, "channels")):
             yield Hypothesis(name=f"swapped {what}", place=pair, undo=_swapped(one, two, position, effort),
                              moves=position, advice=f"exchange the {what} of {pair} in the description")
-    yield Hypothesis(name="reversed time", place="clock", undo=_clocked(-1.0), moves=True,
+    yield Hypothesis(name="reversed time", place="clock", undo=partial(Track.clocked, factor=-1.0), moves=True,
                      advice="the samples run backwards; sort them by time")
     for factor in (f for c in CLOCKS for f in (c, 1 / c)):
-        yield Hypothesis(name="clock unit", place="clock", undo=_clocked(factor), factor=factor, moves=True,
-                         advice=f"multiply the times by {1 / factor:.6g}: correct their unit or the rate")
+        yield Hypothesis(name="clock unit", place="clock", undo=partial(Track.clocked, factor=factor), factor=factor,
+                         moves=True, advice=f"multiply the times by {1 / factor:.6g}: correct their unit or the rate")
     g = np.array(evidence.model.mechanism.gravity)
     size = float(np.linalg.norm(g))
     for axis in np.concatenate([np.eye(3), -np.eye(3)]) if size > 0 else ():
