@@ -54,15 +54,17 @@ def test_leg_lengths_are_distances_between_joint_centres(palida: Model) -> None:
     np.testing.assert_allclose(motion.q[:, list(palida.actuated)], lengths, atol=1e-12)
 
 
-def test_motors_far_from_home_are_reached_on_the_branch_of_home(five_bar: Model) -> None:
+def tool_at(left: np.ndarray, right: np.ndarray) -> np.ndarray:
     """The tool of a five-bar stays on one side of the line through its elbows until they are stretched."""
-    def tool_at(left: np.ndarray, right: np.ndarray) -> np.ndarray:
-        elbows = [np.stack([x + 0.25 * np.cos(a), 0.25 * np.sin(a)], axis=-1) for x, a in ((-0.1, left), (0.1, right))]
-        across = elbows[1] - elbows[0]
-        apart = np.linalg.norm(across, axis=-1, keepdims=True)
-        height = np.sqrt(0.35**2 - (apart / 2) ** 2)
-        return elbows[0] + across / 2 + height * np.stack([-across[..., 1], across[..., 0]], axis=-1) / apart
+    elbows = [np.stack([x + 0.25 * np.cos(a), 0.25 * np.sin(a)], axis=-1) for x, a in ((-0.1, left), (0.1, right))]
+    across = elbows[1] - elbows[0]
+    apart = np.linalg.norm(across, axis=-1, keepdims=True)
+    height = np.sqrt(0.35**2 - (apart / 2) ** 2)
+    return np.asarray(elbows[0] + across / 2
+                      + height * np.stack([-across[..., 1], across[..., 0]], axis=-1) / apart)
 
+
+def test_motors_far_from_home_are_reached_on_the_branch_of_home(five_bar: Model) -> None:
     home = five_bar.home[list(five_bar.actuated)]
     targets = home + np.random.default_rng(4).uniform(-1.5, 1.5, (200, 2))
     way = home + np.linspace(0, 1, 200)[:, None, None] * (targets - home)
@@ -74,6 +76,19 @@ def test_motors_far_from_home_are_reached_on_the_branch_of_home(five_bar: Model)
     for target in targets:
         found = five_bar.kinematics.assemble(target[None], "actuated")[0, tool]
         np.testing.assert_allclose(found, tool_at(*target), atol=1e-10)
+
+
+def test_motions_that_turn_round_between_anchors_are_followed_at_once(five_bar: Model,
+                                                                     monkeypatch: pytest.MonkeyPatch) -> None:
+    chain, followed = five_bar.kinematics, []
+    follow = chain._follow
+    monkeypatch.setattr(chain, "_follow", lambda *given: (followed.append(given), follow(*given))[1])
+    swing = 0.05 * np.sin(np.linspace(0, 20 * np.pi, 2000))[:, None] * chain.strides("actuated")
+    motors = five_bar.home[list(five_bar.actuated)] + swing
+    q = chain.assemble(motors, "actuated")
+    tool = [five_bar.mechanism.coordinates.index(name) for name in ("tool.x", "tool.y")]
+    np.testing.assert_allclose(q[:, tool], tool_at(*motors.T), atol=1e-10)
+    assert len(followed) < 50  # anchors only
 
 
 def test_five_bar_equals_its_closed_form(five_bar: Model) -> None:

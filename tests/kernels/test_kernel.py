@@ -83,7 +83,7 @@ STEP = st.tuples(st.sampled_from(sorted({**UNARY, **BINARY})), st.integers(0, 10
 
 @settings(max_examples=40, deadline=None)
 @given(steps=st.lists(STEP, min_size=1, max_size=60), samples=st.integers(1, 19), part=st.sampled_from([1, 7, 500]),
-       width=st.sampled_from([2, 4, 8]), seed=st.integers(0, 2**32 - 1))
+       width=st.sampled_from([1, 2, 4, 8]), seed=st.integers(0, 2**32 - 1))
 def test_random_graphs_equal_casadi(steps, samples, part, width, seed):
     x, A = ca.SX.sym("x", 4), ca.SX.sym("A", 2, 3)
     values = [*ca.vertsplit(x), *ca.vertsplit(ca.vec(A)), ca.SX(0.75), ca.SX(-1.25)]
@@ -107,6 +107,29 @@ def test_random_graphs_equal_casadi(steps, samples, part, width, seed):
         close(ours, theirs, 1e-9)
 
 
+def test_one_lane_and_many_give_the_same_digits_and_those_of_casadi(rng):
+    """Rows divided by their pivots, sines of sines, and multiplications that fuse with additions."""
+    A, x = ca.SX.sym("A", 6, 6), ca.SX.sym("x", 6)
+    turned = ca.sin(A @ ca.cos(x)) / (2 + ca.sin(x[0]))
+    function = ca.Function("solve", [A, x], [ca.solve(A @ A.T + 6 * ca.SX.eye(6), turned), ca.cos(turned)])
+    inputs = rng.normal(size=(21, 6, 6)), rng.normal(size=(21, 6))
+    alone, many = Kernel(function, 1), Kernel(function)
+    assert (alone.lanes, pickle.loads(pickle.dumps(alone)).lanes) == (1, 1)
+    for one, other, theirs in zip(alone(*inputs), many(*inputs), reference(function, *inputs)):
+        np.testing.assert_array_equal(one, other)
+        close(one, theirs, 1e-13)
+
+
+@pytest.mark.parametrize("divisor", [0.0, -0.0, np.inf, np.nan, 1e-300, -3.0])
+def test_quotients_of_one_divisor_are_those_of_casadi(divisor):
+    x, y = ca.SX.sym("x", 6), ca.SX.sym("y")
+    function = ca.Function("quotients", [x, y], [x / y, 1 / y])
+    inputs = np.array([[1.0, -7.0, 0.0, np.inf, np.nan, 0.1]]), np.array([[divisor]])
+    for ours, theirs in zip(Kernel(function)(*inputs), reference(function, *inputs)):
+        np.testing.assert_allclose(ours, theirs, rtol=4e-16)
+        np.testing.assert_array_equal(np.signbit(ours[ours == 0]), np.signbit(theirs[theirs == 0]))
+
+
 def test_matrices_are_row_major(rng):
     A, B = ca.SX.sym("A", 2, 3), ca.SX.sym("B", 3, 4)
     kernel = Kernel(ca.Function("product", [A, B], [A @ B, A]))
@@ -117,7 +140,7 @@ def test_matrices_are_row_major(rng):
     np.testing.assert_array_equal(same, a)
 
 
-@pytest.mark.parametrize("width", [2, 4, 8])
+@pytest.mark.parametrize("width", [1, 2, 4, 8])
 @pytest.mark.parametrize("t", [0, 1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 33])
 def test_every_number_of_samples_and_width_works(t, width, rng, monkeypatch):
     monkeypatch.setattr(compiler(), "width", width)

@@ -15,9 +15,7 @@ from gough.engine.symbolic import body_transforms
 from gough.kernels.kernel import compiled
 
 CHECK = 1e-9  # elimination without pivoting is trusted below this relative residual
-STRIDE = 0.1  # longest move at once along a branch [rad or lengths of the robot]
 ITERATIONS = 12  # of Newton's method; it converges quadratically, so that more would not help
-NO_LENGTH = 1e-4  # of the robot: shorter force elements are named where the loops cannot be followed
 SINGULAR = 1e-9  # ratio of singular values of K_D taken as singular
 
 

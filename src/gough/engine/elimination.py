@@ -80,24 +80,21 @@ def solve(matrix: ca.SX, right: ca.SX, pivots: Sequence[tuple[int, int]]) -> ca.
 def cholesky_solve(matrix: ca.SX, right: ca.SX) -> ca.SX:
     """Return matrix^-1 right for a symmetric positive definite matrix (L D L^T, no pivoting needed)."""
     size = matrix.shape[0]
-    lower = ca.SX.eye(size)
-    diagonal: list[ca.SX] = []
+    lower, scaled = ca.SX.eye(size), ca.SX(size, size)  # L and L D
     for j in range(size):
-        pivot = matrix[j, j]
-        for k in range(j):
-            pivot -= lower[j, k] ** 2 * diagonal[k]
-        diagonal.append(pivot)
-        for i in range(j + 1, size):
+        for i in range(j, size):
             value = matrix[i, j]
             for k in range(j):
-                value -= lower[i, k] * lower[j, k] * diagonal[k]
-            lower[i, j] = value / pivot
+                value -= scaled[i, k] * lower[j, k]
+            scaled[i, j] = value
+            if i > j:
+                lower[i, j] = value / scaled[j, j]
     result = ca.SX(right)
     for i in range(size):
         for k in range(i):
             result[i, :] -= lower[i, k] * result[k, :]
     for i in range(size):
-        result[i, :] = result[i, :] / diagonal[i]
+        result[i, :] = result[i, :] / scaled[i, i]
     for i in reversed(range(size)):
         for k in range(i + 1, size):
             result[i, :] -= lower[k, i] * result[k, :]

@@ -6,7 +6,7 @@ from typing import cast
 
 import numpy as np
 
-from gough.core.arrays import FloatArray, check_finite, check_shape
+from gough.core.arrays import BoolArray, FloatArray, check_finite, check_shape
 from gough.core.errors import InvalidInput, LoopNotClosed, SingularConfiguration
 from gough.core.motion import Motion
 from gough.engine.assembly import CLOSED
@@ -78,8 +78,12 @@ class ClosedChain(Chain):
         q, error = self.close(guess, by)
         span = self.bent(anchors[right] - anchors[left])
         # Between anchors a branch bends by a few hundredths at most; more is followed step by step.
-        doubtful = ~(error < CLOSED) | (self.bent(q - guess) > 0.25 * span + 0.02)
-        for sample in np.flatnonzero(doubtful).tolist():
+        doubtful = np.flatnonzero(~(error < CLOSED) | (self.bent(q - guess) > 0.25 * span + 0.02))
+        if doubtful.size:  # most often where the motion turns round between two anchors
+            found, good = self._move(anchors[left[doubtful]], positions[doubtful], by)
+            q[doubtful[good]] = found[good]
+            doubtful = doubtful[~good]
+        for sample in doubtful.tolist():
             if sample in coarse:
                 q[sample] = anchors[np.searchsorted(coarse, sample)]
                 continue
@@ -102,7 +106,6 @@ class ClosedChain(Chain):
     def _follow(self, start: FloatArray, target: FloatArray, by: By) -> tuple[FloatArray, float]:
         """Move from an assembled configuration to a target along its branch, with steps as small as it takes.
 
-        A step is accepted if Newton lands near the tangent prediction q + E dq_I; so a neighbouring branch is not.
         Beyond a tenth of a radian, or of the robot's length, the tangent says too little: that is the longest step.
         Coordinates that bend no loop (a rotor behind a gear) may move as far as they like.
 
@@ -116,18 +119,27 @@ class ClosedChain(Chain):
         done, step = 0.0, longest
         while done < 1.0:
             goal = min(done + step, 1.0)
-            tangent = self._closed("map", by)(q[None])[0].reshape(self._size, -1)
-            trial = q + tangent @ (origin + goal * (target - origin) - q[independent])
-            trial[independent] = origin + goal * (target - origin)
-            found, error = self.close(trial[None], by)
-            moved, off = float(self.bent(found[0] - q)), float(self.bent(found[0] - trial))
-            if error[0] < CLOSED and off <= 0.25 * min(moved, 1.0) + 1e-9:
+            found, good = self._move(q[None], (origin + goal * (target - origin))[None], by)
+            if good[0]:
                 q, done, step = found[0], goal, min(2 * step, longest)
             else:
                 step /= 4
                 if step < 1e-7:
                     break
         return q, done
+
+    def _move(self, start: FloatArray, target: FloatArray, by: By) -> tuple[FloatArray, BoolArray]:
+        """Move assembled configurations (t, n) to targets (t, m) at once; return where that led and what is accepted.
+
+        That is where Newton lands near the tangent prediction q + E dq_I; so a neighbouring branch is not.
+        """
+        independent = self.loops.partitions[by].independent
+        tangent = self._closed("map", by)(start)[0].reshape(len(start), self._size, -1)
+        guess = start + (tangent @ (target - start[:, independent])[:, :, None])[:, :, 0]
+        guess[:, independent] = target
+        found, error = self.close(guess, by)
+        moved, off = self.bent(found - start), self.bent(found - guess)
+        return found, (error < CLOSED) & (off <= 0.25 * np.minimum(moved, 1.0) + 1e-9)
 
     def _open_loop(self, last: FloatArray, target: FloatArray, by: By, sample: int,
                    time: FloatArray | None) -> Exception:

@@ -106,7 +106,7 @@ class Loops:
 
     def scaled(self, jacobian: FloatArray) -> FloatArray:
         """Make K dimensionless: prismatic columns times, rows that are lengths over the characteristic length."""
-        return jacobian * self.weights[:, None] * self.units
+        return jacobian * (self.weights[:, None] * self.units)
 
     def residual(self, q: FloatArray) -> FloatArray:
         """Return what the closures are open by at one configuration, as fractions of the robot, (c,)."""

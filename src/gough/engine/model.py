@@ -133,6 +133,14 @@ class Model(Columns):
             rows[self.independent.index(i)] += tree.friction(i, value)
         return rows
 
+    def mass_expressions(self, tree: TreeEfforts, closure_map: ca.SX, chi: ca.SX, load: ca.SX) -> ca.SX:
+        """Return the mass matrix of the rows, E^T M E with the sparse M of a tree whose accelerations are symbols."""
+        value = self.valued(chi, load)
+        efforts = tree.total(value)  # the rows by their own accelerations would take each leg once for every motor
+        for i in self.mechanism.loaded:
+            efforts[i] += tree.friction(i, value)
+        return ca.densify(closure_map.T @ (ca.jacobian(efforts, tree.qdd) @ closure_map))
+
     def valued(self, chi: ca.SX, load: ca.SX) -> Callable[[str], ca.SX | None]:
         """Return what gives a standard parameter by name, for parameters chi (p,) and a load (10 l,)."""
         index: dict[str, int] = {name: i for i, name in enumerate(self.mechanism.standard.names)}

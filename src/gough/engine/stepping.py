@@ -37,7 +37,7 @@ Law = Callable[..., tuple[ca.SX, ca.SX]]
 
 
 @compiled
-def pid_kernel(model: Model) -> ca.Function:
+def pid_kernel(model: Model, lanes: int | None = None) -> ca.Function:
     """Return the kernel of a PID: memory [integral], reference [q, qd, feed], constants [kp, ki T, kd], (a) each."""
     a = len(model.actuated)
 
@@ -52,7 +52,7 @@ def pid_kernel(model: Model) -> ca.Function:
 
 
 @compiled
-def computed_torque_kernel(model: Model) -> ca.Function:
+def computed_torque_kernel(model: Model, lanes: int | None = None) -> ca.Function:
     """Return the kernel of computed torque.
 
     Memory [q, qd, integral, held] (2n + 2a), the latter an effort added throughout; reference [q, qd and means of qd
@@ -105,7 +105,8 @@ def runge_kutta_kernel(model: Model) -> ca.Function:
     Few arrays, because a call costs as much for each of them as for a hundred operations. Inputs: state [q, v, w]
     (n + m + x); tau (a, 3) at the start, middle and end of the step; constants [h, band, chi, load] (1 + n + p + 10 l).
     Output: [q, a, q_end, v_end, w_end, check] (2n + 2m + x + 1): q with the loops closed and the rows' acceleration at
-    the start, the state at the end with q not yet closed, and the largest check value (see `closure_expressions`).
+    the start, the state at the end with q not yet closed, and the check at the start (see `closure_expressions`): the
+    stages are within a step of it, and a tenth of the operations would be checks.
     """
     state, tau = ca.SX.sym("state", _state(model)), ca.SX.sym("tau", len(model.actuated), 3)
     constants, start, a1, q_end, v_end, check = _runge_kutta(model, state, tau)
@@ -114,7 +115,7 @@ def runge_kutta_kernel(model: Model) -> ca.Function:
 
 
 @compiled
-def held_step_kernel(model: Model) -> ca.Function:
+def held_step_kernel(model: Model, lanes: int | None = None) -> ca.Function:
     """Return the same step with efforts that are held, as part of the state: what a compiled control loop calls.
 
     Inputs: state [q, v, w, tau] (n + m + x + a); constants [h, band, chi, load]. Outputs: the state at the end, tau
@@ -134,19 +135,18 @@ def _state(model: Model) -> int:
 
 
 def _runge_kutta(model: Model, state: ca.SX, tau: ca.SX) -> tuple[ca.SX, ...]:
-    """Return the constants, q and the rows' acceleration at the start, q and [v, w] at the end, the largest check."""
+    """Return the constants, q and acceleration of the rows at the start, q and [v, w] at the end, check."""
     stage = _stage(model)
     n, size = len(model.mechanism.joints), len(model.load_columns)
     constants = ca.SX.sym("constants", 1 + n + len(model.mechanism.standard) + size)
     q, v = state[:n], state[n:]  # v: velocities, then lags
     h, rest = constants[0], (constants[1:1 + n], constants[1 + n:-size], constants[-size:])
-    start, qd1, a1, c1 = stage(q, v, tau[:, 0], *rest)
-    _, qd2, a2, c2 = stage(start + h / 2 * qd1, v + h / 2 * a1, tau[:, 1], *rest)
-    _, qd3, a3, c3 = stage(start + h / 2 * qd2, v + h / 2 * a2, tau[:, 1], *rest)
-    _, qd4, a4, c4 = stage(start + h * qd3, v + h * a3, tau[:, 2], *rest)
+    start, qd1, a1, check = stage(q, v, tau[:, 0], *rest)
+    _, qd2, a2, _ = stage(start + h / 2 * qd1, v + h / 2 * a1, tau[:, 1], *rest)
+    _, qd3, a3, _ = stage(start + h / 2 * qd2, v + h / 2 * a2, tau[:, 1], *rest)
+    _, qd4, a4, _ = stage(start + h * qd3, v + h * a3, tau[:, 2], *rest)
     q_end = start + h / 6 * (qd1 + 2 * qd2 + 2 * qd3 + qd4)
     v_end = v + h / 6 * (a1 + 2 * a2 + 2 * a3 + a4)
-    check = ca.fmax(ca.fmax(c1, c2), ca.fmax(c3, c4))
     return constants, start, a1[:model.degrees_of_freedom], q_end, v_end, check
 
 
@@ -168,20 +168,20 @@ def closing_kernel(model: Model) -> ca.Function:
 def _stage(model: Model) -> ca.Function:
     """Return (q, [v, w], tau, band, chi, load) -> closed q, qd, [acceleration of the rows, rate of the lags], check."""
     n, m = len(model.mechanism.joints), model.degrees_of_freedom
-    q, v, a = ca.SX.sym("q", n), ca.SX.sym("v", m), ca.SX.sym("a", m)
+    q, v, qdd = ca.SX.sym("q", n), ca.SX.sym("v", m), ca.SX.sym("qdd", n)
     w = ca.SX.sym("w", len(model.mechanism.memories))
     band, chi = ca.SX.sym("band", n), ca.SX.sym("chi", len(model.mechanism.standard))
     load = ca.SX.sym("load", len(model.load_columns))
     tau = ca.SX.sym("tau", len(model.actuated))
     closure = closure_expressions(model.loops, model.loops.dynamic, q)
-    qd, qdd = closure.rates(v, a)
+    qd, extra = closure.rates(v, ca.SX.zeros(m))
     usual = ca.SX(ca.DM(list(model.mechanism.channels.values())))
     tree = TreeEfforts(model.mechanism, q, qd, qdd, ca.vertcat(band, w, usual))
     applied = closure.closure_map[model.actuated, :].T @ tau
     rows = model.generalised_efforts(tree, closure.closure_map, chi, load, applied)
     followed, rates = tree.memory()
-    mass = ca.densify(ca.jacobian(rows, a))
-    acceleration = cholesky_solve(mass, applied - ca.substitute(rows, a, ca.SX.zeros(m)))
+    mass = model.mass_expressions(tree, closure.closure_map, chi, load)
+    acceleration = cholesky_solve(mass, applied - ca.substitute(rows, qdd, extra))
     inputs = [q, ca.vertcat(v, w), tau, band, chi, load]
     at = ca.Function("at", inputs, [qd, ca.vertcat(acceleration, rates * (followed - w)), closure.check])
     closed = q + closure.newton_step()

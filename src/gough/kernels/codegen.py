@@ -93,6 +93,8 @@ def _transpose(at: Lines, rows: list[str]) -> list[str]:
     Neighbours exchange single doubles, then pairs of doubles; the masks are those of vunpck?pd and vshuff64x2.
     """
     width = at.width
+    if width == 1:
+        return rows
 
     def shuffle(a: str, b: str, mask: list[int]) -> str:
         entries = ", ".join(f"i32 {i}" for i in mask)
@@ -182,22 +184,23 @@ def _transposes(width: int) -> Iterator[str]:
 
 def _driver(tape: Tape, layout: Layout, parts: int) -> Iterator[str]:
     v, width = f"<{layout.width} x double>", layout.width
-    yield "define void @run(ptr %in, ptr %strides, ptr %out, i64 %start, i64 %stop, ptr %s) #1 {"
+    yield "define void @run(ptr %in, ptr %s, i64 %start, i64 %stop) #1 {"
     yield "entry:"
     yield "  %last = sub i64 %stop, 1"
-    for i in range(len(layout.inputs)):
+    inputs = len(layout.inputs)
+    for i in range(inputs):
         yield f"  %ip{i} = getelementptr ptr, ptr %in, i64 {i}"
         yield f"  %i{i} = load ptr, ptr %ip{i}"
-        yield f"  %dp{i} = getelementptr i64, ptr %strides, i64 {i}"
+        yield f"  %dp{i} = getelementptr i64, ptr %in, i64 {inputs + i}"
         yield f"  %d{i} = load i64, ptr %dp{i}"
         yield f"  %is{i} = getelementptr {v}, ptr %s, i64 {layout.inputs[i]}"
     for i in range(len(layout.outputs)):
-        yield f"  %op{i} = getelementptr ptr, ptr %out, i64 {i}"
+        yield f"  %op{i} = getelementptr ptr, ptr %in, i64 {2 * inputs + i}"
         yield f"  %o{i} = load ptr, ptr %op{i}"
         yield f"  %os{i} = getelementptr {v}, ptr %s, i64 {layout.outputs[i]}"
     yield "  br label %group"
     yield "group:"
-    end = f"call{len(layout.inputs)}"
+    end = f"call{inputs}"
     yield f"  %first = phi i64 [ %start, %entry ], [ %next, %{end} ]"
     yield f"  %next = add i64 %first, {width}"
     yield "  %later = icmp ne i64 %first, %start"
@@ -227,10 +230,11 @@ def _driver(tape: Tape, layout: Layout, parts: int) -> Iterator[str]:
 def generate(tape: Tape, width: int) -> tuple[str, int]:
     """Emit the IR module of a tape; return its text and the number of scratch rows it needs.
 
-    The module exports `void run(ptr inputs, ptr strides, ptr outputs, i64 start, i64 stop, ptr scratch)`.
-    `strides` counts doubles between samples, 0 for an input shared by all samples. Samples behind `stop` that
-    fill up the last group repeat the last sample, so every lane always runs the same instructions. The scratch
-    block must be zero before its first use: structural zeros of the outputs are never written.
+    The module exports `void run(ptr table, ptr scratch, i64 start, i64 stop)`. The table holds the addresses of the
+    inputs, their strides and the addresses of the outputs. A stride counts doubles between samples, 0 for an input
+    shared by all samples. Samples behind `stop` that fill up the last group repeat the last sample, so every lane
+    always runs the same instructions. The scratch block must be zero before its first use: structural zeros of the
+    outputs are never written.
     """
     schedule = _Schedule(tape)
     layout = arrange(tape, width, schedule.slots)

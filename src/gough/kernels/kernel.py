@@ -10,10 +10,10 @@ import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from ctypes import addressof, c_char
-from functools import cache, wraps
+from functools import cache, partial, wraps
 from itertools import count
 from pathlib import Path
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
 import casadi
 import llvmlite
@@ -25,7 +25,7 @@ from gough.core.arrays import FloatArray
 from gough.core.errors import InvalidInput
 from gough.kernels import cache as object_cache
 from gough.kernels.codegen import generate
-from gough.kernels.tape import LIBRARY, read_tape
+from gough.kernels.tape import LIBRARY, improved, read_tape
 
 _THREADING_WORTH = 2_000_000  # operations x samples (about 0.1 ms) below which a second thread does not pay
 _SHARES = 4  # chunks per thread, so that a disturbed core does not hold up the others
@@ -74,8 +74,7 @@ class Compiler:
         for name, address in _libm().items():
             builder.import_symbol(f"gough_{name}", address)
         library = builder.link(self._linker, f"kernel{next(self._numbers)}")
-        word = ctypes.c_int64
-        prototype = ctypes.CFUNCTYPE(None, word, word, word, word, word, word)  # releases the GIL
+        prototype = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 4)  # releases the GIL
         return library, prototype(library["run"])
 
 
@@ -110,18 +109,19 @@ class Kernel:
     Attributes:
         input_shapes, output_shapes: Rows and columns of each.
         operations: Scalar operations per sample, after merging equal ones.
-        lanes: Samples that are computed together.
+        lanes: Samples that are computed together, with the same digits whatever their number: by default what fits
+            into a vector. One lane for samples that come one at a time takes two thirds of the time of a vector.
         compiled: Whether LLVM had to compile; False if the object code came from the disk cache.
     """
 
-    def __init__(self, function: casadi.Function) -> None:
+    def __init__(self, function: casadi.Function, lanes: int | None = None) -> None:
         tape = read_tape(function)
         self.name: str = function.name()
         self.input_shapes = tape.input_shapes
         self.output_shapes = tape.output_shapes
         self.operations = len(tape.nodes)
         self._function = function
-        self.lanes = compiler().width
+        self.lanes = lanes or compiler().width
         key = hashlib.sha256(f"{tape.digest} {self.lanes} {compiler().key}".encode()).hexdigest()
         code = object_cache.read(key)
         self.compiled = False
@@ -130,7 +130,7 @@ class Kernel:
                 code = object_cache.read(key)
                 if code is None:
                     self.compiled = True
-                    text, rows = generate(tape, self.lanes)
+                    text, rows = generate(improved(tape), self.lanes)
                     code = rows.to_bytes(8, "little") + compiler().compile(text)
                     object_cache.write(key, code)
         self._rows = int.from_bytes(code[:8], "little")
@@ -141,7 +141,7 @@ class Kernel:
         self._sizes = tuple(rows * columns for rows, columns in self.input_shapes)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Kernel, (self._function,)
+        return Kernel, (self._function, self.lanes)
 
     def __repr__(self) -> str:
         return f"Kernel('{self.name}', inputs {self.input_shapes}, outputs {self.output_shapes})"
@@ -182,12 +182,9 @@ class Kernel:
             if given.shape[1:] != shape:
                 raise InvalidInput(f"kernel '{self.name}' writes samples of shape {shape}, not {given.shape[1:]}")
         table = np.array([*map(_address, arrays), *strides, *map(_address, outputs)], dtype=np.int64)
-        call, n, (block, memory) = _address(table), 8 * len(self._sizes), self._new_scratch()
-        run, strided, written = self._run, call + n, call + 2 * n
-
-        def evaluate(start: int, stop: int, kept: object = (table, memory, arrays, outputs)) -> None:
-            run(call, strided, written, start, stop, block)
-
+        block, memory = self._new_scratch()
+        evaluate = partial(self._run, _address(table), block)
+        vars(evaluate)["kept"] = self, table, memory, arrays, outputs
         return evaluate
 
     def _new_scratch(self) -> tuple[int, FloatArray]:
@@ -201,8 +198,7 @@ class Kernel:
             block, memory = self._scratch.pop()
         except IndexError:
             block, memory = self._new_scratch()
-        n = 8 * len(self._sizes)
-        self._run(table, table + n, table + 2 * n, start, stop, block)
+        self._run(table, block, start, stop)
         self._scratch.append((block, memory))
 
     def _checked_inputs(self, inputs: tuple[ArrayLike, ...]) -> tuple[list[NDArray[np.float64]], list[int], int]:
@@ -238,14 +234,14 @@ class Kernel:
 
 
 def compiled(build: Callable[Concatenate[T, P], casadi.Function]) -> Callable[Concatenate[T, P], Kernel]:
-    """Make a function that writes a graph return its kernel, made once for each first argument and all the others."""
+    """Make a function that writes a graph return its kernel, made once for all arguments; `lanes` is the kernel's."""
 
     @wraps(build)
     def kernel(owner: T, /, *args: P.args, **kwargs: P.kwargs) -> Kernel:
         known = vars(owner).setdefault("kernels", {})
         key = (build.__qualname__, args, tuple(kwargs.items()))
         if key not in known:
-            known[key] = Kernel(build(owner, *args, **kwargs))
+            known[key] = Kernel(build(owner, *args, **kwargs), cast(Any, kwargs).get("lanes"))
         found: Kernel = known[key]
         return found
 

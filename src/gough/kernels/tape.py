@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import struct
-from dataclasses import dataclass
+from collections import Counter
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import casadi
@@ -16,6 +17,8 @@ Shape = tuple[int, int]
 Node = tuple[int, int, int]
 
 INPUT, CONST = casadi.OP_INPUT, casadi.OP_CONST
+_DIV, _INV, _MUL = casadi.OP_DIV, casadi.OP_INV, casadi.OP_MUL
+_TURNS = (casadi.OP_SIN, casadi.OP_COS)
 _OUTPUT, _COPIES = casadi.OP_OUTPUT, frozenset((casadi.OP_ASSIGN, casadi.OP_LIFT))
 
 
@@ -166,6 +169,33 @@ def read_tape(function: casadi.Function) -> Tape:
         nodes=nodes,
         results=results,
     )
+
+
+def improved(tape: Tape) -> Tape:
+    """Return a tape that runs faster; values are at most an ulp away.
+
+    Operations are sorted by how many sines lie behind them on the longest way, sines first: these come together, and
+    fewer values wait meanwhile. Quotients of one divisor are products with its reciprocal: a division costs as much as
+    five to sixteen multiplications, and elimination divides whole rows by their pivots.
+    """
+    levels = {-1: 0}
+    for k, (code, first, second) in enumerate(tape.nodes):
+        levels[k] = 0 if code in (INPUT, CONST) else max(levels[first], levels[second]) + (code in _TURNS)
+    quotients = Counter(divisor for code, _, divisor in tape.nodes if code == _DIV)
+    nodes: list[Node] = []
+    place, inverse = {-1: -1}, dict[int, int]()
+    for old in sorted(range(len(tape.nodes)), key=lambda i: (levels[i], tape.nodes[i][0] not in _TURNS)):
+        code, first, second = tape.nodes[old]
+        if code == _DIV and quotients[second] > 1:
+            if second not in inverse:
+                inverse[second] = len(nodes)
+                nodes.append((_INV, place[second], -1))
+            code, first, second = _MUL, place[first], inverse[second]
+        elif code not in (INPUT, CONST):
+            first, second = place[first], place[second]
+        place[old] = len(nodes)
+        nodes.append((code, first, second))
+    return replace(tape, nodes=nodes, results=[(place[k], i, j) for k, i, j in tape.results])
 
 
 def _positions(pattern: casadi.Sparsity) -> list[int]:

@@ -4,7 +4,7 @@ The control loop as machine code: controller, drives at their limits, friction, 
 
 Two kernels are bound to arrays that hold the state of every integrator step of a block of controller periods: one for
 the controller's sample, which writes the efforts into the state, one for the steps of the robot, each of which writes
-the state that the next one reads (see `Kernel.bind`). Trials are the lanes.
+the state that the next one reads (see `Kernel.bind`). Trials are the lanes; one robot alone has kernels of one lane.
 """
 
 from __future__ import annotations
@@ -99,7 +99,8 @@ def compiled_blocks(settings: PlantSettings, law: CompiledLaw, start: FloatArray
         holding: Efforts before the first sample, (k, a).
     """
     model, substeps, trials = settings.model, settings.substeps, settings.trials
-    step, n, m, a = held_step_kernel(model), len(model.home), model.degrees_of_freedom, len(model.actuated)
+    step = held_step_kernel(model, lanes=law.kernel.lanes)
+    n, m, a = len(model.home), model.degrees_of_freedom, len(model.actuated)
     lanes = -(-trials // step.lanes) * step.lanes
     own = np.minimum(np.arange(lanes), trials - 1)  # idle lanes repeat the last trial
     total = len(law.reference)

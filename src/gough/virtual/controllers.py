@@ -78,6 +78,11 @@ class ControlSetup:
     dead_band: FloatArray
     load: FloatArray
 
+    @property
+    def lanes(self) -> int | None:
+        """Of the law's kernel: two robots are already faster in a vector than one after the other."""
+        return 1 if len(self.holding) == 1 else None
+
 
 Loop = Callable[[int, FloatArray, FloatArray, FloatArray], FloatArray]
 """A running controller: (sample, position, velocity, free), the latter (k, a) each -> efforts (k, a).
@@ -173,7 +178,8 @@ class PID:
     def compiled(self, setup: ControlSetup) -> CompiledLaw | None:
         """Return the law as a kernel."""
         gains, reference, integral = self._prepared(setup)
-        return CompiledLaw(pid_kernel(setup.model), integral, np.hstack(reference), np.concatenate(gains))
+        return CompiledLaw(pid_kernel(setup.model, lanes=setup.lanes), integral, np.hstack(reference),
+                           np.concatenate(gains))
 
     def _prepared(self, setup: ControlSetup) -> tuple[tuple[FloatArray, ...], tuple[FloatArray, ...], FloatArray]:
         """Return kp, ki times the period, kd; position, velocity and efforts of the reference; the integral, (k, a)."""
@@ -246,7 +252,7 @@ class ComputedTorque:
         first = np.concatenate([ref.q[0], ref.qd[0], np.zeros(len(motors))])
         memory = np.column_stack([np.tile(first, (len(setup.holding), 1)), self._held(setup, inverse)])
         reference = np.hstack([x[:, motors] for x in (ref.q, ref.qd, _held_mean(ref.qd), _held_mean(ref.qdd))])
-        return CompiledLaw(computed_torque_kernel(model), memory, reference,
+        return CompiledLaw(computed_torque_kernel(model, lanes=setup.lanes), memory, reference,
                            np.concatenate([[setup.period, w], *inverse._constants]))
 
     def _prepared(self, setup: ControlSetup) -> tuple[InverseModel, float]:

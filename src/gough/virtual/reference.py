@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
@@ -145,17 +146,24 @@ def _check(model: Model, motion: Motion) -> None:
 def _check_singularities(model: Model, motion: Motion) -> None:
     """Raise where the motors stop determining the platform, or between samples where they did.
 
-    The determinant of the closures' dependent columns changes sign across a Type-2 singularity.
+    The determinant of the closures' dependent columns K changes sign across a Type-2 singularity. Where
+    K^T K - (NEAR |K|)^2 has a Cholesky factor no singular value is small: a fifth of the work of finding them.
     """
     part = model.loops.partitions["actuated"]
     if not part.dependent:
         return
     every = max(1, len(motion) // 1000)
     q, time = motion.q[::every], motion.time[::every]
-    scaled = np.stack([model.loops.scaled(k) for k in model.kinematics.jacobian(q)])[:, :, list(part.dependent)]
+    scaled = model.loops.scaled(model.kinematics.jacobian(q))[:, :, part.dependent]
+    sign = np.linalg.slogdet(scaled[:, part.rows])[0]
+    if (sign == sign[0]).all():
+        squares = scaled.swapaxes(1, 2) @ scaled
+        np.einsum("tii->ti", squares)[:] -= NEAR**2 * np.einsum("tii->t", squares)[:, None]
+        with suppress(np.linalg.LinAlgError):
+            np.linalg.cholesky(squares)
+            return
     values = np.linalg.svd(scaled, compute_uv=False)
     ratio = values[:, -1] / values[:, 0]
-    sign = np.linalg.slogdet(scaled[:, list(part.rows)])[0]
     bad = ratio < NEAR
     bad[1:] |= sign[1:] != sign[0]
     if bad.any():
