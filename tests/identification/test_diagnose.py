@@ -17,6 +17,7 @@ from gough.core.storage import plain, restored
 from gough.engine import Model
 from gough.identification import identify
 from gough.identification.diagnosis import search as search_module
+from gough.identification.diagnosis.columns import stribeck
 from gough.identification.diagnosis.corrections import corrected_description, corrected_robot, description_text
 from gough.identification.diagnosis.diagnose import (
     DiagnoseSettings,
@@ -422,6 +423,19 @@ def test_a_noisy_channel_that_repeats_a_value_is_frozen_however_slow(noise: floa
     assert len(find_frozen(log)) == named
 
 
+@pytest.mark.parametrize(("noise", "step", "named"), [(1e-6, 0.0, 1), (1e-6, 1e-4, 0), (0.0, 0.0, 0)],
+                         ids=["noisy", "counts", "exact"])
+def test_noise_far_below_the_motion_tells_a_frozen_channel_from_a_motor_that_stands(noise: float, step: float,
+                                                                                  named: int) -> None:
+    """A motor that comes to rest smoothly after 1 s: it may, unless its encoder never repeated a value before."""
+    time = np.arange(1500) / 1e3
+    angle = np.where(time < 1, 0.5 * np.sin(np.pi * np.minimum(time, 1)) ** 2, 0.0)
+    angle = angle + np.where(time < 1, noise, 0.0) * np.random.default_rng(0).standard_normal(1500)
+    angle = angle if step == 0 else step * np.round(angle / step)
+    log = Recording(joints=("a",), time=time, position=angle[:, None], effort=angle[:, None], position_units=("rad",))
+    assert len(find_frozen(log)) == named
+
+
 def test_a_fading_effort_is_measured(logs: tuple[Recording, Recording]) -> None:
     log = logs[0]
     assert find_fading(log) == ()
@@ -583,10 +597,39 @@ def test_a_further_mistake_whose_correction_predicts_no_better_is_only_said_to_l
 
 @pytest.mark.parametrize(("ratio", "enough"), [(0.79, True), (0.81, False)])
 def test_a_correction_that_shows_in_one_stretch_only_has_to_lower_the_error_by_much(ratio: float, enough: bool) -> None:
-    one = np.zeros(20)
-    one[3] = 0.5
-    before, after = SimpleNamespace(unseen=1 + one, error=0.01), SimpleNamespace(unseen=1 - one, error=0.01 * ratio)
-    assert search_module.helps(before, after) is enough  # type: ignore[arg-type]
+    """Twenty stretches, half of all squares in one of them; a row that matters less in per cent does not hide it."""
+    before, after = np.ones(20), np.ones(20)
+    before[3], after[3] = 21.0, 40 * ratio**2 - 19
+    made = [SimpleNamespace(unseen=squares, error=0.01) for squares in (before, after)]
+    assert search_module.helps(made[0], made[1]) is enough  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("spoil", "name", "place"), [
+    (efforts(lambda e: -e), "effort sign", "all motors"), (efforts(lambda e: 2 * e, 0), "effort unit", "left.motor"),
+    (clocked(2.0), "clock unit", "clock")], ids=["sign", "unit", "clock"])
+def test_signs_and_units_are_named_without_periods(five_bar: Model, logs: tuple[Recording, Recording], spoil: Spoil,
+                                                   name: str, place: str) -> None:
+    """Low-passed efforts do not belong to single samples: a log as it is seemed better than any change of it."""
+    single = [replace(spoil(log), period_samples=None) for log in logs]
+    best = best_hypothesis(evidence_from(five_bar, single[:1], single[1:], DiagnoseSettings()))
+    assert best is not None
+    assert (best.name, best.place) == (name, place)
+
+
+def test_channels_of_motors_that_slide_and_turn_may_be_exchanged() -> None:
+    robot = load_robot(str(Path(__file__).parents[2] / "examples" / "robots" / "surgical_arm.toml"))
+    told = {(h.name, h.place) for h in hypotheses(SimpleNamespace(model=SimpleNamespace(mechanism=robot)))}
+    assert {("swapped efforts", "lean and insertion"), ("swapped channels", "lean and insertion")} <= told
+    assert ("position unit", "all motors") not in told
+
+
+def test_stribeck_friction_has_one_speed_in_all_logs(five_bar: Model, logs: tuple[Recording, Recording]) -> None:
+    """The held-out log is the same at half the speed: exp(-|qd| / v) with the v of the first one."""
+    slow = replace(logs[0], time=2 * logs[0].time, source="slow")
+    evidence = evidence_from(five_bar, logs[:1], [slow], DiagnoseSettings())
+    one, two = (stribeck(0.1)(view, "left.motor")[:, 0] for view in (evidence.views[0], evidence.held_out_views[0]))
+    moving = (np.abs(one) > 1e-6) & (np.abs(two) > 1e-6)
+    np.testing.assert_allclose(np.log(np.abs(one[moving])), 2 * np.log(np.abs(two[moving])), rtol=1e-2, atol=1e-2)
 
 
 def test_what_cannot_be_told_apart_is_not_corrected(five_bar: Model, logs: tuple[Recording, Recording],

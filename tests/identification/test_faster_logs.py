@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from gough import Model, Recording, identify, load_robot, payload
+from gough.identification.experiment import processed_as
 from gough.identification.validation import validate_result
 from gough.processing import Processing, raised_cutoff
 
@@ -102,3 +103,20 @@ def test_a_load_is_found_in_a_log_five_times_as_fast_as_that_of_the_model(arm: M
     assert found.processing.cutoff is not None
     assert found.estimate.values[0] == pytest.approx(2.0, abs=3 * found.estimate.std[0])
     assert found.estimate.std[0] < 0.01
+
+
+def test_a_window_that_takes_most_of_one_row_of_one_log_is_narrower(arm: Model) -> None:
+    """Row by row and log by log: one motor that reverses often is enough, and the other log keeps all of its rows."""
+    calm, busy = log(arm, 0.2, 0), log(arm, 0.2, 1)
+    time = busy.time - busy.time[0]
+    restless = busy.position.copy()
+    restless[:, 0] = arm.home[arm.actuated[0]] + 0.02 * np.sin(2 * np.pi * 3 * time)  # reverses each 0.17 s
+    base = identify(arm, log(arm, 1.0, 0)).base
+    wide = Processing(method="time", cutoff=20.0, decimation=1, window=0.06, standing=(), dead_band=0.0)
+    kept = processed_as(arm, [calm], base, wide, None, None)
+    assert kept.processing.window == 0.06
+    done = processed_as(arm, [calm, replace(busy, position=restless)], base, wide, None, None)
+    assert done.processing.window == 0.03
+    shares = [each.mask.mean(axis=0) for each in done.processed]
+    assert shares[1].argmin() == 0
+    assert min(share.min() for share in shares) >= 0.5

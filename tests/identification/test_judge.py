@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -12,7 +13,7 @@ from gough.estimators.linear.least_squares import GaussMarkov
 from gough.identification import judge
 from gough.identification.diagnosis.hypotheses import HYPOTHESES
 from gough.identification.diagnosis.mistakes import Diagnosis, Mistake
-from gough.identification.judge import expected_error, judge_directions, judge_hypotheses, noise_of
+from gough.identification.judge import expected_error, judge_directions, judge_hypotheses, noise_between, noise_of
 from gough.identification.verdict import misfit, squared_memory
 
 ROWS, UNITS = ("a", "b"), ("N", "N")
@@ -28,6 +29,51 @@ def test_the_noise_of_several_logs_is_the_mean_of_their_powers() -> None:
     np.testing.assert_allclose(noise_of([part(np.diag([4.0, 9.0])), part(each)]), np.sqrt([(4 + 12) / 2, (9 + 1) / 2]))
     assert noise_of([part(np.eye(2)), part(None)]) is None
     assert noise_of([]) is None
+
+
+def moved(error: np.ndarray) -> tuple[Regression, SimpleNamespace]:
+    """A motion of 1 and 2 Hz at 100 Hz, predicted but for an error, (t,), in one row; the other row is exact."""
+    time = np.arange(6000) / 100
+    said = np.stack([np.sin(2 * np.pi * time) + 0.5 * np.cos(4 * np.pi * time), np.cos(2 * np.pi * time)], axis=1)
+    own = Regression(regressor=said[:, :, None], effort=said + error[:, None] * [1.0, 0.0], rows=ROWS, row_units=UNITS,
+                     parameters=("p.m",), units=("kg",), time=time)
+    return own, SimpleNamespace(predict=lambda part: part.regressor[:, :, 0])
+
+
+@pytest.mark.parametrize(("memory", "least", "most"), [
+    (0.0, (0.27, 0.3), (0.3, 0.33)), (0.6, (0.1, 0.2), (0.29, 0.4)), (-0.6, (0.1, 0.2), (0.29, 0.4))])
+def test_noise_shows_beyond_the_band_of_the_motion(memory: float, least: tuple, most: tuple) -> None:
+    """Of 0.3: white noise is found, red and blue noise lie between what is least and most."""
+    rng, noise = np.random.default_rng(3), np.zeros(6000)
+    for k in range(1, 6000):
+        noise[k] = memory * noise[k - 1] + 0.3 * np.sqrt(1 - memory**2) * rng.standard_normal()
+    own, estimate = moved(noise)
+    found = noise_between([own, own], estimate)  # type: ignore[arg-type]
+    assert found is not None
+    for (low, high), bound in zip((least, most), found):
+        assert low <= bound[0] <= high
+        assert bound[1] == pytest.approx(0.0, abs=1e-12)
+
+
+def test_an_error_of_the_model_is_not_taken_for_noise() -> None:
+    time = np.arange(6000) / 100
+    for error in (np.sin(2 * np.pi * time + 1), np.sign(np.sin(2 * np.pi * time))):  # a wrong mass, wrong friction
+        own, estimate = moved(0.3 * error)
+        found = noise_between([own], estimate)  # type: ignore[arg-type]
+        assert found is not None
+        assert found[0][0] < 0.06
+        assert found[1][0] < 0.16  # the harmonics of a square wave have 19 % of its power
+
+
+def test_a_motion_that_fills_the_band_tells_nothing_of_noise_and_repetitions_tell_all() -> None:
+    own, estimate = moved(np.zeros(6000))
+    fast = replace(own, regressor=np.random.default_rng(0).standard_normal(own.regressor.shape))
+    assert noise_between([fast], estimate) is None  # type: ignore[arg-type]
+    assert noise_between([own, fast], estimate) is None  # type: ignore[arg-type]
+    assert noise_between([], estimate) is None  # type: ignore[arg-type]
+    known = noise_between([part(np.diag([4.0, 9.0]))], estimate)  # type: ignore[arg-type]
+    assert known is not None
+    np.testing.assert_allclose(known, [[2.0, 3.0]] * 2)
 
 
 def test_the_error_to_expect_is_noise_and_what_sigmas_allow() -> None:

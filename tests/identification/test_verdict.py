@@ -19,6 +19,7 @@ from gough.identification.prior import (
     Factors,
     Prior,
     common_factor,
+    exchanged_legs,
     factors,
     file_scatter,
     given_by_file,
@@ -144,16 +145,29 @@ def test_logs_that_disagree_are_a_remark() -> None:
 
 def test_noise_is_taken_out_of_an_error_in_squares() -> None:
     rms, relative = np.array([5.0, 1.0]), np.array([0.5, 0.01])  # of efforts of 10 and 100
-    (found,) = judge_error("fit", "{error} on {row}", ("a", "b"), rms, relative, np.array([3.0, 2.0]))
+    (found,) = judge_error("fit", "{error} on {row}", ("a", "b"), rms, relative,
+                          (np.array([3.0, 2.0]),) * 2)
     assert found.numbers["error"] == pytest.approx(0.4)
     assert (found.level, found.message) == ("wrong", "40.0 % on a, expected below 10 %")
+
+
+@pytest.mark.parametrize(("least", "most", "level"), [
+    (0.0, 0.0, "wrong"), (0.0, 2.9, "look"), (2.4, 2.9, "look"), (2.9, 2.9, "look"), (2.2, 2.2, None),
+    (0.0, 1.0, "wrong")])
+def test_wrong_needs_more_than_the_most_that_noise_can_be(least: float, most: float, level: str | None) -> None:
+    """An error of 30 % of an effort of 10; of 2.3 where nothing speaks."""
+    rms = np.array([2.3 if level is None else 3.0])
+    found = judge_error("fit", "{error} on {row}", ("a",), rms, rms / 10, (np.array([least]), np.array([most])))
+    assert [remark.level for remark in found] == ([] if level is None else [level])
+    if least == 2.9:
+        assert "noise of a is 29.0 % of the effort" in found[0].message
 
 
 @pytest.mark.parametrize(("noise", "level"), [(2.4, None), (2.6, "look"), (30.0, "look")])
 def test_a_log_whose_repetitions_differ_by_a_quarter_of_the_effort_tests_nothing(noise: float,
                                                                                 level: str | None) -> None:
     """Periods of a wrong length were averaged: the error of 66 % was all taken for noise."""
-    found = judge_prediction(validation((0.25, 0.25), rms=(2.5, 2.5)), np.full(2, noise))  # of an effort of 10
+    found = judge_prediction(validation((0.25, 0.25), rms=(2.5, 2.5)), (np.full(2, noise),) * 2)  # of an effort of 10
     assert [r.level for r in found] == ([] if level is None else [level])
     if found:
         assert f"{10 * noise:.1f} % of the effort" in found[0].message
@@ -171,8 +185,8 @@ def test_prediction_is_judged_by_the_worst_row(relative: tuple[float, float], le
 def test_noise_of_the_held_out_log_is_not_held_against_the_model() -> None:
     noisy = validation((0.12, 0.12), rms=(1.2, 1.2))  # of an effort of 10
     assert judge_prediction(noisy)
-    assert not judge_prediction(noisy, np.array([1.0, 1.0]))  # sqrt(1.44 - 1) / 10 = 6.6 %
-    assert judge_prediction(noisy, np.array([1.0, 0.1]))
+    assert not judge_prediction(noisy, (np.array([1.0, 1.0]),) * 2)  # sqrt(1.44 - 1) / 10 = 6.6 %
+    assert judge_prediction(noisy, (np.array([1.0, 0.1]),) * 2)
 
 
 def test_without_held_out_data_nothing_was_predicted() -> None:
@@ -199,7 +213,8 @@ def test_a_fit_that_leaves_much_is_not_green(relative: tuple[float, float], leve
     found = judge_fit(estimate([1.0], [0.1], rms=relative, relative=relative))
     assert [r.level for r in found] == ([] if level is None else [level])
     if level != "wrong":
-        assert not judge_fit(estimate([1.0], [0.1], rms=relative, relative=relative), np.full(2, 0.1))  # efforts of 1
+        noise = np.full(2, 0.1)  # efforts of 1
+        assert not judge_fit(estimate([1.0], [0.1], rms=relative, relative=relative), (noise, noise))
 
 
 # -- lack of fit ------------------------------------------------------------------------------------------------------
@@ -529,3 +544,16 @@ def test_the_identification_log_is_no_held_out_log(five_bar: Model, five_bar_log
     result = identify(five_bar, [five_bar_log], held_out=[five_bar_log])
     assert result.verdict.headline == "wrong"
     assert "sameness" in [r.rule for r in result.verdict.remarks]
+
+
+@pytest.mark.parametrize(("ratio", "legs"), [
+    ((0.85, 1 / 0.85, 0.7, 1 / 0.7, 1.0), ("left", "right")),  # each has the friction that the file gives the other
+    ((1.01, 0.99, 1.02, 0.98, 1.0), None), ((0.85, 0.85, 0.7, 0.7, 1.0), None),
+    ((-0.85, 1 / 0.85, 0.7, 1 / 0.7, 1.0), None)])
+def test_legs_that_have_each_others_values_are_told(ratio: tuple[float, ...], legs: tuple[str, str] | None) -> None:
+    names = ("left.slide.fv", "right.slide.fv", "left.slide.fs", "right.slide.fs", "tool.m")
+    file = dict(zip(names, (2000.0, 1700.0, 700.0, 490.0, 1500.0)))
+    found = Factors(names=names, ratio=np.array(ratio), reach=np.full(5, 0.01))
+    assert exchanged_legs(found, file) == legs
+    assert exchanged_legs(replace(found, reach=np.full(5, 0.5)), file) is None  # noise says as much
+    assert exchanged_legs(replace(found, names=tuple(f"a{k}.m" for k in range(5))), file) is None

@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
+from scipy.signal import welch
 
-from gough.core.arrays import FloatArray
+from gough.core.arrays import TINY, FloatArray
 from gough.core.errors import GoughError
 from gough.core.parameters import BaseParameters
 from gough.core.regression import Regression
 from gough.engine import Model
 from gough.estimators.estimate import Estimate
 from gough.identification.diagnosis.diagnose import diagnose_evidence, fading_efforts, mistakes_of_jumps, words
-from gough.identification.diagnosis.evidence import Evidence, evidence_of, sources
+from gough.identification.diagnosis.evidence import HEARD, Evidence, evidence_of, sources
 from gough.identification.diagnosis.hypotheses import HYPOTHESES
 from gough.identification.diagnosis.mistakes import Diagnosis
 from gough.identification.diagnosis.search import Standing
@@ -23,6 +25,7 @@ from gough.identification.experiment import Experiment
 from gough.identification.prior import judge_physics, judge_prior, prior_of
 from gough.identification.validation import VISIBLE, Validation, noise_variance, without_known
 from gough.identification.verdict import (
+    Bounds,
     Remark,
     Verdict,
     judge_carrying,
@@ -37,7 +40,10 @@ from gough.identification.verdict import (
     misfit,
 )
 from gough.logs.recording import Recording
+from gough.processing.settings import EDGE
 
+LENGTH = 1024  # samples of a spectrum: enough to tell the band of a motion
+BANDS, FEWEST = 4, 4  # parts of the band beyond it, and frequencies in each
 MATTERS = 1.1  # sigmas that a mistake has to move some parameter by: 95 % intervals then hold in 80 %
 
 
@@ -46,6 +52,37 @@ def noise_of(parts: Sequence[Regression]) -> FloatArray | None:
     if not parts or any(part.covariance is None for part in parts):
         return None
     return np.asarray(np.sqrt(np.mean([noise_variance(part) for part in parts], axis=0)))
+
+
+def noise_between(parts: Sequence[Regression], estimate: Estimate) -> Bounds | None:
+    """Return the least and the most noise that the rows can have, (r,) each; None where nothing tells.
+
+    Without repetitions: beyond the band that holds the predicted efforts, what the model leaves is noise, or faster
+    than any error of its parameters. Densities S of parts of that band say what noise there is inside, red or blue,
+
+        least^2 = min S (inside + beyond),    most^2 = max S inside + power beyond.
+    """
+    known = noise_of(parts)
+    if known is not None or not parts:
+        return None if known is None else (known, known)
+    found = [bounds for part in parts if (bounds := _beyond_motion(part, estimate)) is not None]
+    return None if len(found) < len(parts) else tuple(np.sqrt(np.mean(found, axis=0)))
+
+
+def _beyond_motion(part: Regression, estimate: Estimate) -> Bounds | None:
+    """Return least and most noise power of a log without repetitions, (r,) each; None if its motion fills the band."""
+    said, counts = estimate.predict(part), part.counting
+    left = np.where(counts, part.effort - said, 0.0) / np.sqrt(np.maximum(counts.mean(axis=0), TINY))
+    (_, motion), (at, density) = (welch(x, nperseg=min(len(x), LENGTH), axis=0) for x in (said, left))
+    inside = int((np.cumsum(motion, axis=0) < HEARD * motion.sum(axis=0)).sum(axis=0).max()) + 1
+    top = int(EDGE * len(at))  # a decimated log has nothing beyond
+    borders = np.geomspace(inside, max(top, inside), BANDS + 1).astype(int)
+    if np.diff(borders).min() < FEWEST:
+        return None
+    each = np.array([density[a:b].mean(axis=0) for a, b in pairwise(borders)])
+    above = np.minimum(density[top:], each.min(axis=0)).sum(axis=0)
+    beyond = density[inside:].sum(axis=0)
+    return (each.min(axis=0) * top + above) * at[1], (each.max(axis=0) * inside + beyond) * at[1]
 
 
 def expected_error(parts: Sequence[Regression], estimate: Estimate, noise: FloatArray | None) -> FloatArray:
@@ -114,18 +151,17 @@ def judge(trial: Trial, standing: Standing | None = None) -> Verdict:
     """Return what all rules say.
 
     Args:
-        trial: The estimate and its logs.
         standing: Usual mistakes scored on what is left, or None to leave them out.
     """
     estimate, validation, parts = trial.estimate, trial.validation, trial.parts
-    noise, unseen = noise_of(parts), noise_of(trial.unseen_parts)
+    unseen = noise_of(trial.unseen_parts)
     prior = prior_of(trial.model, trial.base)
     misfits = [found for found in (misfit(part, estimate) for part in parts) if found is not None]
     counts = np.sum([part.counts for part in parts], axis=0)
     every = (*trial.recordings, *trial.held_out)
     return Verdict(sentence=validation.verdict, remarks=(
-        *judge_numerics(estimate), *judge_carrying(estimate), *judge_fit(estimate, noise),
-        *judge_prediction(validation, unseen),
+        *judge_numerics(estimate), *judge_carrying(estimate), *judge_fit(estimate, noise_between(parts, estimate)),
+        *judge_prediction(validation, noise_between(trial.unseen_parts, estimate)),
         *(judge_transfer(validation, trial.alike, expected_error(trial.unseen_parts, estimate, unseen))
           if trial.unseen_parts else ()), *judge_misfit(misfits, estimate.rows),
         *judge_physics(estimate, trial.base, prior), *judge_prior(estimate, trial.base, prior, trial.experiment.gains),

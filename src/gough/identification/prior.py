@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 
 import numpy as np
 
@@ -11,7 +12,7 @@ from gough.core.arrays import BoolArray, FloatArray
 from gough.core.names import Parameter
 from gough.core.parameters import BaseParameters
 from gough.core.showing import listed
-from gough.core.statistics import robust_scale, student_quantile, student_tail
+from gough.core.statistics import f_tail, robust_scale, student_quantile, student_tail
 from gough.engine import Model
 from gough.estimators.estimate import Estimate
 from gough.identification.verdict import CHANCE, Remark
@@ -188,6 +189,29 @@ def common_factor(found: Factors) -> float | None:
     return middle if middle < 0 or abs(np.log(middle)) > least else None
 
 
+def exchanged_legs(found: Factors, prior: Mapping[str, float]) -> tuple[str, str] | None:
+    """Return two legs whose values are each other's in the robot file, or None.
+
+    A robot with equal legs is its own mirror image: only what the file says of each leg tells that their channels are
+    exchanged. The squares of ln(value / robot file) have to fall by more than chance lets them, all pairs together.
+
+    Args:
+        prior: The robot file's values by name.
+    """
+    ratio, names = dict(zip(found.names, found.ratio)), [Parameter(name) for name in found.names]
+    known = float((found.reach**2).sum())  # what noise does to them
+    pairs = list(combinations(dict.fromkeys(name.leg for name in names if name.leg is not None), 2))
+    for one, two in pairs:
+        own = [(a, b) for a in names for b in names if (a.leg, b.leg, a.local) == (one, two, b.local)]
+        far = np.array([[ratio[a], ratio[b], ratio[a] * prior[a] / prior[b], ratio[b] * prior[b] / prior[a]]
+                        for a, b in own]).reshape(-1, 4)
+        if len(far) and far.min() > 0:
+            now, after = (float((np.log(x) ** 2).sum()) for x in (far[:, :2], far[:, 2:]))
+            if f_tail(now / (after + known), 2 * len(far), 2 * len(far)) < CHANCE / len(pairs):
+                return one, two
+    return None
+
+
 def unit_of(factor: float, extra: Mapping[str, float] | None = None, tolerance: float = 0.1) -> str | None:
     """Return the unit mistake that a factor looks like, or None.
 
@@ -212,7 +236,6 @@ def judge_prior(estimate: Estimate, base: BaseParameters, prior: Prior,
     least 1.3. Values that the robot file leaves out are not tested.
 
     Args:
-        estimate: What was identified.
         prior: What the robot file says of them.
         gains: Drive gains used, by motor: a common factor may be one of them.
     """
@@ -228,6 +251,10 @@ def judge_prior(estimate: Estimate, base: BaseParameters, prior: Prior,
                        numbers={"factor": middle, "count": float(len(found.names))},
                        message=f"all {len(found.names)} well-determined values are {middle:.4g} times the robot file's"
                                + text),)
+    legs = exchanged_legs(found, dict(zip(base.names, prior.values.tolist())))
+    if legs is not None:
+        return (Remark(rule="prior", level="look", message=f"the robot file gives {legs[0]} the values found for "
+                       f"{legs[1]}, and the other way round: are their channels exchanged?"),)
     middle, scatter = file_scatter(found)
     allowed = np.log(FAR) if not np.isfinite(scatter) else min(np.log(FAR), max(SURPRISE * scatter, np.log(ODD)))
     far = {name: float(r) for name, r, reach in zip(found.names, found.ratio, found.reach)

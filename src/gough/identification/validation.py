@@ -130,7 +130,6 @@ def validate(estimate: Estimate, held_out: Sequence[Regression] = (), *, source:
     """Judge an estimate: numerics from itself, prediction from recordings it has not seen.
 
     Args:
-        estimate: What to judge.
         held_out: Regressions of other recordings, with the estimate's parameters among theirs.
         source: Their names, for the report.
     """

@@ -25,12 +25,13 @@ from gough.logs.recording import Recording
 
 Level = Literal["look", "wrong"]
 Headline = Literal["good", "look", "wrong"]
+Bounds = tuple[FloatArray, FloatArray]
 
 MISFIT = 1.5  # power of what is left over that of noise: beyond, model error moves values by about their sigmas
 CHANCE = 0.01  # of a false alarm of one rule on clean data, all rows or parameters together
 ENOUGH = 0.5  # of the samples of a row must count: less is a choice of the data, not a treatment of reversals
 BROKEN = ("dead", "saturation", "duplicated")  # findings of a channel that measures nothing
-NOISY = "repetitions of {row} differ so much that the noise of their mean is {error} of the effort"
+NOISY = "noise of {row} is {error} of the effort, which hides errors of the model"
 SAME = 0.5  # of the samples of a held-out log found among the others: noise never repeats
 
 
@@ -121,33 +122,31 @@ def judge_carrying(estimate: Estimate) -> tuple[Remark, ...]:
 
 
 def judge_error(rule: str, what: str, rows: Sequence[str], rms: FloatArray, relative: FloatArray,
-                noise: FloatArray | None = None) -> tuple[Remark, ...]:
+                noise: Bounds | None = None) -> tuple[Remark, ...]:
     """Speak if an error exceeds 10 % (look) or 25 % (wrong) of the effort, sqrt(rms^2 - noise^2) over the effort.
 
-    Noise is no fault of the model; but where it exceeds 25 % of the effort itself, no such error can be told.
+    Noise is no fault of the model: `look` takes the least there can be out, `wrong` the most. Where the least exceeds
+    25 % of the effort itself, no such error can be told.
 
     Args:
-        rule: Which rule speaks.
         what: In words, with {error}, {row}.
-        rows: Names, (r,).
         rms, relative: Error, as it is and over the rms effort, (r,).
-        noise: Standard deviation of the rows' noise where it is known, (r,).
+        noise: Least and most standard deviation of the rows' noise, (r,) each; nothing by default.
     """
-    size = rms / np.maximum(relative, 1e-300)
-    known = np.zeros(len(size)) if noise is None else noise
-    for part, look, wrong, text in (
-            (np.sqrt(np.maximum(rms**2 - known**2, 0.0)) / np.maximum(size, 1e-300), GOOD, FAIR, what),
-            (known / np.maximum(size, 1e-300), FAIR, np.inf, NOISY)):
+    size = np.maximum(rms / np.maximum(relative, 1e-300), 1e-300)
+    least, most = (np.zeros(len(size)), np.zeros(len(size))) if noise is None else noise
+    sure, possible = (np.sqrt(np.maximum(rms**2 - known**2, 0.0)) / size for known in (most, least))
+    for part, look, text in ((possible, GOOD, what), (least / size, FAIR, NOISY)):
         worst = int(np.argmax(part))
         if part[worst] >= look:
             message = text.format(error=f"{100 * part[worst]:.1f} %", row=rows[worst])
-            return (Remark(rule=rule, level="wrong" if part[worst] >= wrong else "look",
+            return (Remark(rule=rule, level="wrong" if text is what and sure.max() >= FAIR else "look",
                            numbers={"error": float(part[worst])},
                            message=f"{message}, expected below {100 * look:.0f} %"),)
     return ()
 
 
-def judge_prediction(validation: Validation, noise: FloatArray | None = None) -> tuple[Remark, ...]:
+def judge_prediction(validation: Validation, noise: Bounds | None = None) -> tuple[Remark, ...]:
     """Speak if held-out logs are predicted badly (see `judge_error`), or not at all."""
     if validation.predicts == "not tested":
         return (Remark(rule="prediction", level="look", message="nothing was predicted: no held-out log was given, and "
@@ -163,8 +162,6 @@ def judge_transfer(validation: Validation, estimate: Estimate, noise: FloatArray
     reversals between two samples make such ratios.
 
     Args:
-        validation: The prediction.
-        estimate: What was identified.
         noise: Error that noise of the held-out logs and sigmas of the estimate explain, (r,).
     """
     if validation.predicts == "not tested":
@@ -182,7 +179,7 @@ def judge_transfer(validation: Validation, estimate: Estimate, noise: FloatArray
                            "identification data; the model is overfitted, or the machine has changed"),)
 
 
-def judge_fit(estimate: Estimate, noise: FloatArray | None = None) -> tuple[Remark, ...]:
+def judge_fit(estimate: Estimate, noise: Bounds | None = None) -> tuple[Remark, ...]:
     """Speak if much is left of the identification data (see `judge_error`)."""
     return judge_error("fit", "the model leaves {error} of the effort of {row} unexplained", estimate.rows,
                        estimate.residual_rms, estimate.residual_relative, noise)
@@ -300,7 +297,6 @@ def judge_share(rows: Sequence[str], counts: FloatArray, total: int) -> tuple[Re
     """Speak if less than half of the samples of a row count, or none of a row.
 
     Args:
-        rows: Names, (r,).
         counts: Samples of each row that count, (r,).
         total: Samples there are.
     """

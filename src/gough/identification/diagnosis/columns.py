@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 from scipy.signal import lfilter
 
-from gough.core.arrays import FloatArray
+from gough.core.arrays import TINY, FloatArray
 from gough.core.names import LOAD
 from gough.engine.memory import joint_state as state_of
 from gough.identification.diagnosis.evidence import View
@@ -24,17 +24,14 @@ Columns = Callable[[View, str], FloatArray]
 Undo = Callable[[Track, View, str, FloatArray], Track]
 
 
-def motors_at(view: View, place: str) -> list[int]:
-    """Return the indices of the motors at a place."""
-    motors = view.model.mechanism.actuated
-    return list(range(len(motors))) if place == ALL else [motors.index(place)]
+def at_motors(view: View, place: str, there: float) -> FloatArray:
+    """Return a number for each motor, (a,): one at a place, zero elsewhere."""
+    return np.array([there if place in (ALL, name) else 0.0 for name in view.model.mechanism.actuated])
 
 
-def at_motors(view: View, place: str, there: float, elsewhere: float = 0.0) -> FloatArray:
-    """Return a number for each motor, (a,): one at a place, another elsewhere."""
-    values = np.full(len(view.model.actuated), elsewhere)
-    values[motors_at(view, place)] = there
-    return values
+def on_motors(change: Callable[[Track, FloatArray], Track]) -> Undo:
+    """Return what undoes a mistake of so much at each motor, (a,)."""
+    return lambda track, view, place, size: change(track, at_motors(view, place, float(size[0])))
 
 
 # -- mistakes of a log ------------------------------------------------------------------------------------------------
@@ -46,24 +43,12 @@ def undo_effort_delay(track: Track, view: View, place: str, size: FloatArray) ->
     return track.with_effort(lambda effort: np.where(chosen, track.shifted(effort, float(size[0])), effort))
 
 
-def undo_gain(track: Track, view: View, place: str, size: FloatArray) -> Track:
-    """Divide efforts by 1 + size."""
-    return track.with_effort(lambda effort: effort / at_motors(view, place, 1 + size[0], 1.0))
-
-
-def undo_effort_offset(track: Track, view: View, place: str, size: FloatArray) -> Track:
-    """Subtract an offset from efforts. [N or N m]"""
-    return track.with_effort(lambda effort: effort - at_motors(view, place, size[0]))
-
-
-def undo_encoder_offset(track: Track, view: View, place: str, size: FloatArray) -> Track:
-    """Subtract an offset from positions. [m or rad]"""
-    return replace(track, position=track.position - at_motors(view, place, size[0]))
-
-
-def undo_encoder_scale(track: Track, view: View, place: str, size: FloatArray) -> Track:
-    """Divide the motion by 1 + size."""
-    return track.scaled(1 / at_motors(view, place, 1 + size[0], 1.0))
+undo_gain = on_motors(lambda track, at: track.with_effort(lambda effort: effort / (1 + at)))
+undo_effort_offset = on_motors(lambda track, at: track.with_effort(lambda effort: effort - at))  # [N or N m]
+undo_encoder_offset = on_motors(lambda track, at: replace(track, position=track.position - at))  # [m or rad]
+undo_encoder_scale = on_motors(lambda track, at: track.scaled(1 / (1 + at)))
+# The model is low-passed as the efforts were: to undo a low-pass would only raise noise. [s]
+undo_effort_lag = on_motors(lambda track, at: replace(track, lag=track.lag + at))
 
 
 def undo_clock(track: Track, view: View, place: str, size: FloatArray) -> Track:
@@ -76,11 +61,6 @@ def undo_compliance(track: Track, view: View, place: str, size: FloatArray) -> T
     bent = view.smooth(view.prediction * at_motors(view, place, size[0]))
     return replace(track, position=track.position - bent[0], velocity=track.velocity - bent[1],
                    acceleration=track.acceleration - bent[2])
-
-
-def undo_effort_lag(track: Track, view: View, place: str, size: FloatArray) -> Track:
-    """Let the model be low-passed as the efforts were: to undo a low-pass would only raise noise. [s]"""
-    return replace(track, lag=track.lag + at_motors(view, place, size[0]))
 
 
 def tilt_axes(gravity: FloatArray) -> FloatArray:
@@ -154,9 +134,13 @@ def term(name: str) -> Columns:
 
 
 def stribeck(part: float) -> Columns:
-    """Friction that is larger at low speed: sign(qd) exp(-|qd| / v), v a part of the top speed."""
-    return of_state(lambda joint: joint.sign * np.exp(
-        -np.abs(joint.qd) / max(part * float(np.abs(joint.qd).max()), 1e-300)))
+    """Friction that is larger at low speed: sign(qd) exp(-|qd| / v), v a part of the top speed of the first log."""
+    def columns(view: View, place: str) -> FloatArray:
+        joint, first = (joint_state(v, place) for v in (view, view.evidence.views[0]))  # all logs have one v
+        return joint_column(view, place, joint.sign * np.exp(
+            -np.abs(joint.qd) / max(part * float(np.abs(first.qd).max()), TINY)))
+
+    return columns
 
 
 def loaded_friction(view: View, place: str) -> FloatArray:

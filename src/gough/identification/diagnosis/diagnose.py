@@ -18,10 +18,10 @@ from gough.engine.base import TIE_LEGS
 from gough.estimators.selection.scores import PROBABLE
 from gough.identification.diagnosis.columns import axes
 from gough.identification.diagnosis.directions import Suspicion, describe, suspicions_of
-from gough.identification.diagnosis.evidence import Evidence, View, evidence_of, sources
-from gough.identification.diagnosis.hypotheses import BETTER, Hypothesis, hypotheses, thinned, try_out, within_limits
+from gough.identification.diagnosis.evidence import Evidence, evidence_of, followed, sources, thinned
+from gough.identification.diagnosis.hypotheses import BETTER, Hypothesis, hypotheses, try_out, within_limits
 from gough.identification.diagnosis.mistakes import HELD_OUT, LEFT_OUT, Diagnosis, Limit, Mistake, length, size_text
-from gough.identification.diagnosis.search import Standing, Step, Undone, search
+from gough.identification.diagnosis.search import Standing, Step, search
 from gough.identification.diagnosis.steps import DOUBT, STEEP, find_fading, find_frozen, find_jumps, without_jumps
 from gough.identification.diagnosis.track import Source, Track
 from gough.identification.experiment import prepare, prepare_unseen
@@ -41,8 +41,10 @@ UNLIMITED = ("unmentioned load", "fading effort")  # found by comparing logs and
 def _mistake_of(step: Step, evidence: Evidence, judged_on: str) -> Mistake:
     """Return a step of the search in words."""
     share = float("nan") if step.fitted is None else step.fitted.share
+    track = evidence.views[0].track
+    gravity = step.undone.undo(track, evidence.views[0]).gravity
     common: dict[str, Any] = {"before": step.before, "after": step.after, "judged_on": judged_on, "share": share,
-                              "gravity": _new_gravity(step.undone, evidence.views[0])}
+                              "gravity": () if np.array_equal(gravity, track.gravity) else tuple(map(float, gravity))}
     hypothesis = step.undone.hypothesis
     if hypothesis is not None:
         return _discrete(hypothesis, **common)
@@ -55,12 +57,6 @@ def _mistake_of(step: Step, evidence: Evidence, judged_on: str) -> Mistake:
                    unit=direction.unit_at(view, place), text=words(suspicion, step.undone.size, sigma, evidence),
                    advice=direction.advice_at(view, place, step.undone.size),
                    alike=tuple(dict.fromkeys(f"{s.direction.name} of {s.place}" for s in step.alike)), **common)
-
-
-def _new_gravity(undone: Undone, view: View) -> tuple[float, ...]:
-    """Return the gravity that a mistake asks for; nothing if it is not about gravity."""
-    after = undone.undo(view.track, view).gravity
-    return () if np.array_equal(after, view.track.gravity) else tuple(map(float, after))
 
 
 def words(suspicion: Suspicion, size: FloatArray, sigma: FloatArray, evidence: Evidence) -> str:
@@ -103,18 +99,12 @@ def limits_of(standing: Standing, *, white: bool = False) -> tuple[Limit, ...]:
         if columns:
             size = min(threshold * standing.scores.sigma(c, white=white) for c in columns)
         else:
-            instead = _mimics(standing, suspicion)
+            shares = np.abs(standing.scores.mimicked(suspicion.columns[0]))
+            instead = tuple(standing.evidence.base.names[i] for i in np.argsort(-shares)[:4] if shares[i] > 0.1)
         key = (suspicion.direction.name, suspicion.place)
         if key not in found or size < found[key].size:
             found[key] = Limit(name=key[0], place=key[1], unit=unit, size=size, instead=instead)
     return tuple(found.values())
-
-
-def _mimics(standing: Standing, suspicion: Suspicion) -> tuple[str, ...]:
-    """Return the parameters whose columns together are the suspicion's, the largest first."""
-    names = standing.evidence.base.names
-    shares = standing.scores.mimicked(suspicion.columns[0])
-    return tuple(names[i] for i in np.argsort(-np.abs(shares)) if abs(shares[i]) > 0.1)[:4]
 
 
 # -- the verb ---------------------------------------------------------------------------------------------------------
@@ -125,7 +115,6 @@ def diagnose_evidence(evidence: Evidence, recordings: Sequence[Recording] = (), 
     """Diagnose logs that were processed and fitted already; see `diagnose`.
 
     Args:
-        evidence: The model and its logs.
         recordings: As recorded, for what changes between periods.
         most: Mistakes at most.
         notes: What is known already.
@@ -156,7 +145,6 @@ def _differing(evidence: Evidence, rivals: Sequence[Suspicion] = ()) -> list[Mis
     """Return the load that some logs carried and did not say, held-out logs among them; none if a rival explains more.
 
     Args:
-        evidence: The model and its logs.
         rivals: Mistakes found otherwise.
     """
     together = evidence.together
@@ -329,7 +317,7 @@ def _may_close(model: Model, logs: Sequence[Recording]) -> bool:
         if not within_limits(model, few):
             return False
         try:
-            model.kinematics.assemble(few, "actuated")
+            followed(model, few[:, [model.actuated.index(i) for i in model.loops.partitions["actuated"].independent]])
         except GoughError:
             return False
     return True

@@ -267,8 +267,6 @@ def stack_directions(evidence: Evidence, views: Sequence[View],
     """Return suspicions, and all columns side by side for each log, (t, r, k).
 
     Args:
-        evidence: The model and its logs.
-        views: The logs wanted.
         only: Some suspicions of an earlier stack; all by default.
     """
     suspicions: list[Suspicion] = []

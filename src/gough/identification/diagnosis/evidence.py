@@ -14,7 +14,7 @@ from functools import cached_property
 import numpy as np
 from scipy.linalg import block_diag
 
-from gough.core.arrays import FloatArray
+from gough.core.arrays import BoolArray, FloatArray
 from gough.core.errors import GoughError
 from gough.core.motion import Motion
 from gough.core.names import Parameter
@@ -34,11 +34,13 @@ from gough.processing.masks import counting_rows
 from gough.processing.pieces import without_absent_payloads
 
 MOST_SAMPLES = 8000  # of all logs together in score tests: seconds for a hexapod with two hundred directions
+FEW_SAMPLES = 300  # of all logs together that hypotheses are compared on
 GUARD = 0.02  # about a reversal: the delays that a derivative speaks of are shorter [s]
 WAVE_SAMPLES = 3000  # of a log in the search for ripples
 MOST_WAVES = 150  # ripples in the range of a joint that are searched for
 FEWEST_WAVES = 1.5  # below this a ripple cannot be told from gravity
 HEARD = 0.99  # of the effort's power: the band in which a transmission's bending is followed
+STEP = 0.1  # longest move of a motor between samples of a motion that is followed [rad or lengths of the robot]
 SLOWEST = 1e-3  # of a joint's top speed: the least dead band in derivatives, where the true sign has none
 
 
@@ -127,7 +129,6 @@ def evidence_of(model: Model, base: BaseParameters, estimate: Estimate | None, l
     Parameters that were eliminated stay in the model: what they explain is no mistake of the logs.
 
     Args:
-        model: The robot.
         base: Base parameters of the experiment.
         estimate: Of these, or of some of them; None to fit them here, whatever the logs determine.
         logs: It was found from.
@@ -154,14 +155,45 @@ def guarded(model: Model, log: Source) -> Source:
     """
     if log.decimation > 1 or len(log.part) != len(log.motion):
         return log
-    track = np.asarray(log.motion.time)
-    reach = max(1, round(GUARD * (len(track) - 1) / float(track[-1] - track[0])))
-    bands = Processing(dead_band=dict(zip(model.mechanism.coordinates, log.dead_band.tolist())))
     before = log.part.counting
-    mask = before & counting_rows(model, log.motion, bands, reach, around=log.periodic)
+    mask = before & away_from_reversals(model, log)
     few = mask.sum(axis=0) < 0.5 * before.sum(axis=0)
     mask[:, few] = before[:, few]
     return replace(log, part=replace(log.part, mask=mask))
+
+
+def away_from_reversals(model: Model, log: Source) -> BoolArray:
+    """Tell which equations at the motion's samples are further than `GUARD` from any reversal they feel, (t, r)."""
+    time = np.asarray(log.motion.time)
+    reach = max(1, round(GUARD * (len(time) - 1) / float(time[-1] - time[0])))
+    bands = Processing(dead_band=dict(zip(model.mechanism.coordinates, log.dead_band.tolist())))
+    return counting_rows(model, log.motion, bands, reach, around=log.periodic)
+
+
+def thinned(evidence: Evidence) -> Evidence:
+    """Return some hundred samples of the logs, evenly spread, those away from reversals preferred, fitted again.
+
+    Efforts are as recorded: low-passed ones do not belong to a single sample of the motion.
+    """
+    model, base, logs = evidence.model, evidence.base, []
+    most = max(FEW_SAMPLES, 6 * len(base) // max(len(model.rows), 1))
+    for log in evidence.logs:
+        part, time, count = log.part, np.asarray(log.motion.time), most // len(evidence.logs) + 1
+        mask = away_from_reversals(model, log)
+        if log.decimation == 1:
+            mask = np.zeros_like(mask)
+            mask[np.searchsorted(time, np.asarray(part.time))] = part.counting
+        good = np.flatnonzero(mask.all(axis=1))
+        good = good if len(good) >= count // 3 else np.arange(len(time))
+        index = good[np.linspace(0, len(good) - 1, min(count, len(good))).astype(int)]
+        blank = Regression(regressor=np.zeros((len(index), len(part.rows), len(base))), rows=part.rows,
+                           effort=np.zeros((len(index), len(part.rows))), row_units=part.row_units,
+                           parameters=base.names, units=base.units, time=time[index])
+        logs.append(replace(log, motion=log.motion.take(index), effort=log.effort[index], part=blank, deviations=None,
+                            decimation=1))
+    few = corrected(replace(evidence, logs=tuple(logs), held_out=()))
+    assert few is not None
+    return few
 
 
 def sources(processed: Sequence[Processed], parts: Sequence[Regression]) -> tuple[Source, ...]:
@@ -380,25 +412,45 @@ def assembled(model: Model, time: FloatArray, columns: Sequence[FloatArray], nea
     """Return the motion of all coordinates from that of the motors; None if the loops do not close.
 
     Args:
-        model: The robot.
-        time: (t,). [s]
         columns: Position, velocity, acceleration of the independent motors, (t, m) each.
         near: Coordinates of the branch to stay on, (t, n); else that of the start pose is tried.
     """
+    same = np.array_equal(columns[0], near[:, list(model.loops.partitions["actuated"].independent)])
     for start in (near, None):
         try:
-            return model.kinematics.motion(time, columns[0], columns[1], columns[2], "actuated", start=start)
+            q = near if same else followed(model, columns[0], start)
+            qd, qdd = model.kinematics.rates(q, columns[1], columns[2], "actuated")
         except GoughError:
             continue
+        return Motion(coordinates=model.mechanism.coordinates, time=time, q=q, qd=qd, qdd=qdd,
+                      closure_residual=model.kinematics.residual(q))
     return None
 
 
-def corrected(evidence: Evidence, *undo: Callable[[Track, View], Track]) -> Evidence | None:
+def followed(model: Model, position: FloatArray, near: FloatArray | None = None) -> FloatArray:
+    """Return all coordinates from motors (t, m) whose samples may be far apart: the way between them is followed.
+
+    Args:
+        position: Of the independent motors. [m or rad]
+        near: Coordinates near each sample, (t, n); from the start pose on by default.
+
+    Raises:
+        GoughError: The loops do not close.
+    """
+    move = (np.abs(np.diff(position, axis=0)) / model.kinematics.strides("actuated")).max(axis=1, initial=0.0)
+    at = np.concatenate([[0], np.cumsum(np.maximum(np.ceil(move / STEP), 1))]).astype(int)
+    path, guess = (None if each is None else np.stack([np.interp(np.arange(at[-1] + 1), at, x) for x in each.T], axis=1)
+                   for each in (position, near))
+    assert path is not None
+    return np.asarray(model.kinematics.assemble(path, "actuated", start=guess)[at])
+
+
+def corrected(evidence: Evidence, *undo: Callable[[Track, View], Track], guard: bool = False) -> Evidence | None:
     """Return the evidence with mistakes taken out of all logs and the parameters fitted again.
 
     Args:
-        evidence: The logs as they are.
         undo: Each returns a log's track without a mistake.
+        guard: Leave out what is about reversals of the corrected motion too: rows may have been exchanged.
     """
     groups: list[tuple[Source, ...]] = []
     for views in (evidence.views, evidence.held_out_views):
@@ -410,7 +462,7 @@ def corrected(evidence: Evidence, *undo: Callable[[Track, View], Track]) -> Evid
             now = view.rebuilt(track)
             if now is None:
                 return None
-            sources.append(now.source)
+            sources.append(guarded(evidence.model, now.source) if guard else now.source)
         groups.append(tuple(sources))
     fresh = replace(evidence, logs=groups[0], held_out=groups[1])
     return replace(fresh, values=fit_rows(*fresh.stacked)[0])
@@ -420,7 +472,6 @@ def score_problem(views: Sequence[View], columns: Sequence[FloatArray], noise: F
     """Return the equations of some logs, those that do not count left out, with columns shaped alike.
 
     Args:
-        views: The logs.
         columns: Of each log at its motion's samples, (t, r, k).
         noise: Standard deviation of each row, (r,). [row unit]
     """

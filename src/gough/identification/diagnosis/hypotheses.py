@@ -9,22 +9,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import combinations
 
 import numpy as np
 
 from gough.core.arrays import FloatArray
 from gough.engine import Model
-from gough.identification.diagnosis.evidence import Evidence, corrected
+from gough.identification.diagnosis.evidence import Evidence, corrected, thinned
 from gough.identification.diagnosis.rows import fit_rows
 from gough.identification.diagnosis.track import Track
 from gough.identification.prior import UNITS, Prior, common_factor, file_scatter, prior_of, ratios, unit_of
 
-SAMPLES = 300  # of all logs together that hypotheses are compared on
 CLOCKS = (2.0, 60.0, 1000.0)  # factors of time that are mixed up: half rates, minutes, milliseconds
 BETTER = 0.8  # of the error before: a true hypothesis explains more than this
 SAME = 1.02  # errors within 2 % are the same: the noise of three hundred samples
-NEARER = 0.3  # fall of the distance to the robot file that decides between such
+NEARER, NEARBY = 0.3, 0.2  # fall of the distance to the robot file that decides between such, or what is left of it
 FARTHEST = 3.0  # a value of the wrong sign, or off by more than exp(3), is as far as any
 
 
@@ -80,10 +80,6 @@ def _scaled_position(which: list[int], factor: float) -> Callable[[Track], Track
     return lambda track: track.scaled(_factor(which, factor, track.position.shape[1]))
 
 
-def _clocked(factor: float) -> Callable[[Track], Track]:
-    return lambda track: track.clocked(factor)
-
-
 def _swapped(first: int, second: int, position: bool, effort: bool) -> Callable[[Track], Track]:
     def undo(track: Track) -> Track:
         order = list(range(track.effort.shape[1]))
@@ -96,17 +92,10 @@ def _swapped(first: int, second: int, position: bool, effort: bool) -> Callable[
     return undo
 
 
-def _kinds(evidence: Evidence) -> dict[str, list[int]]:
-    """Return the motors by unit of position: only channels of one unit can be swapped or scaled together."""
-    kinds: dict[str, list[int]] = {}
-    for k, name in enumerate(evidence.model.mechanism.actuated):
-        kinds.setdefault(evidence.model.mechanism.joint(name).unit, []).append(k)
-    return kinds
-
-
 def hypotheses(evidence: Evidence) -> Iterator[Hypothesis]:
     """Yield every hypothesis about a robot's logs."""
     motors = evidence.model.mechanism.actuated
+    units = [evidence.model.mechanism.joint(name).unit for name in motors]
     everyone = list(range(len(motors)))
     groups = [([k], name) for k, name in enumerate(motors)]
     if len(motors) > 1:
@@ -120,23 +109,23 @@ def hypotheses(evidence: Evidence) -> Iterator[Hypothesis]:
         for factor in (2.0, 0.5, *(f for value in UNITS.values() for f in (value, 1 / value))):
             yield Hypothesis(name="effort unit", place=place, undo=_scaled_effort(which, factor), factor=factor,
                              advice=f"divide the effort of {place} by {factor:.6g}: correct its unit, gear or gain")
-    for unit, which in _kinds(evidence).items():
+    for unit in dict.fromkeys(units):  # only those of one unit can be scaled together
+        which = [k for k, own in enumerate(units) if own == unit]
         place = "all motors" if len(which) == len(motors) else f"all motors in {unit}"
         for factor in ((1000.0, 0.001) if unit == "m" else (180 / np.pi, np.pi / 180, 2 * np.pi, 1 / (2 * np.pi))):
             for some, where in [(which, place), *(([k], motors[k]) for k in which)][:1 + len(which) * (len(which) > 1)]:
                 yield Hypothesis(name="position unit", place=where, undo=_scaled_position(some, factor), factor=factor,
                                  moves=True, advice=f"divide the position of {where} by {factor:.6g}: correct its unit")
-        for one, two in combinations(which, 2):
-            pair = f"{motors[one]} and {motors[two]}"
-            for position, effort, what in ((False, True, "efforts"), (True, False, "positions"),
-                                           (True, True, "channels")):
-                yield Hypothesis(name=f"swapped {what}", place=pair, undo=_swapped(one, two, position, effort),
-                                 moves=position, advice=f"exchange the {what} of {pair} in the description")
-    yield Hypothesis(name="reversed time", place="clock", undo=_clocked(-1.0), moves=True,
+    for one, two in combinations(everyone, 2):
+        pair = f"{motors[one]} and {motors[two]}"
+        for position, effort, what in ((False, True, "efforts"), (True, False, "positions"), (True, True, "channels")):
+            yield Hypothesis(name=f"swapped {what}", place=pair, undo=_swapped(one, two, position, effort),
+                             moves=position, advice=f"exchange the {what} of {pair} in the description")
+    yield Hypothesis(name="reversed time", place="clock", undo=partial(Track.clocked, factor=-1.0), moves=True,
                      advice="the samples run backwards; sort them by time")
     for factor in (f for c in CLOCKS for f in (c, 1 / c)):
-        yield Hypothesis(name="clock unit", place="clock", undo=_clocked(factor), factor=factor, moves=True,
-                         advice=f"multiply the times by {1 / factor:.6g}: correct their unit or the rate")
+        yield Hypothesis(name="clock unit", place="clock", undo=partial(Track.clocked, factor=factor), factor=factor,
+                         moves=True, advice=f"multiply the times by {1 / factor:.6g}: correct their unit or the rate")
     g = np.array(evidence.model.mechanism.gravity)
     size = float(np.linalg.norm(g))
     for axis in np.concatenate([np.eye(3), -np.eye(3)]) if size > 0 else ():
@@ -147,13 +136,6 @@ def hypotheses(evidence: Evidence) -> Iterator[Hypothesis]:
         yield Hypothesis(name="gravity reversed" if reverse else "gravity along another axis", place="base",
                          undo=lambda track, turned=turned: replace(track, gravity=turned),  # type: ignore[misc]
                          advice=f"put gravity = [{', '.join(f'{x:.6g}' for x in turned)}] in the robot file")
-
-
-def thinned(evidence: Evidence) -> Evidence:
-    """Return the evidence on some hundred samples of its logs, those that count preferred: enough to compare."""
-    least = max(SAMPLES, 6 * len(evidence.base) // max(len(evidence.model.rows), 1))
-    return replace(evidence, held_out=(), logs=tuple(
-        source.thinned(least // len(evidence.logs) + 1) for source in evidence.logs))
 
 
 def try_out(few: Evidence, hypothesis: Hypothesis | None = None) -> tuple[float, float] | None:
@@ -222,18 +204,19 @@ def best_hypothesis(evidence: Evidence) -> Hypothesis | None:
     """Return the hypothesis that explains the logs best; None if they are best as they are.
 
     One is taken that leaves less than 0.8 of the error; among those that leave the same (to 2 %), and if none leaves
-    less among those that leave the same as now, the one nearest to the robot file.
+    less among those that leave the same as now, the one nearest to the robot file. None may lead away from the file:
+    a motion made small is fitted by values that no robot has.
     """
     few = thinned(evidence)
     now = try_out(few)
     assert now is not None
     common = common_factor_of(evidence)
     wanted = [*hypotheses(evidence), *([] if common is None else [common])]
-    tried = [(h, *found) for h in wanted if (found := try_out(few, h)) is not None]
+    tried = [(h, *found) for h in wanted if (found := try_out(few, h)) is not None and found[1] <= SAME * now[1]]
     least = min([now[0], *(error for _, error, _ in tried)])
     if least < BETTER * now[0]:
         near = [(distance, h) for h, error, distance in tried if error < SAME * least]
     else:
         near = [(distance, h) for h, error, distance in tried if error < SAME * now[0]
-                and distance < now[1] - (NEARER if h is not common else 0.0)]
+                and distance < max(now[1] - (NEARER if h is not common else 0.0), NEARBY * now[1])]
     return min(near, key=lambda pair: pair[0], default=(0.0, None))[1]

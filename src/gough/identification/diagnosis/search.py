@@ -253,8 +253,9 @@ def helps(before: Standing, after: Standing) -> bool:
     """Tell whether a correction lowers the error on data it has not seen: by much, or by Student's test over stretches.
 
     What shows in a few stretches only (friction at low speed) lowers it by much and has few stretches for the test.
+    Errors count in units of the rows' noise: one row is not hidden by another that has less effort.
     """
-    if after.error <= BETTER * before.error:
+    if after.unseen.sum() <= BETTER**2 * before.unseen.sum():
         return True
     fall = before.unseen - after.unseen
     spread = float(fall.std(ddof=1)) / np.sqrt(len(fall))
@@ -269,7 +270,6 @@ def search(evidence: Evidence, *, most: int = 4,
         Where the logs stand as they are, the mistakes, and what would explain more but predicts no better.
 
     Args:
-        evidence: The model and its logs.
         most: Steps at most.
         hypotheses: Also try signs, channels and units.
     """
@@ -278,7 +278,7 @@ def search(evidence: Evidence, *, most: int = 4,
     best = best_hypothesis(evidence) if hypotheses else None
     if best is not None:
         trial = Undone(hypothesis=best)
-        fresh = corrected(evidence, trial.undo)
+        fresh = corrected(evidence, trial.undo, guard=True)
         after = None if fresh is None else Standing(fresh)
         if after is not None and explains(now, after):
             steps, now = (Step(undone=trial, before=now.error, after=after.error, standing=after),), after
@@ -381,7 +381,6 @@ def _refined(evidence: Evidence, steps: tuple[Step, ...], free: Sequence[int], n
     """Find the sizes of some mistakes together by Gauss-Newton steps; None if no step lowers what is left.
 
     Args:
-        evidence: The logs as they are.
         steps: All mistakes, with the sizes to start from.
         free: Which of them to find.
         noise: Of the rows without any of the mistakes, (r,).

@@ -18,7 +18,7 @@ from gough.logs.recording import Recording
 STEEP = 12.0  # times the usual second difference beyond which a step is no motion; 1e4 samples of noise stay below 5
 ALONE = 4.0  # times what the steps before and after differ by
 BESIDE = 10  # samples on both sides of a jump that tell which way a motor moves
-ALTERNATES = -0.3  # correlation of second differences in a row: -0.67 for white noise, near 1 for a motion
+ALTERNATES = 0.7  # of sixth differences in a row have other signs: 0.83 of white noise, hardly any of a motion
 STILL = 20  # samples at one value that a frozen channel keeps at least
 DOUBT = 2.0  # instead of STEEP for a stop within one sample, where it is known that positions are wrong
 WRAPS = 0.02  # relative: jumps of the same size to this are wraps of one counter
@@ -124,7 +124,6 @@ def without_jumps(recording: Recording, jumps: tuple[Jump, ...], near: Mapping[s
     What jumps where a motor reverses stays: it may be play, which comes back.
 
     Args:
-        recording: As recorded.
         jumps: What `find_jumps` found in it.
         near: Where motors are about, by name: a counter may have wrapped before the log began. [m or rad]
     """
@@ -146,7 +145,7 @@ def find_frozen(recording: Recording, steep: float = STEEP) -> tuple[Mistake, ..
     """Return positions that keep their value for 20 samples or more after moving at full speed the sample before.
 
     A motor needs time to stop: the step before the stretch is so many times the usual change of a step. Where noise
-    never lets a value come twice (changes of its steps alternate), it says that alone.
+    never lets a value come twice elsewhere, that says it alone; it shows in sixth differences, which alternate.
     """
     found = []
     steps = np.diff(recording.position, axis=0)
@@ -156,10 +155,15 @@ def find_frozen(recording: Recording, steep: float = STEEP) -> tuple[Mistake, ..
         own = steps[:, j]
         bend = np.diff(own)
         usual = float(robust_scale(bend[bend != 0])) if bend.any() else np.inf  # a motor may stand long
-        noisy = bool(bend[1:] @ bend[:-1] < ALTERNATES * (bend @ bend))
+        fine = np.diff(own, n=5)
+        turned = (fine[1:] * fine[:-1])[(fine[1:] != 0) & (fine[:-1] != 0)] < 0
         edges = np.flatnonzero(np.diff(np.concatenate([[0], (own == 0).astype(np.int8), [0]])))
-        for first, end in zip(edges[::2], edges[1::2]):
-            if end - first >= STILL and first > 0 and (noisy or abs(own[first - 1]) > steep * usual > 0):
+        stands = [(a, b) for a, b in zip(edges[::2], edges[1::2]) if b - a >= STILL]
+        alone = sum(b - a for a, b in stands) == (own == 0).sum()
+        least = ROUNDING * float(np.ptp(recording.position[:, j]))
+        noisy = alone and turned.sum() > ALTERNATES * len(turned) and float(np.abs(fine).mean()) > least
+        for first, end in stands:
+            if first > 0 and (noisy or abs(own[first - 1]) > steep * usual > 0):
                 found.append(Mistake(
                     name="frozen encoder", place=name, size=(float(end - first),), sigma=(0.0,), unit="samples",
                     text=f"{name}: the position of {recording.source} stands still from {recording.time[first]:.3f} s "

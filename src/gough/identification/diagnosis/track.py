@@ -140,20 +140,6 @@ class Source:
                                "again in the motion; are they of the same log?")
         return np.concatenate([piece.regressor for piece in pieces])[kept]
 
-    def thinned(self, most: int) -> Source:
-        """Return at most so many samples, evenly spread, those that count preferred, with efforts as regressed."""
-        part = self.part
-        rows = np.flatnonzero(part.counting.all(axis=1))
-        rows = rows if len(rows) >= most // 3 else np.arange(len(part))
-        rows = rows[np.linspace(0, len(rows) - 1, min(most, len(rows))).astype(int)]
-        columns = np.zeros((*self.effort.shape[:1], len(part.rows), self.effort.shape[1]))
-        columns[:, 0] = self.effort
-        assert part.time is not None
-        index = np.clip(np.searchsorted(self.motion.time, part.time[rows]), 0, len(self.motion) - 1)
-        few = replace(part.take(rows), time=self.motion.time[index], replicates=None, mask=None)
-        return replace(self, motion=self.motion.take(index), effort=self.shaped(columns)[rows, 0], part=few,
-                       deviations=None, decimation=1)
-
     def shortened(self, most: int) -> Source:
         """Return the log with neighbouring samples averaged to at most `most`; decimated logs are short enough.
 
