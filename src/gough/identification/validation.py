@@ -20,6 +20,7 @@ from gough.estimators.estimate import Estimate
 from gough.identification.experiment import Experiment, processed_as
 from gough.logs.recording import Recording
 from gough.processing import Processing
+from gough.processing.choice import RATIO
 
 if TYPE_CHECKING:
     from gough.identification.result import Identification
@@ -189,8 +190,11 @@ def unseen_by(result: Identification, model: Model, recordings: Sequence[Recordi
 
 
 def told_faster(validation: Validation, own: Processing, used: Processing) -> Validation:
-    """Return a validation that says so if its logs have another cut-off than those identified from."""
-    if used.cutoff == own.cutoff:
+    """Return a validation that says so if its logs have a cut-off well above that of those identified from.
+
+    Less than an octave, the step of the search, may be a matter of noise.
+    """
+    if used.cutoff is None or own.cutoff is None or used.cutoff < RATIO * own.cutoff:
         return validation
     said = (f"the held-out logs move faster than the cut-off of {own.cutoff:.3g} Hz passes, which the others chose: "
             f"they are predicted with {used.cutoff:.3g} Hz")
