@@ -10,6 +10,7 @@ import pytest
 
 from gough.core.errors import InvalidMechanism, LoopNotClosed
 from gough.engine import Model
+from gough.engine.base import base_parameters
 from gough.mechanism.placement import Placement
 from gough.mechanism.types import Body, Closure, Frame, Joint, Limits, Mechanism
 
@@ -101,3 +102,28 @@ def test_a_rod_that_only_turns_about_itself_is_held() -> None:
 def test_a_rod_whose_weight_turns_it_needs_a_motor() -> None:
     with pytest.raises(InvalidMechanism, match=r"2 degrees of freedom but 1 actuated.*held, ball2 still move"):
         Model(rod(0.1))
+
+
+def _tilted(*turns: float) -> Mechanism:
+    """The four-bar with its joints turned about their x axes, which is along the bars before each."""
+    bars = four_bar(start=(1.2, branches(1.2)[0], 0.0))
+    return replace(bars, joints=tuple(
+        replace(joint, placement=Placement.xyz_rpy((x, 0, 0), (turn, 0, 0)), start=joint.start * (-1) ** (turn > 3))
+        for joint, (_, _, x), turn in zip(bars.joints, LINKS, turns)))
+
+
+def test_right_angles_of_few_digits_stay_as_printed_where_the_loops_close_with_them() -> None:
+    model = Model(_tilted(1.5708, 0.0, 0.0))
+    assert model.degrees_of_freedom == 1
+    np.testing.assert_allclose(model.mechanism.joints[0].placement.rotation[2, 2], np.cos(1.5708), atol=1e-15)
+    assert model.kinematics.residual(model.home[None]).max() < 1e-10
+
+
+def test_right_angles_of_few_digits_are_right_where_loops_contradict_each_other_with_them() -> None:
+    """Two half turns of 3.1416 rad are 15 urad more than one: the last bar leaves the plane, and holds the others."""
+    printed, right = (Model(_tilted(0.0, half, half)) for half in (3.1416, np.pi))
+    assert printed.degrees_of_freedom == right.degrees_of_freedom == 1
+    np.testing.assert_allclose(printed.home, right.home, atol=1e-9)
+    assert printed.mechanism.idealised is printed.mechanism
+    assert printed.loops.assembly.endswith("with right angles for those printed with few digits")
+    assert len(base_parameters(printed)) == len(base_parameters(right))

@@ -46,6 +46,18 @@ ARM = """<?xml version="1.0"?>
 </robot>
 """
 
+# An arm whose right angles are {half} and {whole}; between two of its links a third one sits on it by more of them.
+SQUARE = """<robot name="square"><link name="ground"/>""" + "".join(
+    f"""<link name="l{k}"><inertial><origin xyz="0.1 0.02 0.03" rpy="0.1 0.2 0.3"/><mass value="{2 + k}"/>
+      <inertia ixx="0.1" iyy="0.12" izz="0.13" ixy="0.01" ixz="0.002" iyz="0.003"/></inertial></link>
+    <joint name="j{k}" type="{kind}"><origin xyz="0.1 0 {0.2 + 0.01 * k}" rpy="{turn}"/><parent link="{parent}"/>
+      <child link="l{k}"/><axis xyz="{axis}"/><limit lower="-1.2" upper="1.2" velocity="2.5" effort="9"/></joint>"""
+    for k, (kind, turn, axis, parent) in enumerate((
+        ("revolute", "{half} 0 0", "0 0 1", "ground"), ("revolute", "-{half} 0 0.3", "0 0 1", "l0"),
+        ("fixed", "0 {half} 0", "0 0 1", "l1"), ("revolute", "{half} 0 {half}", "0 1 0", "l2"),
+        ("prismatic", "{whole} 0 0", "0 0 -1", "l3"), ("revolute", "0 {half} {whole}", "1 0 0", "l4")))) + "</robot>"
+RIGHT = ("1.5707963267948966", "3.141592653589793")
+
 # The same four-bar twice: with a sidecar, and natively closed.
 BARS = """<robot name="four_bar">
   <link name="ground"/>

@@ -113,29 +113,89 @@ def test_connects_close_where_the_model_is_written_and_a_tendon_is_a_motor() -> 
     assert model.kinematics.residual(q).max() < 1e-10
 
 
-def test_efforts_of_the_closed_gripper_are_those_of_mujoco() -> None:
-    """Virtual work: the tendon's force is E^T of the tree's efforts, E from finite differences of the closed pose."""
-    mujoco = pytest.importorskip("mujoco")
-    robot = mujoco.MjModel.from_xml_string(GRIPPER)
-    robot.opt.disableflags |= mujoco.mjtDisableBit.mjDSBL_CONSTRAINT
-    data = mujoco.MjData(robot)
-    _, mechanism = described(GRIPPER, "gripper.xml")
-    model = Model(mechanism)
-    names = [robot.joint(j).name for j in range(robot.njnt)]
-    order = [next(i for i, c in enumerate(mechanism.coordinates) if c.replace(".", "_") == name) for name in names]
-    motion = model.kinematics.motion(np.zeros(1), np.array([[0.3]]), np.array([[0.7]]), np.array([[-2.0]]))
-    data.qpos[:], data.qvel[:], data.qacc[:] = (x[0, order] for x in (motion.q, motion.qd, motion.qdd))
-    mujoco.mj_inverse(robot, data)
-    h = 1e-5
-    near = model.kinematics.assemble(np.array([[0.3 - h], [0.3 + h]]), start=motion.q[0])
-    E = (near[1] - near[0])[order] / (2 * h)
-    assert model.inverse_dynamics(motion)[0, 0] == pytest.approx(float(E @ data.qfrc_inverse), rel=1e-7)
+def _hexapod(end: str) -> str:
+    """Six legs under a free plate: their rods end at it, or in balls that are welded to it."""
+    legs, equality = "", ""
+    for k in range(6):
+        foot, top = (r * np.array([np.cos(a), np.sin(a), 0]) for r, a in (
+            (0.5, k * np.pi / 3 + 0.17 * (-1) ** k), (0.3, k * np.pi / 3 + 0.4 * (-1) ** (k + 1))))
+        way = top + np.array([0, 0, 0.6]) - foot
+        away = np.linalg.norm(way)
+        ball = f"""<body name="ball{k}" pos="0 0 0.3"><joint name="ball{k}" type="ball" damping="0"/>
+          <inertial pos="0 0.01 0.02" mass="0.1" diaginertia="1e-4 2e-4 2.5e-4"/></body>""" if end == "weld" else ""
+        legs += f"""<body name="cylinder{k}" childclass="leg" pos="{' '.join(map(str, foot))}"
+          zaxis="{' '.join(map(str, way / away))}"><joint name="uni{k}x" axis="1 0 0"/>
+          <joint name="uni{k}y" axis="0 1 0"/><geom fromto="0 0 0 0 0 0.3"/>
+          <body name="rod{k}" pos="0 0 {away - 0.3}"><joint name="slide{k}" type="slide" frictionloss="3"/>
+          <geom fromto="0 0 0 0 0 0.3" size="0.008" density="7800"/>{ball}</body></body>"""
+        equality += (f'<weld body1="ball{k}" body2="plate"/>' if end == "weld" else
+                     f'<connect body1="rod{k}" body2="plate" anchor="0 0 0.3"/>')
+    motors = "".join(f'<position joint="slide{k}" kp="1000"/>' for k in range(6))
+    return f"""<mujoco model="hexapod"><default><default class="leg"><joint damping="0.05"/>
+      <geom type="capsule" size="0.015" density="2700"/></default></default><worldbody>
+      <body name="plate" pos="0 0 0.6"><freejoint name="free"/>
+      <inertial pos="0.01 0 0.02" mass="4" diaginertia="0.1 0.12 0.2"/></body>{legs}</worldbody>
+      <equality>{equality}</equality><actuator>{motors}</actuator></mujoco>"""
+
+
+# A shank whose foot is moved by two cranks over rods with balls, which nothing keeps from turning about themselves.
+ANKLE = """<mujoco model="ankle"><compiler angle="radian"/><worldbody>
+  <body name="shank" pos="0 0.1 0.7"><joint name="knee" axis="0 1 0" range="-1 1"/>
+    <geom type="capsule" fromto="0 0 0 0 0 -0.4" size="0.03" mass="1.5"/>
+    <body name="ring" pos="0 0 -0.4"><inertial pos="0 0 0" mass="0.05" diaginertia="1e-5 1e-5 1e-5"/>
+      <joint name="pitch" axis="0 1 0"/><body name="foot"><joint name="roll" axis="1 0 0"/>
+      <inertial pos="0.03 0 -0.03" mass="0.5" diaginertia="1e-3 2e-3 2e-3"/>
+      <site name="left_heel" pos="-0.05 0.04 0"/><site name="right_heel" pos="-0.05 -0.04 0"/></body></body>
+    {cranks}
+  </body></worldbody>
+  <equality><connect site1="left_tip" site2="left_heel"/><connect site1="right_tip" site2="right_heel"/></equality>
+  <actuator><position joint="knee" kp="100"/><motor joint="left_motor"/><motor joint="right_motor"/></actuator>
+</mujoco>""".replace("{cranks}", "".join(f"""
+    <body name="{side}_crank" pos="0 {y} -0.15"><joint name="{side}_motor" axis="0 1 0" armature="0.01" range="-1 1"/>
+      <inertial pos="-0.02 0 0" mass="0.1" diaginertia="1e-4 1e-4 1e-4"/>
+      <body name="{side}_rod" pos="-0.05 0 0"><joint name="{side}_ball" type="ball"/><site name="{side}_tip"
+        pos="0 0 -0.25"/><inertial pos="0 0 -0.125" mass="0.05" diaginertia="1e-4 1e-4 1e-6"/></body></body>"""
+                                     for side, y in (("left", 0.04), ("right", -0.04))))
+
+# Couplings with references and offsets, a joint held where it is not zero, motors with gears, settings of the compiler.
+COUPLED = """<mujoco model="coupled">
+  <compiler angle="degree" eulerseq="XYZ" inertiafromgeom="true" boundmass="0.001" boundinertia="1e-6"/>
+  <default><geom density="1200"/><joint armature="0.02" damping="0.3"/></default>
+  <worldbody>
+    <frame pos="0 0 0.2" euler="0 0 30"><body name="upper" euler="10 20 30">
+      <inertial pos="9 9 9" mass="99" diaginertia="9 9 9"/>
+      <joint name="shoulder" axis="0 1 0" ref="10" springref="5" stiffness="3"/>
+      <geom type="capsule" fromto="0 0 0 0.3 0.05 0" size="0.03"/>
+      <body name="hand" pos="0.3 0.05 0"><joint name="slide" type="slide" axis="1 0 0" ref="0.02"/>
+        <joint name="roll" axis="1 0 0" pos="0 0.01 0"/><geom type="box" size="0.03 0.04 0.05" pos="0.1 0 0"/></body>
+    </body></frame>
+    <body name="crank" pos="0.1 -0.3 0.2"><joint name="crank" axis="0 1 0"/>
+      <geom type="capsule" fromto="0 0 0 0.1 0 0" size="0.01"/>
+      <body name="gauge" pos="0.1 0 0"><joint name="gauge" axis="0 1 0"/>
+        <geom type="capsule" fromto="0 0 0 0.05 0 0.05" size="0.01"/></body></body>
+  </worldbody>
+  <equality><joint joint1="crank" joint2="shoulder" polycoef="0.2 -0.5 0 0 0"/><joint joint1="gauge" polycoef="0.3"/>
+    <joint joint1="roll" joint2="slide" polycoef="0 10 0 0 0"/></equality>
+  <actuator><motor joint="shoulder" gear="-30"/><velocity joint="slide" kv="2"/></actuator>
+</mujoco>"""
+
+
+@pytest.mark.parametrize("text", [GRIPPER, _hexapod("connect"), _hexapod("weld"), ANKLE, COUPLED],
+                         ids=["gripper", "hexapod", "welded hexapod", "ankle", "coupled"])
+def test_closed_chains_move_and_need_efforts_as_in_mujoco(text: str) -> None:
+    pytest.importorskip("mujoco")
+    from mujoco_loops import compare
+
+    found = compare(text)
+    assert max(found.position, found.velocity, found.acceleration) < 1e-11
+    assert found.effort < 1e-10
 
 
 @pytest.mark.parametrize(("change", "message"), [
     (("<worldbody>", "<worldbody><include file='x.xml'/>"), "<include>: is not read; read 'x.xml' itself, or save"),
     (("<worldbody>", "<worldbody><replicate count='3'/>"), "<replicate>: is not read"),
-    (('polycoef="0 1 0 0 0"', 'polycoef="0 1 0.5 0 0"'), "powers above the first"),
+    (('polycoef="0 1 0 0 0"', 'polycoef="0 1 0.5 0 0"'), "powers above the first.*leave two numbers"),
+    (('name="left_crank" ref="0.1"', 'name="left_crank" springdamper="0.1 1"'), "give the stiffness and damping"),
     (('body2="left_c"', 'body2="left_x"'), "names the body 'left_x'"),
     (('name="left_crank" ref="0.1"', 'name="left_crank" class="gone"'), "names the class 'gone'"),
     (('tendon="split"', 'tendon="other"'), "names the tendon 'other'"),
@@ -171,6 +231,22 @@ def test_a_free_body_held_by_loops_is_the_platform() -> None:
     assert mechanism.platform == "plate"
     assert mechanism.task == tuple(f"plate.{c}" for c in ("x", "y", "z", "rx", "ry", "rz"))
     assert Model(mechanism).degrees_of_freedom == 6
+
+
+def test_what_a_mocap_body_pulls_at_is_free_of_it_and_said() -> None:
+    """Simulators weld hands to bodies that people move; a robot held so could not move at all."""
+    text = ARM.replace("<worldbody>", '<worldbody><body name="mouse" mocap="true" pos="1 0 1"/>').replace(
+        "</mujoco>", '<equality><weld name="pull" body1="mouse" body2="hand"/></equality></mujoco>')
+    done, mechanism = described(text, "arm.xml")
+    assert not mechanism.closures
+    assert any("lost: equality with mocap bodies" in note and "pull" in note for note in done.notes)
+
+
+def test_what_flags_switch_off_is_said() -> None:
+    flags = '<option><flag equality="disable" gravity="disable" contact="disable"/></option><worldbody>'
+    done, mechanism = described(ARM.replace('<option gravity="0.5 -1 -9"/>', "").replace("<worldbody>", flags), "a.xml")
+    assert mechanism.gravity == (0, 0, 0)
+    assert any("what flags switch off acts here" in note and "equality" in note for note in done.notes)
 
 
 def test_an_unknown_mesh_is_said_and_not_guessed() -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from exported import closed_chain, model_of, possible_bodies
+from foreign import SQUARE, described
 
 from gough.engine import Model, random_motion
 from gough.engine.assembly import gauss_newton
@@ -62,6 +63,12 @@ def test_a_bundled_robot_comes_back_with_the_same_dynamics(name: str, form: str,
     assert {plain(motor) for motor in back.mechanism.actuated} == {plain(motor) for motor in model.mechanism.actuated}
     assert back.mechanism.platform == model.mechanism.platform
     check_same(model, back)
+
+
+@pytest.mark.parametrize("form", ["urdf", "xml"])
+def test_right_angles_of_few_digits_come_back_as_printed(form: str, tmp_path: Path) -> None:
+    model = Model(described(SQUARE.replace("{half}", "1.5708").replace("{whole}", "3.1416"), "square.urdf")[1])
+    check_same(model, Model(load_robot(exported(model, tmp_path, form))))
 
 
 @pytest.mark.parametrize("form", ["urdf", "xml"])

@@ -8,6 +8,7 @@ from foreign import described, samples, tree_efforts
 
 from gough.core.errors import InvalidMechanism
 from gough.engine import Model
+from gough.engine.base import base_parameters
 from gough.mechanism import parse_robot
 from gough.mechanism.formats.description import describe
 from gough.mechanism.formats.reading import read_tree
@@ -106,3 +107,32 @@ G = {1,2,-9}
 def test_what_cannot_be_read_is_refused_by_name(change: tuple[str, str], message: str) -> None:
     with pytest.raises(InvalidMechanism, match=message):
         describe(read_tree(PARALLELOGRAM.replace(*change), "para.par"), "para.par")
+
+
+RHOMBUS = """(* Robotname = 'rhombus' *)
+NL = 4
+NJ = 5
+NF = 6
+Ant = {0,1,0,3,4,2}
+Sigma = {0,0,0,0,0,2}
+d = {0,0.3,0,0.3,0.3,0.3}
+mu = {1,0,1,0,0,0}
+theta = {0,OPEN,OPEN,-OPEN,0,0}
+ZZ = {ZZ1,ZZ2,ZZ3,ZZ4}
+MX = {MX1,MX2,MX3,MX4}
+MY = {MY1,MY2,MY3,MY4}
+M = {M1,M2,M3,M4}
+"""
+
+
+@pytest.mark.parametrize("opened", ["0.02", "0.1", "1.2"])
+def test_a_rhombus_has_the_same_base_parameters_however_flat_it_starts(opened: str) -> None:
+    """Where it is nearly flat rounding grows, to 1e-10 of a column; taken for parameters it made eleven of eight.
+
+    Opposite bars turn alike, about vertical axes: an inertia and the friction of each motor, and two first moments that
+    couple them.
+    """
+    _, mechanism = described(RHOMBUS.replace("OPEN", opened), "rhombus.par")
+    base = base_parameters(Model(mechanism))
+    assert base.names == ("body1.IzzR", "q1.fv", "q1.fs", "body3.IzzR", "q3.fv", "q3.fs", "body2.mxR", "body2.myR")
+    assert base.gap > 1e8

@@ -12,6 +12,7 @@ from scipy.spatial.transform import Rotation
 from tree_kinematics import fixed, poses
 
 from gough.mechanism import bundled_robots, load_robot, parse_robot
+from gough.mechanism.placement import Placement
 
 
 def test_plain_numbers_are_in_the_units_of_the_file() -> None:
@@ -362,12 +363,34 @@ def test_every_bundled_robot_has_a_name_and_a_title() -> None:
         assert robot.source == f"gough/robots/{name}.toml"
 
 
-@pytest.mark.parametrize("digits", ["1.5708", "1.57079632679", "-1.570796"])
-def test_a_right_angle_printed_to_five_digits_or_more_is_a_right_angle(digits: str) -> None:
+@pytest.mark.parametrize("digits", ["1.5708", "-1.570796", "1.57079632679", "3.1416", "-0.000003"])
+def test_a_right_angle_of_few_digits_is_taken_as_printed_and_right_only_where_idealised(digits: str) -> None:
     """Else axes that are parallel would not be, and base parameters appear that no data can tell apart."""
-    rotation = read(ARM + f'\nrpy = ["{digits} rad", 0, 0]\n').joint("hinge").placement.rotation
-    side = np.sign(float(digits))
-    np.testing.assert_array_equal(rotation, [[1, 0, 0], [0, 0, -side], [0, side, 0]])
+    robot = read(ARM + f'\nrpy = ["{digits} rad", 0, 0]\n')
+    printed = Rotation.from_euler("x", float(digits)).as_matrix()
+    np.testing.assert_allclose(robot.joint("hinge").placement.rotation, printed, rtol=0, atol=1e-11)
+    np.testing.assert_array_equal(robot.idealised.joint("hinge").placement.rotation, np.round(printed))
+
+
+@pytest.mark.parametrize("angles", [(90.0, 0.0, 0.0), (30.0, 90.0, -180.0), (10.0, 20.0, 90.01), (0.0, 0.0, 0.0)])
+def test_a_robot_without_printed_right_angles_is_its_own_ideal(angles: tuple[float, ...]) -> None:
+    robot = read(ARM + f"\nrpy = {list(angles)}\n")
+    assert robot.idealised is robot
+
+
+def test_an_offset_that_a_printed_right_angle_turned_aside_is_turned_back_where_idealised() -> None:
+    turned = Placement((("Rz", 1.5708), ("Tx", -10.0)))
+    np.testing.assert_allclose(turned.translation, [-10 * np.cos(1.5708), -10 * np.sin(1.5708), 0], rtol=1e-12)
+    np.testing.assert_array_equal(Placement.of(turned.matrix).idealised.translation, [0, -10, 0])
+
+
+def test_printed_right_angles_one_after_the_other_are_right_where_idealised() -> None:
+    """Roll and yaw are not unique where the pitch is a right angle, so no single one of them need be near one."""
+    turns = [Placement((("Rx", 1.5708),)), Placement((("Rz", 1.5708),)), Placement((("Ry", -1.570796),))]
+    whole = turns[0].then(turns[1]).then(turns[2])
+    ideal = Placement.of(whole.matrix).idealised
+    np.testing.assert_array_equal(ideal.matrix, np.round(whole.matrix))
+    assert 0 < np.abs(ideal.matrix - whole.matrix).max() < 2e-5
 
 
 def test_an_angle_that_is_a_hundredth_of_a_degree_off_a_right_one_is_kept() -> None:

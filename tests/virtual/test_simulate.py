@@ -342,3 +342,11 @@ def test_the_compiled_loop_gives_the_trajectory_of_the_loop_in_python(options, m
     for name in ("q", "velocity", "acceleration", "effort", "mean_effort", "saturated"):
         one, other = getattr(compiled, name), getattr(plain, name)
         assert np.abs(one - other).max() <= 1e-9 * max(np.abs(other).max(), 1e-3), name
+
+
+def test_a_robot_without_mass_is_refused_with_what_it_needs() -> None:
+    """SYMORO files name masses and give no values: nothing can be said of how such a robot moves."""
+    model = model_of("serial6")
+    nothing = {name: 0.0 for name in model.mechanism.standard.names if name.kind != "ia" or name.owner == "q4"}
+    with pytest.raises(InvalidInput, match=r"'serial6' moves no mass.*rotor inertia"):
+        simulate(model, excitation(model, period=4.0, reach=0.1), values=model.standard_values(nothing))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -19,17 +20,33 @@ from gough.mechanism.types import Closure, Mechanism
 def close_loops(mechanism: Mechanism) -> Loops:
     """Assemble a mechanism from its start values and find its mobility and independent coordinates.
 
+    Where right angles of few digits (1.5708) take away mobility, or let loops contradict each other, they are right.
+
     Raises:
         LoopNotClosed: The loops do not assemble from the start values.
         SingularConfiguration: The assembled pose, or the architecture, is singular.
         InvalidMechanism: The number of motors does not fit the mobility.
     """
     try:
-        return _close_loops(mechanism)
+        if not mechanism.closures or mechanism.idealised is mechanism:
+            return _close_loops(mechanism)
+        return _as_printed(mechanism, _close_loops(mechanism.idealised))
     except (LoopNotClosed, SingularConfiguration, InvalidMechanism) as error:
         if not mechanism.source:
             raise
         raise type(error)(f"{mechanism.source}: {error}", **{"file": mechanism.source, **error.numbers}) from None
+
+
+def _as_printed(mechanism: Mechanism, ideal: Loops) -> Loops:
+    """Return the loops with their angles as printed, if they close near the ideal pose and move in as many ways."""
+    loops = open_loops(mechanism)
+    home, error = gauss_newton(loops, ideal.home)
+    if np.abs(error).max() < CLOSED:
+        with suppress(SingularConfiguration, InvalidMechanism):
+            found = _close_loops(mechanism, replace(loops, home=home, assembly=ideal.assembly))
+            if found.degrees_of_freedom == ideal.degrees_of_freedom:
+                return found
+    return replace(ideal, assembly=f"{ideal.assembly}, with right angles for those printed with few digits")
 
 
 def assemble(mechanism: Mechanism) -> Loops:
@@ -54,7 +71,8 @@ def _close_loops(mechanism: Mechanism, assembled: Loops | None = None) -> Loops:
     partitions: dict[By, Partition] = {}
     partitions["actuated"] = _partition(loops, [index[a] for a in mechanism.actuated], "actuated")
     task = [index[a] for a in mechanism.task]
-    if len(task) == mobility or (len(task) > mobility and _span(loops, task)):
+    ranks = (_rank(np.linalg.svd(loops.free_motions(q)[:, task], compute_uv=False)) for q in loops.neighbours)
+    if len(task) == mobility or (len(task) > mobility and max(ranks) == mobility):  # fewer beside a gripper
         partitions["task"] = _partition(loops, task, "task")
     dynamic: By = "task" if loops.redundant and "task" in partitions else "actuated"
     return replace(loops, partitions=partitions, dynamic=dynamic)
@@ -172,12 +190,6 @@ def _refuse_stuck(loops: Loops, motors: list[int]) -> None:
         f"the motor '{name}' of '{loops.mechanism.name}' cannot move, at the start pose or near it: "
         f"{', '.join(freeing) or 'several loops'} hold it; check type and axis of the joints in these loops, or choose "
         "another motor", singular_value=0.0, sample=0, time=0.0, joint=name)
-
-
-def _span(loops: Loops, candidates: list[int]) -> bool:
-    """Return whether candidates move in as many ways as the robot; those of a platform beside a gripper do not."""
-    ranks = (_rank(np.linalg.svd(loops.free_motions(q)[:, candidates], compute_uv=False)) for q in loops.neighbours)
-    return max(ranks) == loops.degrees_of_freedom
 
 
 def _best_columns(matrix: FloatArray, count: int) -> list[int]:

@@ -53,10 +53,9 @@ def npz_blocks(path: Path, size: int) -> Iterator[Table]:
                 facts = parse_json(str(np.lib.format.read_array(handle, allow_pickle=False)))
             if not isinstance(facts, dict) or facts.get("format") != MARK or facts.get("version") != FORMAT:
                 raise ValueError(f"'facts' are not those of {MARK} version {FORMAT}")
-            groups: dict[str, list[str]] = {"time": ["time [s]"]}
-            for kind, about in cast(dict[str, Any], facts["columns"]).items():
-                groups[kind] = [f"{name}.{kind} [{unit}]"
-                                for name, unit in zip(about["names"], about["units"], strict=True)]
+            groups = {"time": ["time [s]"]} | {
+                kind: [f"{name}.{kind} [{unit}]" for name, unit in zip(about["names"], about["units"], strict=True)]
+                for kind, about in cast(dict[str, Any], facts["columns"]).items()}
             arrays = {kind: _rows(stack.enter_context(archive.open(f"{kind}.npy")), size) for kind in groups}
             first = 0
             for rows in zip(*arrays.values(), strict=True):

@@ -38,8 +38,5 @@ def notes(findings: Iterable[Finding], source: str) -> tuple[str, ...]:
     channels: dict[str, list[str]] = {}
     for finding in findings:
         channels.setdefault(finding.message, []).append(finding.channel)
-    lines = []
-    for message, names in channels.items():
-        own = ", ".join(name for name in dict.fromkeys(names) if name != source)
-        lines.append(f"{source}: {own}: {message}" if own else f"{source}: {message}")
-    return tuple(lines)
+    own = {message: [name for name in dict.fromkeys(names) if name != source] for message, names in channels.items()}
+    return tuple(": ".join([source, *([", ".join(names)] if names else []), message]) for message, names in own.items())

@@ -273,11 +273,8 @@ def _picked(table: Table, name: str) -> FloatArray:
 
 def _stamps(table: Table, time: TimeBase, origin: float) -> FloatArray:
     """Return the times of a table's samples, (t,). [s after origin, taken off first: doubles lack the digits]"""
-    columns = [_picked(table, name) for name in time.columns]
-    stamps = columns[0] * time.factors[0] - origin
-    for column, factor in zip(columns[1:], time.factors[1:]):
-        stamps = stamps + column * factor
-    return np.asarray(stamps + time.offset)
+    first, *rest = (_picked(table, name) * factor for name, factor in zip(time.columns, time.factors))
+    return np.asarray(sum(rest, first - origin) + time.offset)
 
 
 def _values(table: Table, group: Group, j: int, use: slice | BoolArray = slice(None)) -> FloatArray:
@@ -300,12 +297,8 @@ def _made(description: Description, time: FloatArray, values: Mapping[str, Float
           quality: tuple[Finding, ...], facts: Mapping[str, object] | None = None) -> Recording:
     """Build the recording of values by kind."""
     facts = facts or {}
-    fields: dict[str, Any] = {}
-    for group in description.groups:
-        if group.kind in JOINT_KINDS:
-            fields[group.kind] = values[group.kind]
-        else:
-            fields[group.kind] = Channels(names=group.names, units=group.units, values=values[group.kind])
+    fields: dict[str, Any] = {g.kind: values[g.kind] if g.kind in JOINT_KINDS else Channels(
+        names=g.names, units=g.units, values=values[g.kind]) for g in description.groups}
     position, current = description.group("position"), description.group("current")
     period, payload = facts.get("period_samples", description.period_samples), facts.get("payload", description.payload)
     if (not isinstance(period, int | None) or isinstance(period, bool) or (period is not None and period < 2)

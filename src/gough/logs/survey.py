@@ -85,11 +85,9 @@ class Survey(Shown, Value):
     plain: bool = False
 
     def column(self, name: str) -> Column:
-        """Return a column by name."""
         return next(c for c in self.columns if c.name == name)
 
     def table(self) -> Columns:
-        """Return the columns of the log."""
         names = ("name", "samples", "rate", "low", "high", "unit", "guessed", "kind", "clock")
         return {name: [getattr(c, name) for c in self.columns] for name in names}
 

@@ -16,6 +16,7 @@ from gough.core.names import INERTIAL, inside_leg
 from gough.core.units import dimension_of, is_unit, quantity
 from gough.mechanism import schema
 from gough.mechanism.closures import CLOSURES
+from gough.mechanism.formats.geometry import moved
 from gough.mechanism.placement import Placement
 from gough.mechanism.terms import BUNDLES, JOINT_DIMENSIONS, TERMS, Constant, JointTerm, check_term_name
 from gough.mechanism.toml_table import TomlTable
@@ -298,7 +299,7 @@ def read_joint(table: TomlTable, scope: Scope) -> list[Joint]:
         sources=table.sources())
     if "offset" not in table:
         return [joint]
-    zero = Placement.moved(single, joint.direction, table.number("offset", POSITION[single]))
+    zero = Placement.of(moved(single, joint.direction, table.number("offset", POSITION[single])))
     return [replace(joint, placement=joint.placement.then(zero))]
 
 

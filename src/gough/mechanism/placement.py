@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal, cast
+from typing import Literal
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from gough.core.arrays import FloatArray, frozen
 
 ROUND_OFF = 1e-15  # entries of a transform below this are zero: cos(pi / 2) is 6e-17
-# Files print right angles to five digits or more (1.5708). Taken at its word such an angle makes base parameters of
-# what no data can tell apart, and no machine is built to 10 um on a metre.
-RIGHT_ANGLE = 1e-5  # [rad]
+ROUNDED = 2e-11  # right angles printed with eleven digits or more (3.1415926536) are right ones [rad]
+PRINTED = 1e-5  # with five or more (1.5708), right ones where idealised: no machine is built to 10 um on a metre [rad]
 
 Step = tuple[Literal["Rx", "Ry", "Rz", "Tx", "Ty", "Tz"], float]
 
@@ -30,7 +31,7 @@ class Placement:
 
     @cached_property
     def matrix(self) -> FloatArray:
-        """The homogeneous transform, (4, 4); angles that are right ones but for their digits are right."""
+        """The homogeneous transform, (4, 4)."""
         result = np.eye(4)
         for step, value in self.steps:
             k, part = "xyz".index(step[1]), np.eye(4)
@@ -38,12 +39,26 @@ class Placement:
                 part[k, 3] = value
             else:
                 i, j = (k + 1) % 3, (k + 2) % 3
-                c, s = (round(x) if abs(math.remainder(value, math.pi / 2)) < RIGHT_ANGLE else x
+                c, s = (round(x) if abs(math.remainder(value, math.pi / 2)) < ROUNDED else x
                         for x in (math.cos(value), math.sin(value)))
                 part[i, i], part[i, j], part[j, i], part[j, j] = c, -s, s, c
             result = result @ part
         result[np.abs(result) < ROUND_OFF] = 0.0
         return frozen(result)
+
+    @property
+    def idealised(self) -> Placement:
+        """With right angles, and offsets along axes, for those that are so but for their digits; itself without."""
+        result = np.array(Placement(tuple((step, value - off if step[0] == "R" and abs(
+            off := math.remainder(value, math.pi / 2)) < PRINTED else value) for step, value in self.steps)).matrix)
+        whole = np.round(result[:3, :3])
+        if np.abs(result[:3, :3] - whole).max() < PRINTED:  # roll and yaw share a turn where the pitch is a right angle
+            result[:3, :3] = whole
+        offset = result[:3, 3]
+        aside = (offset != 0.0) & (np.abs(offset) < PRINTED * np.abs(offset).max())
+        if aside.any():
+            result[:3, 3] = np.where(aside, 0.0, offset) * np.linalg.norm(offset) / np.linalg.norm(offset[~aside])
+        return self if np.array_equal(result, self.matrix) else Placement.of(result)
 
     @property
     def rotation(self) -> FloatArray:
@@ -59,7 +74,7 @@ class Placement:
         return Placement(self.steps + other.steps)
 
     @classmethod
-    def xyz_rpy(cls, xyz: tuple[float, float, float], rpy: tuple[float, float, float] = (0.0, 0.0, 0.0)) -> Placement:
+    def xyz_rpy(cls, xyz: Sequence[float], rpy: Sequence[float] = (0.0, 0.0, 0.0)) -> Placement:
         """Place by position [m] and fixed-axis roll, pitch, yaw [rad] (URDF: R = Rz(yaw) Ry(pitch) Rx(roll))."""
         x, y, z = xyz
         roll, pitch, yaw = rpy
@@ -68,8 +83,7 @@ class Placement:
     @classmethod
     def of(cls, matrix: FloatArray) -> Placement:
         """Return a homogeneous transform as position and roll, pitch, yaw."""
-        x, y, z = (float(v) for v in matrix[:3, 3])
-        return cls.xyz_rpy((x, y, z), roll_pitch_yaw(matrix[:3, :3]))
+        return cls.xyz_rpy(matrix[:3, 3].tolist(), roll_pitch_yaw(matrix[:3, :3]))
 
     @classmethod
     def mdh(cls, *, gamma: float = 0.0, b: float = 0.0, alpha: float = 0.0, d: float = 0.0, theta: float = 0.0,
@@ -82,17 +96,12 @@ class Placement:
         """Place on a circle about z: x axis radial outwards, y tangential. [m, rad, m]"""
         return cls((("Rz", angle), ("Tx", radius), ("Tz", z)))
 
-    @classmethod
-    def moved(cls, kind: Literal["revolute", "prismatic"], direction: FloatArray, amount: float) -> Placement:
-        """Place as a joint about or along a unit direction does at some coordinate. [rad or m]"""
-        if kind == "prismatic" or np.count_nonzero(direction) == 1:
-            step = "T" if kind == "prismatic" else "R"
-            return cls(tuple((cast(Any, step + axis), float(d) * amount) for axis, d in zip("xyz", direction) if d))
-        x, y, z = direction
-        cross = np.array([[0, -z, y], [z, 0, -x], [-y, x, 0]])
-        turn = np.eye(4)
-        turn[:3, :3] += math.sin(amount) * cross + (1 - math.cos(amount)) * cross @ cross
-        return cls.of(turn)
+
+def turned(axis: ArrayLike, angle: float) -> FloatArray:
+    """Return the rotation about an axis of any length (Rodrigues), (3, 3)."""
+    x, y, z = np.asarray(axis, dtype=float) / np.linalg.norm(axis)
+    K = np.array([[0, -z, y], [z, 0, -x], [-y, x, 0]])
+    return np.asarray(np.eye(3) + np.sin(angle) * K + (1 - np.cos(angle)) * K @ K)
 
 
 def roll_pitch_yaw(rotation: FloatArray) -> tuple[float, float, float]:

@@ -245,13 +245,7 @@ class Noise:
 
 
 class Memory(NamedTuple):
-    """A lag of a joint's term: what a robot remembers besides its motion.
-
-    Args:
-        joint: Index of the joint.
-        term: Name of the term.
-        lag: Which lag of the term's expression.
-    """
+    """What a robot remembers besides its motion: of which joint (its index), of which term, which lag of it."""
 
     joint: int
     term: str
@@ -425,6 +419,18 @@ class Mechanism(Value):
         for key in kind.values:
             if not closure.values.get(key, 0.0) > 0:
                 raise fault(f"needs a positive {key}", key)
+
+    @cached_property
+    def idealised(self) -> Mechanism:
+        """The robot with right angles for those that are right but for their digits; itself where there are none."""
+        frames = [frame for closure in self.closures for frame in closure.frames]
+        turns = [joint.placement for joint in self.joints] + [frame.placement for frame in frames]
+        if all(turn.idealised is turn for turn in turns):
+            return self
+        ends = iter([replace(frame, placement=frame.placement.idealised) for frame in frames])
+        return replace(
+            self, joints=tuple(replace(joint, placement=joint.placement.idealised) for joint in self.joints),
+            closures=tuple(replace(c, a=next(ends), b=next(ends)) if c.frames else c for c in self.closures))
 
     @cached_property
     def coordinates(self) -> tuple[str, ...]:

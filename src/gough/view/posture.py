@@ -56,11 +56,9 @@ class Posture:
             self.chain = ClosedChain(open_loops(mechanism))
         self.q = np.array(self.chain.loops.home)
         self.tool = mechanism.flange if self.model is None else self.model.load_body
-        if self.model is None:
-            free = [i for i, joint in enumerate(mechanism.joints) if not joint.virtual]
-        else:
-            free = list(self.chain.loops.partitions["actuated"].independent)
-        self.sliders = tuple(self._slider(i) for i in free)
+        free = [i for i, joint in enumerate(mechanism.joints) if not joint.virtual]
+        self.sliders = tuple(self._slider(i) for i in (
+            free if self.model is None else self.chain.loops.partitions["actuated"].independent))
 
     def _slider(self, i: int) -> Slider:
         joint, loops = self.chain.loops.mechanism.joints[i], self.chain.loops

@@ -178,6 +178,9 @@ def friction_rate(model: Model, values: FloatArray, load: FloatArray, dead_band:
     fastest = 0.0
     for chi, extra in {(tuple(a), tuple(b)): (a, b) for a, b in zip(values, load)}.values():
         mass = model.mass_matrix(q, chi, load=extra)
+        if np.linalg.matrix_rank(mass[0]) < m:
+            raise InvalidInput(f"'{model.mechanism.name}' moves no mass in some direction, so that no acceleration "
+                               "answers a force there; give bodies masses, or motors a rotor inertia (ia)")
         damping = np.empty_like(mass)
         for j in range(m):
             nudge = np.zeros((len(q), m))

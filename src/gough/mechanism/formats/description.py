@@ -351,5 +351,3 @@ def _cut(joint: Connection) -> tuple[list[Connection], Loop]:
     ghost = f"{name}_end"
     return [replace(joint, child=ghost, after=HERE)], Loop(name=name, kind="weld",
                                                            frames=((ghost, HERE), (joint.child, behind)))
-
-

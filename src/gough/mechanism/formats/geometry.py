@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 from numpy.typing import ArrayLike
 
 from gough.core.arrays import FloatArray
 from gough.core.inertia import PLACES, seen_from
+from gough.mechanism.placement import roll_pitch_yaw, turned
 
 X, Y, Z = (1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0)
 HERE = np.eye(4)
@@ -28,23 +27,10 @@ def inverse(pose: FloatArray) -> FloatArray:
     return transform(-pose[:3, :3].T @ pose[:3, 3], pose[:3, :3].T)
 
 
-def turned(axis: ArrayLike, angle: float) -> FloatArray:
-    """Return the rotation about an axis of any length (Rodrigues), (3, 3)."""
-    a = np.asarray(axis, dtype=float)
-    x, y, z = a / np.linalg.norm(a)
-    K = np.array([[0, -z, y], [z, 0, -x], [-y, x, 0]])
-    return np.asarray(np.eye(3) + np.sin(angle) * K + (1 - np.cos(angle)) * K @ K)
-
-
 def moved(kind: str, axis: ArrayLike, value: float) -> FloatArray:
     """Return the motion of a joint as a transform, (4, 4)."""
     a = np.asarray(axis, dtype=float)
     return transform(rotation=turned(a, value)) if kind == "revolute" else transform(value * a / np.linalg.norm(a))
-
-
-def rpy_rotation(roll: float, pitch: float, yaw: float) -> FloatArray:
-    """Return R = Rz(yaw) Ry(pitch) Rx(roll)."""
-    return turned(Z, yaw) @ turned(Y, pitch) @ turned(X, roll)
 
 
 def quaternion_rotation(quaternion: ArrayLike) -> FloatArray:
@@ -57,12 +43,8 @@ def quaternion_rotation(quaternion: ArrayLike) -> FloatArray:
 
 
 def free_coordinates(pose: FloatArray) -> tuple[float, ...]:
-    """Return position and the angles of R = Rx Ry Rz, (6,)."""
-    R = pose[:3, :3]
-    pitch = math.atan2(R[0, 2], math.hypot(R[0, 0], R[0, 1]))
-    roll = math.atan2(-R[1, 2], R[2, 2])
-    c, s = math.cos(roll), math.sin(roll)
-    return (*map(float, pose[:3, 3]), roll, pitch, math.atan2(c * R[1, 0] + s * R[2, 0], c * R[1, 1] + s * R[2, 1]))
+    """Return position and the angles of R = Rx Ry Rz, (6,): R^T turns back by these, z first."""
+    return (*map(float, pose[:3, 3]), *(-angle for angle in roll_pitch_yaw(pose[:3, :3].T)))
 
 
 def along_z(axis: ArrayLike) -> FloatArray:

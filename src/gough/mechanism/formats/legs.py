@@ -91,20 +91,23 @@ def _lines(content: Mapping[str, Any], prefix: str = "") -> list[str]:
     return lines
 
 
-def _number(value: float, unit: float = 1.0) -> float | int:
+def _number(value: float) -> float | int:
     """Return a number as people write it: fifteen digits, whole ones whole."""
-    short = float(f"{value / unit:.15g}")
+    short = float(f"{value:.15g}")
     return int(short) if short == int(short) and abs(short) < 1e15 else short
 
 
-def _degrees(value: float) -> float | int:
-    return _number(0.0 if abs(value) < ZERO else math.degrees(value))
+def _told(value: float, unit: str) -> float | int | str:
+    """Return a number; an angle, or its rate, in degrees, or in radians as printed where shorter (`1.5708 rad`)."""
+    plain = _number(value)
+    number = _number(0.0 if abs(value) < ZERO else math.degrees(value)) if unit[:3] == "rad" else plain
+    return f"{plain} {unit}" if len(str(plain)) <= 8 < len(str(number)) else number
 
 
 def _placement_table(matrix: FloatArray) -> Table:
     """Return a placement with both keys."""
     return {"xyz": [_number(0.0 if abs(v) < ZERO else float(v)) for v in matrix[:3, 3]],
-            "rpy": [_degrees(v) for v in roll_pitch_yaw(matrix[:3, :3])]}
+            "rpy": [_told(v, "rad") for v in roll_pitch_yaw(matrix[:3, :3])]}
 
 
 def _without_zeros(table: Table) -> Table:
@@ -131,26 +134,21 @@ def _body_table(body: Body, name: str) -> Table:
     return {"name": name, **_inertia_table(body)}
 
 
-def _limits_table(limits: Limits, angle: bool) -> Table:
-    to = _degrees if angle else _number
-    found: Table = {"position": None if limits.position is None else [to(v) for v in limits.position]}
-    found |= {key: None if getattr(limits, key) is None else to(getattr(limits, key))
-              for key in ("velocity", "acceleration")}
-    found["effort"] = None if limits.effort is None else _number(limits.effort)
-    return {key: value for key, value in found.items() if value is not None}
+def _limits_table(limits: Limits, unit: str) -> Table:
+    units = {"velocity": f"{unit}/s", "acceleration": f"{unit}/s2", "effort": "N"}
+    found: Table = {"position": [_told(v, unit) for v in limits.position]} if limits.position else {}
+    return found | {key: _told(value, of) for key, of in units.items() if (value := getattr(limits, key)) is not None}
 
 
 def _joint_table(joint: Joint, names: Mapping[str, str], name: str, placed: FloatArray | None = None) -> Table:
-    angle = joint.kind == "revolute"
     table = {"name": name, "type": joint.kind, "parent": names.get(joint.parent, joint.parent),
              "child": names.get(joint.child, joint.child),
              **_placement_table(joint.placement.matrix if placed is None else placed)}
     table |= {"axis": joint.axis} if joint.axis != "z" else {}
     table |= {"actuated": True} if joint.actuated else {}
     table |= {} if joint.gain is None else {"gain": _number(joint.gain)}
-    table["start"] = _degrees(joint.start) if angle else _number(joint.start)
-    table |= {"limits": _limits_table(joint.limits, angle), "terms": list(joint.terms),
-              "values": {key: _number(value) for key, value in joint.values.items()}}
+    table |= {"start": _told(joint.start, joint.unit), "limits": _limits_table(joint.limits, joint.unit),
+              "terms": list(joint.terms), "values": {key: _number(value) for key, value in joint.values.items()}}
     return table if placed is not None else _without_zeros(table)
 
 
@@ -166,15 +164,15 @@ def _closure_table(closure: Closure, names: Mapping[str, str], name: str, joints
         kinds = {joint.name: joint.kind for joint in joints}
         turning = {kinds[j] for j in closure.coefficients} == {"revolute"}
         table["coefficients"] = {names.get(j, j): _number(c) for j, c in closure.coefficients.items()}
-        table["constant"] = _degrees(closure.constant) if turning and not closure.frames else _number(closure.constant)
+        table["constant"] = _told(closure.constant, "rad" if turning and not closure.frames else "m")
     return table | {key: _number(value) for key, value in closure.values.items()}
 
 
 def _platform_table(mechanism: Mechanism, body: Body) -> Table:
     """Return `[platform]` with its task coordinates."""
     chain = {last_word(joint.name): joint for joint in mechanism.joints if joint.virtual}
-    start = {key: _degrees(j.start) if j.kind == "revolute" else _number(j.start) for key, j in chain.items()}
-    limits = {key: _limits_table(j.limits, j.kind == "revolute") for key, j in chain.items()}
+    start = {key: _told(j.start, j.unit) for key, j in chain.items()}
+    limits = {key: _limits_table(j.limits, j.unit) for key, j in chain.items()}
     return {"name": body.name, "coordinates": list(chain), "start": {k: v for k, v in start.items() if v},
             "limits": {k: v for k, v in limits.items() if v}, **_inertia_table(body)}
 

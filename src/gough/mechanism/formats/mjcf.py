@@ -24,11 +24,11 @@ from gough.mechanism.formats.geometry import (
     quaternion_rotation,
     ten_parameters,
     transform,
-    turned,
 )
 from gough.mechanism.formats.shapes import solid, solid_body
 from gough.mechanism.formats.tree import BALL, FREE, Connection, Link, Loop, Motion, Place, RobotTree
 from gough.mechanism.formats.xml import Element
+from gough.mechanism.placement import turned
 from gough.mechanism.terms import TERMS
 from gough.mechanism.types import Limits
 
@@ -36,6 +36,7 @@ WORLD = "world"
 REFUSED = ("include", "replicate", "attach", "composite", "flexcomp", "deformable")
 FAR = 1e5  # a spring stretched this far is Gough's way to write a constant effort [m or rad]
 TERM = {term.mjcf: term.name for term in TERMS.values() if term.mjcf is not None}
+FORCES = ("gravity", "constraint", "equality", "frictionloss", "passive", "spring", "damper")  # that flags switch off
 Classes = dict[str, dict[str, dict[str, str]]]
 
 
@@ -69,6 +70,7 @@ class _Reader:
         self.sites: dict[str, Place] = {}
         self.refs: dict[str, float] = {}  # coordinates at which the model is written, by joint
         self.tied: list[Loop] = []
+        self.handles: set[str] = set()  # bodies that people or recorded people move
         self.task: list[str] = []
         self.lost: dict[str, list[str]] = {}
         self.ours = any(e.attributes.get("name") == "gough" for part in root.all("custom") for e in part.all("text"))
@@ -84,8 +86,11 @@ class _Reader:
         options = self.root.all("option")
         gravity = next((part.numbers("gravity", count=3) for part in options if "gravity" in part.attributes),
                        (0.0, 0.0, -9.81))
-        if any(f.attributes.get("gravity") == "disable" for part in options for f in part.all("flag")):
-            gravity = (0.0, 0.0, 0.0)
+        off = [key for part in options for flag in part.all("flag") for key, value in flag.attributes.items()
+               if value == "disable" and key in FORCES]
+        gravity = (0.0, 0.0, 0.0) if "gravity" in off else gravity
+        if set(off) - {"gravity"}:
+            self.notes.append(f"lost: what flags switch off acts here: {', '.join(off)}")
         if any(part.number(key, 0.0) for part in options for key in ("density", "viscosity")):
             self.notes.append("lost: forces of the medium (option density, viscosity)")
         self._scale_masses()
@@ -180,6 +185,8 @@ class _Reader:
             raise element.error("is defined twice")
         pose = at @ self._pose(element)
         self.poses[name] = world @ pose
+        if element.get("mocap", "false") == "true":
+            self.handles.add(name)
         if element.attributes.get("gravcomp", "0") != "0" and not self.ours:
             self._lose("gravcomp, so that weights act", name)
         inertia, parameters = self._inertia(element, usual)
@@ -239,6 +246,8 @@ class _Reader:
 
     def _values(self, joint: Element, turning: bool) -> dict[str, float]:
         """Return the coefficients of joint terms; a spring k (q - q0) is k q and the constant -k q0."""
+        if any(joint.numbers("springdamper", "0 0")):
+            raise joint.error("springdamper is not read; give the stiffness and damping that MuJoCo makes of it")
         found = {TERM[key]: _first(joint, key) for key in ("armature", "damping", "frictionloss")}
         stiffness, rest = _first(joint, "stiffness"), self._scaled(joint, "springref", turning)
         if abs(rest) < FAR:
@@ -412,8 +421,11 @@ class _Reader:
             if whole.get("active", "true") == "false":
                 self._lose("equality that is not active", name)
             elif element.tag in ("connect", "weld"):
-                kind = "point" if element.tag == "connect" else "weld"
-                loops.append(Loop(name=name, kind=kind, frames=self._ends(whole)))
+                ends = self._ends(whole)
+                if self.handles & {body for body, _ in ends}:
+                    self._lose("equality with mocap bodies, which only pull in simulators", name)
+                    continue
+                loops.append(Loop(name=name, kind="point" if element.tag == "connect" else "weld", frames=ends))
             elif element.tag == "joint":
                 loops.append(self._coupling(whole, name))
             elif element.tag == "tendon":
@@ -453,7 +465,8 @@ class _Reader:
         """q1 - ref1 = a0 + a1 (q2 - ref2); higher powers are refused."""
         a0, a1, *more = (*whole.numbers("polycoef", "0 1 0 0 0"), 0.0, 0.0)[:5]
         if any(more):
-            raise whole.error("polycoef has powers above the first; only straight couplings are read")
+            raise whole.error("polycoef has powers above the first; only straight couplings are read: leave two "
+                              "numbers there, offset and slope where it works")
         first = self._joint(whole, "joint1")
         if "joint2" not in whole.attributes:
             return Loop(name=name, kind="coupling", coefficients={first.name: 1.0},

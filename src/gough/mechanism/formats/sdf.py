@@ -12,10 +12,11 @@ import numpy as np
 from gough.core.arrays import FloatArray
 from gough.core.errors import nearest
 from gough.core.names import INERTIAL
-from gough.mechanism.formats.geometry import HERE, inverse, quaternion_rotation, rpy_rotation, transform
+from gough.mechanism.formats.geometry import HERE, inverse, quaternion_rotation, transform
 from gough.mechanism.formats.shapes import solid_body
 from gough.mechanism.formats.tree import BALL, Connection, Link, Loop, Motion, RobotTree, stated_limits
 from gough.mechanism.formats.xml import Element
+from gough.mechanism.placement import Placement
 from gough.mechanism.terms import TERMS
 from gough.mechanism.types import Limits
 
@@ -156,7 +157,7 @@ def _pose(element: Element | None) -> FloatArray:
     if len(numbers) != 6:
         raise element.error(f"has {len(numbers)} numbers, expected x y z roll pitch yaw")
     scale = math.radians(1.0) if element.attributes.get("degrees") in ("1", "true") else 1.0
-    return transform(numbers[:3], rpy_rotation(*(scale * angle for angle in numbers[3:])))
+    return Placement.xyz_rpy(numbers[:3], [scale * angle for angle in numbers[3:]]).matrix
 
 
 def _link(link: Element) -> Link:

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import math
 import re
+from dataclasses import replace
 
 import numpy as np
 
-from gough.core.arrays import FloatArray
 from gough.core.errors import InvalidInput, InvalidMechanism
 from gough.core.names import INERTIAL
 from gough.mechanism.expression import evaluate, parse
-from gough.mechanism.formats.geometry import HERE, X, Z, moved
+from gough.mechanism.formats.geometry import HERE, Z
 from gough.mechanism.formats.tree import Connection, Link, Loop, RobotTree
+from gough.mechanism.placement import Placement
 from gough.mechanism.terms import TERMS
 
 GEOMETRY = ("gamma", "b", "alpha", "d", "theta", "r")
@@ -65,23 +66,17 @@ class _Par:
 
     def tree(self) -> RobotTree:
         """Return all of it."""
-        links, joints, loops = [Link(name="world")], list[Connection](), list[Loop]()
-        for j in range(1, self.frames + 1):
-            if j <= self.links:
-                links.append(self._link(j))
-            else:
-                links.append(Link(name=f"frame{j}"))
-            joints.append(self._connection(j))
-        for j in range(self.links + 1, self.joints + 1):
-            far = j + self.frames - self.joints
-            loops.append(Loop(name=f"loop{j}", kind="weld", frames=((f"frame{j}", HERE), (f"frame{far}", HERE))))
-        gravity, notes = [_value(self.text("g", k)) for k in (1, 2, 3)], list[str]()
-        if None in gravity or not any(g or 0.0 for g in gravity):
-            gravity = [0.0, 0.0, -9.81]
-            notes.append("guessed: gravity 9.81 m/s2 along -z; the file has no numbers")
-        x, y, z = (g or 0.0 for g in gravity)
-        tree = RobotTree(name=self.name, title=f"{self.name}, from SYMORO", root="world", links=tuple(links),
-                         joints=tuple(joints), loops=tuple(loops), gravity=(x, y, z), notes=tuple(notes))
+        frames, far = range(1, self.frames + 1), self.frames - self.joints
+        links = (Link(name="world"), *(self._link(j) if j <= self.links else Link(name=f"frame{j}") for j in frames))
+        loops = tuple(Loop(name=f"loop{j}", kind="weld", frames=((f"frame{j}", HERE), (f"frame{j + far}", HERE)))
+                      for j in range(self.links + 1, self.joints + 1))
+        x, y, z = (_value(self.text("g", k)) for k in (1, 2, 3))
+        tree = RobotTree(name=self.name, title=f"{self.name}, from SYMORO", root="world", links=links,
+                         joints=tuple(map(self._connection, frames)), loops=loops)
+        if x is None or y is None or z is None or not (x or y or z):
+            tree = tree.noting("guessed: gravity 9.81 m/s2 along -z; the file has no numbers")
+        else:
+            tree = replace(tree, gravity=(x, y, z))
         motors = [f"q{j}" for j in range(1, self.joints + 1) if self.number("mu", j) == 1 and self._kind(j) < 2]
         return tree.driven_by(motors) if motors else tree
 
@@ -96,11 +91,7 @@ class _Par:
         if not 0 <= before < self.frames or before == j:
             raise self.error(f"ant{j} is {before}, expected the number of another frame, or 0")
         variable = {0: "theta", 1: "r"}.get(kind)
-        gamma, b, alpha, d, theta, r = (0.0 if key == variable else self.number(key, j) for key in GEOMETRY)
-        placement: FloatArray = HERE
-        for step, axis, value in (("revolute", Z, gamma), ("prismatic", Z, b), ("revolute", X, alpha),
-                                  ("prismatic", X, d), ("revolute", Z, theta), ("prismatic", Z, r)):
-            placement = placement @ moved(step, axis, value)  # of the joint's own z the rest may come before it
+        placement = Placement.mdh(**{key: 0.0 if key == variable else self.number(key, j) for key in GEOMETRY}).matrix
         child = f"body{j}" if j <= self.links else f"frame{j}"
         parent = "world" if before == 0 else f"body{before}" if before <= self.links else f"frame{before}"
         if variable is None:

@@ -104,7 +104,6 @@ class RobotTree:
         return replace(self, notes=(*self.notes, *notes))
 
     def moving(self) -> tuple[str, ...]:
-        """Return the names of the joints that move."""
         return tuple(joint.name for joint in self.joints if joint.motions)
 
     def single(self) -> tuple[str, ...]:

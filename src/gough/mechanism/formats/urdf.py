@@ -17,10 +17,11 @@ from gough.core.arrays import FloatArray
 from gough.core.errors import InvalidMechanism, nearest
 from gough.core.showing import listed
 from gough.mechanism.closures import CLOSURES
-from gough.mechanism.formats.geometry import HERE, X, Y, Z, along_z, free_coordinates, rpy_rotation, transform
+from gough.mechanism.formats.geometry import HERE, X, Y, Z, along_z, free_coordinates
 from gough.mechanism.formats.shapes import solid_body
 from gough.mechanism.formats.tree import BALL, FREE, Connection, Link, Loop, Motion, Place, RobotTree, stated_limits
 from gough.mechanism.formats.xml import Element
+from gough.mechanism.placement import Placement
 from gough.mechanism.terms import TERMS
 from gough.mechanism.types import Limits
 
@@ -29,8 +30,6 @@ KINDS = {"revolute": "revolute", "continuous": "revolute", "prismatic": "prismat
 ABOUT: dict[str, Motion] = {"X": ("revolute", X), "Y": ("revolute", Y), "Z": ("revolute", Z)}
 TURNS: dict[str, tuple[Motion, ...]] = {  # what `joint_type` beside a URDF makes of a joint
     "SPHERICAL": BALL, "FIXED": (), **{f"UJOINT_{a}{b}": (ABOUT[a], ABOUT[b]) for a, b in permutations("XYZ", 2)}}
-
-
 KEYS = ("closed_loop", "type", "name_mot", "joint_name", "joint_type", "home", "task", "gravity", "drive_gain",
         *(term.sidecar for term in TERMS.values() if term.sidecar),
         *(kind.urdf for kind in CLOSURES.values() if kind.urdf not in (None, "3d", "6d")))
@@ -61,21 +60,16 @@ def read_urdf(root: Element, beside: Mapping[str, Any]) -> RobotTree:
     notes = [f"lost: mechanicalReduction of {part.get('name', '')}; efforts are those of the joint"
              for part in root.all("transmission")
              if any(e.word("mechanicalReduction", "1") not in ("1", "1.0") for e in (part, *part.children))]
-    short = sum(1e-9 < abs(math.remainder(angle, math.pi / 2)) < 1e-5 for joint in root.all("joint")
-                for origin in joint.all("origin") for angle in origin.numbers("rpy", "0 0 0", 3))
-    if short:
-        notes.append(f"guessed: {short} angles are right angles but for their digits, and taken as such")
     if "gravity" not in beside:
         notes.append("guessed: gravity 9.81 m/s2 along -z; the file does not say")
     tree = RobotTree(name=root.get("name", "robot"), title=f"{root.get('name', 'robot')}, from URDF", root=roots[0],
                      links=tuple(links), joints=tuple(joints), loops=tuple(mimics), notes=tuple(notes))
     coupled = {next(iter(loop.coefficients)) for loop in mimics}
     driven = [name for name in dict.fromkeys(motors) if name in tree.single() and name not in coupled]
-    if not mimics or driven:
-        return _with_loops(tree.driven_by(driven), beside)
-    single = [j.name for j in joints if len(j.motions) == 1 and j.name not in coupled]
-    return _with_loops(tree.driven_by([] if beside else single).noting(
-        *([] if beside else ["guessed: every joint that follows no other is a motor; the file names none"])), beside)
+    if mimics and not driven and not beside:
+        driven = [name for name in tree.single() if name not in coupled]
+        tree = tree.noting("guessed: every joint that follows no other is a motor; the file names none")
+    return _with_loops(tree.driven_by(driven), beside)
 
 
 def read_yaml(text: str, source: str) -> dict[str, Any]:
@@ -99,7 +93,7 @@ def origin_of(element: Element) -> FloatArray:
     origin = element.find("origin")
     if origin is None:
         return HERE
-    return transform(origin.numbers("xyz", "0 0 0", 3), rpy_rotation(*origin.numbers("rpy", "0 0 0", 3)))
+    return Placement.xyz_rpy(origin.numbers("xyz", "0 0 0", 3), origin.numbers("rpy", "0 0 0", 3)).matrix
 
 
 def _inertia(element: Element | None) -> FloatArray:

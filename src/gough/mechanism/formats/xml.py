@@ -32,7 +32,6 @@ class Element:
                                 line=self.line)
 
     def get(self, key: str, default: str | None = None) -> str:
-        """Return an attribute."""
         value = self.attributes.get(key, default)
         if value is None:
             raise self.error(f"needs the attribute '{key}'")
@@ -43,7 +42,6 @@ class Element:
         return self.parse(self.get(key, default), key, count)
 
     def number(self, key: str, default: float | None = None) -> float:
-        """Return an attribute as a number."""
         return self.numbers(key, None if default is None else repr(default), 1)[0]
 
     def parse(self, text: str, what: str = "content", count: int | None = None) -> tuple[float, ...]:
@@ -59,11 +57,9 @@ class Element:
         return tuple(min(max(value, -HUGE), HUGE) for value in values)
 
     def all(self, *tags: str) -> list[Element]:
-        """Return the children with one of these tags."""
         return [child for child in self.children if child.tag in tags]
 
     def find(self, tag: str) -> Element | None:
-        """Return the first child with a tag."""
         return next(iter(self.all(tag)), None)
 
     def need(self, tag: str) -> Element:
@@ -74,12 +70,10 @@ class Element:
         return found
 
     def word(self, tag: str, default: str | None = None) -> str:
-        """Return the text of a child."""
         found = self.find(tag) if default is not None else self.need(tag)
         return str(default) if found is None else found.text.strip()
 
     def amount(self, tag: str, default: float) -> float:
-        """Return the number in a child."""
         found = self.find(tag)
         return default if found is None else found.parse(found.text, tag, 1)[0]
 
