@@ -86,5 +86,6 @@ def test_errors_from_moments_are_those_of_refitting_without_each_fold_and_predic
         x = np.linalg.lstsq(A[fold != f].reshape(-1, 3), y[fold != f].reshape(-1), rcond=None)[0]
         for b in range(7 * f, 7 * f + 7):
             here = block == b
-            expected = [((z - R @ x)[here]**2).sum(), (z[here]**2).sum(), ((y - A @ x)[here]**2).sum()]
-            assert moments.errors(tied)[:, b] == pytest.approx(expected, rel=1e-6)
+            for recorded, (X, e) in ((True, (R, z)), (False, (A, y))):
+                expected = [((e - X @ x)[here]**2).sum(), (e[here]**2).sum()]
+                assert moments.errors(tied, recorded=recorded)[:, b] == pytest.approx(expected, rel=1e-6)

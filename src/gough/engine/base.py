@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -149,9 +148,11 @@ def base_parameters(model: Model, *, parameters: Sequence[str] | None = None, ti
     samples = max(60, int(np.ceil(3 * (len(names) + len(extra)) / model.degrees_of_freedom)))
     counts: list[int] = []
     for attempt in range(3):
-        sample = partial(_sampled, model, names, extra, payloads, 2**attempt * samples)
-        draws = [sample(seed + 1000 * (2 * attempt + k)) for k in range(2)]
-        first, second = _equilibrated([draws[0], sample(seed + 2000 * attempt, again=True)])[0]
+        motions = [[random_motion(model, 2**attempt * samples, seed + 1000 * (2 * attempt + k) + i)
+                    for i in range(1 + len(payloads))] for k in range(2)]
+        draws = [_sampled(model, names, extra, payloads, each) for each in motions]
+        again = _sampled(model, names, extra, payloads, [_closed_again(model, motion) for motion in motions[0]])
+        first, second = _equilibrated([draws[0], again])[0]
         alive = first.any(axis=0) & second.any(axis=0)
         rounding = float(np.linalg.norm((first - second)[:, alive], axis=0).max(initial=ROUNDING))
         parts, scale = _equilibrated(draws)
@@ -170,24 +171,16 @@ def base_parameters(model: Model, *, parameters: Sequence[str] | None = None, ti
 
 
 def _sampled(model: Model, names: tuple[Parameter, ...], extra: tuple[Parameter, ...], payloads: Sequence[str],
-             samples: int, seed: int, again: bool = False) -> FloatArray:
+             motions: Sequence[Motion]) -> FloatArray:
     """Return the regressor of unloaded and loaded random motions, (t, r, p); columns that are only rounding are zero.
-
-    That of a motion whose loops were closed `again` differs by what rounding makes of it, much near singularities.
 
     In units of a radian or the robot's length L for the rows, a column of m is about g L, of mx about g, of Ixx about
     g / L: ten decimal orders below that it is rounding. A joint term is nothing where its joint does not move.
     """
     blocks = []
-    for k, payload in enumerate((None, *payloads)):
-        motion = random_motion(model, samples, seed + k)
-        if again:
-            rows, dynamic = model.independent, model.loops.dynamic
-            q, _ = model.kinematics.close(motion.q * (1 + 4e-16), dynamic)
-            qd, qdd = model.kinematics.rates(q, motion.qd[:, rows], motion.qdd[:, rows], dynamic)
-            motion = replace(motion, q=q, qd=qd, qdd=qdd)
+    for payload, motion in zip((None, *payloads), motions):
         own = () if payload is None else model.mechanism.payload_parameters(payload).names
-        block = np.zeros((samples, len(model.rows), len(names) + len(extra)))
+        block = np.zeros((len(motion), len(model.rows), len(names) + len(extra)))
         columns = [*range(len(names)), *(len(names) + extra.index(name) for name in own)]
         block[:, :, columns] = model.regressor(motion, (*names, *own))
         blocks.append(block * model.loops.units[list(model.independent)][:, None])
@@ -204,6 +197,14 @@ def _sampled(model: Model, names: tuple[Parameter, ...], extra: tuple[Parameter,
         if not alive:
             W[:, :, column] = 0.0
     return W
+
+
+def _closed_again(model: Model, motion: Motion) -> Motion:
+    """Return a motion that differs by what rounding makes of it, much near singularities."""
+    rows, dynamic = model.independent, model.loops.dynamic
+    q, _ = model.kinematics.close(motion.q * (1 + 4e-16), dynamic)
+    qd, qdd = model.kinematics.rates(q, motion.qd[:, rows], motion.qdd[:, rows], dynamic)
+    return replace(motion, q=q, qd=qd, qdd=qdd)
 
 
 def _equilibrated(draws: list[FloatArray]) -> tuple[list[FloatArray], FloatArray]:

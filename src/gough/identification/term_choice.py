@@ -158,7 +158,7 @@ def choose_terms(model: Model, experiment: Experiment, unseen: Experiment | None
             tried.append((step, more, errors))
             if not steps and (step.label not in alone or step.after < alone[step.label].after):
                 alone[step.label] = step
-        worth = (1 - WINS**2) * now[2].sum()
+        worth = (1 - WINS**2) * moments.errors(groups, recorded=False)[0].sum()
         gains = [now[0] - errors[0] for _, _, errors in tried]
         winning = [t for t, won in zip(tried, gains) if won.sum() > worth
                    and won.mean() > STEADY * won.std(ddof=1) / np.sqrt(len(won))  # more than chance
@@ -267,15 +267,15 @@ class _Moments:
         every = [[k] for k in range(len(self.scale) - 1)] if groups is None else groups
         return np.asarray(self._solved(self.whole, self._merged(every)) / self.scale[:-1])
 
-    def errors(self, groups: Sequence[Sequence[int]]) -> FloatArray:
-        """Return weighted squares of each block, predicted from other folds, (3, f b).
+    def errors(self, groups: Sequence[Sequence[int]], *, recorded: bool = True) -> FloatArray:
+        """Return weighted squares of each block's error, predicted from other folds, and of its efforts, (2, f b).
 
-        Of what is wrong with the recorded efforts, of these efforts, and of what is wrong with the fitted ones.
+        The efforts are those that are judged, as recorded, or those that were fitted.
         """
-        matrix = self._merged(groups)
-        values = [self._solved(self.whole - own.sum(axis=0), matrix) for own in self.moments]
-        wrong = [[self._squares(own, x) for own, x in zip(some, values)] for some in (self.judged, self.moments)]
-        return np.asarray((np.array([wrong[0], self.judged[..., -1, -1], wrong[1]]) @ self.weight).reshape(3, -1))
+        matrix, blocks = self._merged(groups), self.judged if recorded else self.moments
+        wrong = [self._squares(own, self._solved(self.whole - fitted.sum(axis=0), matrix))
+                 for own, fitted in zip(blocks, self.moments)]
+        return np.asarray((np.stack([np.array(wrong), blocks[..., -1, -1]]) @ self.weight).reshape(2, -1))
 
 
 def _held_out(moments: _Moments, unseen: Regression, plain: Sequence[Sequence[int]],
