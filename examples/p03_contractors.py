@@ -26,7 +26,7 @@ import numpy as np
 
 from gough.core.intervals import Interval
 from gough.core.text import text_table
-from gough.estimators.bounds.gauss_seidel import Empty, cut, put, sweep
+from gough.estimators.bounds.gauss_seidel import Empty, cut, sweep
 from gough.estimators.bounds.polytope import explain
 from gough.estimators.bounds.solve import BoundedProblem, ExactBox
 
@@ -89,11 +89,12 @@ def plain_sweep(regressor: Interval, effort: Interval, box: Interval) -> Interva
     """Contract the parameters one after the other, each with all rows."""
     after = _others(regressor * box)
     before = Interval.point(np.zeros(len(effort.lower)))
+    box = Interval(box.lower.copy(), box.upper.copy())
     for j in range(len(box.lower)):
         column = regressor[:, j]
         reach = (effort - (before + after[j])) / column
         part = cut(box[j], Interval(reach.lower.max(), reach.upper.min()))
-        box = put(box, j, part)
+        box.lower[j], box.upper[j] = part.lower, part.upper
         before = before + column * part
     return box
 

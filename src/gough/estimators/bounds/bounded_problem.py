@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from gough.core.arrays import BoolArray, FloatArray, IntArray, Value, check_finite, check_shapes, frozen
 from gough.core.errors import InvalidInput
@@ -20,21 +19,13 @@ from gough.core.names import Parameter, parameters
 
 @dataclass(frozen=True, eq=False)
 class Equations:
-    """The used rows of a bounded problem one below the other: |effort - W theta| <= bound for some W in `regressor`.
+    """n equations one below the other: |effort - W theta| <= bound for some W in the regressor."""
 
-    Args:
-        regressor: (n, p).
-        effort: (n,). [row unit]
-        bound: (n,). [row unit]
-        sample: Which sample each equation came from, (n,).
-        row: Which row of it, (n,).
-    """
-
-    regressor: Interval
-    effort: FloatArray
-    bound: FloatArray
-    sample: IntArray
-    row: IntArray
+    regressor: Interval  # (n, p)
+    effort: FloatArray  # (n,) [row unit]
+    bound: FloatArray  # (n,) [row unit]
+    sample: IntArray  # that each came from, (n,)
+    row: IntArray  # of that sample, (n,)
 
     @property
     def effort_interval(self) -> Interval:
@@ -48,9 +39,7 @@ class Equations:
 
     def open_signs(self, box: Interval) -> list[int]:
         """Return the parameters whose column is uncertain and whose sign a box leaves open."""
-        if self.exact:
-            return []
-        uncertain = (self.regressor.lower < self.regressor.upper).any(axis=0)
+        uncertain = not self.exact and (self.regressor.lower < self.regressor.upper).any(axis=0)
         return [int(j) for j in np.flatnonzero(uncertain & (box.lower < 0) & (box.upper > 0))]
 
 
@@ -61,12 +50,10 @@ class BoundedProblem(Value):
         S = {theta in prior : for every sample and row some W in [lower, upper] has |effort - W theta| <= error_bound}
 
     Args:
-        regressor_lower: (t, r, p).
-        regressor_upper: (t, r, p); equal to the lower one where the regressor is exact.
+        regressor_lower, regressor_upper: (t, r, p), equal where the regressor is exact.
         effort: (t, r). [N or N m]
         error_bound: Largest error, positive: one number, per row (r,), per sample (t, 1), or (t, r). [as effort]
-        prior_lower: (p,), may be -inf.
-        prior_upper: (p,), may be +inf.
+        prior_lower, prior_upper: (p,), may be infinite.
         rows, row_units: Names and units of the equation rows, (r,).
         parameters, units: Names and units, (p,).
         used: Which samples and rows count, (t, r), or None for all.
@@ -85,18 +72,23 @@ class BoundedProblem(Value):
     used: BoolArray | None = None
 
     def __post_init__(self) -> None:
-        same = self.regressor_lower is self.regressor_upper
         if self.used is None:
             object.__setattr__(self, "used", np.ones(np.shape(self.effort), bool))
         super().__post_init__()
-        if same:  # an exact regressor is known by being one array
-            object.__setattr__(self, "regressor_upper", self.regressor_lower)
         object.__setattr__(self, "parameters", parameters(self.parameters, self.units))
         if self.effort.ndim != 2 or not self.effort.size:
             raise InvalidInput(f"effort has shape {self.effort.shape}, expected (samples, rows), at least one of each")
-        t, r = self.effort.shape
-        p = len(self.parameters)
-        object.__setattr__(self, "error_bound", _per_entry(self.error_bound, (t, r)))
+        (t, r), p, bound = self.effort.shape, len(self.parameters), self.error_bound
+        try:
+            object.__setattr__(self, "error_bound", frozen(np.broadcast_to(bound, (t, r))))
+        except ValueError:
+            raise InvalidInput(f"error_bound has shape {bound.shape}, expected one number, per row ({r},), per sample "
+                               f"({t}, 1) or {(t, r)}", shape=bound.shape) from None
+        if not (np.isfinite(bound) & (bound > 0)).all():
+            worst = float(bound[~(np.isfinite(bound) & (bound > 0))][0])
+            raise InvalidInput(f"error_bound is {worst}, expected positive and finite: it is the largest error that "
+                               "effort and model can have together; zero would mean that both are exact",
+                               error_bound=worst)
         check_shapes(self, rows=(r,), row_units=(r,), regressor_lower=(t, r, p), regressor_upper=(t, r, p),
                      used=(t, r), prior_lower=(p,), prior_upper=(p,))
         for name in ("regressor_lower", "regressor_upper", "effort"):
@@ -104,8 +96,7 @@ class BoundedProblem(Value):
         if not (self.regressor_lower <= self.regressor_upper).all():
             where = tuple(int(i) for i in np.argwhere(self.regressor_lower > self.regressor_upper)[0])
             raise InvalidInput(f"regressor_lower exceeds regressor_upper at sample, row, column {where}", index=where)
-        for i, name in enumerate(self.parameters):
-            low, high = self.prior_lower[i], self.prior_upper[i]
+        for name, low, high in zip(self.parameters, self.prior_lower, self.prior_upper):
             if not low <= high or low == np.inf or high == -np.inf:
                 raise InvalidInput(f"prior of '{name}' is [{low}, {high}], expected lower <= upper "
                                    "(an infinite bound means nothing is known)", name=name)
@@ -121,12 +112,9 @@ class BoundedProblem(Value):
     def equations(self) -> Equations:
         """The used rows one below the other, sample by sample."""
         sample, row = np.nonzero(np.asarray(self.used))
-        lower = self.regressor_lower[sample, row]
-        upper = lower if self.regressor_upper is self.regressor_lower else self.regressor_upper[sample, row]
-        if np.array_equal(lower, upper):
-            upper = lower
-        return Equations(Interval(lower, upper), self.effort[sample, row], self.error_bound[sample, row],
-                         sample.astype(np.int64), row.astype(np.int64))
+        lower, upper = self.regressor_lower[sample, row], self.regressor_upper[sample, row]
+        return Equations(Interval(lower, lower if np.array_equal(lower, upper) else upper), self.effort[sample, row],
+                         self.error_bound[sample, row], sample, row)
 
     def without(self, pairs: Iterable[tuple[int, int]]) -> BoundedProblem:
         """Switch off some (sample, row) pairs."""
@@ -134,18 +122,3 @@ class BoundedProblem(Value):
         for sample, row in pairs:
             used[sample, row] = False
         return replace(self, used=used)
-
-
-def _per_entry(bound: ArrayLike, shape: tuple[int, int]) -> FloatArray:
-    """Give every sample and row its error bound."""
-    array = np.asarray(bound, dtype=float)
-    try:
-        full = np.broadcast_to(array, shape)
-    except ValueError:
-        raise InvalidInput(f"error_bound has shape {array.shape}, expected one number, per row ({shape[1]},), per "
-                           f"sample ({shape[0]}, 1) or {shape}", shape=array.shape) from None
-    if not (np.isfinite(full) & (full > 0)).all():
-        worst = float(full[~(np.isfinite(full) & (full > 0))][0])
-        raise InvalidInput(f"error_bound is {worst}, expected positive and finite: it is the largest error that effort "
-                           "and model can have together; zero would mean that both are exact", error_bound=worst)
-    return frozen(full)

@@ -9,9 +9,9 @@ a gross outlier is soon one alone. Proofs may use the box found so far, hence ro
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -19,7 +19,6 @@ from gough.core.arrays import FloatArray, IntArray
 from gough.core.errors import InconsistentData, InvalidInput, NotConverged
 from gough.core.intervals import Interval
 from gough.estimators.bounds.bounded_problem import BoundedProblem, Equations
-from gough.estimators.bounds.certificate import Bound, Case, Round, stored
 from gough.estimators.bounds.gauss_seidel import finite_start
 from gough.estimators.bounds.polytope import (
     Polytope,
@@ -40,6 +39,42 @@ _GAP = 1e-9  # relative gap that another round need not close
 _GAIN = 0.9  # another round if the last left less of the widths than this (geometric mean)
 _MOST_ROUNDS = 10
 _LAGS = (1, 2, 3)  # neighbours of a row among which pairs that contradict each other are sought
+
+
+class Bound(NamedTuple):
+    """A bound of one parameter and what proves it."""
+
+    parameter: int
+    upper: bool
+    value: float  # no feasible parameter vector is beyond it
+    attained: float  # by the last programme: without outliers, a feasible point up to the solver's tolerance
+    proofs: list[Proof]  # share no equation; none if the box itself is the bound
+
+
+class Round(NamedTuple):
+    """What was proven inside one box."""
+
+    contradictions: list[Proof]  # equations that nothing in the box satisfies; they share none
+    bounds: list[Bound]  # lower and upper of each parameter; none if the contradictions suffice
+    ratio: float  # a factor on the error bounds at which some parameters break no more equations than allowed
+
+    @property
+    def proofs(self) -> list[Proof]:
+        return [*self.contradictions, *(proof for bound in self.bounds for proof in bound.proofs)]
+
+    @property
+    def gap(self) -> FloatArray:
+        """Between proven and attained bounds, (p,)."""
+        gaps = [abs(bound.value - bound.attained) for bound in self.bounds]
+        return np.maximum(gaps[::2], gaps[1::2])
+
+
+class Case(NamedTuple):
+    """Rounds one after the other where some parameters have a known sign, and the box that they leave, or None."""
+
+    signs: Mapping[int, int]  # -1 or 1 by index of the parameter
+    rounds: list[Round]
+    box: Interval | None
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -66,11 +101,9 @@ class ExactBox:
         """
         equations, q = problem.equations, self.outliers
         box, start = finite_start(problem, q)
-        root = Case({}, (), box)
-        if equations.open_signs(box):
-            root = _narrowed(equations, root, q)
+        root = _narrowed(equations, {}, box, q) if equations.open_signs(box) else Case({}, [], box)
         parts = [] if root.box is None else [
-            _narrowed(equations, Case(signs, (), part), q) for signs, part in orthants(equations, root.box)]
+            _narrowed(equations, signs, part, q) for signs, part in orthants(equations, root.box)]
         left = [case for case in parts if case.box is not None]
         if not left:
             raise explain(problem) if not q else _too_many(problem, q, [root, *parts])
@@ -83,10 +116,17 @@ class ExactBox:
             "proofs": sum(len(r.proofs) for case in (root, *parts) for r in case.rounds),
             "smallest_fitting": ratio,
             "error_bound": [float(problem.error_bound.min()), float(problem.error_bound.max())]}
-        notes = verge(ratio) + _open(problem, boxes)
-        if q:
-            notes += _silent(problem, lower, upper, q)
-        else:
+        notes = verge(ratio)
+        names = {j: problem.parameters[j] for box in boxes for j in equations.open_signs(box)}
+        if names:
+            notes.append("the bounds hold but are wider than needed: the regressor is uncertain and the signs of "
+                         f"{', '.join(names[j] for j in sorted(names))} are open; give priors that fix signs")
+        silent = np.flatnonzero((lower <= problem.prior_lower) & (upper >= problem.prior_upper))
+        if q and len(silent):
+            notes.append(f"with {q} outliers anywhere the data say nothing about "
+                         f"{', '.join(problem.parameters[j] for j in silent)} beyond the prior; more equations, a "
+                         "narrower prior or fewer outliers would")
+        if not q:
             gap = np.max([case.rounds[-1].gap for case in left], axis=0)
             relative = float((gap / np.maximum(upper - lower, 1e-300)).max())
             certificate |= {"gap": float(gap.max()), "relative_gap": relative}
@@ -96,55 +136,49 @@ class ExactBox:
         return Enclosure(
             parameters=problem.parameters, units=problem.units, lower=lower, upper=upper,
             method="exact box" if not q else f"box with up to {q} outliers", notes=tuple(notes),
-            certificate=certificate | {"proof": stored(problem, q, start, root, parts)})
+            certificate=certificate | {"proof": _stored(problem, q, start, root, parts)})
 
 
-def _narrowed(equations: Equations, case: Case, outliers: int) -> Case:
+def _narrowed(equations: Equations, signs: Mapping[int, int], box: Interval, outliers: int) -> Case:
     """Bound every parameter again and again, each time inside the box found before."""
-    box, rounds = case.box, list(case.rounds)
-    while box is not None and len(rounds) < _MOST_ROUNDS:
+    rounds: list[Round] = []
+    while len(rounds) < _MOST_ROUNDS:
         before = box.upper - box.lower
-        done, box = _round(equations, box, outliers)
+        done = _round(equations, box, outliers)
         rounds.append(done)
-        if box is None:
-            break
+        box = Interval(*np.array([bound.value for bound in done.bounds]).reshape(-1, 2).T)
+        if not done.bounds or box.empty.any():  # bounds that cross are a proof of emptiness too
+            return Case(signs, rounds, None)
         after = box.upper - box.lower
         closed = (done.gap <= _GAP * after).all() and not outliers and not equations.open_signs(box)
         wide = after > 0
         if closed or not wide.any() or np.exp(np.log(after[wide] / before[wide]).mean()) > _GAIN:
             break
-    return Case(case.signs, tuple(rounds), box)
+    return Case(signs, rounds, box)
 
 
-def _round(equations: Equations, box: Interval, outliers: int) -> tuple[Round, Interval | None]:
-    """Bound every parameter from both sides inside a box; nothing is left of it if more than q equations contradict."""
+def _round(equations: Equations, box: Interval, outliers: int) -> Round:
+    """Bound every parameter from both sides inside a box, unless more than q sets of equations contradict it."""
     polytope = linearised(equations, box)
     programme = Programme(polytope)
     contradictions = _cheap_contradictions(polytope, equations, outliers + 1) if outliers else []
-    programme.switch(equations_of(contradictions), False)
+    programme.switch(contradictions, False)
     inflation, ratio = 1.0, np.inf
     while len(contradictions) <= outliers:
         try:
-            center = programme.smallest_inflation()
+            center = programme.minimise()
         except NotConverged:
             break
         inflation = max(1.0, center.inflation)  # on the verge of emptiness the solver's tolerance decides
-        worst = np.sort(polytope.excess(center.point).reshape(2, -1).max(axis=0))[::-1]
+        worst = np.sort(polytope.excess(center.point).max(axis=0))[::-1]
         ratio = float(worst[outliers]) if outliers < len(worst) else 0.0
-        if center.inflation <= 1 or not center.proof.contradicts(polytope):
+        if center.inflation <= 1 or not polytope.contradicted(center.proof):
             break
         contradictions.append(irreducible(polytope, center.proof) if outliers else center.proof)
-        programme.switch(contradictions[-1].equations, False)
-    p = len(box.lower)
-    if len(contradictions) > outliers:
-        return Round(contradictions, [], ratio, np.zeros(p)), None
+        programme.switch(contradictions[-1:], False)
     needed = outliers + 1 - len(contradictions)
-    bounds = [_bound(programme, j, upper, inflation, needed) for j in range(p) for upper in (False, True)]
-    gap = np.array([max(abs(low.value - low.attained), abs(high.value - high.attained))
-                    for low, high in zip(bounds[::2], bounds[1::2])])
-    low, high = np.array([b.value for b in bounds[::2]]), np.array([b.value for b in bounds[1::2]])
-    # bounds that cross are a proof of emptiness too
-    return Round(contradictions, bounds, ratio, gap), Interval(low, high) if (low <= high).all() else None
+    return Round(contradictions, [_bound(programme, j, upper, inflation, needed)
+                                  for j in range(len(box.lower)) for upper in (False, True) if needed > 0], ratio)
 
 
 def _bound(programme: Programme, parameter: int, upper: bool, inflation: float, needed: int) -> Bound:
@@ -164,44 +198,44 @@ def _bound(programme: Programme, parameter: int, upper: bool, inflation: float, 
             on, n = programme.on, len(polytope)
             middle = (polytope.normal[on] - polytope.normal[on + n]) / (2 * polytope.bound[on, None])
             proof = Proof(on, sign * np.linalg.pinv(middle)[parameter] / polytope.bound[on])
-        value = min(value, proof.minimum(polytope, cost))
+        value = min(value, polytope.minimum(proof, cost))
         if not value > sign * known:
-            value, proofs = sign * known, []
+            value, needed = sign * known, 0
             break
         proofs.append(proof)
-        programme.switch(proof.equations, False)
-    programme.switch(equations_of(proofs), True)
-    return Bound(parameter, upper, sign * value, attained, tuple(proofs))
+        programme.switch([proof], False)
+    programme.switch(proofs, True)
+    return Bound(parameter, upper, sign * value, attained, proofs if needed else [])
 
 
 def _cheap_contradictions(polytope: Polytope, equations: Equations, most: int) -> list[Proof]:
     """Find equations that nothing in the box satisfies, alone or with a neighbour of the same row, worst first."""
     n = len(polytope)
-    reach = polytope.reach()
     free = np.ones(n, bool)
     found: list[Proof] = []
 
-    def take(members: Sequence[IntArray], sides: Sequence[float], margin: FloatArray) -> None:
+    def take(members: Sequence[IntArray], sides: Sequence[float]) -> None:
+        half = [member if side > 0 else member + n for member, side in zip(members, sides)]
+        normal = np.sum([polytope.normal[k] for k in half], axis=0)
+        margin = np.maximum(normal * polytope.box.lower, normal * polytope.box.upper).sum(axis=1) - np.sum(
+            [polytope.offset[k] for k in half], axis=0)  # largest value in the box, not rounded outward
         for i in np.argsort(margin):
             chosen = np.array([member[i] for member in members])
             if margin[i] >= 0 or len(found) == most:
                 return
             proof = Proof(chosen, np.array(sides))
-            if free[chosen].all() and proof.contradicts(polytope):
+            if free[chosen].all() and polytope.contradicted(proof):
                 free[chosen] = False
                 found.append(proof)
 
-    take([np.arange(n)], [1.0], reach[:n])
-    take([np.arange(n)], [-1.0], reach[n:])
+    take([np.arange(n)], [1.0])
+    take([np.arange(n)], [-1.0])
     order = np.lexsort([equations.sample, equations.row])
     for lag in _LAGS:
-        first, second = order[:-lag], order[lag:]
-        same = equations.row[first] == equations.row[second]
-        first, second = first[same], second[same]
-        for one, other in ((first, second), (second, first)):
-            both = polytope.normal[one] + polytope.normal[other + n]
-            ends = np.maximum(both * polytope.box.lower, both * polytope.box.upper).sum(axis=1)
-            take([one, other], [1.0, -1.0], ends - polytope.offset[one] - polytope.offset[other + n])
+        same = equations.row[order[:-lag]] == equations.row[order[lag:]]
+        first, second = order[:-lag][same], order[lag:][same]
+        take([first, second], [1.0, -1.0])
+        take([second, first], [1.0, -1.0])
     return found
 
 
@@ -215,15 +249,36 @@ def _too_many(problem: BoundedProblem, outliers: int, cases: Sequence[Case]) -> 
         samples=pairs, allowed=outliers, needed=outliers + 1)
 
 
-def _open(problem: BoundedProblem, boxes: Sequence[Interval]) -> list[str]:
-    still = sorted({j for box in boxes for j in problem.equations.open_signs(box)})
-    names = ", ".join(problem.parameters[j] for j in still)
-    return [f"the bounds hold but are wider than needed: the regressor is uncertain and the signs of {names} are open; "
-            "give priors that fix signs"] if still else []
+def _stored(problem: BoundedProblem, outliers: int, start: Sequence[dict[str, Any]], root: Case, parts: Sequence[Case],
+            ) -> dict[str, Any]:
+    """Return the proof of a box as plain numbers: the equations it uses, the rounds, and what to add up in each.
 
+    `verify` reads it and shares no code with this room.
+    """
+    equations = problem.equations
+    proofs = [proof for case in (root, *parts) for done in case.rounds for proof in done.proofs]
+    used = np.unique(np.concatenate([equations_of(proofs), *(s["equations"] for s in start)]))
+    place = {int(k): i for i, k in enumerate(used)}
 
-def _silent(problem: BoundedProblem, lower: FloatArray, upper: FloatArray, outliers: int) -> list[str]:
-    same = (lower <= problem.prior_lower) & (upper >= problem.prior_upper)
-    names = ", ".join(problem.parameters[j] for j in np.flatnonzero(same))
-    return [f"with {outliers} outliers anywhere the data say nothing about {names} beyond the prior; more equations, a "
-            "narrower prior or fewer outliers would"] if same.any() else []
+    def places(chosen: IntArray) -> list[int]:
+        return [place[int(k)] for k in chosen]
+
+    def told(proofs: Sequence[Proof]) -> list[dict[str, Any]]:
+        return [{"equations": places(proof.equations), "weights": proof.weights.tolist()} for proof in proofs]
+
+    def rounds(case: Case) -> list[dict[str, Any]]:
+        return [{"contradictions": told(done.contradictions),
+                 "bounds": [{"parameter": bound.parameter, "upper": bound.upper, "value": bound.value,
+                             "proofs": told(bound.proofs)} for bound in done.bounds if bound.proofs]}
+                for done in case.rounds if not done.bounds or any(bound.proofs for bound in done.bounds)]
+
+    return {
+        "outliers": outliers, "prior_lower": problem.prior_lower.tolist(), "prior_upper": problem.prior_upper.tolist(),
+        "sample": equations.sample[used].tolist(), "row": equations.row[used].tolist(),
+        "effort": equations.effort[used].tolist(), "bound": equations.bound[used].tolist(),
+        "lower": equations.regressor.lower[used].tolist(),
+        "upper": [] if equations.exact else equations.regressor.upper[used].tolist(),
+        "start": [s | {"equations": places(s["equations"])} for s in start],
+        "rounds": rounds(root),
+        "cases": [{"signs": {str(j): sign for j, sign in case.signs.items()}, "rounds": rounds(case)}
+                  for case in parts]}

@@ -18,6 +18,7 @@ C_GS without preconditioning and the steps that contract [A] and [b] are in exam
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.linalg import qr
@@ -26,7 +27,6 @@ from gough.core.arrays import FloatArray, IntArray
 from gough.core.errors import NotIdentifiable
 from gough.core.intervals import Interval, down, product, up
 from gough.estimators.bounds.bounded_problem import BoundedProblem
-from gough.estimators.bounds.certificate import Start
 from gough.estimators.bounds.polytope import Programme, explain, linearised, verge
 from gough.estimators.estimate import Enclosure
 
@@ -51,55 +51,34 @@ class GaussSeidel:
             InconsistentData: The feasible set is empty; carries the samples that contradict each other.
             NotIdentifiable: A parameter stays unbounded.
         """
-        box, sweeps = self.contract(problem)
+        equations, box, done, before = problem.equations, problem.prior, 0, np.full(len(problem.parameters), np.inf)
+        try:  # an infinite width that became finite counts as narrowed
+            while not done or (done < _SWEEPS and (box.upper - box.lower < (1 - _GAIN) * before).any()):
+                before, done = box.upper - box.lower, done + 1
+                box = sweep(equations.regressor, equations.effort_interval, equations.bound, box)
+        except Empty:
+            raise explain(problem) from None
         unbounded = [n for n, w in zip(problem.parameters, box.upper - box.lower) if not np.isfinite(w)]
         if unbounded:
             raise NotIdentifiable(f"the data leave {', '.join(unbounded)} unbounded; give a finite prior",
                                   parameters=unbounded)
-        ratio = Programme(linearised(problem.equations, box)).smallest_inflation().inflation
+        ratio = Programme(linearised(equations, box)).minimise().inflation
         if ratio > 1 + _TOLERANCE:  # too weak to see it itself
             raise explain(problem)
         return Enclosure(
             parameters=problem.parameters, units=problem.units, lower=box.lower, upper=box.upper,
             method="preconditioned interval Gauss-Seidel", notes=tuple(verge(ratio)),
-            certificate={"guarantee": "outward-rounded interval arithmetic", "equations": len(problem.equations.effort),
-                         "sweeps": sweeps, "smallest_fitting": ratio,
+            certificate={"guarantee": "outward-rounded interval arithmetic", "equations": len(equations.effort),
+                         "sweeps": done, "smallest_fitting": ratio,
                          "error_bound": [float(problem.error_bound.min()), float(problem.error_bound.max())]})
-
-    def contract(self, problem: BoundedProblem) -> tuple[Interval, int]:
-        """Contract the prior box; returns what is left and how many sweeps it took.
-
-        Raises:
-            InconsistentData: The feasible set is empty.
-        """
-        equations, box, done, before = problem.equations, problem.prior, 0, np.full(len(problem.parameters), np.inf)
-        # an infinite width that became finite counts as narrowed
-        while not done or (done < _SWEEPS and (box.upper - box.lower < (1 - _GAIN) * before).any()):
-            before, done = box.upper - box.lower, done + 1
-            try:
-                box = sweep(equations.regressor, equations.effort_interval, equations.bound, box)
-            except Empty:
-                raise explain(problem) from None
-        return box, done
 
 
 def cut(box: Interval, other: Interval) -> Interval:
-    """Intersect.
-
-    Raises:
-        Empty: Nothing is left.
-    """
+    """Intersect, or raise `Empty`."""
     common = box & other
     if common.empty.any():
         raise Empty
     return common
-
-
-def put(box: Interval, j: int, part: Interval) -> Interval:
-    """Return a box with another interval at one place."""
-    low, high = box.lower.copy(), box.upper.copy()
-    low[j], high[j] = part.lower, part.upper
-    return Interval(low, high)
 
 
 def sweep(regressor: Interval, effort: Interval, bound: FloatArray, box: Interval) -> Interval:
@@ -108,10 +87,10 @@ def sweep(regressor: Interval, effort: Interval, bound: FloatArray, box: Interva
     matrix, right = product(preconditioner, regressor), product(preconditioner, effort)
     within, _ = magnitude(matrix, right)
     box = cut(box, Interval(-within, within))
-    for j in range(len(box.lower)):
-        others = np.arange(len(box.lower)) != j
-        rest = (matrix[j, others] * box[others]).sum()
-        box = put(box, j, cut(box[j], (right[j] - rest) / matrix[j, j]))
+    for j in range(len(within)):
+        others = np.arange(len(within)) != j
+        part = cut(box[j], (right[j] - (matrix[j, others] * box[others]).sum()) / matrix[j, j])
+        box.lower[j], box.upper[j] = part.lower, part.upper
     return box
 
 
@@ -130,36 +109,41 @@ def magnitude(matrix: Interval, right: Interval) -> tuple[FloatArray, FloatArray
     return (up(v / down(np.array(1.0 - b))) if b < 1 else np.full_like(v, np.inf)), v
 
 
-def finite_start(problem: BoundedProblem, outliers: int) -> tuple[Interval, list[Start]]:
+def finite_start(problem: BoundedProblem, outliers: int) -> tuple[Interval, list[dict[str, Any]]]:
     """Return a finite box that holds every parameter vector breaking at most so many equations, and what proves it.
 
-    Of q + 1 sets of equations that share none, one is free of outliers.
+    Of as many `equations` as there are unbounded parameters u, k known, and a `matrix` X that nearly inverts them:
+    with X W_u theta_u = X (W theta - W_k theta_k) and D = 1 - X W_u,
+
+        |theta_u| <= |D| |theta_u| + |X| (|effort| + bound + |W_k| |theta_k|)   and so   |theta_u| <= v / (1 - b)
+
+    if v, the `size`, exceeds the last term and |D| v <= b v with b < 1. Of q + 1 sets of equations that share none, one
+    is free of outliers.
 
     Raises:
         NotIdentifiable: Data and prior leave a parameter unbounded.
     """
     box, equations = problem.prior, problem.equations
-    free = np.flatnonzero(~np.isfinite(box.upper - box.lower))
+    known = np.isfinite(box.upper - box.lower)
+    free, fixed = np.flatnonzero(~known), np.flatnonzero(known)
     if not len(free):
         return box, []
-    fixed = np.flatnonzero(np.isfinite(box.upper - box.lower))
     scaled = equations.regressor.middle[:, free] / equations.bound[:, None]
     largest = np.abs(scaled).max(axis=0)
     scaled = scaled / np.where(largest > 0, largest, 1.0)
-    left = np.arange(len(scaled))
-    found: list[Start] = []
-    reach = np.zeros(len(free))
+    left, reach = np.arange(len(scaled)), np.zeros(len(free))
+    found: list[dict[str, Any]] = []
     while len(found) <= outliers:
         chosen = left[qr(scaled[left].T, mode="r", pivoting=True)[1][: len(free)]] if len(left) >= len(free) else left
         part = equations.regressor[chosen]
-        known = part[:, fixed] * box[fixed]
+        terms = part[:, fixed] * box[fixed]
         right = Interval(-equations.effort_interval[chosen].magnitude, equations.effort_interval[chosen].magnitude)
-        right = right + Interval(-known.magnitude, known.magnitude).sum()
+        right = right + Interval(-terms.magnitude, terms.magnitude).sum()
         matrix = np.asarray(np.linalg.pinv(part[:, free].middle), dtype=float)
         within, size = magnitude(product(matrix, part[:, free]), product(matrix, right))
         if not np.isfinite(within).all():
             raise _unbounded(problem, scaled, free, bool(found))
-        found.append(Start(chosen, matrix, size))
+        found.append({"equations": chosen, "matrix": matrix.tolist(), "size": size.tolist()})
         reach = np.maximum(reach, within)
         left = np.setdiff1d(left, chosen)
     low, high = box.lower.copy(), box.upper.copy()

@@ -12,12 +12,12 @@ import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import ceil
+from typing import NamedTuple
 
 import highspy
 import numpy as np
-from numpy.typing import NDArray
 
-from gough.core.arrays import FloatArray, IntArray
+from gough.core.arrays import BoolArray, FloatArray, IntArray
 from gough.core.errors import InconsistentData, InvalidInput, NotConverged
 from gough.core.intervals import Interval, down, product
 from gough.estimators.bounds.bounded_problem import BoundedProblem, Equations
@@ -30,41 +30,61 @@ _SPLIT = 6  # parameters of open sign that are split at zero: 2^6 polytopes
 _AMPLE = 1.2  # bounds over the smallest that fit: at 1.001 the boxes of a hexapod excluded 7 to 14 of 24 parameters
 
 
+class Proof(NamedTuple):
+    """Equations and the weights with which they are added up: anyone can check the sum without solving anything."""
+
+    equations: IntArray  # (k,)
+    weights: FloatArray  # (k,), positive for W theta >= effort - bound, negative for W theta <= effort + bound
+
+
+class Vertex(NamedTuple):
+    """Answer of a linear programme, with the factor on the error bounds and the multipliers."""
+
+    point: FloatArray  # (p,)
+    inflation: float
+    proof: Proof
+
+
 @dataclass(frozen=True, eq=False)
 class Polytope:
     """{theta in box : normal theta >= offset}, two half-spaces for each of n equations.
 
     Half-space k < n says that W theta >= effort - bound of equation k, n + k that its W theta <= effort + bound.
-
-    Args:
-        normal: (2 n, p).
-        offset: (2 n,), rounded so that the half-space is never too small.
-        bound: (n,).
-        box: (p,).
     """
 
-    normal: FloatArray
-    offset: FloatArray
-    bound: FloatArray
-    box: Interval
+    normal: FloatArray  # (2 n, p)
+    offset: FloatArray  # (2 n,), rounded so that the half-space is never too small
+    bound: FloatArray  # (n,)
+    box: Interval  # (p,)
 
     def __len__(self) -> int:
         return len(self.bound)
 
-    def take(self, equations: IntArray | NDArray[np.bool_]) -> Polytope:
+    def take(self, equations: IntArray | BoolArray) -> Polytope:
         """Return some of the equations, in the same box."""
         index = np.arange(len(self))[equations]
         both = np.concatenate([index, index + len(self)])
         return Polytope(self.normal[both], self.offset[both], self.bound[index], self.box)
 
     def excess(self, point: FloatArray) -> FloatArray:
-        """Return how far each half-space is from a point, in error bounds: above one it is violated, (2 n,)."""
-        return np.asarray((self.offset - self.normal @ point) / np.tile(self.bound, 2) + 1.0)
+        """Return how far both sides of each equation are from a point, in error bounds: broken above one, (2, n)."""
+        return ((self.offset - self.normal @ point) / np.tile(self.bound, 2) + 1.0).reshape(2, -1)
 
-    def reach(self) -> FloatArray:
-        """Return the largest value of normal theta - offset in the box, not rounded outward, (2 n,)."""
-        ends = np.maximum(self.normal * self.box.lower, self.normal * self.box.upper)
-        return np.asarray(ends.sum(axis=1) - self.offset)
+    def minimum(self, proof: Proof, cost: FloatArray) -> float:
+        """Return a number that no cost @ theta over the polytope is below, whatever the weights are.
+
+        For lambda >= 0 and G theta >= g,  c theta = (c - lambda G) theta + lambda G theta
+                                                    >= min over the box of (c - lambda G) theta  +  lambda g.
+        """
+        chosen = np.where(proof.weights > 0, proof.equations, proof.equations + len(self))
+        weight = np.abs(proof.weights)[None]
+        left = Interval.point(cost) - product(weight, Interval.point(self.normal[chosen]))[0]
+        value = product(weight, Interval.point(self.offset[chosen]))[0] + (left * self.box).sum()
+        return float(value.lower)
+
+    def contradicted(self, proof: Proof) -> bool:
+        """Say whether nothing in the box satisfies these equations: a bound of 0 theta above zero (Farkas)."""
+        return self.minimum(proof, np.zeros(self.normal.shape[1])) > 0
 
 
 def linearised(equations: Equations, box: Interval) -> Polytope:
@@ -72,9 +92,6 @@ def linearised(equations: Equations, box: Interval) -> Polytope:
 
     Some G in [L, U] has G theta >= g exactly if sum_j max(L_j theta_j, U_j theta_j) >= g. Where the box fixes the sign
     of theta_j that term is linear. Elsewhere it lies below its chord over the box, slope theta_j + intercept.
-
-    Raises:
-        InvalidInput: A column is uncertain while neither sign nor size of its parameter is known.
     """
     low, high = equations.regressor.lower, equations.regressor.upper
     around = equations.effort_interval
@@ -95,51 +112,6 @@ def linearised(equations: Equations, box: Interval) -> Polytope:
     return Polytope(normal, offset, equations.bound, box)
 
 
-@dataclass(frozen=True, eq=False)
-class Proof:
-    """Equations and the weights with which they are added up: anyone can check the sum without solving anything.
-
-    Args:
-        equations: Their indices, (k,).
-        weights: Positive for W theta >= effort - bound, negative for W theta <= effort + bound, (k,).
-            [cost / row unit]
-    """
-
-    equations: IntArray
-    weights: FloatArray
-
-    def minimum(self, polytope: Polytope, cost: FloatArray) -> float:
-        """Return a number that no cost @ theta over the polytope is below, whatever the weights are.
-
-        For lambda >= 0 and G theta >= g,  c theta = (c - lambda G) theta + lambda G theta
-                                                    >= min over the box of (c - lambda G) theta  +  lambda g.
-        """
-        chosen = np.where(self.weights > 0, self.equations, self.equations + len(polytope))
-        weight = np.abs(self.weights)[None]
-        left = Interval.point(cost) - product(weight, Interval.point(polytope.normal[chosen]))[0]
-        value = product(weight, Interval.point(polytope.offset[chosen]))[0] + (left * polytope.box).sum()
-        return float(value.lower)
-
-    def contradicts(self, polytope: Polytope) -> bool:
-        """Say whether nothing in the box satisfies these equations: a bound of 0 theta above zero (Farkas)."""
-        return self.minimum(polytope, np.zeros(polytope.normal.shape[1])) > 0
-
-
-@dataclass(frozen=True, eq=False)
-class Vertex:
-    """Answer of a linear programme.
-
-    Args:
-        point: (p,).
-        inflation: Factor on the error bounds.
-        proof: The multipliers.
-    """
-
-    point: FloatArray
-    inflation: float
-    proof: Proof
-
-
 class Programme:
     """Linear programmes over the same polytope, each started from the answer of the last.
 
@@ -153,16 +125,15 @@ class Programme:
         reach = np.tile(polytope.bound, 2)
         size = np.abs(polytope.normal) / reach[:, None]
         largest = size.max(axis=0)
-        self._scale = 1.0 / np.where(largest > 0, largest, 1.0)
-        self._normal = polytope.normal * self._scale / reach[:, None]
-        self._offset = polytope.offset / reach + 1.0
+        self.scale = 1.0 / np.where(largest > 0, largest, 1.0)
+        self.normal, self.offset = polytope.normal * self.scale / reach[:, None], polytope.offset / reach + 1.0
         self._on = np.ones(n, bool)
         self._solver = highspy.Highs()
         for option, value in (("output_flag", False), ("presolve", "off"), ("solver", "simplex"),
                               ("primal_feasibility_tolerance", 1e-10), ("dual_feasibility_tolerance", 1e-10),
                               ("small_matrix_value", 1e-12)):
             self._solver.setOptionValue(option, value)
-        low, high = polytope.box.lower / self._scale, polytope.box.upper / self._scale
+        low, high = polytope.box.lower / self.scale, polytope.box.upper / self.scale
         self._solver.addVars(p + 1, np.append(low, 0.0), np.append(high, np.inf))
         self._rows = np.empty(0, np.int64)  # half-space of each row of the programme
         spread = np.linspace(0, n - 1, min(n, 4 * p)).astype(np.int64)
@@ -174,36 +145,34 @@ class Programme:
         """The equations that count."""
         return np.flatnonzero(self._on)
 
-    def switch(self, equations: IntArray, on: bool) -> None:
-        """Let equations count or not."""
+    def switch(self, proofs: Sequence[Proof], on: bool) -> None:
+        """Let the equations of some proofs count or not."""
+        equations = equations_of(proofs)
         self._on[equations] = on
         for row in np.flatnonzero(np.isin(self._rows % len(self.polytope), equations)).tolist():
-            self._solver.changeRowBounds(row, float(self._offset[self._rows[row]]) if on else -np.inf, np.inf)
+            self._solver.changeRowBounds(row, float(self.offset[self._rows[row]]) if on else -np.inf, np.inf)
 
     def _add(self, half_spaces: IntArray) -> None:
-        entries = np.column_stack([self._normal[half_spaces], np.ones(len(half_spaces))])
+        entries = np.column_stack([self.normal[half_spaces], np.ones(len(half_spaces))])
         k, columns = entries.shape
-        self._solver.addRows(k, self._offset[half_spaces], np.full(k, np.inf), entries.size,
+        self._solver.addRows(k, self.offset[half_spaces], np.full(k, np.inf), entries.size,
                              np.arange(k, dtype=np.int32) * columns,
                              np.tile(np.arange(columns, dtype=np.int32), k), entries.ravel())
         self._rows = np.concatenate([self._rows, half_spaces])
 
-    def smallest_inflation(self) -> Vertex:
-        """Minimise the factor on the error bounds with which something is inside."""
-        return self.minimise(np.zeros(len(self._scale)), None)
-
-    def minimise(self, cost: FloatArray, inflation: float | None = 1.0) -> Vertex:
-        """Minimise cost @ theta with the bounds inflated by a factor, or the inflation itself if that is None.
+    def minimise(self, cost: FloatArray | None = None, inflation: float = 1.0) -> Vertex:
+        """Minimise cost @ theta with the bounds inflated by a factor; without a cost the factor with which any fit.
 
         Raises:
             NotConverged: The solver stopped without an optimum.
         """
-        p = len(cost)
-        scaled = cost * self._scale
-        unit = float(np.abs(scaled).max()) or 1.0
-        objective = np.append(scaled / unit, 0.0) if inflation is not None else np.append(np.zeros(p), 1.0)
+        n, p, unit = len(self.polytope), len(self.scale), 1.0
+        objective, limits = np.append(np.zeros(p), 1.0), (0.0, np.inf)
+        if cost is not None:
+            unit, limits = float(np.abs(cost * self.scale).max()) or 1.0, (inflation, inflation)
+            objective = np.append(cost * self.scale / unit, 0.0)
         self._solver.changeColsCost(p + 1, np.arange(p + 1, dtype=np.int32), objective)
-        self._solver.changeColBounds(p, *((inflation, inflation) if inflation is not None else (0.0, np.inf)))
+        self._solver.changeColBounds(p, *limits)
         for _ in range(_ROUNDS):
             self._solver.run()
             status = self._solver.getModelStatus()
@@ -213,7 +182,7 @@ class Programme:
                                    f"'{self._solver.modelStatusToString(status)}', expected an optimum")
             solution = self._solver.getSolution()
             answer = np.asarray(solution.col_value)
-            violation = self._offset - self._normal @ answer[:p] - answer[p]
+            violation = self.offset - self.normal @ answer[:p] - answer[p]
             violation[self._rows] = 0.0  # already there; what is left is the solver's tolerance
             violation[np.tile(~self._on, 2)] = 0.0
             bad = np.flatnonzero(violation > _VIOLATION)
@@ -222,13 +191,13 @@ class Programme:
             self._add(bad[np.argsort(violation[bad])[::-1][:_BATCH]])
         else:
             raise NotConverged(f"linear programme still meets violated half-spaces after {_ROUNDS} rounds")
-        dual = np.asarray(solution.row_dual) * (unit if inflation is not None else 1.0)
-        n, active = len(self.polytope), np.flatnonzero(dual > 0)
+        dual = np.asarray(solution.row_dual) * unit
+        active = np.flatnonzero(dual > 0)
         equations, where = np.unique(self._rows[active] % n, return_inverse=True)
         sides = np.where(self._rows[active] < n, 1.0, -1.0) * dual[active]
         weights = np.bincount(where, sides, minlength=len(equations))
-        proof = Proof(equations, weights / self.polytope.bound[equations])
-        return Vertex(answer[:p] * self._scale, float(answer[p]), proof)
+        return Vertex(answer[:p] * self.scale, float(answer[p]),
+                      Proof(equations, weights / self.polytope.bound[equations]))
 
 
 def irreducible(polytope: Polytope, proof: Proof) -> Proof:
@@ -238,11 +207,11 @@ def irreducible(polytope: Polytope, proof: Proof) -> Proof:
         if not len(rest) or equation not in proof.equations:
             continue
         try:
-            part = Programme(polytope.take(rest)).smallest_inflation()
+            part = Programme(polytope.take(rest)).minimise()
         except NotConverged:
             continue
         fewer = Proof(rest[part.proof.equations], part.proof.weights)
-        if part.inflation > 1 and (fewer.contradicts(polytope) or not proof.contradicts(polytope)):
+        if part.inflation > 1 and (polytope.contradicted(fewer) or not polytope.contradicted(proof)):
             proof = fewer
     return proof
 
@@ -255,10 +224,8 @@ def equations_of(proofs: Iterable[Proof]) -> IntArray:
 def orthants(equations: Equations, box: Interval) -> Iterator[tuple[dict[int, int], Interval]]:
     """Split a box at zero along parameters whose column is uncertain and whose sign it leaves open.
 
-    Of more than six those are split whose columns are the least certain.
-
-    Yields:
-        The sign of each parameter that was split, and the part of the box.
+    Of more than six those are split whose columns are the least certain. Yields the sign of each parameter that was
+    split, and the part of the box.
     """
     doubt = {j: float((equations.regressor.upper[:, j] - equations.regressor.lower[:, j]).max()
                       * min(-box.lower[j], box.upper[j])) for j in equations.open_signs(box)}
@@ -270,7 +237,7 @@ def orthants(equations: Equations, box: Interval) -> Iterator[tuple[dict[int, in
         yield dict(zip(split, signs)), Interval(low, high)
 
 
-def named(problem: BoundedProblem, equations: IntArray | Sequence[int]) -> tuple[tuple[tuple[int, int], ...], str]:
+def named(problem: BoundedProblem, equations: IntArray) -> tuple[tuple[tuple[int, int], ...], str]:
     """Return equations as (sample, row) pairs, and in words."""
     every = problem.equations
     pairs = tuple((int(every.sample[k]), int(every.row[k])) for k in equations)
@@ -296,24 +263,22 @@ def verge(ratio: float) -> list[str]:
 def explain(problem: BoundedProblem) -> InconsistentData:
     """Return the error for a problem that is known to have no feasible parameter vector.
 
-    Returns:
-        Carries `samples` (pairs of sample and row index), `factor` (no smaller factor on the error bounds fits; not one
-        to use) and `certified` (whether interval arithmetic proves the contradiction of these samples; it cannot if the
-        prior is unbounded).
+    It carries `samples` (pairs of sample and row index), `factor` (no smaller one on the error bounds fits; not one to
+    use) and `certified` (whether interval arithmetic proves the contradiction; it cannot if the prior is unbounded).
     """
     equations = problem.equations
     what = "no parameter vector in the prior fits all samples within the error bound"
     try:
         polytopes = [linearised(equations, box) for _, box in orthants(equations, problem.prior)]
-        centers = [Programme(polytope).smallest_inflation() for polytope in polytopes]
+        centers = [Programme(polytope).minimise() for polytope in polytopes]
         proofs = [irreducible(polytope, center.proof) for polytope, center in zip(polytopes, centers)]
     except (InvalidInput, NotConverged) as error:
         return InconsistentData(f"{what}; which samples contradict each other cannot be said: {error}", samples=())
     factor = min(center.inflation for center in centers)
-    pairs, words = named(problem, np.unique(np.concatenate([proof.equations for proof in proofs])))
+    pairs, words = named(problem, np.unique(equations_of(proofs)))
     return InconsistentData(
         f"{what}; {len(pairs)} equations contradict each other or the prior: {words}; whatever the parameters, some "
         f"error is about {upward(factor)} times its bound. Check the model, the prior and outliers, and take the "
         "error bound from what sensors and model can be off by: a bound that just fits encloses hardly anything and "
         "excludes the truth", samples=pairs, factor=factor,
-        certified=all(proof.contradicts(polytope) for polytope, proof in zip(polytopes, proofs)))
+        certified=all(polytope.contradicted(proof) for polytope, proof in zip(polytopes, proofs)))
