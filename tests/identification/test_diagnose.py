@@ -499,7 +499,7 @@ def test_an_offset_of_a_current_wants_the_gain() -> None:
     assert corrected_description(known, [mistake])[1] == ()
     fresh, done = corrected_description(known, [mistake], {"a": 3.0})
     assert done == (mistake,)
-    assert fresh.group("current").offsets == (pytest.approx(-0.2),)
+    assert [s.offset for s in fresh.of("current")] == [pytest.approx(-0.2)]
 
 
 def test_a_corrected_robot_file_has_gravity_and_terms(five_bar: Model, logs: tuple[Recording, Recording],

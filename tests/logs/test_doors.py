@@ -276,8 +276,8 @@ def test_a_description_is_written_as_it_was_read(tmp_path) -> None:
     (tmp_path / "again.toml").write_text(description_text(one))
     two = load_description(tmp_path / "again.toml")
     assert (one.skip, one.start, one.stop, one.rate) == (two.skip, two.start, two.stop, two.rate)
-    assert [g.files for g in one.groups] == [g.files for g in two.groups]
-    assert [g.time.file for g in two.groups] == ["t.txt"] * 2
+    assert [s.file for s in one.signals] == [s.file for s in two.signals]
+    assert [s.clock.file for s in two.signals] == ["t.txt"] * 4
 
 
 def test_a_dataframe_passes_the_checks_of_a_file() -> None:

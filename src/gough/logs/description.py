@@ -20,18 +20,20 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, NamedTuple
 
 from gough.core.documents import parse_toml
 from gough.core.errors import GoughError, InvalidInput, InvalidRecording, nearest
 from gough.core.units import canonical, conversion, dimension_of, quantity
-from gough.logs.recording import JOINT_KINDS, KINDS, OTHER_KINDS
+from gough.logs.recording import JOINT_KINDS, KINDS, OTHER_KINDS, UNITS_OF
 from gough.logs.resampling import METHODS
 
 FORMAT = 1
-FIRST = ""  # the only column of a file
-_HEADER = re.compile(r"^(?P<name>.+)\.(?P<kind>" + "|".join(KINDS) + r")(?:\s*\[(?P<unit>.*)\])?$")
-_TIME = re.compile(r"^time(?:\s*\[(?P<unit>.*)\])?$")
+KEYS = {"format", "joints", "payload", "rate", "period", "period_samples", "decimal", "thousands", "skip", "start",
+        "stop", "time", *KINDS}
+COLUMN_KEYS = {"file", "files", "columns", "names", "unit", "units", "scale", "interpolation", "time", "unwrap",
+               "offset", "delay"}
+_HEADER = re.compile(r"^(?:time|(?P<name>.+)\.(?P<kind>" + "|".join(KINDS) + r"))(?:\s*\[(?P<unit>.*)\])?$")
 
 # What each kind may be measured in, and the SI unit of the dimension.
 _POSITIONS = {"length": "m", "angle": "rad"}
@@ -39,55 +41,44 @@ _DIMENSIONS: dict[str, dict[str, str]] = {
     "position": _POSITIONS, "reference": _POSITIONS, "pose": _POSITIONS, "passive": _POSITIONS, "mocap": _POSITIONS,
     "velocity": {"velocity": "m/s", "angular velocity": "rad/s"},
     "effort": {"force": "N", "torque": "N m"},
-    "current": {"current": "A", "voltage": "V", "none": "1"}, "extra": {"none": "1"},
+    "current": {"current": "A", "voltage": "V", "none": "1"}, "extra": {"none": "1"}, "time": {"time": "s"},
 }
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class TimeBase:
-    """Time stamps: the sum of some columns by factors to seconds, of none the even rate of the description.
+class Clock(NamedTuple):
+    """Time stamps: the sum of some columns by factors to seconds, of none the even rate of the description."""
 
-    `offset` is added to them [s]; `file` is where they stand, None beside the values.
-    """
-
-    columns: tuple[str, ...]
-    factors: tuple[float, ...]
-    offset: float = 0.0
-    file: str | None = None
+    columns: tuple[str, ...] = ()
+    factors: tuple[float, ...] = ()
+    offset: float = 0.0  # added [s]
+    file: str = ""  # where they stand; beside the values if empty
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Group:
-    """Columns of one kind in one file.
-
-    Args:
-        names: Joint or coordinate of each column.
-        factors, units: From the number in the file to SI, and the SI unit.
-        files: Where each column stands inside the folder of the run; empty if the run is one file.
-        turns: After what each column starts again, zero if it does not. [SI unit of the column]
-        offsets: Added to each column, none if empty. [SI unit of the column]
-        delays: By how much the values of each column are older than their stamps, none if empty. [s]
-    """
+class Signal(NamedTuple):
+    """A column: what it is, where it stands, and how its numbers become values at their times."""
 
     kind: str
-    names: tuple[str, ...]
-    columns: tuple[str, ...]
-    factors: tuple[float, ...]
-    units: tuple[str, ...]
-    time: TimeBase
-    files: tuple[str, ...] = ()
+    name: str  # joint or coordinate
+    unit: str  # SI; as recorded for currents and extra columns
+    column: str  # empty: the only one of its file
+    factor: float  # from the number in the file to the unit
+    clock: Clock
+    file: str = ""  # inside the folder of the run; empty if the run is one file
     interpolation: str = "linear"
-    turns: tuple[float, ...] = ()
-    offsets: tuple[float, ...] = ()
-    delays: tuple[float, ...] = ()
+    turn: float = 0.0  # after which it starts again; 0 if it does not [unit]
+    offset: float = 0.0  # added [unit]
+    delay: float = 0.0  # by which values are older than their stamps [s]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Description:
-    """How the files of a run become a recording; `period`, `start` and `stop` in seconds, `rate` in Hz."""
+    """How the files of a run become a recording; `period`, `start` and `stop` in seconds, `rate` in Hz.
+
+    `signals` are ordered by kind, positions first, then as the joints. `absolute` times stay those of the file.
+    """
 
     joints: tuple[str, ...]
-    groups: tuple[Group, ...]
+    signals: tuple[Signal, ...]
     payload: str | None = None
     rate: float | None = None
     period: float | None = None
@@ -98,208 +89,162 @@ class Description:
     start: float = 0.0
     stop: float = math.inf
     ignored: tuple[str, ...] = ()
+    absolute: bool = False
 
-    def group(self, kind: str) -> Group | None:
-        """Return the columns of a kind, if described."""
-        return next((g for g in self.groups if g.kind == kind), None)
+    def of(self, kind: str) -> tuple[Signal, ...]:
+        return tuple(signal for signal in self.signals if signal.kind == kind)
 
 
 def load_description(path: str | Path) -> Description:
-    """Read a description file.
-
-    Raises:
-        InvalidRecording: Unreadable file, unknown key, missing unit, lists of different length.
-    """
+    """Read a description file; all that is wrong with it is an `InvalidRecording`."""
     path = Path(path)
     try:
         data = parse_toml(path.read_text(encoding="utf-8-sig"))
     except (OSError, UnicodeDecodeError, InvalidInput) as error:
         raise InvalidRecording(f"cannot read the description '{path.name}': {error}", source=path.name) from error
+    return _described(data, path.name)
+
+
+def _described(data: Mapping[str, Any], source: str) -> Description:
     try:
         return parse_description(data)
     except GoughError as error:
-        raise InvalidRecording(f"{path.name}: {error}", source=path.name, **error.numbers) from error
+        raise InvalidRecording(f"{source}: {error}", source=source, **error.numbers) from error
 
 
 def parse_description(data: Mapping[str, Any]) -> Description:
     """Return the description that the keys of such a file make."""
-    _known(data, {"format", "joints", "payload", "rate", "period", "period_samples", "decimal", "thousands", "skip",
-                  "start", "stop", "time", *KINDS}, "")
-    if data.get("format") != FORMAT:
-        raise InvalidRecording(f"format is {data.get('format')}, expected format = {FORMAT}")
-    joints = _texts(data, "joints", "")
+    _known(data, KEYS, "")
+    _take(data, "format", "", f"format = {FORMAT}", lambda f: f == FORMAT)
+    joints = _names(data, "joints", "")
+    if len(set(joints)) != len(joints):
+        raise InvalidRecording(f"joint names repeat: {', '.join(joints)}")
     if "period" in data and "period_samples" in data:
         raise InvalidRecording("give period or period_samples, not both")
-    for key, least in (("period_samples", 2), ("skip", 0)):
-        number = data.get(key, least)
-        if not isinstance(number, int) or isinstance(number, bool) or number < least:
-            raise InvalidRecording(f"{key} is {number!r}, expected a whole number from {least}")
     decimal, thousands = data.get("decimal", "."), data.get("thousands", "")
     if decimal not in (".", ",") or thousands not in ("", ".", ",", "'", " ") or decimal == thousands:
         raise InvalidRecording(f"decimal is {decimal!r} and thousands {thousands!r}, expected '.' or ',', and another "
                                "sign between thousands, if any")
-    payload = data.get("payload")
-    if payload is not None and not isinstance(payload, str):
-        raise InvalidRecording(f"payload is {payload!r}, expected a name")
+    payload = _take(data, "payload", "", "a name", lambda p: isinstance(p, str), "none")
     rate = _quantity(data, "rate", "frequency")
     start, stop = _quantity(data, "start", "time") or 0.0, _quantity(data, "stop", "time")
     if start < 0 or (stop is not None and stop <= start):
         raise InvalidRecording(f"start is {start:g} s and stop {stop if stop is None else f'{stop:g} s'}; expected a "
                                "stretch after the first sample")
     stamps = data.get("time", None if rate is None else {})
-    groups = tuple(_group(kind, data[kind], joints, stamps) for kind in KINDS if kind in data)
-    description = Description(
-        joints=joints, groups=groups, payload=None if payload == "none" else payload,
-        rate=rate, period=_quantity(data, "period", "time"), period_samples=data.get("period_samples"),
-        decimal=decimal, thousands=thousands, skip=data.get("skip", 0), start=start,
-        stop=math.inf if stop is None else stop)
-    _check(description)
-    return description
+    signals = [s for kind in KINDS if kind in data for s in _signals(kind, data[kind], joints, stamps)]
+    _check(signals, rate)
+    return Description(
+        joints=joints, signals=tuple(signals), payload=None if payload == "none" else payload,
+        rate=rate, period=_quantity(data, "period", "time"), decimal=decimal, thousands=thousands, start=start,
+        stop=math.inf if stop is None else stop,
+        period_samples=_take(data, "period_samples", "", "a whole number from 2", _is_whole(2), 0) or None,
+        skip=_take(data, "skip", "", "a whole number from 0", _is_whole(0), 0))
 
 
-def _group(kind: str, data: Any, joints: tuple[str, ...], time: Any) -> Group:
+def _signals(kind: str, data: Any, joints: tuple[str, ...], time: Any) -> list[Signal]:
+    """Return the columns of one kind."""
     where = f"[{kind}] "
     if not isinstance(data, dict):
         raise InvalidRecording(f"{kind} is {data!r}, expected a table [{kind}]")
-    _known(data, {"file", "files", "columns", "names", "unit", "units", "scale", "interpolation", "time", "unwrap",
-                  "offset", "delay"}, where)
-    files = _texts(data, "files", where) if "files" in data else ()
-    columns = (FIRST,) * len(files) if files and "columns" not in data else _texts(data, "columns", where)
+    _known(data, COLUMN_KEYS, where)
+    alone = "files" in data and "columns" not in data  # each in a file of its own
+    columns = ("",) * len(_names(data, "files", where)) if alone else _names(data, "columns", where)
     if kind in JOINT_KINDS and "names" in data:
         raise InvalidRecording(f"{where}names: the columns of a joint signal follow 'joints'; leave names out")
-    names = joints if kind in JOINT_KINDS else _texts(data, "names", where)
+    names = joints if kind in JOINT_KINDS else _names(data, "names", where)
     if len(names) != len(columns):
         raise InvalidRecording(f"{where}{len(columns)} columns for {len(names)} names ({', '.join(names)})")
     if ("unit" in data) == ("units" in data):
         raise InvalidRecording(f"{where}a unit is missing or given twice: write unit = \"m\" or units = [...]; it is "
                                "never guessed")
-    count = len(columns)
-    units = _each(data, "units" if "units" in data else "unit", count, where, "a unit", lambda u: isinstance(u, str))
-    scales = _each(data, "scale", count, where, "a number other than zero", lambda s: _is_number(s) and s != 0, 1.0)
-    offsets = _each(data, "offset", count, where, "a number in the unit of the columns", _is_number, 0.0)
-    delays = _each(data, "delay", count, where, "a time like \"2 ms\"", lambda d: isinstance(d, str), "0 s")
-    method = data.get("interpolation", "linear")
-    if method not in METHODS:
-        raise InvalidRecording(f"{where}interpolation is {method!r}{nearest(str(method), METHODS)}")
     stamps = data.get("time", time)
     if stamps is None:
         raise InvalidRecording(f"{where}there is no time base; add a table [time] with columns and units, or a rate")
-    if "file" in data:
-        files = (data["file"],) * count
-    if files and len(files) != count:
-        raise InvalidRecording(f"{where}{len(files)} files for {count} columns")
-    for file in files:
-        _check_inside(file, where)
-    pairs = [_si(kind, unit, f"{where}column '{column}'") for unit, column in zip(units, columns)]
-    return Group(kind=kind, names=names, columns=columns, units=tuple(si for _, si in pairs),
-                 factors=tuple(float(f * s) for (f, _), s in zip(pairs, scales)), time=_time(stamps),
-                 files=files, interpolation=method,
-                 turns=_turns(kind, data.get("unwrap", False), units, pairs, scales, where),
-                 offsets=tuple(float(v * factor) for v, (factor, _) in zip(offsets, pairs)),
-                 delays=tuple(_quantity({"delay": text}, "delay", "time") or 0.0 for text in delays))
 
+    def each(key: str, wanted: str, good: Callable[[Any], bool], usual: Any = None) -> list[Any]:
+        """Return an entry for each column: one for all, or a list."""
+        given = data.get(key, usual)
+        values = given if isinstance(given, list) else [given] * len(columns)
+        if len(values) != len(columns) or not all(map(good, values)):
+            raise InvalidRecording(f"{where}{key} is {given!r}, expected {wanted}, or a list of one for each of "
+                                   f"{len(columns)} columns")
+        return values
 
-def _check_inside(file: Any, where: str) -> None:
-    if not isinstance(file, str) or PurePosixPath(file).is_absolute() or ".." in PurePosixPath(file).parts:
-        raise InvalidRecording(f"{where}file is {file!r}, expected a name inside the folder of the run")
-
-
-def _each(data: Mapping[str, Any], key: str, count: int, where: str, wanted: str, good: Callable[[Any], bool],
-          usual: Any = None) -> list[Any]:
-    """Return an entry for each column: one for all, or a list."""
-    given = data.get(key, usual)
-    values = given if isinstance(given, list) else [given] * count
-    if len(values) != count or not all(map(good, values)):
-        raise InvalidRecording(f"{where}{key} is {given!r}, expected {wanted}, or a list of one for each of {count} "
-                               "columns")
-    return values
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-
-
-def _turns(kind: str, unwrap: Any, units: list[str], pairs: list[tuple[float, str]], scales: list[float],
-           where: str) -> tuple[float, ...]:
-    """Return after what each column starts again: one turn for angles, else the number given. [SI]"""
-    if unwrap is False:
-        return ()
-    if kind not in ("position", "reference", "passive"):
+    units = each("units" if "units" in data else "unit", "a unit", lambda u: isinstance(u, str))
+    scales = each("scale", "a number other than zero", lambda s: _is_number(s) and s != 0, 1.0)
+    offsets = each("offset", "a number in the unit of the columns", _is_number, 0.0)
+    delays = each("delay", "a time like \"2 ms\"", lambda d: isinstance(d, str), "0 s")
+    files = each("files" if "files" in data else "file", "a name inside the folder of the run", _is_inside, "")
+    method = data.get("interpolation", "linear")
+    if method not in METHODS:
+        raise InvalidRecording(f"{where}interpolation is {method!r}{nearest(str(method), METHODS)}")
+    unwrap = _take(data, "unwrap", where, "true or after what number the column starts again, e.g. 65536",
+                   lambda u: isinstance(u, bool) or (_is_number(u) and u > 0), False)
+    if unwrap and kind not in ("position", "reference", "passive"):
         raise InvalidRecording(f"{where}unwrap: only positions start again after a turn")
-    if unwrap is not True and not (_is_number(unwrap) and unwrap > 0):
-        raise InvalidRecording(f"{where}unwrap is {unwrap!r}, expected true or after what number the column starts "
-                               "again, e.g. 65536")
     if unwrap is True and any(dimension_of(unit) != "angle" for unit in units):
         raise InvalidRecording(f"{where}unwrap = true means one turn, but the columns are in {', '.join(units)}; write "
                                "after what number they start again, e.g. unwrap = 65536")
-    if unwrap is True:
-        return tuple(2 * math.pi * abs(scale) for scale in scales)
-    return tuple(abs(unwrap * factor * scale) for (factor, _), scale in zip(pairs, scales))
+    clock, found = _clock(stamps), []
+    for name, column, unit, scale, offset, delay, file in zip(names, columns, units, scales, offsets, delays, files):
+        factor, si = _si(kind, unit, f"{where}column '{column}'")
+        found.append(Signal(
+            kind=kind, name=name, unit=si, column=column, factor=float(factor * scale), clock=clock, file=file,
+            interpolation=method, turn=abs((2 * math.pi if unwrap is True else unwrap * factor) * scale),
+            offset=float(offset * factor), delay=_quantity({"delay": delay}, "delay", "time") or 0.0))
+    return found
 
 
-def _time(data: Any) -> TimeBase:
+def _clock(data: Any) -> Clock:
     where = "[time] "
     if not isinstance(data, dict):
         raise InvalidRecording(f"time is {data!r}, expected a table with columns and units")
     if not data:
-        return TimeBase(columns=(), factors=())
+        return Clock()
     _known(data, {"columns", "units", "offset", "scale", "file"}, where)
-    if "file" in data:
-        _check_inside(data["file"], where)
-    scale = data.get("scale", 1.0)
-    if not (_is_number(scale) and scale > 0):
-        raise InvalidRecording(f"{where}scale is {scale!r}, expected a number above zero")
-    columns = (FIRST,) if "file" in data and "columns" not in data else _texts(data, "columns", where)
-    units = _texts(data, "units", where)
+    file = _take(data, "file", where, "a name inside the folder of the run", _is_inside, "")
+    scale = _take(data, "scale", where, "a number above zero", lambda s: _is_number(s) and s > 0, 1.0)
+    columns = ("",) if "file" in data and "columns" not in data else _names(data, "columns", where)
+    units = _names(data, "units", where)
     if len(columns) != len(units):
         raise InvalidRecording(f"{where}{len(columns)} columns but {len(units)} units")
-    return TimeBase(columns=columns, factors=tuple(scale * conversion(u, "time") for u in units),
-                    offset=_quantity(data, "offset", "time") or 0.0, file=data.get("file"))
+    return Clock(columns, tuple(scale * conversion(unit, "time") for unit in units),
+                 _quantity(data, "offset", "time") or 0.0, file)
 
 
-def _check(description: Description) -> None:
+def _check(signals: Iterable[Signal], rate: float | None) -> None:
     """Refuse what cannot become a recording."""
-    kinds = [g.kind for g in description.groups]
-    if "position" not in kinds:
+    moves = {s.name: s.unit for s in signals if s.kind == "position"}
+    if not moves:
         raise InvalidRecording("there is no position; identification needs the actuated positions")
-    position = next(g for g in description.groups if g.kind == "position")
-    if len(set(position.names)) != len(position.names):
-        raise InvalidRecording(f"joint names repeat: {', '.join(position.names)}")
-    suffix = {"velocity": ("m/s", "rad/s"), "reference": ("m", "rad"), "effort": ("N", "N m")}
-    for group in description.groups:
-        for name, moves, unit in zip(group.names, position.units, group.units):
-            expected = suffix.get(group.kind, ())
-            if expected and unit != expected[0 if moves == "m" else 1]:
-                raise InvalidRecording(
-                    f"joint '{name}' moves in {moves} but its {group.kind} is in {unit}, expected "
-                    f"{expected[0 if moves == 'm' else 1]}; check the units or convert with scale", joint=name)
-    with_file = [g.kind for g in description.groups if g.files]
-    without = [g.kind for g in description.groups if not g.time.columns]
-    if without and description.rate is None:
-        raise InvalidRecording(f"{', '.join(without)}: [time] is empty; name its columns and units, or give a rate")
-    if with_file and len(with_file) != len(kinds):
+    for s in signals:
+        expected = UNITS_OF[moves[s.name]].get(s.kind, s.unit) if s.kind in JOINT_KINDS else s.unit
+        if s.unit != expected:
+            raise InvalidRecording(f"joint '{s.name}' moves in {moves[s.name]} but its {s.kind} is in {s.unit}, "
+                                   f"expected {expected}; check the units or convert with scale", joint=s.name)
+        if not s.clock.columns and rate is None:
+            raise InvalidRecording(f"{s.kind}: [time] is empty; name its columns and units, or give a rate")
+    with_file = {s.kind: True for s in signals if s.file}
+    if with_file and not all(s.file for s in signals):
         raise InvalidRecording(f"{', '.join(with_file)} name a file and the others do not; name all files or none")
 
 
 def describe_headers(names: Iterable[str], source: str) -> Description:
     """Return the description that headers like `leg1.slider.position [m]` and `time [s]` contain.
 
-    Joints are the names of the position columns, in their order.
-
-    Raises:
-        InvalidRecording: A unit is missing or unknown, a joint lacks a column others have, no such headers at all.
+    Joints are the names of the position columns, in their order. Columns with other headers are left out.
     """
     found: dict[str, dict[str, tuple[str, str]]] = {}
     ignored, all_names = [], list(names)
     for header in all_names:
-        match, stamp = _HEADER.match(header), _TIME.match(header)
-        if match is None and stamp is None:
+        match = _HEADER.match(header)
+        if match is None:
             ignored.append(header)
             continue
-        kind, name = (match["kind"], match["name"]) if match else ("time", "time")
-        unit = (match["unit"] if match else stamp["unit"] if stamp else "") or ""
+        kind, name, unit = match["kind"] or "time", match["name"] or "time", match["unit"] or ""
         if not unit.strip():
-            usual = next(iter(_DIMENSIONS.get(kind, {"": "1"}).values())) if match else "s"
+            usual = next(iter(_DIMENSIONS[kind].values()))
             raise InvalidRecording(f"{source}: column '{header}' has no unit; write it behind the name, for example "
                                    f"'{header} [{usual}]'", source=source, column=header)
         if name in found.setdefault(kind, {}):
@@ -310,10 +255,10 @@ def describe_headers(names: Iterable[str], source: str) -> Description:
         wanted = "leg1.slider.position [m]" if "time" in found else "time [s]"
         raise InvalidRecording(f"{source}: there is no column like '{wanted}' among {shown}; rename the columns or "
                                "write a description file", source=source)
-    joints = tuple(found["position"])
-    data: dict[str, Any] = {"format": FORMAT, "joints": list(joints)}
+    joints = list(found["position"])
+    data: dict[str, Any] = {"format": FORMAT, "joints": joints}
     for kind, columns in found.items():
-        order = joints if kind in JOINT_KINDS else tuple(columns)
+        order = joints if kind in JOINT_KINDS else list(columns)
         odd = [n for n in (*order, *columns) if n not in columns or n not in order]
         if odd:
             what = "has no" if odd[0] in order else "has no position but a"
@@ -321,19 +266,15 @@ def describe_headers(names: Iterable[str], source: str) -> Description:
                                    source=source, joint=odd[0])
         data[kind] = {key: [columns[n][i] for n in order] for i, key in enumerate(("columns", "units"))}
         if kind in OTHER_KINDS:
-            data[kind]["names"] = list(order)
-    try:
-        return replace(parse_description(data), ignored=tuple(ignored))
-    except GoughError as error:
-        raise InvalidRecording(f"{source}: {error}", source=source, **error.numbers) from error
+            data[kind]["names"] = order
+    return replace(_described(data, source), ignored=tuple(ignored), absolute=True)
 
 
 def _si(kind: str, unit: str, where: str) -> tuple[float, str]:
     """Return the factor to SI and the SI unit of a column of this kind."""
     if kind == "extra":  # whatever it is, its numbers are used as they were recorded
         return 1.0, unit
-    allowed = _DIMENSIONS[kind]
-    dimension = dimension_of(unit)
+    allowed, dimension = _DIMENSIONS[kind], dimension_of(unit)
     if dimension not in allowed:
         raise InvalidInput(f"{where} unit '{unit}' measures {dimension}; {kind} is expected in "
                            f"{' or '.join(allowed.values())}".strip(), unit=unit)
@@ -348,11 +289,30 @@ def _known(data: Mapping[str, Any], valid: set[str], where: str) -> None:
             raise InvalidRecording(f"{where}key '{key}' is not known{nearest(key, valid)}", key=key)
 
 
-def _texts(data: Mapping[str, Any], key: str, where: str) -> tuple[str, ...]:
-    values = data.get(key)
-    if not isinstance(values, list) or not values or not all(isinstance(v, (str, int)) for v in values):
-        raise InvalidRecording(f"{where}{key} is {values!r}, expected a list of names")
-    return tuple(str(v) for v in values)
+def _take(data: Mapping[str, Any], key: str, where: str, wanted: str, good: Callable[[Any], bool],
+          usual: Any = None) -> Any:
+    """Return the value of a key, which must be good, or the usual one where there is no such key."""
+    value = data.get(key, usual)
+    if not good(value) and (key in data or usual is None):
+        raise InvalidRecording(f"{where}{key} is {value!r}, expected {wanted}", key=key)
+    return value
+
+
+def _names(data: Mapping[str, Any], key: str, where: str) -> tuple[str, ...]:
+    return tuple(str(v) for v in _take(data, key, where, "a list of names", lambda values: (
+        isinstance(values, list) and bool(values) and all(isinstance(v, (str, int)) for v in values))))
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _is_whole(least: int) -> Callable[[Any], bool]:
+    return lambda value: isinstance(value, int) and not isinstance(value, bool) and value >= least
+
+
+def _is_inside(file: Any) -> bool:
+    return isinstance(file, str) and not (PurePosixPath(file).is_absolute() or ".." in PurePosixPath(file).parts)
 
 
 def _quantity(data: Mapping[str, Any], key: str, dimension: str) -> float | None:

@@ -1,4 +1,4 @@
-"""What a look at the data found."""
+"""What a look at the data found, and what stands against them."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from gough.core.arrays import Value
+from gough.core.errors import InvalidRecording
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -35,8 +36,13 @@ class Finding(Value):
 
 def notes(findings: Iterable[Finding], source: str) -> tuple[str, ...]:
     """Return findings about a log as lines; channels of which the same is to be said share one."""
-    channels: dict[str, list[str]] = {}
+    channels: dict[str, dict[str, None]] = {}
     for finding in findings:
-        channels.setdefault(finding.message, []).append(finding.channel)
-    own = {message: [name for name in dict.fromkeys(names) if name != source] for message, names in channels.items()}
-    return tuple(": ".join([source, *([", ".join(names)] if names else []), message]) for message, names in own.items())
+        channels.setdefault(finding.message, {})[finding.channel] = None
+    own = {message: ", ".join(name for name in names if name != source) for message, names in channels.items()}
+    return tuple(": ".join(filter(None, (source, names, message))) for message, names in own.items())
+
+
+def refused(source: str, message: str, **numbers: object) -> InvalidRecording:
+    """Return the error about a log that cannot be used."""
+    return InvalidRecording(f"{source}: {message}", source=source, **numbers)

@@ -12,28 +12,22 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gough.core.arrays import BoolArray, FloatArray, check_shape
+from gough.core.arrays import FloatArray, check_shape
 from gough.core.errors import InvalidInput, InvalidRecording, nearest
 from gough.core.showing import expect
-from gough.logs.checks import check_gaps, inspect_clock, inspect_group, inspected, moving_joints
+from gough.logs.checks import check_gaps, inspect_clock, inspect_group, moving_joints
 from gough.logs.containers import array_table
-from gough.logs.description import (
-    FIRST,
-    Description,
-    Group,
-    TimeBase,
-    describe_headers,
-    load_description,
-    parse_description,
-)
-from gough.logs.finding import Finding
+from gough.logs.description import Description, Signal, describe_headers, load_description, parse_description
+from gough.logs.finding import Finding, refused
 from gough.logs.formats import is_folder, table_blocks
 from gough.logs.recording import JOINT_KINDS, KINDS, OTHER_KINDS, Channels, Recording, check_time
-from gough.logs.resampling import even_times, interpolate, resample_evenly, stretch
+from gough.logs.resampling import even_times, interpolate, stretch
 from gough.logs.tables import Table, joined, numbered_names, repeated_names
 
 Described = str | Path | Mapping[str, Any] | Description
 """A description: its file, its keys, or what `load_description` returned."""
+Log = Recording | str | Path | Any
+"""A log: read, a file with or without `@description.toml`, or a DataFrame."""
 
 
 def read_recording(path: str | Path, description: Described | None = None,
@@ -41,9 +35,8 @@ def read_recording(path: str | Path, description: Described | None = None,
     """Read a run: a text table, any other file of `LOG_FORMATS`, a bag, or a folder of files with their own clocks.
 
     Files Gough wrote and tables whose headers look like `leg1.slider.position [m]` need no description. With a
-    description file (see `gough.logs.description`) time counts from the first sample kept, and signals on other
-    clocks than the positions are interpolated over the span all clocks share. What reading and `checks.inspect` found
-    is in `quality`.
+    description time counts from the first sample kept, and signals on other clocks than the positions are interpolated
+    over the span all clocks share. What reading and `checks.inspect` found is in `quality`.
 
     Args:
         path: File, or folder of a run described by several files.
@@ -56,13 +49,13 @@ def read_recording(path: str | Path, description: Described | None = None,
     expect(path, (str, Path), "the log", "the path of a file; for tables and arrays there are Recording.from_dataframe "
                                          "and from_arrays")
     path, described = Path(path), _loaded(description)
-    if is_folder(path):
-        if described is None:
-            raise InvalidRecording(f"'{path}' is a folder; reading several files needs a description of them",
-                                   source=path.name)
-        tables = _folder(path, described)
-    else:
+    if not is_folder(path):
         tables = {"": joined(table_blocks(path, 65536, described))}
+    elif described is None:
+        raise InvalidRecording(f"'{path}' is a folder; reading several files needs a description of them",
+                               source=path.name)
+    else:
+        tables = _folder(path, described)
     found = recorded(tables, described, path.name, joints)
     if not path.is_file():
         return found
@@ -70,27 +63,230 @@ def read_recording(path: str | Path, description: Described | None = None,
         return replace(found, digest=hashlib.file_digest(handle, "sha256").hexdigest())
 
 
-def recorded(tables: Mapping[str, Table], described: Description | None, source: str,
+def _loaded(description: Described | None) -> Description | None:
+    if description is None or isinstance(description, Description):
+        return description
+    return parse_description(description) if isinstance(description, Mapping) else load_description(description)
+
+
+def _folder(path: Path, description: Description) -> dict[str, Table]:
+    """Read the files of a run."""
+    if not description.signals[0].file:
+        raise InvalidRecording(f"'{path.name}' is a folder but the description names no files; add file = \"...\" to "
+                               "each table", source=path.name)
+    tables: dict[str, Table] = {}
+    for name in dict.fromkeys(name for s in description.signals for name in (s.file, s.clock.file) if name):
+        file = next((f for f in (path / name, path / f"{name}.gz") if f.is_file()), None)
+        if file is None:
+            there = nearest(name, [p.name for p in path.iterdir()])
+            raise InvalidRecording(f"{path.name}: there is no file '{name}'{there}", source=path.name, file=name)
+        tables[name] = joined(table_blocks(file, 65536, description))
+    return tables
+
+
+def recorded(tables: Mapping[str, Table], given: Description | None, source: str,
              joints: Sequence[str] | None = None) -> Recording:
     """Return the recording that tables contain by file name, that of a single file under ""; see `read_recording`."""
-    if described is None or ("" in tables and _has_one_clock(tables[""], described)):
-        recording = inspected(_on_one_clock(tables[""], described))
-        if described is not None:
-            recording = replace(recording, time=recording.time - recording.time[0])
-            if described.rate is not None and described.groups[0].time.columns:
-                recording = resample_evenly(recording, described.rate)
+    home = tables[""] if given is None else _of(tables, given.signals[0].file)
+    description = _resolved(home, given, joints)
+    sampled = _sampled(tables, description, _origin(tables, description))
+    own, every = sampled[0].clock, {id(s.clock): s for s in sampled}.values()
+    start, end = max(s.clock[0] for s in every), min(s.clock[-1] for s in every)
+    if description.rate is None or not description.signals[0].clock.columns:
+        time = own[(own >= start) & (own <= end)]
     else:
-        recording = _merged(tables, described, source)
-    if described is not None:
-        if described.start > 0 or described.stop < recording.time[-1]:
-            inside = (recording.time >= described.start) & (recording.time <= described.stop)
-            if inside.sum() < 2:
-                raise InvalidRecording(f"{source}: start and stop leave {inside.sum()} samples of "
-                                       f"{recording.time[-1]:.6g} s", source=source)
-            recording = recording.take(inside)
-            recording = replace(recording, time=recording.time - recording.time[0])
-        recording = _with_period(recording, described)
-    return _ordered(recording, joints)
+        time = even_times(start, end, description.rate) if end > start else own[:0]
+    if len(time) < 2 <= len(own):
+        spans = ", ".join(f"{s.kind} {s.clock[0]:.3f} to {s.clock[-1]:.3f} s" for s in every)
+        raise InvalidRecording(f"{source}: the signals share no stretch of time: {spans}; are they of one run, and is "
+                               "an offset missing?", source=source)
+    quality = [f for table in tables.values() for f in table.findings]
+    quality += [Finding(kind="ignored", channel=name, message="this column is none Gough knows; it was left out")
+                for name in description.ignored]
+    for s in every:
+        quality += inspect_clock(s.clock, "time" if len(every) == 1 else s.source)
+        quality += _clock_difference(s, sampled[0])
+    quality += _inspected(description, sampled)
+    if len(every) > 1:
+        quality.append(Finding(
+            kind="overlap", channel=source, numbers={"start": start - own[0], "duration": end - start},
+            message=f"all signals together cover {end - start:.3f} s; samples outside were cut off"))
+    values = [_at(s, time) for s in sampled]
+    time = time if description.absolute else time - time[0]
+    recording = replace(_made(description, time, values, source), quality=tuple(quality), inspected=True)
+    if description.start > 0 or description.stop < recording.time[-1]:
+        inside = (recording.time >= description.start) & (recording.time <= description.stop)
+        if inside.sum() < 2:
+            raise InvalidRecording(f"{source}: start and stop leave {inside.sum()} samples of "
+                                   f"{recording.time[-1]:.6g} s", source=source)
+        recording = recording.take(inside)
+        recording = replace(recording, time=recording.time - recording.time[0])
+    return replace(recording, period_samples=_period(recording, description))
+
+
+def _resolved(table: Table, given: Description | None, joints: Sequence[str] | None) -> Description:
+    """Return how a table is read, as described or as its headers say, with its facts and the joints as asked for."""
+    if given is None and table.repeated:
+        table.column(min(table.repeated))  # raises: a header that repeats says nothing
+    description = given or describe_headers([*table.columns, *table.unread], table.source)
+    payload, period = table.facts.get("payload", description.payload), table.facts.get("period_samples")
+    period = period if given is None else description.period_samples
+    if (not isinstance(period, int | None) or isinstance(period, bool) or (period is not None and period < 2)
+            or not isinstance(payload, str | None)):
+        raise InvalidRecording(f"{table.source}: period_samples is {period!r} and payload {payload!r}; expected a "
+                               "whole number from 2 and a name", source=table.source)
+    description = replace(description, payload=None if payload == "none" else payload, period_samples=period)
+    own = description.joints
+    if joints is None or tuple(joints) == own:
+        return description
+    missing, extra = [j for j in joints if j not in own], [j for j in own if j not in joints]
+    if missing or extra:
+        hint = nearest(missing[0], own) if missing else nearest(extra[0], joints)
+        raise InvalidRecording(
+            f"{table.source}: the joints are {', '.join(own)}; expected {', '.join(joints)}"
+            f"{' - missing: ' + ', '.join(missing) if missing else ''}"
+            f"{' - not expected: ' + ', '.join(extra) if extra else ''}{hint}",
+            source=table.source, missing=missing, extra=extra)
+    ordered = sorted(description.signals, key=lambda s: (
+        KINDS.index(s.kind), joints.index(s.name) if s.kind in JOINT_KINDS else 0))
+    return replace(description, joints=tuple(joints), signals=tuple(ordered))
+
+
+class _Sampled(NamedTuple):
+    """A signal at the times where it has values; `clock` is one object for those that share it."""
+
+    kind: str
+    source: str
+    clock: FloatArray  # [s after the origin]
+    values: FloatArray
+    interpolation: str
+
+
+def _of(tables: Mapping[str, Table], file: str) -> Table:
+    return tables[file if file in tables else ""]
+
+
+def _origin(tables: Mapping[str, Table], description: Description) -> float:
+    """Return the whole second where described stamps begin; files that describe themselves keep their times. [s]"""
+    signal = description.signals[0]
+    if description.absolute or not signal.clock.columns:
+        return 0.0
+    stamps = _of(tables, signal.clock.file or signal.file).column(signal.clock.columns[0]) * signal.clock.factors[0]
+    known = stamps[np.isfinite(stamps)]
+    return float(np.floor(known[0])) if len(known) else 0.0
+
+
+def _sampled(tables: Mapping[str, Table], description: Description, origin: float,
+             streamed: bool = False) -> list[_Sampled]:
+    """Return the signals, every one at the samples where it has a value; in blocks, and unless described, at all."""
+    clocks: dict[tuple[object, ...], FloatArray] = {}
+    found = []
+    for s in description.signals:
+        table, timed = _of(tables, s.file), _of(tables, s.clock.file or s.file)
+        values, blank = table.column(s.column), table.blank.get(s.column)
+        if blank is not None and (streamed or description.absolute):
+            raise InvalidRecording(f"{table.source}: column '{s.column}' is blank at sample "
+                                   f"{table.first + int(np.argmax(blank))} ({int(blank.sum())} such cells); columns "
+                                   "sampled at different times need a description, and read_recording to bring them "
+                                   "together", source=table.source, column=s.column)
+        use = slice(None) if blank is None else ~blank
+        key = (timed.source, s.clock, b"" if blank is None else blank.tobytes())
+        if key not in clocks:
+            clocks[key] = _stamps(timed, s, origin, description.rate, len(values))[use]
+            check_time(clocks[key], timed.source, " + ".join(s.clock.columns) or "rate", first=timed.first)
+        clock, values = clocks[key], values[use] * s.factor
+        if len(values) != len(clock):
+            raise InvalidRecording(f"{table.source}: column '{s.column}' has {len(values)} samples, its time "
+                                   f"{len(clock)}; matrices need one row for each sample", source=table.source,
+                                   column=s.column)
+        if s.turn:
+            values = np.unwrap(values, period=s.turn)
+        values = values + s.offset
+        if s.delay:
+            later = np.clip(clock + s.delay, clock[0], clock[-1])
+            values = interpolate(values[:, None], clock, later, "cubic")[:, 0]
+        found.append(_Sampled(s.kind, timed.source, clock, values, s.interpolation))
+    return found
+
+
+def _stamps(table: Table, signal: Signal, origin: float, rate: float | None, count: int) -> FloatArray:
+    """Return the times of a table's samples, (t,). [s after origin, taken off first: doubles lack the digits]"""
+    clock = signal.clock
+    if not clock.columns:
+        return np.arange(count) / (rate or np.nan)
+    first, *rest = (table.column(name) * factor for name, factor in zip(clock.columns, clock.factors))
+    return np.asarray(sum(rest, first - origin) + clock.offset)
+
+
+def _at(sampled: _Sampled, time: FloatArray) -> FloatArray:
+    """Return values at other times inside their span, (t,); none are invented where measurements lack samples."""
+    clock = sampled.clock
+    if np.array_equal(clock, time):
+        return sampled.values
+    if sampled.kind in ("position", "effort", "current") and not np.isin(time, clock).all():
+        used = stretch(clock, time)
+        check_gaps(clock[used], sampled.source, used.start)
+    return interpolate(sampled.values[:, None], clock, time, sampled.interpolation)[:, 0]
+
+
+def _made(description: Description, time: FloatArray, values: Sequence[FloatArray], source: str) -> Recording:
+    """Build the recording of the values of each signal."""
+    groups: dict[str, Any] = {}
+    for kind in dict.fromkeys(s.kind for s in description.signals):
+        block = np.column_stack([v for s, v in zip(description.signals, values) if s.kind == kind])
+        groups[kind] = block if kind in JOINT_KINDS else _channels(description, kind, block)
+    position, current = ([s.unit for s in description.of(kind)] for kind in ("position", "current"))
+    return Recording(joints=description.joints, time=time, position_units=tuple(position), source=source,
+                     current_units=tuple(current), payload=description.payload,
+                     period_samples=description.period_samples, **groups)
+
+
+def _channels(description: Description, kind: str, values: FloatArray) -> Channels:
+    own = description.of(kind)
+    return Channels(names=tuple(s.name for s in own), units=tuple(s.unit for s in own), values=values)
+
+
+def _inspected(description: Description, sampled: Sequence[_Sampled]) -> Iterator[Finding]:
+    """Yield what is worth knowing of each kind: as recorded, or where clocks differ, on that of its first signal."""
+    moves = sampled[0].clock
+    moving = None
+    for kind in dict.fromkeys(s.kind for s in sampled):
+        own = [s for s in sampled if s.kind == kind]
+        start, end = max(s.clock[0] for s in own), min(s.clock[-1] for s in own)
+        clock = own[0].clock[(own[0].clock >= start) & (own[0].clock <= end)]
+        if len(clock):
+            raw = np.column_stack([_at(s, clock) for s in own])
+            if moving is None:
+                moving, moves = moving_joints(raw), clock
+            use = moving[np.clip(np.searchsorted(moves, clock), 0, len(moves) - 1)]
+            yield from inspect_group(kind, _channels(description, kind, raw), use)
+
+
+def _clock_difference(signal: _Sampled, home: _Sampled) -> list[Finding]:
+    """Compare a clock with the one of the positions."""
+    stamps, own = signal.clock, home.clock
+    if np.array_equal(stamps, own):
+        return []
+    rates = [(len(c) - 1) / (c[-1] - c[0]) if len(c) > 1 else np.nan for c in (stamps, own)]
+    start, ratio = float(stamps[0] - own[0]), float(rates[0] / rates[1] - 1.0)
+    return [Finding(kind="clock", channel=signal.source, numbers={"start": start, "rate_ratio": ratio},
+                    message=f"another clock than {home.source}: starts {start * 1e3:+.2f} ms, mean rate "
+                            f"{ratio * 1e6:+.0f} ppm; interpolated")]
+
+
+def _period(recording: Recording, description: Description) -> int | None:
+    """Return the period in samples where the description gives it in seconds."""
+    if description.period is None:
+        return description.period_samples
+    exact = description.period * recording.rate
+    samples = round(exact)
+    count = max(1, len(recording) // max(1, samples))
+    if samples < 2 or abs(exact - samples) * count > 0.1:
+        raise InvalidRecording(
+            f"{recording.source}: a period of {description.period:.9g} s is {exact:.4f} samples at "
+            f"{recording.rate:.6g} Hz, expected a whole number; state a rate that fits, or leave the period out: it is "
+            "found in the motion with repeats = \"found\"", source=recording.source, samples=exact)
+    return samples
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -103,7 +299,7 @@ class RecordingSource:
     payload: str | None
     source: str
     path: Path
-    description: Description | None
+    description: Description
 
     @cached_property
     def samples(self) -> int:
@@ -114,36 +310,61 @@ class RecordingSource:
         """Yield consecutive recordings of at most `size` samples, in memory that does not grow with the log."""
         if size < 1:
             raise InvalidInput(f"blocks of {size} samples; expected at least 1")
-        for block in _blocks(self.path, self.description, size):
-            yield _ordered(block, self.joints)
+        description, origin, start, last = self.description, None, 0.0, None
+        if any(s.delay for s in description.signals):
+            raise refused(self.source, "a delay of some columns cannot be undone in blocks; read the log whole with "
+                          "read_recording")
+        previous, turns = -np.inf, np.array([s.turn for s in description.of("position")])
+        for table in table_blocks(self.path, size, description):
+            fresh = origin is None
+            origin = _origin({"": table}, description) if origin is None else origin
+            sampled = _sampled({"": table}, description, origin, streamed=True)
+            time = sampled[0].clock
+            if any(s.clock is not time for s in sampled):
+                raise refused(table.source, "columns have clocks of their own; the log is read whole, with "
+                              "read_recording")
+            check_time(time, table.source, previous=previous, first=table.first)
+            previous = float(time[-1])
+            start = float(time[0]) if fresh and not description.absolute else start
+            record = _made(description, time - start, [s.values for s in sampled], table.source)
+            if turns.any():  # each block was unwrapped on its own; it goes on from where the last one ended
+                jump = record.position[0] - (record.position[0] if last is None else last)
+                whole = turns * np.round(jump / np.where(turns > 0, turns, 1.0))
+                record = replace(record, position=record.position - whole)
+                last = record.position[-1]
+            yield record
 
     def read(self) -> Recording:
         """Read the whole log into memory."""
-        return read_recording(self.path, self.description, self.joints)
+        return read_recording(self.path, self.description)
 
 
 def open_recording(path: str | Path, description: Described | None = None,
                    joints: Sequence[str] | None = None) -> RecordingSource:
     """Open a long log for reading in blocks; arguments as `read_recording`.
 
-    Text, Parquet and Gough's NPZ files are streamed.
-
-    Raises:
-        InvalidRecording: As `read_recording`; also for runs that need resampling, which are read whole.
+    Text, Parquet and Gough's NPZ files are streamed. Runs that need resampling are refused: they are read whole.
     """
-    path, described = Path(path), _loaded(description)
-    if is_folder(path) or (described is not None and (
-            described.rate is not None or described.period is not None or described.start or isfinite(described.stop))):
+    path, given = Path(path), _loaded(description)
+    if is_folder(path) or (given is not None and (
+            given.rate is not None or given.period is not None or given.start or isfinite(given.stop))):
         raise InvalidRecording(f"'{path.name}' needs resampling onto one clock or cutting (several files, rate, start, "
                                "stop or period in seconds), which cannot be done in blocks: use read_recording",
                                source=path.name)
-    block = next(_blocks(path, described, 16), None)
-    if block is None:
+    table = next(table_blocks(path, 16, given), None)
+    if table is None:
         raise InvalidRecording(f"{path.name}: there are no samples", source=path.name)
-    first = _ordered(block, joints)
-    return RecordingSource(
-        joints=first.joints, position_units=first.position_units, period_samples=first.period_samples,
-        payload=first.payload, source=first.source, path=path, description=described)
+    found = _resolved(table, given, joints)
+    source = RecordingSource(
+        joints=found.joints, position_units=tuple(s.unit for s in found.of("position")), payload=found.payload,
+        period_samples=found.period_samples, source=path.name, path=path, description=found)
+    next(source.blocks(16))  # raises what stands against it
+    return source
+
+
+def describe_log(path: str | Path) -> Description:
+    """Return how a file that describes itself is read."""
+    return replace(_resolved(next(table_blocks(Path(path), 16, None)), None, None), ignored=(), absolute=False)
 
 
 def recording_of_frame(frame: Any, description: Described | None, joints: Sequence[str] | None,
@@ -172,7 +393,7 @@ def recording_of_arrays(joints: Sequence[str], units: Mapping[str, Any], time: A
     if (time is None) == (rate is None) or "position" not in signals:
         raise InvalidInput("a recording of arrays needs position, and either time or rate")
     facts = {name: signals[name] for name in ("period_samples", "payload") if name in signals}
-    names: dict[str, FloatArray] = {}
+    columns: dict[str, FloatArray] = {}
     for kind, given in signals.items():
         if kind in facts or given is None:
             continue
@@ -180,23 +401,17 @@ def recording_of_arrays(joints: Sequence[str], units: Mapping[str, Any], time: A
             raise InvalidInput(f"there is no signal '{kind}'{nearest(kind, (*KINDS, 'period_samples', 'payload'))}")
         if kind in OTHER_KINDS and not isinstance(given, Mapping):
             raise InvalidInput(f"{kind} is a {type(given).__name__}, expected arrays by name: {{'name': array}}")
+        if kind not in units:
+            raise InvalidInput(f"the unit of {kind} is missing: say units={{'{kind}': ...}}; it is never guessed")
         own = list(given) if isinstance(given, Mapping) else list(joints)
         values = np.column_stack(list(given.values())) if isinstance(given, Mapping) else np.asarray(given, dtype=float)
+        each = [units[kind]] * len(own) if isinstance(units[kind], str) else list(units[kind])
         check_shape(values, (None, len(own)), kind)
-        unit = units.get(kind)
-        if unit is None:
-            raise InvalidInput(f"the unit of {kind} is missing: say units={{'{kind}': ...}}; it is never guessed")
-        each = [unit] * len(own) if isinstance(unit, str) else list(unit)
         check_shape(np.array(each), (len(own),), f"units of {kind}")
-        names |= {f"{name}.{kind} [{u}]": column for name, u, column in zip(own, each, values.T)}
-    count = len(next(iter(names.values())))
-    stamps = np.arange(count) / rate if rate else np.asarray(time, dtype=float)
-    return recorded({"": replace(array_table(source, {f"time [{units.get('time', 's')}]": stamps} | names),
-                                 facts=facts)}, None, source, joints)
-
-
-Log = Recording | str | Path | Any
-"""A log: read, a file with or without `@description.toml`, or a DataFrame."""
+        columns |= {f"{name}.{kind} [{unit}]": column for name, unit, column in zip(own, each, values.T)}
+    stamps = np.arange(len(next(iter(columns.values())))) / rate if rate else np.asarray(time, dtype=float)
+    columns = {f"time [{units.get('time', 's')}]": stamps} | columns
+    return recorded({"": replace(array_table(source, columns), facts=facts)}, None, source, joints)
 
 
 def log_and_description(log: str) -> tuple[str, str | None]:
@@ -215,280 +430,3 @@ def as_recordings(logs: Log | Sequence[Log], what: str = "recordings") -> list[R
         return [Recording.from_dataframe(logs)]
     expect(logs, Recording, what, "a Recording, the path of a log, a DataFrame, or several of them")
     return [logs]
-
-
-def describe_log(path: str | Path) -> Description:
-    """Return how a file that describes itself is read."""
-    table = next(table_blocks(Path(path), 16, None))
-    found = describe_headers([*table.columns, *table.unread], table.source)
-    first = _on_one_clock(table, None)
-    return replace(found, payload=first.payload, period_samples=first.period_samples, ignored=())
-
-
-def _blocks(path: Path, description: Description | None, size: int) -> Iterator[Recording]:
-    done, start, previous = 0, 0.0, -np.inf
-    position = description.group("position") if description is not None else None
-    turns = np.array(position.turns if position is not None else ())
-    last: FloatArray | None = None
-    origin = None
-    for table in table_blocks(path, size, description):
-        origin = _origin(table, description) if origin is None else origin
-        record = _on_one_clock(table, description, origin)
-        if len(turns):  # each block was unwrapped on its own; it goes on from where the last one ended
-            whole = turns * np.round((record.position[0] - (record.position[0] if last is None else last)) / turns)
-            record = replace(record, position=record.position - whole)
-            last = record.position[-1]
-        check_time(record.time, record.source, previous=previous, first=done)
-        previous = float(record.time[-1])
-        if description is not None:
-            start = start if done else float(record.time[0])
-            record = replace(record, time=record.time - start)
-        done += len(record)
-        yield record
-
-
-def _loaded(description: Described | None) -> Description | None:
-    if description is None or isinstance(description, Description):
-        return description
-    return parse_description(description) if isinstance(description, Mapping) else load_description(description)
-
-
-def _origin(table: Table, description: Description | None) -> float:
-    """Return the whole second where described stamps begin; files that describe themselves keep their times. [s]"""
-    position = description.group("position") if description else None
-    if position is None or not position.time.columns:
-        return 0.0
-    stamps = _picked(table, position.time.columns[0]) * position.time.factors[0]
-    known = stamps[np.isfinite(stamps)]
-    return float(np.floor(known[0])) if len(known) else 0.0
-
-
-def _picked(table: Table, name: str) -> FloatArray:
-    """Return a column by name, or the only one."""
-    if name == FIRST and len(table.columns) != 1:
-        raise InvalidRecording(f"{table.source} has {len(table.columns)} columns ({', '.join(table.columns)}); say "
-                               "which with columns = [...]", source=table.source)
-    return table.column(next(iter(table.columns)) if name == FIRST else name)
-
-
-def _stamps(table: Table, time: TimeBase, origin: float) -> FloatArray:
-    """Return the times of a table's samples, (t,). [s after origin, taken off first: doubles lack the digits]"""
-    first, *rest = (_picked(table, name) * factor for name, factor in zip(time.columns, time.factors))
-    return np.asarray(sum(rest, first - origin) + time.offset)
-
-
-def _values(table: Table, group: Group, j: int, use: slice | BoolArray = slice(None)) -> FloatArray:
-    """Return some samples of a column of a group in SI, (t,)."""
-    values = _picked(table, group.columns[j])[use] * group.factors[j]
-    if group.turns and group.turns[j]:
-        values = np.unwrap(values, period=group.turns[j])
-    return np.asarray(values + group.offsets[j] if group.offsets else values)
-
-
-def _in_time(values: FloatArray, group: Group, j: int, stamps: FloatArray) -> FloatArray:
-    """Return values at their stamps, (t,): those of a column with a delay stand that much later in it."""
-    delay = group.delays[j] if group.delays else 0.0
-    if not delay:
-        return values
-    return interpolate(values[:, None], stamps, np.clip(stamps + delay, stamps[0], stamps[-1]), "cubic")[:, 0]
-
-
-def _made(description: Description, time: FloatArray, values: Mapping[str, FloatArray], source: str,
-          quality: tuple[Finding, ...], facts: Mapping[str, object] | None = None) -> Recording:
-    """Build the recording of values by kind."""
-    facts = facts or {}
-    fields: dict[str, Any] = {g.kind: values[g.kind] if g.kind in JOINT_KINDS else Channels(
-        names=g.names, units=g.units, values=values[g.kind]) for g in description.groups}
-    position, current = description.group("position"), description.group("current")
-    period, payload = facts.get("period_samples", description.period_samples), facts.get("payload", description.payload)
-    if (not isinstance(period, int | None) or isinstance(period, bool) or (period is not None and period < 2)
-            or not isinstance(payload, str | None)):
-        raise InvalidRecording(f"{source}: period_samples is {period!r} and payload {payload!r}; expected a whole "
-                               "number from 2 and a name", source=source)
-    ignored = tuple(Finding(kind="ignored", channel=name, message="this column is none Gough knows; it was left out")
-                    for name in description.ignored)
-    return Recording(joints=description.joints, time=time, position_units=position.units if position else (),
-                     current_units=current.units if current else (), period_samples=period,
-                     payload=None if payload == "none" else payload, source=source, quality=quality + ignored, **fields)
-
-
-def _has_one_clock(table: Table, description: Description) -> bool:
-    """Tell whether all columns of a file are sampled together."""
-    bases = {(g.time.columns, g.time.offset) for g in description.groups}
-    used = [*(name for g in description.groups for name in (*g.columns, *g.time.columns))]
-    return len(bases) == 1 and not any(name in table.blank for name in used) and bool(next(iter(bases))[0])
-
-
-def _on_one_clock(table: Table, described: Description | None, origin: float | None = None) -> Recording:
-    """Return the recording of one table; times as in the file, or from the origin where it is described. [s]"""
-    if described is None and table.repeated:
-        table.column(min(table.repeated))  # raises: a header that repeats says nothing
-    description = described or describe_headers([*table.columns, *table.unread], table.source)
-    position = description.group("position")
-    for name in (name for g in description.groups for name in g.columns if name in table.blank):
-        blank = table.blank[name]
-        raise InvalidRecording(f"{table.source}: column '{name}' is blank at sample "
-                               f"{table.first + int(np.argmax(blank))} ({int(blank.sum())} such cells); columns "
-                               "sampled at different times need a description, and read_recording to bring them "
-                               "together", source=table.source, column=name)
-    if position is None or not _has_one_clock(table, description):
-        raise InvalidRecording(f"{table.source}: columns have clocks of their own; the log is read whole, with "
-                               "read_recording", source=table.source)
-    time = _stamps(table, position.time, _origin(table, described) if origin is None else origin)
-    check_time(time, table.source, " + ".join(position.time.columns), first=table.first)
-    if origin is not None and any(any(g.delays) for g in description.groups):
-        raise InvalidRecording(f"{table.source}: a delay of some columns cannot be undone in blocks; read the log "
-                               "whole with read_recording", source=table.source)
-    values = {}
-    for group in description.groups:
-        for name in group.columns:
-            _check_length(table, name, len(table.column(name)), len(time))
-        values[group.kind] = np.column_stack([_in_time(_values(table, group, j), group, j, time)
-                                              for j in range(len(group.columns))])
-    return _made(description, time, values, table.source, table.findings, table.facts)
-
-
-def _check_length(table: Table, column: str, samples: int, times: int) -> None:
-    if samples != times:
-        raise InvalidRecording(f"{table.source}: column '{column}' has {samples} samples, its time {times}; matrices "
-                               "need one row for each sample", source=table.source, column=column)
-
-
-def _with_period(recording: Recording, description: Description) -> Recording:
-    """State the period in samples where the description gives it in seconds."""
-    if description.period is None:
-        return replace(recording, period_samples=description.period_samples)
-    exact = description.period * recording.rate
-    samples = round(exact)
-    count = max(1, len(recording) // max(1, samples))
-    if samples < 2 or abs(exact - samples) * count > 0.1:
-        raise InvalidRecording(
-            f"{recording.source}: a period of {description.period:.9g} s is {exact:.4f} samples at "
-            f"{recording.rate:.6g} Hz, expected a whole number; state a rate that fits, or leave the period out: it is "
-            "found in the motion with repeats = \"found\"", source=recording.source, samples=exact)
-    return replace(recording, period_samples=samples)
-
-
-def _folder(path: Path, description: Description) -> dict[str, Table]:
-    """Read the files of a run."""
-    if any(not g.files for g in description.groups):
-        raise InvalidRecording(f"'{path.name}' is a folder but the description names no files; add file = \"...\" to "
-                               "each table", source=path.name)
-    tables: dict[str, Table] = {}
-    for name in (name for g in description.groups for name in (*g.files, g.time.file)):
-        if name is None or name in tables:
-            continue
-        file = next((f for f in (path / name, path / f"{name}.gz") if f.is_file()), None)
-        if file is None:
-            there = nearest(name, [p.name for p in path.iterdir()])
-            raise InvalidRecording(f"{path.name}: there is no file '{name}'{there}", source=path.name, file=name)
-        tables[name] = joined(table_blocks(file, 65536, description))
-    return tables
-
-
-class _Signal(NamedTuple):
-    """A column at its own times; `clock` is one object for columns that share it."""
-
-    table: Table
-    clock: FloatArray
-    values: FloatArray
-
-
-def _signals(tables: Mapping[str, Table], description: Description) -> dict[str, list[_Signal]]:
-    """Return the columns of each group, every one at the samples where it has a value."""
-    clocks: dict[tuple[object, ...], FloatArray] = {}
-    position = description.groups[0]
-    origin = _origin(tables[position.time.file or (position.files or ("",))[0]], description)
-    found: dict[str, list[_Signal]] = {}
-    for group in description.groups:
-        for j, column in enumerate(group.columns):
-            table = tables[group.files[j] if group.files else ""]
-            source, time = table if group.time.file is None else tables[group.time.file], group.time
-            use = ~table.blank.get(column, np.zeros(len(_picked(table, column)), dtype=bool))
-            key = (source.source, time.columns, time.offset, use.tobytes())
-            if key not in clocks:
-                stamps = _stamps(source, time, origin) if time.columns else np.arange(len(use)) / (
-                    description.rate or np.nan)
-                _check_length(table, column, len(use), len(stamps))
-                clocks[key] = stamps[use]
-                check_time(clocks[key], source.source, " + ".join(time.columns) or "rate")
-            clock = clocks[key]
-            values = _values(table, group, j, use)
-            found.setdefault(group.kind, []).append(_Signal(table, clock, _in_time(values, group, j, clock)))
-    return found
-
-
-def _merged(tables: Mapping[str, Table], description: Description, source: str) -> Recording:
-    """Bring columns with clocks of their own to one clock."""
-    signals = _signals(tables, description)
-    every = [signal for group in signals.values() for signal in group]
-    own, home = signals["position"][0].clock, signals["position"][0].table.source
-    start, end = max(s.clock[0] for s in every), min(s.clock[-1] for s in every)
-    if description.rate is not None:
-        time = even_times(start, end, description.rate) if end > start else own[:0]
-    else:
-        time = own[(own >= start) & (own <= end)]
-    if len(time) < 2:
-        spans = ", ".join(f"{kind} {group[0].clock[0]:.3f} to {group[0].clock[-1]:.3f} s"
-                          for kind, group in signals.items())
-        raise InvalidRecording(f"{source}: the signals share no stretch of time: {spans}; are they of one run, and is "
-                               "an offset missing?", source=source)
-    quality = [f for table in tables.values() for f in table.findings]
-    for clock, name in {id(s.clock): (s.clock, s.table.source) for s in every}.values():
-        quality += [*inspect_clock(clock, name), *_clock_difference(clock, own, name, home)]
-    values = {}
-    moving: BoolArray | None = None
-    for group in description.groups:
-        columns = signals[group.kind]
-        for signal in columns:
-            if group.kind in ("position", "effort", "current") and not np.isin(time, signal.clock).all():
-                used = stretch(signal.clock, time)
-                check_gaps(signal.clock[used], signal.table.source, used.start)
-        values[group.kind] = np.column_stack([
-            s.values if len(s.clock) == len(time) and np.array_equal(s.clock, time)
-            else interpolate(s.values[:, None], s.clock, time, group.interpolation)[:, 0] for s in columns])
-        clock, raw = time, values[group.kind]
-        if all(s.clock is columns[0].clock for s in columns):  # what was recorded tells more than what was interpolated
-            clock, raw = columns[0].clock, np.column_stack([s.values for s in columns])
-        if moving is None:
-            moving, moves = moving_joints(raw), clock
-        use = moving[np.clip(np.searchsorted(moves, clock), 0, len(moves) - 1)]
-        quality += inspect_group(group.kind, Channels(names=group.names, units=group.units, values=raw), use)
-    quality.append(Finding(
-        kind="overlap", channel=source, numbers={"start": start - own[0], "duration": end - start},
-        message=f"all signals together cover {end - start:.3f} s; samples outside were cut off"))
-    return replace(_made(description, time - time[0], values, source, tuple(quality)), inspected=True)
-
-
-def _clock_difference(stamps: FloatArray, own: FloatArray, source: str, home: str) -> list[Finding]:
-    """Compare a clock with the one of the positions."""
-    if len(stamps) == len(own) and np.array_equal(stamps, own):
-        return []
-    rates = [(len(c) - 1) / (c[-1] - c[0]) if len(c) > 1 else np.nan for c in (stamps, own)]
-    start = float(stamps[0] - own[0])
-    ratio = float(rates[0] / rates[1] - 1.0)
-    return [Finding(kind="clock", channel=source, numbers={"start": start, "rate_ratio": ratio},
-                    message=f"another clock than {home}: starts {start * 1e3:+.2f} ms, mean rate "
-                            f"{ratio * 1e6:+.0f} ppm; interpolated")]
-
-
-def _ordered(recording: Recording, joints: Sequence[str] | None) -> Recording:
-    """Return the recording with its joints in the order asked for."""
-    if joints is None or tuple(joints) == recording.joints:
-        return recording
-    missing = [j for j in joints if j not in recording.joints]
-    extra = [j for j in recording.joints if j not in joints]
-    if missing or extra:
-        first = missing[0] if missing else extra[0]
-        hint = nearest(first, recording.joints if missing else joints)
-        raise InvalidRecording(
-            f"{recording.source}: the joints are {', '.join(recording.joints)}; expected {', '.join(joints)}"
-            f"{' - missing: ' + ', '.join(missing) if missing else ''}"
-            f"{' - not expected: ' + ', '.join(extra) if extra else ''}{hint}",
-            source=recording.source, missing=missing, extra=extra)
-    order = [recording.joints.index(j) for j in joints]
-    fields: dict[str, Any] = {kind: getattr(recording, kind)[:, order] for kind in JOINT_KINDS
-                              if getattr(recording, kind) is not None}
-    units = recording.current_units
-    return replace(recording, joints=tuple(joints), position_units=tuple(recording.position_units[i] for i in order),
-                   current_units=tuple(units[i] for i in order) if units else (), **fields)

@@ -21,17 +21,14 @@ JOINT_KINDS = ("position", "velocity", "reference", "effort", "current")
 OTHER_KINDS = ("pose", "passive", "mocap", "extra")
 KINDS = JOINT_KINDS + OTHER_KINDS
 LARGEST = 1e100  # of any number in a log; the squares of larger ones overflow
+# Units of the signals of a joint by the unit of its position; currents have the one they were recorded in.
+UNITS_OF = {"m": {"position": "m", "velocity": "m/s", "reference": "m", "effort": "N"},
+            "rad": {"position": "rad", "velocity": "rad/s", "reference": "rad", "effort": "N m"}}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Channels(Value):
-    """Named columns sampled together; `channels["name"]` is one of them.
-
-    Args:
-        names: Joint or coordinate of each column, (k,).
-        units: SI unit of each column, (k,).
-        values: Samples, (t, k).
-    """
+    """Named columns sampled together, (t, k); `channels["name"]` is one of them."""
 
     names: tuple[str, ...]
     units: tuple[str, ...]
@@ -48,18 +45,11 @@ class Channels(Value):
             raise InvalidInput(f"there is no channel '{name}'{nearest(name, self.names)}", name=name)
         return np.asarray(self.values[:, self.names.index(name)])
 
-    def __contains__(self, name: object) -> bool:
-        return name in self.names
-
     def __iter__(self) -> Iterator[str]:
         return iter(self.names)
 
     def __len__(self) -> int:
         return len(self.names)
-
-    def take(self, rows: slice | NDArray[Any]) -> Channels:
-        """Return some samples."""
-        return replace(self, values=self.values[rows])
 
 
 NOTHING = Channels(names=(), units=(), values=np.zeros((0, 0)))
@@ -117,27 +107,22 @@ class Recording(Shown, Value):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._check_names()
-        check_shape(self.time, (None,), "time")
-        t, a = len(self.time), len(self.joints)
-        for kind, channels in self.groups():
-            check_shape(channels.values, (t, a if kind in JOINT_KINDS else len(channels.names)), kind)
-        check_time(self.time, self.source)
-        for kind, channels in self.groups():
-            check_values(channels.values, channels.names, kind, self.time, self.source)
-
-    def _check_names(self) -> None:
         if not self.joints or len(set(self.joints)) != len(self.joints):
             raise InvalidInput(f"a recording needs joints with different names, got {self.joints}")
         if len(self.position_units) != len(self.joints) or not set(self.position_units) <= {"m", "rad"}:
             raise InvalidInput(f"position_units is {self.position_units}, expected 'm' or 'rad' for each of "
                                f"{len(self.joints)} joints")
-        if (self.current is None) != (not self.current_units) or (
-                self.current_units and len(self.current_units) != len(self.joints)):
+        if len(self.current_units) != (0 if self.current is None else len(self.joints)):
             raise InvalidInput(f"current_units is {self.current_units}, expected 'A', 'V', '1' or what else was "
                                "recorded for each joint, and nothing without current")
         if self.period_samples is not None and self.period_samples < 2:
             raise InvalidInput(f"a period of {self.period_samples} samples; at least 2 are needed")
+        check_shape(self.time, (None,), "time")
+        for kind, channels in self.groups():
+            check_shape(channels.values, (len(self.time), len(channels.names)), kind)
+        check_time(self.time, self.source)
+        for kind, channels in self.groups():
+            _check_values(channels, kind, self.time, self.source)
 
     @staticmethod
     def from_dataframe(frame: Any, description: Any = None, *, joints: Sequence[str] | None = None,
@@ -150,9 +135,6 @@ class Recording(Shown, Value):
             description: As in `read_recording`; its keys may be given as a dictionary.
             joints: The joints expected, in this order.
             source: Name for messages.
-
-        Raises:
-            InvalidRecording: As `read_recording`.
         """
         from gough.logs.readers import recording_of_frame  # readers make recordings
 
@@ -174,10 +156,6 @@ class Recording(Shown, Value):
             source: Name for messages.
             signals: `position`, (t, a), and `effort`, `current`, `velocity`, `reference`; `pose`, `passive`, `mocap`,
                 `extra` as columns by name; `period_samples` and `payload`.
-
-        Raises:
-            InvalidInput: A unit is missing, or a shape does not fit.
-            InvalidRecording: As `read_recording`.
         """
         from gough.logs.readers import recording_of_arrays
 
@@ -189,7 +167,7 @@ class Recording(Shown, Value):
     @property
     def effort_units(self) -> tuple[str, ...]:
         """`N` for joints in m, `N m` for joints in rad."""
-        return tuple("N" if unit == "m" else "N m" for unit in self.position_units)
+        return tuple(UNITS_OF[unit]["effort"] for unit in self.position_units)
 
     @property
     def rate(self) -> float:
@@ -215,33 +193,40 @@ class Recording(Shown, Value):
 
     def groups(self) -> Iterator[tuple[str, Channels]]:
         """Yield each kind of column that is there with its names, units and values."""
-        velocity_units = tuple(unit + "/s" for unit in self.position_units)
-        units = {"position": self.position_units, "velocity": velocity_units, "reference": self.position_units,
-                 "effort": self.effort_units, "current": self.current_units}
         for kind in KINDS:
             values = getattr(self, kind)
-            if values is not None and values is not NOTHING:
-                yield kind, (values if isinstance(values, Channels)
-                             else Channels(names=self.joints, units=units[kind], values=values))
+            if isinstance(values, Channels):
+                if values is not NOTHING:
+                    yield kind, values
+            elif values is not None:
+                units = self.current_units if kind == "current" else tuple(
+                    UNITS_OF[unit][kind] for unit in self.position_units)
+                yield kind, Channels(names=self.joints, units=units, values=values)
+
+    def columns(self) -> Iterator[tuple[str, str, FloatArray]]:
+        """Yield name (`leg1.slider.position`), unit and samples, (t,), of each column."""
+        for kind, c in self.groups():
+            yield from ((f"{name}.{kind}", unit, column) for name, unit, column in zip(c.names, c.units, c.values.T))
 
     @property
     def channels(self) -> dict[str, FloatArray]:
         """The extra channels by name, (t,) each."""
         return dict(zip(self.extra.names, self.extra.values.T))
 
-    def take(self, rows: slice | NDArray[Any]) -> Recording:
-        """Return some samples.
+    def mapped(self, change: Any, **fields: Any) -> Recording:
+        """Return the recording with a function of (t, k) arrays applied to each kind of column, and other fields."""
+        values = {kind: change(c.values) for kind, c in self.groups()}
+        changed: dict[str, Any] = {kind: v if kind in JOINT_KINDS else replace(getattr(self, kind), values=v)
+                                   for kind, v in values.items()}
+        return replace(self, **changed, **fields)
 
-        The period stays with a slice whose step divides it and is dropped otherwise.
-        """
+    def take(self, rows: slice | NDArray[Any]) -> Recording:
+        """Return some samples; the period stays with a slice whose step divides it and is dropped otherwise."""
         step = (rows.step or 1) if isinstance(rows, slice) else 0
-        period = self.period_samples
-        keep = period is not None and step > 0 and period % step == 0 and period // step > 1
-        values = {kind: getattr(self, kind) for kind, _ in self.groups()}
-        taken: dict[str, Any] = {kind: v.take(rows) if isinstance(v, Channels) else v[rows]
-                                 for kind, v in values.items()}
-        return replace(self, time=self.time[rows], **taken,
-                       period_samples=period // step if keep and period is not None else None)
+        period = self.period_samples or 0
+        keep = step > 0 and period % step == 0 and period // step > 1
+        return self.mapped(lambda values: values[rows], time=self.time[rows],
+                           period_samples=period // step if keep else None)
 
     def blocks(self, size: int = 65536) -> Iterator[Recording]:
         """Yield consecutive pieces of at most `size` samples."""
@@ -255,11 +240,7 @@ class Recording(Shown, Value):
         return self.take(slice(0, self.period_count * (self.period_samples or 0)))
 
     def periods(self, kind: str) -> FloatArray:
-        """Return a view of position, velocity, reference, effort or current by periods, (k, N, a).
-
-        Raises:
-            InvalidRecording: No period is known, or the samples are not a whole number of periods.
-        """
+        """Return a view of position, velocity, reference, effort or current by periods, (k, N, a)."""
         if kind not in JOINT_KINDS:
             raise InvalidInput(f"no joint signal '{kind}'{nearest(kind, JOINT_KINDS)}")
         values: FloatArray | None = getattr(self, kind)
@@ -276,14 +257,12 @@ class Recording(Shown, Value):
 
     def table(self) -> Columns:
         """Return what a notebook shows: the range of each channel."""
-        rows = [(f"{name}.{kind}", unit, float(column.min()), float(column.max())) for kind, c in self.groups()
-                for name, unit, column in zip(c.names, c.units, c.values.T)]
+        rows = [(name, unit, float(column.min()), float(column.max())) for name, unit, column in self.columns()]
         return dict(zip(("channel", "unit", "smallest", "largest"), zip(*rows)))
 
     def to_dataframe(self) -> Any:
         """Return the samples as a pandas DataFrame, headers as in files, indexed by time (needs pandas)."""
-        columns = {f"{name}.{kind} [{unit}]": column for kind, c in self.groups()
-                   for name, unit, column in zip(c.names, c.units, c.values.T)}
+        columns = {f"{name} [{unit}]": column for name, unit, column in self.columns()}
         pandas = needed("pandas", "notebook")
         return pandas.DataFrame(columns, index=pandas.Index(self.time, name="time [s]"))
 
@@ -315,26 +294,22 @@ class Recording(Shown, Value):
         Args:
             path: The file.
             settings: How the log was made, to be kept with it.
-
-        Raises:
-            OutputError: Another suffix, or the file cannot be written.
         """
         from gough.logs.writers import save_recording  # a recording must not need files to exist
 
         return save_recording(self, Path(path), settings)
 
 
-def check_values(values: FloatArray, names: Sequence[str], kind: str, time: FloatArray, source: str,
-                 first: int = 0) -> None:
-    """Raise `InvalidRecording` naming the first value that no instrument records; arguments as `check_time`."""
-    bad = ~(np.abs(values) < LARGEST)  # NaN is not
+def _check_values(channels: Channels, kind: str, time: FloatArray, source: str) -> None:
+    """Raise `InvalidRecording` naming the first value that no instrument records."""
+    bad = ~(np.abs(channels.values) < LARGEST)  # NaN is not
     if bad.any():
         i, j = (int(n) for n in np.argwhere(bad)[0])
-        column = f"{names[j]}.{kind}"
+        column = f"{channels.names[j]}.{kind}"
         raise InvalidRecording(
-            f"{source}: column '{column}' is {values[i, j]} at sample {first + i} (t = {time[i]:.6g} s; "
+            f"{source}: column '{column}' is {channels.values[i, j]} at sample {i} (t = {time[i]:.6g} s; "
             f"{int(bad.sum())} such values); cut out or repair these samples",
-            source=source, column=column, sample=first + i, count=int(bad.sum()))
+            source=source, column=column, sample=i, count=int(bad.sum()))
 
 
 def check_time(time: FloatArray, source: str, column: str = "time", previous: float = -np.inf,
@@ -345,14 +320,12 @@ def check_time(time: FloatArray, source: str, column: str = "time", previous: fl
     """
     if not len(time):
         raise InvalidRecording(f"{source}: there are no samples", source=source)
-    finite = np.isfinite(time)
     steps = np.diff(time, prepend=previous)
-    good = finite & (steps > 0)
+    good = np.isfinite(time) & (steps > 0)
     if not good.all():
         i = int(np.argmin(good))
-        if not finite[i]:
-            what = f"is {time[i]}"
-        else:
+        what = f"is {time[i]}"
+        if np.isfinite(time[i]):
             what = f"is {time[i]:.9g} s, " + ("the same as" if steps[i] == 0 else f"{-steps[i]:.3g} s earlier than")
             what += " the sample before it"
         raise InvalidRecording(

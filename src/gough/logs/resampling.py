@@ -3,27 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
 from gough.core.arrays import FloatArray
 from gough.core.errors import InvalidInput, InvalidRecording, nearest
 from gough.logs.checks import check_gaps
-from gough.logs.recording import JOINT_KINDS, Recording
+from gough.logs.recording import Recording
 
 METHODS = ("linear", "cubic", "previous")
 
 
 def interpolate(values: FloatArray, time: FloatArray, new_time: FloatArray, method: str = "linear") -> FloatArray:
-    """Take samples to other times inside their span.
+    """Take samples to other times inside their span, (t, k) at (t,) to (s, k) at (s,); nothing is extrapolated.
 
     `linear` never overshoots and damps a component of frequency f by sinc^2(f step), at most, between samples;
     `cubic` is a not-a-knot spline for smooth signals, accurate to (2 pi f step)^4; `previous` holds the last value,
-    which is what a controller does with its commands. (t, k) at (t,) becomes (s, k) at (s,).
-
-    Raises:
-        InvalidInput: Unknown method, or a time outside: nothing is extrapolated.
+    which is what a controller does with its commands.
     """
     if method not in METHODS:
         raise InvalidInput(f"no interpolation '{method}'{nearest(method, METHODS)}")
@@ -54,29 +50,15 @@ def even_times(start: float, end: float, rate: float) -> FloatArray:
 
 
 def resample(recording: Recording, new_time: FloatArray, method: str = "linear") -> Recording:
-    """Return the recording at other times inside its span.
-
-    The period is dropped; state the new one with `dataclasses.replace` where the new clock has a whole number of
-    samples in it, or use `averaging.resample_to_period`.
-    """
-    changed: dict[str, Any] = {}
-    for kind, old in recording.groups():
-        values = interpolate(old.values, recording.time, new_time, method)
-        changed[kind] = values if kind in JOINT_KINDS else replace(old, values=values)
-    return replace(recording, time=new_time, period_samples=None, **changed)
+    """Return the recording at other times inside its span, without its period."""
+    return recording.mapped(lambda values: interpolate(values, recording.time, new_time, method), time=new_time,
+                            period_samples=None)
 
 
-def resample_evenly(recording: Recording, rate: float | None = None) -> Recording:
-    """Return the recording on an even clock from its first to its last sample.
-
-    At its own rate, the default, lost samples come back, and a period of so many samples is one again.
-
-    Raises:
-        InvalidRecording: Fewer than two samples, or a gap too long to interpolate (`checks.check_gaps`).
-    """
+def resample_evenly(recording: Recording) -> Recording:
+    """Return the recording on an even clock at its own rate: lost samples come back, and a period is whole again."""
     if len(recording) < 2:
         raise InvalidRecording(f"{recording.source}: {len(recording)} samples cannot be put on another clock")
-    usual = check_gaps(recording.time, recording.source)
-    chosen = 1 / usual if rate is None else rate
-    made = resample(recording, even_times(float(recording.time[0]), float(recording.time[-1]), chosen))
-    return replace(made, period_samples=recording.period_samples if rate is None else None)
+    rate = 1 / check_gaps(recording.time, recording.source)
+    made = resample(recording, even_times(float(recording.time[0]), float(recording.time[-1]), rate))
+    return replace(made, period_samples=recording.period_samples)

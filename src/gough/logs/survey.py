@@ -192,7 +192,7 @@ def _table(path: Path) -> tuple[Table, tuple[str, str]]:
         raise InvalidRecording(f"'{path.name}' is a folder; look at one of its files", source=path.name)
     failed: InvalidRecording | None = None
     for signs in SIGNS:
-        read = Description(joints=(), groups=(), decimal=signs[0], thousands=signs[1])
+        read = Description(joints=(), signals=(), decimal=signs[0], thousands=signs[1])
         try:
             return joined(islice(table_blocks(path, 65536, read), BLOCKS)), signs
         except InvalidRecording as error:

@@ -1,4 +1,4 @@
-"""Text tables: any delimiter, plain or gzipped, whole or in blocks."""
+"""Columns of a file; text tables with any delimiter, plain or gzipped, whole or in blocks."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from gough.core.documents import parse_json
 from gough.core.errors import InvalidInput, InvalidRecording, nearest
 from gough.core.files import text_encoding
 from gough.core.units import is_unit
-from gough.logs.finding import Finding
+from gough.logs.finding import Finding, refused
 from gough.logs.writers import FORMAT, MARK
 
 DELIMITERS = ("\t", ";", ",", "|", None)  # None: any white space
@@ -34,6 +34,8 @@ MEANT = {(",", ""): "the comma is the decimal sign", (".", ""): "the point is th
          (".", ","): "the comma separates thousands", (",", "."): "the point separates thousands"}
 _CLOCK = re.compile(r"(?:(\d\d)\.(\d\d)\.(\d{4}) +)?(\d\d:\d\d:\d\d(?:[.,]\d{1,9})?)")
 _WORD = re.compile(r"(?:\[[^\]]*\]|\S)+(?:\s+\[[^\]]*\])?")  # `leg1.slider.effort [N m]` is one
+
+Lines = Iterable[tuple[int, str]]  # with their numbers in the file
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -61,100 +63,25 @@ class Table:
     first: int = 0
 
     def column(self, name: str) -> FloatArray:
-        """Return a column by name; raise for none, several, one of text, or a value that is not finite."""
+        """Return a column by name, or without one the only one; none, several, text and NaN are refused."""
+        if not name and len(self.columns) != 1:
+            raise InvalidRecording(f"{self.source} has {len(self.columns)} columns ({', '.join(self.columns)}); say "
+                                   "which with columns = [...]", source=self.source)
+        name = name or next(iter(self.columns))
         if name in self.repeated or name not in self.columns:
             wrong = (f"more than one column is named '{name}'; in a description say which: '{name}[1]', '{name}[2]'"
                      if name in self.repeated else
                      f"column '{name}' holds {self.unread[name]}, expected numbers" if name in self.unread else
                      f"there is no column '{name}'{nearest(name, self.columns)}")
-            raise InvalidRecording(f"{self.source}: {wrong}", source=self.source, column=name)
+            raise refused(self.source, wrong, column=name)
         values = self.columns[name]
         good = np.isfinite(values) | self.blank.get(name, False)
         if not good.all():
             i = int(np.argmin(good))
-            raise InvalidRecording(
-                f"{self.source}: column '{name}' is {values[i]} at sample {self.first + i} ({int((~good).sum())} such "
-                "values); cut out or repair these samples",
-                source=self.source, column=name, sample=self.first + i)
+            raise refused(self.source, f"column '{name}' is {values[i]} at sample {self.first + i} "
+                          f"({int((~good).sum())} such values); cut out or repair these samples", column=name,
+                          sample=self.first + i)
         return values
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class _Layout:
-    """How the lines of one text file are cut into columns; those at `text` are not numbers, those at `dates` stamps."""
-
-    names: tuple[str, ...]
-    text: Mapping[int, str]
-    dates: frozenset[int]
-    delimiter: str | None
-    trailing: bool
-    decimal: str
-    thousands: str
-    facts: Mapping[str, object]
-    above: int = 0
-
-
-def text_blocks(path: Path, size: int = 65536, *, decimal: str = ".", thousands: str = "",
-                skip: int = 0) -> Iterator[Table]:
-    """Read a text table in blocks of at most `size` samples, in memory that does not grow with the file.
-
-    The first line that is no comment (`#`, `%`) names the columns. Without one, the last comment line of the same
-    width does (what numpy.savetxt writes), and failing that columns are named "1", "2", ... A block of other lines
-    may stand above (`_headed`). Where each column has its own time before it, that is named `<column> time`. ISO
-    stamps become seconds since 1970; other columns that begin with text are not read. A last line that is cut short is
-    dropped and reported.
-
-    Args:
-        path: File, UTF-8, UTF-16 or of Windows, gzipped if it ends in `.gz`.
-        size: Samples in a block.
-        decimal: Decimal sign of the numbers.
-        thousands: What stands between groups of three digits, if anything.
-        skip: Lines at the top that do not belong to the table.
-
-    Raises:
-        InvalidRecording: Empty, binary or damaged file, a line of another width, something that is no number.
-    """
-    source = path.name
-    findings: list[Finding] = []
-    try:
-        opened: Any = gzip.open if path.name.lower().endswith(".gz") else open
-        with opened(path, "rb") as raw:
-            encoding = text_encoding(raw.read1(2**16))
-        if encoding == "cp1252":
-            findings.append(Finding(kind="encoding", channel=source,
-                                    message="the text is not UTF-8 and was taken for that of Windows (CP 1252)"))
-        with opened(path, "rt", encoding=encoding, errors="replace" if encoding == "cp1252" else "strict") as handle:
-            lines = _numbered(handle, source, findings)
-            for _ in range(skip):
-                next(lines, None)
-            layout, first_lines = _layout(lines, source, decimal, thousands)
-            if layout.above:
-                findings.append(Finding(kind="above", channel=source, numbers={"lines": layout.above},
-                                        message=f"{layout.above} lines above the table were passed over"))
-            data = _checked(chain(first_lines, lines), layout, source, findings)
-            repeated, names = repeated_names(layout.names), numbered_names(layout.names)
-            read = [name for i, name in enumerate(names) if i not in layout.text]
-            unread = {names[i]: what for i, what in layout.text.items()}
-            start = 0
-            block = list(islice(data, size))
-            if not block:
-                raise InvalidRecording(f"{source}: there are column names but no samples", source=source)
-            while block:
-                following = list(islice(data, size))
-                values, blank = _parse(block, layout, source)
-                yield Table(source=source, columns=dict(zip(read, values.T)), facts=layout.facts, unread=unread,
-                            blank={name: rows for name, rows in zip(read, blank.T) if rows.any()},
-                            seconds=frozenset(names[i] for i in layout.dates),
-                            findings=() if following else tuple(findings), repeated=repeated, first=start)
-                start += len(block)
-                block = following
-    except UnicodeError as error:
-        raise InvalidRecording(f"{source} is not UTF-8 text, nor UTF-16 ({error}); expected a text table, or another "
-                               "file with its usual suffix", source=source) from error
-    except (gzip.BadGzipFile, zlib.error, EOFError) as error:
-        raise InvalidRecording(f"{source} is not a sound gzip file ({error}); copy it again", source=source) from error
-    except OSError as error:
-        raise InvalidRecording(f"cannot read '{path}': {error.strerror or error}", source=source) from error
 
 
 def repeated_names(names: Iterable[str]) -> frozenset[str]:
@@ -170,25 +97,93 @@ def numbered_names(names: Sequence[str]) -> list[str]:
 
 def cut(whole: Table, size: int) -> Iterator[Table]:
     """Yield a table in blocks; whole if columns have clocks of their own, or constants stand beside the signals."""
-    count = max(len(column) for column in whole.columns.values())
-    if any(len(column) != count for column in whole.columns.values()):
+    counts = {len(column) for column in whole.columns.values()}
+    if len(counts) > 1:
         yield whole
         return
-    for i in range(0, count, size):
-        yield replace(whole, first=i, columns={name: c[i:i + size] for name, c in whole.columns.items()},
+    for i in range(0, max(counts), size):
+        yield replace(whole, first=whole.first + i, columns={name: c[i:i + size] for name, c in whole.columns.items()},
                       blank={name: rows[i:i + size] for name, rows in whole.blank.items()})
 
 
 def joined(blocks: Iterable[Table]) -> Table:
     """Return consecutive blocks as one table."""
     parts = list(blocks)
-    first, last = parts[0], parts[-1]
-    columns = {name: np.concatenate([b.columns[name] for b in parts]) for name in first.columns}
-    gaps = dict.fromkeys(name for b in parts for name in b.blank)
+    columns = {name: np.concatenate([b.columns[name] for b in parts]) for name in parts[0].columns}
     blank = {name: np.concatenate([b.blank.get(name, np.zeros(len(b.columns[name]), dtype=bool)) for b in parts])
-             for name in gaps}
-    return Table(source=first.source, columns=columns, facts=first.facts, findings=last.findings,
-                 repeated=first.repeated, unread=first.unread, blank=blank, seconds=first.seconds)
+             for name in dict.fromkeys(name for b in parts for name in b.blank)}
+    return replace(parts[0], columns=columns, blank=blank, findings=parts[-1].findings)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Layout:
+    """How the lines of one text file are cut into columns; those at `text` are not numbers, those at `dates` stamps."""
+
+    source: str
+    names: tuple[str, ...]
+    text: Mapping[int, str]
+    dates: frozenset[int]
+    delimiter: str | None
+    trailing: bool
+    decimal: str
+    thousands: str
+    facts: Mapping[str, object]
+    above: int
+
+    def value(self, i: int, cell: str) -> float | None:
+        """Return the number or the date in a cell of a column; None if it is none."""
+        return _seconds(cell) if i in self.dates else _number(cell, self.decimal, self.thousands)
+
+
+def text_blocks(path: Path, size: int = 65536, *, decimal: str = ".", thousands: str = "",
+                skip: int = 0) -> Iterator[Table]:
+    """Read a text table in blocks of at most `size` samples, in memory that does not grow with the file.
+
+    The file is UTF-8, UTF-16 or of Windows, gzipped if it ends in `.gz`. After `skip` lines, the first that is no
+    comment (`#`, `%`) names the columns. Without one, the last comment line of the same width does (what numpy.savetxt
+    writes), and failing that columns are named "1", "2", ... A block of other lines may stand above (`_headed`). Where
+    each column has its own time before it, that is named `<column> time`. ISO stamps become seconds since 1970; other
+    columns that begin with text are not read. A last line that is cut short is dropped and reported.
+    """
+    source = path.name
+    findings: list[Finding] = []
+    try:
+        opened: Any = gzip.open if source.lower().endswith(".gz") else open
+        with opened(path, "rb") as raw:
+            encoding = text_encoding(raw.read1(2**16))
+        if encoding == "cp1252":
+            findings.append(Finding(kind="encoding", channel=source,
+                                    message="the text is not UTF-8 and was taken for that of Windows (CP 1252)"))
+        with opened(path, "rt", encoding=encoding, errors="replace" if encoding == "cp1252" else "strict") as handle:
+            lines = islice(_numbered(handle, source, findings), skip, None)
+            layout, first_lines = _layout(lines, source, decimal, thousands)
+            if layout.above:
+                findings.append(Finding(kind="above", channel=source, numbers={"lines": layout.above},
+                                        message=f"{layout.above} lines above the table were passed over"))
+            data = _checked(chain(first_lines, lines), layout, findings)
+            names = numbered_names(layout.names)
+            read = [name for i, name in enumerate(names) if i not in layout.text]
+            about = Table(source=source, columns={}, facts=layout.facts, repeated=repeated_names(layout.names),
+                          unread={names[i]: what for i, what in layout.text.items()},
+                          seconds=frozenset(names[i] for i in layout.dates))
+            start, block = 0, list(islice(data, size))
+            if not block:
+                raise refused(source, "there are column names but no samples")
+            while block:
+                following = list(islice(data, size))
+                values, blank = _parse(block, layout)
+                yield replace(about, columns=dict(zip(read, values.T)), first=start,
+                              blank={name: rows for name, rows in zip(read, blank.T) if rows.any()},
+                              findings=() if following else tuple(findings))
+                start += len(block)
+                block = following
+    except UnicodeError as error:
+        raise InvalidRecording(f"{source} is not UTF-8 text, nor UTF-16 ({error}); expected a text table, or another "
+                               "file with its usual suffix", source=source) from error
+    except (gzip.BadGzipFile, zlib.error, EOFError) as error:
+        raise InvalidRecording(f"{source} is not a sound gzip file ({error}); copy it again", source=source) from error
+    except OSError as error:
+        raise InvalidRecording(f"cannot read '{path}': {error.strerror or error}", source=source) from error
 
 
 def _numbered(handle: Any, source: str, findings: list[Finding]) -> Iterator[tuple[int, str]]:
@@ -198,16 +193,15 @@ def _numbered(handle: Any, source: str, findings: list[Finding]) -> Iterator[tup
         while line := handle.readline(LONGEST):
             number += 1
             if len(line) == LONGEST:
-                raise InvalidRecording(f"{source}: line {number} has more than {LONGEST} characters; is this a table?",
-                                       source=source, line=number)
+                raise refused(source, f"line {number} has more than {LONGEST} characters; is this a table?",
+                              line=number)
             yield number, line
     except EOFError:
         findings.append(Finding(kind="truncated", channel=source, numbers={"line": number},
                                 message=f"the compressed file stops early, after line {number}; the rest is lost"))
 
 
-def _layout(lines: Iterator[tuple[int, str]], source: str, decimal: str,
-            thousands: str) -> tuple[_Layout, list[tuple[int, str]]]:
+def _layout(lines: Lines, source: str, decimal: str, thousands: str) -> tuple[_Layout, list[tuple[int, str]]]:
     """Find column names and delimiter; also return the lines read so far that are data."""
     comments: list[str] = []
     head: list[tuple[int, str]] = []
@@ -235,12 +229,12 @@ def _layout(lines: Iterator[tuple[int, str]], source: str, decimal: str,
     width = len(_cells(data[0][1] if data else head[0][1], delimiter))
     names = _column_names(above, width)
     first = _cells(data[0][1], delimiter)[:len(names)] if data else []
-    trailing = bool(data) and width == len(names) + 1
     dates = frozenset(i for i, cell in enumerate(first) if _seconds(cell) is not None)
     # columns whose first value is no number with either decimal sign, and where that was seen
     text = {i: f"'{cell}' in line {data[0][0]}" for i, cell in enumerate(first) if i not in dates and not _fits(cell)}
-    return _Layout(names=tuple(names), text=text, dates=dates, delimiter=delimiter, trailing=trailing, decimal=decimal,
-                   thousands=thousands, facts=facts, above=passed), data
+    return _Layout(source=source, names=tuple(names), text=text, dates=dates, delimiter=delimiter, decimal=decimal,
+                   trailing=bool(data) and width == len(names) + 1, thousands=thousands, facts=facts,
+                   above=passed), data
 
 
 def _headed(head: list[tuple[int, str]]) -> tuple[list[list[str]], list[tuple[int, str]], str | None]:
@@ -253,13 +247,10 @@ def _headed(head: list[tuple[int, str]]) -> tuple[list[list[str]], list[tuple[in
     def usable(row: list[str]) -> int:
         return sum(_fits(cell) or _seconds(cell) is not None for cell in row)
 
-    if len(head) < 4:
-        return [], [], None
-    for delimiter in DELIMITERS:
-        first, second = (_cells(line, delimiter) for _, line in head[:2])
-        if 1 < len(first) == len(second) < 2 * usable(second):
-            return [], [], None
+    for delimiter in DELIMITERS if len(head) > 3 else ():
         rows = [_cells(line, delimiter) for _, line in head]
+        if 1 < len(rows[0]) == len(rows[1]) < 2 * usable(rows[1]):
+            break
         start = next((i for i, row in enumerate(rows) if len(row) > 1 and any(row) and usable(row) == len(row)), 0)
         alike = rows[start:start + 3]
         if start > 1 and len(alike) > 1 and all(len(row) == len(alike[0]) == usable(row) for row in alike):
@@ -271,18 +262,17 @@ def _column_names(above: list[list[str]], width: int) -> list[str]:
     """Return the names for columns of this many cells from the lines above them; numbers if none has them.
 
     A line that begins with `Name` has them; else the last of the right width, with the units below it if there is a
-    line of them. Cells that alternate with one word
-    (`Name, x, Name, y` or `Time, x, Time, y`) mean that each column has its own time before it.
+    line of them. Cells that alternate with one word (`Name, x, Name, y` or `Time, x, Time, y`) mean that each column
+    has its own time before it.
     """
     fitting = [row[:-1] if not row[-1] else row for row in above if row]
     fitting = [row for row in fitting if len(row) in (width, width - 1)]
     if len(fitting) > 1 and all(not cell or is_unit(cell.strip("[]()")) for cell in fitting[-1]):  # a line of units
         fitting[-1] = [f"{name} [{unit.strip('[]()')}]" if unit else name for name, unit in zip(*fitting[-2:])]
     keyed = [row for row in fitting if row[0].lower() in KEYS]
-    names = [*fitting[-1:], *keyed[:1]]
-    if not names:
+    if not fitting:
         return [str(i + 1) for i in range(width)]
-    found = names[-1]
+    found = keyed[0] if keyed else fitting[-1]
     if len(found) % 2 == 0 and len(set(found[::2])) == 1 and (keyed or len(found) > 2):
         return [name for own in found[1::2] for name in (f"{own} time", own)]
     return ["Time", *found[1:]] if keyed else found
@@ -296,11 +286,10 @@ def _facts(comment: str, source: str) -> Mapping[str, object]:
     try:
         version, facts = int(words[1]), parse_json(words[2])
     except (IndexError, ValueError, InvalidInput) as error:
-        raise InvalidRecording(f"{source}: the line '{comment.strip()[:60]}' is damaged; expected "
-                               f"'# {MARK} {FORMAT} {{...}}'", source=source) from error
+        raise refused(source, f"the line '{comment.strip()[:60]}' is damaged; expected '# {MARK} {FORMAT} {{...}}'"
+                      ) from error
     if version != FORMAT or not isinstance(facts, dict):
-        raise InvalidRecording(f"{source}: format version {version} of {MARK} is not known, expected {FORMAT}",
-                               source=source)
+        raise refused(source, f"format version {version} of {MARK} is not known, expected {FORMAT}")
     return facts
 
 
@@ -312,12 +301,11 @@ def _delimiter(head: list[str], source: str) -> str | None:
             if len(widths) == 1 and min(widths) > 1:
                 return delimiter
     if len(head) == 1:
-        raise InvalidRecording(f"{source}: there is one line and no table in it", source=source)
+        raise refused(source, "there is one line and no table in it")
     if all(len(_cells(line, None)) == 1 for line in head) and _fits(head[1].strip()):
         return None  # one column
-    raise InvalidRecording(
-        f"{source}: no delimiter (tab, semicolon, comma, bar, space) cuts the first two lines into the same number of "
-        "columns, nor is it one column of numbers; is this a table?", source=source)
+    raise refused(source, "no delimiter (tab, semicolon, comma, bar, space) cuts the first two lines into the same "
+                  "number of columns, nor is it one column of numbers; is this a table?")
 
 
 def _cells(line: str, delimiter: str | None) -> list[str]:
@@ -363,20 +351,17 @@ def _seconds(cell: str) -> float | None:
     return (stamp if stamp.tzinfo else stamp.replace(tzinfo=UTC)).timestamp()
 
 
-def _checked(lines: Iterator[tuple[int, str]], layout: _Layout, source: str,
-             findings: list[Finding]) -> Iterator[tuple[int, str]]:
+def _checked(lines: Iterator[tuple[int, str]], layout: _Layout, findings: list[Finding]) -> Iterator[tuple[int, str]]:
     """Yield data lines of the right width; drop and report a last line that was cut short."""
-    delimiter, width = layout.delimiter, len(layout.names)
-    separators = width - (0 if layout.trailing else 1)
+    delimiter, width, source = layout.delimiter, len(layout.names), layout.source
     for number, line in lines:
         if line.startswith(COMMENTS) or not line.strip():
             continue
-        found = len(line.split()) - 1 if delimiter is None else (
-            len(_cells(line, delimiter)) - 1 if '"' in line else line.count(delimiter))
+        found = len(line.split()) if delimiter is None else (
+            len(_cells(line, delimiter)) if '"' in line else line.count(delimiter) + 1) - layout.trailing
         cells = [] if line.endswith("\n") else _cells(line, delimiter)[:width]
-        readable = all((_seconds(cell) if i in layout.dates else _number(cell, layout.decimal, layout.thousands))
-                       is not None for i, cell in enumerate(cells) if i not in layout.text)
-        if found == separators and readable:
+        readable = all(layout.value(i, cell) is not None for i, cell in enumerate(cells) if i not in layout.text)
+        if found == width and readable:
             if cells:
                 findings.append(Finding(
                     kind="unterminated", channel=source, numbers={"line": number},
@@ -384,14 +369,13 @@ def _checked(lines: Iterator[tuple[int, str]], layout: _Layout, source: str,
             yield number, line
             continue
         if any(rest.strip() for _, rest in lines):
-            pieces = found + (0 if layout.trailing else 1)
-            raise InvalidRecording(f"{source}: line {number} has {pieces} columns, expected {width}; "
-                                   "repair or cut the file there", source=source, line=number)
+            raise refused(source, f"line {number} has {found} columns, expected {width}; repair or cut the file there",
+                          line=number)
         findings.append(Finding(kind="truncated", channel=source, numbers={"line": number},
                                 message=f"line {number}, the last, is cut short and was dropped"))
 
 
-def _parse(lines: list[tuple[int, str]], layout: _Layout, source: str) -> tuple[FloatArray, BoolArray]:
+def _parse(lines: list[tuple[int, str]], layout: _Layout) -> tuple[FloatArray, BoolArray]:
     """Turn data lines into numbers, and say which cells are blank, (t, k) each."""
     texts = [line for _, line in lines]
     plain = not layout.dates and not layout.thousands
@@ -412,17 +396,22 @@ def _parse(lines: list[tuple[int, str]], layout: _Layout, source: str) -> tuple[
         cells = _cells(line, layout.delimiter)
         for k, i in enumerate(columns):
             cell = cells[i] if i < len(cells) else ""
-            read = _seconds(cell) if i in layout.dates else _number(cell, layout.decimal, layout.thousands)
-            if not cell:
-                blank[t, k] = True
-            elif read is not None:
+            blank[t, k] = not cell
+            read = layout.value(i, cell)
+            if read is not None:
                 values[t, k] = read
-            else:
-                hint = next((f'; if {what}, say decimal = "{signs[0]}"' + (
-                    f' and thousands = "{signs[1]}"' if signs[1] else "") + " in a description file"
-                    for signs, what in MEANT.items() if _number(cell, *signs) is not None),
-                    "; repair or cut the file there")
-                raise InvalidRecording(f"{source}: line {number}, column '{layout.names[i]}' is '{cell}', expected a "
-                                       f"{'date' if i in layout.dates else 'number'}" + hint,
-                                       source=source, line=number, column=layout.names[i])
+            elif cell:
+                raise _no_number(cell, i, number, layout)
     return values, blank
+
+
+def _no_number(cell: str, i: int, line: int, layout: _Layout) -> InvalidRecording:
+    hint = "; repair or cut the file there"
+    for (decimal, thousands), what in MEANT.items():
+        if _number(cell, decimal, thousands) is not None:
+            both = f' and thousands = "{thousands}"' if thousands else ""
+            hint = f'; if {what}, say decimal = "{decimal}"{both} in a description file'
+            break
+    wanted = "date" if i in layout.dates else "number"
+    return refused(layout.source, f"line {line}, column '{layout.names[i]}' is '{cell}', expected a {wanted}{hint}",
+                   line=line, column=layout.names[i])

@@ -13,14 +13,13 @@ from gough.core.documents import toml_text
 from gough.core.names import inside_leg
 from gough.engine import Model
 from gough.identification.diagnosis.mistakes import Mistake
-from gough.logs.description import FORMAT, Description, Group, TimeBase
+from gough.logs.description import FORMAT, Clock, Description, Signal
 from gough.logs.recording import JOINT_KINDS
 from gough.mechanism.terms import TERMS
 
 EVERY = {"all motors": "", "all motors in m": "m", "all motors in rad": "rad"}  # and the unit they have
 TIME_UNITS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 
-Kinds = Callable[[Description], Sequence[str]]
 Change = Callable[[Description, Mistake, Mapping[str, float]], Description | None]
 
 
@@ -43,63 +42,38 @@ def corrected_description(description: Description, mistakes: Sequence[Mistake],
     return description, tuple(done)
 
 
-def _columns(group: Group, place: str) -> list[int]:
+def _at(signal: Signal, place: str) -> bool:
     if place in EVERY:
         unit = EVERY[place]
-        return [k for k, own in enumerate(group.units) if not unit or own in (unit, f"{unit}/s")]
-    return [group.names.index(place)] if place in group.names else []
+        return not unit or signal.unit in (unit, f"{unit}/s")
+    return signal.name == place
 
 
-def _efforts(description: Description) -> tuple[str, ...]:
-    return tuple(g.kind for g in description.groups if g.kind in ("effort", "current"))
+def _with(description: Description, kinds: Sequence[str], place: str,
+          change: Callable[[Signal], Signal]) -> Description:
+    """Return a description with the signals of some kinds and a place changed."""
+    return replace(description, signals=tuple(
+        change(s) if s.kind in kinds and _at(s, place) else s for s in description.signals))
 
 
-def _positions(description: Description) -> tuple[str, ...]:
-    return tuple(g.kind for g in description.groups if g.kind in ("position", "reference"))
-
-
-def _motion(description: Description) -> tuple[str, ...]:
-    return (*_positions(description), "velocity")
-
-
-def _with(description: Description, kinds: Sequence[str], change: Callable[[Group], Group]) -> Description:
-    return replace(description, groups=tuple(change(g) if g.kind in kinds else g for g in description.groups))
-
-
-def _changed(group: Group, place: str, name: str, change: Callable[[float], float]) -> Group:
-    """Return a group with one field of the columns of a place changed; what was not given is zero."""
-    values = list(getattr(group, name)) or [0.0] * len(group.columns)
-    for k in _columns(group, place):
-        values[k] = change(values[k])
-    changed: dict[str, Any] = {name: tuple(values)}
-    return replace(group, **changed)
-
-
-def _scaled(kinds: Kinds, plus: float) -> Change:
+def _scaled(kinds: Sequence[str], plus: float) -> Change:
     """Divide columns by the size of a mistake plus a number."""
     def change(description: Description, mistake: Mistake, gains: Mapping[str, float]) -> Description:
-        divisor = mistake.size[0] + plus
-
-        def scale(group: Group) -> Group:
-            for name, by in (("factors", divisor), ("offsets", divisor), ("turns", abs(divisor))):
-                if getattr(group, name):
-                    group = _changed(group, mistake.place, name, lambda value, by=by: value / by)  # type: ignore[misc]
-            return group
-
-        return _with(description, kinds(description), scale)
+        by = mistake.size[0] + plus
+        return _with(description, kinds, mistake.place, lambda s: s._replace(
+            factor=s.factor / by, offset=s.offset / by, turn=s.turn / abs(by)))
 
     return change
 
 
-def _moved(kinds: Kinds, name: str, sign: float) -> Change:
+def _moved(kinds: Sequence[str], name: str, sign: float) -> Change:
     """Add the size of a mistake, times a sign, to a field of columns; an offset of currents is divided by the gain."""
     def change(description: Description, mistake: Mistake, gains: Mapping[str, float]) -> Description | None:
-        recorded = name == "offsets" and "current" in kinds(description)
+        recorded = name == "offset" and "current" in kinds and bool(description.of("current"))
         if recorded and mistake.place not in gains:
             return None
         size = sign * mistake.size[0] / (gains[mistake.place] if recorded else 1.0)
-        return _with(description, kinds(description),
-                     lambda group: _changed(group, mistake.place, name, lambda value: value + size))
+        return _with(description, kinds, mistake.place, lambda s: s._replace(**{name: getattr(s, name) + size}))
 
     return change
 
@@ -107,46 +81,40 @@ def _moved(kinds: Kinds, name: str, sign: float) -> Change:
 def _clock(plus: float) -> Change:
     def change(description: Description, mistake: Mistake, gains: Mapping[str, float]) -> Description:
         slower = mistake.size[0] + plus
-
-        def run(group: Group) -> Group:
-            return replace(group, time=replace(group.time, factors=tuple(f / slower for f in group.time.factors)))
-
+        signals = tuple(s._replace(clock=s.clock._replace(factors=tuple(f / slower for f in s.clock.factors)))
+                        for s in description.signals)
         period = None if description.period is None else description.period / slower
         rate = None if description.rate is None else description.rate * slower
-        return replace(_with(description, [g.kind for g in description.groups], run), period=period, rate=rate)
+        return replace(description, signals=signals, period=period, rate=rate)
 
     return change
 
 
-def _swap(kinds: Kinds) -> Change:
+def _swap(kinds: Sequence[str]) -> Change:
+    """Exchange where the signals of two joints come from."""
     def change(description: Description, mistake: Mistake, gains: Mapping[str, float]) -> Description:
-        def exchange(group: Group) -> Group:
-            i, j = (group.names.index(name) for name in mistake.place.split(" and "))
-            order = list(range(len(group.columns)))
-            order[i], order[j] = j, i
-            fields = ("columns", "factors", "offsets", "delays", "turns", "files")
-            turned: dict[str, Any] = {name: tuple(getattr(group, name)[k] for k in order) for name in fields
-                                      if getattr(group, name)}
-            return replace(group, **turned)
-
-        return _with(description, kinds(description), exchange)
+        one, two = mistake.place.split(" and ")
+        other, known = {one: two, two: one}, {(s.kind, s.name): s for s in description.signals}
+        return replace(description, signals=tuple(
+            known[s.kind, other[s.name]]._replace(name=s.name, unit=s.unit)
+            if s.kind in kinds and s.name in other else s for s in description.signals))
 
     return change
 
 
 def _wrapped(description: Description, mistake: Mistake, gains: Mapping[str, float]) -> Description:
     turn = abs(mistake.size[0])
-    return _with(description, ["position"], lambda group: _changed(group, mistake.place, "turns", lambda value: turn))
+    return _with(description, ["position"], mistake.place, lambda s: s._replace(turn=turn))
 
 
+EFFORTS, POSITIONS, MOTION = ("effort", "current"), ("position", "reference"), ("position", "reference", "velocity")
 CHANGES: dict[str, Change] = {
-    "effort delay": _moved(_efforts, "delays", 1.0), "effort offset": _moved(_efforts, "offsets", -1.0),
-    "encoder offset": _moved(_positions, "offsets", -1.0), "gain": _scaled(_efforts, 1.0),
-    "effort unit": _scaled(_efforts, 0.0), "effort sign": _scaled(_efforts, 0.0),
-    "encoder scale": _scaled(_motion, 1.0), "position unit": _scaled(_motion, 0.0),
-    "position sign": _scaled(_motion, 0.0), "clock": _clock(1.0), "clock unit": _clock(0.0),
-    "swapped efforts": _swap(_efforts), "swapped positions": _swap(_motion),
-    "swapped channels": _swap(lambda description: (*_efforts(description), *_motion(description))),
+    "effort delay": _moved(EFFORTS, "delay", 1.0), "effort offset": _moved(EFFORTS, "offset", -1.0),
+    "encoder offset": _moved(POSITIONS, "offset", -1.0), "gain": _scaled(EFFORTS, 1.0),
+    "effort unit": _scaled(EFFORTS, 0.0), "effort sign": _scaled(EFFORTS, 0.0),
+    "encoder scale": _scaled(MOTION, 1.0), "position unit": _scaled(MOTION, 0.0),
+    "position sign": _scaled(MOTION, 0.0), "clock": _clock(1.0), "clock unit": _clock(0.0),
+    "swapped efforts": _swap(EFFORTS), "swapped positions": _swap(MOTION), "swapped channels": _swap(EFFORTS + MOTION),
     "wrapped counts": _wrapped}
 
 
@@ -161,15 +129,17 @@ def description_text(description: Description) -> str:
         "thousands": description.thousands or None, "skip": description.skip or None,
         "start": f"{description.start!r} s" if description.start else None,
         "stop": f"{description.stop!r} s" if isfinite(description.stop) else None}
-    for group in description.groups:
-        turns = [t / abs(f) for t, f in zip(group.turns, group.factors)]  # of the numbers in the columns
-        whole[group.kind] = _given({
-            "files": group.files or None, "names": None if group.kind in JOINT_KINDS else group.names,
-            "columns": group.columns, "units": group.units, "scale": group.factors,
-            "offset": group.offsets if any(group.offsets) else None,
-            "delay": [f"{delay!r} s" for delay in group.delays] if any(group.delays) else None,
-            "unwrap": max(turns) if any(turns) else None, "interpolation": group.interpolation,
-            "time": _time(group.time)})
+    for kind in dict.fromkeys(s.kind for s in description.signals):
+        own = description.of(kind)
+        turns = [s.turn / abs(s.factor) for s in own]  # of the numbers in the columns
+        whole[kind] = _given({
+            "files": [s.file for s in own] if own[0].file else None,
+            "names": None if kind in JOINT_KINDS else [s.name for s in own],
+            "columns": [s.column for s in own], "units": [s.unit for s in own], "scale": [s.factor for s in own],
+            "offset": [s.offset for s in own] if any(s.offset for s in own) else None,
+            "delay": [f"{s.delay!r} s" for s in own] if any(s.delay for s in own) else None,
+            "unwrap": max(turns) if any(turns) else None, "interpolation": own[0].interpolation,
+            "time": _time(own[0].clock)})
     return "# written by a diagnosis; the logs are read as corrected\n" + toml_text(_given(whole))
 
 
@@ -177,15 +147,15 @@ def _given(values: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value is not None}
 
 
-def _time(time: TimeBase) -> dict[str, Any]:
-    if not time.columns:
+def _time(clock: Clock) -> dict[str, Any]:
+    if not clock.columns:
         return {}
-    scale, units = 1.0, [_time_unit(f) for f in time.factors]
+    scale, units = 1.0, [_time_unit(f) for f in clock.factors]
     if None in units:
-        scale, units = time.factors[0], [_time_unit(f / time.factors[0]) for f in time.factors]
-    return _given({"columns": time.columns, "units": [unit or "s" for unit in units],
-                   "scale": scale if scale != 1.0 else None, "file": time.file,
-                   "offset": f"{time.offset!r} s" if time.offset else None})
+        scale, units = clock.factors[0], [_time_unit(f / clock.factors[0]) for f in clock.factors]
+    return _given({"columns": clock.columns, "units": [unit or "s" for unit in units],
+                   "scale": scale if scale != 1.0 else None, "file": clock.file or None,
+                   "offset": f"{clock.offset!r} s" if clock.offset else None})
 
 
 def _time_unit(factor: float) -> str | None:
