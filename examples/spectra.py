@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gough.core.arrays import FloatArray
-from gough.processing.frequency import fourier_fit, lowpass_periodic
+from gough.processing.filters import fourier_fit, lowpass_periodic
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

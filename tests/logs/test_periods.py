@@ -6,7 +6,7 @@ import pytest
 from gough.core.errors import InvalidInput, InvalidRecording, NotConverged
 from gough.logs.periods import estimate_period, resample_to_period
 from gough.logs.recording import Recording
-from gough.processing.frequency import lowpass_periodic
+from gough.processing.filters import lowpass_periodic
 
 RATE = 200.0
 

@@ -6,7 +6,7 @@ from scipy import signal
 
 from gough.core.errors import InvalidInput
 from gough.processing.filters import derivative, differentiate, edge_samples, memory_samples, zero_phase
-from gough.processing.noise import position_noise, velocity_noise
+from gough.processing.masks import position_noise, velocity_noise
 
 RATE = 500.0
 TIME = np.arange(4000) / RATE

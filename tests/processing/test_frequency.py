@@ -6,8 +6,8 @@ from hypothesis import given, settings, strategies as st
 from spectra import amplitude_spectrum, compare_spectra
 
 from gough.core.errors import InvalidInput
-from gough.processing.filters import differentiate
-from gough.processing.frequency import fourier_fit, lowpass_periodic, pose_cutoff
+from gough.processing.averaging import pose_cutoff
+from gough.processing.filters import differentiate, fourier_fit, lowpass_periodic
 
 RATE, N = 100.0, 309
 F = RATE / N

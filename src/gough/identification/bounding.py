@@ -36,7 +36,7 @@ from gough.identification.result import Identification
 from gough.logs.readers import Log, as_recordings
 from gough.logs.recording import Recording
 from gough.processing import Processed, Processing, choose_processing, process, regression
-from gough.processing.pieces import averaged_pose
+from gough.processing.averaging import averaged_pose
 
 MOST_EQUATIONS = 20000  # equations used: every k-th sample beyond that
 MOST_UNCERTAIN = 1500  # of those with an uncertain regressor: enclosing that of a hexapod takes 10 ms an equation

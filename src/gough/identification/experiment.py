@@ -28,9 +28,9 @@ from gough.processing import (
     regression,
 )
 from gough.processing.choice import MOST_LEFT_OUT
-from gough.processing.noise import noise_again
+from gough.processing.families import with_position_noise
+from gough.processing.masks import noise_again
 from gough.processing.ready import ready
-from gough.processing.repetitions import with_position_noise
 
 SMALL = 0.1  # sigmas: what noise of the positions takes from values is not counted below
 AGAIN = 4  # times that noise is added again, each time to another stretch of a long log

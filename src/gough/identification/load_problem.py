@@ -19,8 +19,8 @@ from gough.identification.experiment import AGAIN, drawn_again, in_efforts
 from gough.identification.result import Identification
 from gough.logs.recording import Recording
 from gough.processing import Processed, Processing, process, regression
+from gough.processing.families import period_motions
 from gough.processing.ready import ready
-from gough.processing.repetitions import period_motions
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

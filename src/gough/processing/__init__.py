@@ -1,21 +1,12 @@
 """From log to regression: one processing for an experiment, one way for short and long logs."""
 
 from gough.processing.choice import ProcessingChoice, choose_processing, raised_cutoff
-from gough.processing.pieces import Processed, regression
+from gough.processing.pieces import Processed
 from gough.processing.ready import matched, on_motor_side
 from gough.processing.settings import Processing
-from gough.processing.stream import condense_log, process, regression_blocks
+from gough.processing.stream import condense_log, process, regression, regression_blocks
 
 __all__ = [
-           "Processed",
-           "Processing",
-           "ProcessingChoice",
-           "choose_processing",
-           "condense_log",
-           "matched",
-           "on_motor_side",
-           "process",
-           "raised_cutoff",
-           "regression",
-           "regression_blocks",
+    "Processed", "Processing", "ProcessingChoice", "choose_processing", "condense_log", "matched", "on_motor_side",
+    "process", "raised_cutoff", "regression", "regression_blocks",
 ]

@@ -1,19 +1,25 @@
-"""Averaging the periods of a repeated motion, and what their scatter says about the noise (AH09 3.2)."""
+"""Averaging the periods of a repeated motion, and what their scatter says about noise and harmonics (AH09 3.2)."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.ndimage import uniform_filter1d
 
-from gough.core.arrays import FloatArray, Value
-from gough.core.errors import InvalidRecording
+from gough.core.arrays import TINY, FloatArray, Value
+from gough.core.errors import InvalidInput, InvalidRecording
+from gough.engine import Model
+from gough.engine.loops import By
+from gough.logs.checks import quantisation_step
 from gough.logs.finding import Finding
 from gough.logs.recording import Recording
+from gough.processing.ready import signal_of
 
-UNSETTLED = 3.0  # times the usual variance: by chance 1 in 1000 if a tenth of a period holds ten independent errors
 REPEATED = 0.2  # of a joint's motion: where no joint differs by less from period to period, there is no period
-ALIKE = 1e-4  # of a signal: what differs by less between periods is not looked at
+ODD = 3.0  # times as far from the mean as is usual: a period that is reported
+FREEDOM = 50  # repetitions times neighbouring harmonics that the noise of a harmonic is estimated from
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class PeriodAverage(Value):
@@ -25,34 +31,23 @@ class PeriodAverage(Value):
 
     Departure: AH09 prints 1/(N Nm - 1) for the efforts, which is low by (Nm - 1)/Nm. The cross-covariance of position
     and effort is kept too: feedback correlates them. All covariances are those of a single sample; the means have 1/Nm.
-
-    Args:
-        recording: The whole periods averaged.
-        signal: `effort` or `current`, whichever was averaged as effort.
-        time: Of the first period, (N,). [s]
-        position: Mean positions, (N, a). [m or rad]
-        effort: Mean efforts or currents, (N, a). [effort_units]
-        effort_units: (a,).
-        covariance: Of positions and efforts together, (2 a, 2 a).
-        findings: Periods unlike the others.
     """
 
-    recording: Recording
-    signal: str
-    time: FloatArray
-    position: FloatArray
-    effort: FloatArray
-    effort_units: tuple[str, ...]
-    covariance: FloatArray
+    recording: Recording  # the whole periods averaged
+    position: FloatArray  # means, (N, a) [m or rad]
+    effort: FloatArray  # means of efforts, or of currents without these, (N, a)
+    position_covariance: FloatArray  # (a, a)
+    effort_covariance: FloatArray  # (a, a)
+    cross_covariance: FloatArray  # position i with effort j, (a, a)
     findings: tuple[Finding, ...] = ()
 
     def __len__(self) -> int:
-        return len(self.time)
+        return len(self.position)
 
     @property
-    def joints(self) -> tuple[str, ...]:
-        """Names of the actuated joints, (a,)."""
-        return self.recording.joints
+    def time(self) -> FloatArray:
+        """Times of the first period, (N,). [s]"""
+        return self.recording.time[:len(self)]
 
     @property
     def rate(self) -> float:
@@ -71,103 +66,112 @@ class PeriodAverage(Value):
 
     @property
     def effort_periods(self) -> FloatArray:
-        """Efforts or currents of each period, a view, (Nm, N, a). [effort_units]"""
-        return self.recording.periods(self.signal)
+        """Efforts or currents of each period, a view, (Nm, N, a)."""
+        return self.recording.periods(signal_of(self.recording))
 
     @property
-    def position_covariance(self) -> FloatArray:
-        """Of a single sample of the positions, (a, a). [m2, m rad, rad2]"""
-        a = len(self.joints)
-        return self.covariance[:a, :a]
-
-    @property
-    def effort_covariance(self) -> FloatArray:
-        """Of a single sample of the efforts, (a, a). [product of effort_units]"""
-        a = len(self.joints)
-        return self.covariance[a:, a:]
-
-    @property
-    def cross_covariance(self) -> FloatArray:
-        """Of a single sample of position i with effort j, (a, a)."""
-        a = len(self.joints)
-        return self.covariance[:a, a:]
+    def rounding_variance(self) -> FloatArray:
+        """The variance of rounding of positions that averaging does not reduce, (a,). [m2 or rad2]"""
+        steps = np.array([quantisation_step(column) or 0.0 for column in self.recording.position.T])
+        spread = np.sqrt(np.diag(self.position_covariance))
+        return np.asarray(np.where(spread < steps / 2, steps**2 / 12.0, 0.0))
 
 
 def average_periods(recording: Recording) -> PeriodAverage:
-    """Average the periods of a recording; positions with efforts, or with currents if there are no efforts.
-
-    Raises:
-        InvalidRecording: Not a whole number of periods, fewer than two, or no effort and no current.
-    """
-    signal = "effort" if recording.effort is not None else "current"
-    if getattr(recording, signal) is None:
-        raise InvalidRecording(f"{recording.source}: there is neither effort nor current to average")
+    """Average the periods of a recording of whole ones; positions with efforts, or with currents without these."""
+    signal, source = signal_of(recording), recording.source
     position, effort = recording.periods("position"), recording.periods(signal)
     count, n, a = position.shape
     if count < 2:
         raise InvalidRecording(
-            f"{recording.source}: {count} period of {n} samples; averaging needs at least two to tell motion from "
-            "noise",
-            source=recording.source, periods=count)
+            f"{source}: {count} period of {n} samples; averaging needs at least two to tell motion from noise",
+            source=source, periods=count)
     means = [position.mean(axis=0), effort.mean(axis=0)]
-    covariance = np.zeros((2 * a, 2 * a))
-    scatter = np.empty((count, 2 * a))
+    covariance, scatter = np.zeros((2 * a, 2 * a)), np.empty((count, 2 * a))
     for k in range(count):  # one period at a time: no copy of the whole record
         both = np.concatenate([position[k] - means[0], effort[k] - means[1]], axis=1)
-        covariance += both.T @ both
+        covariance += both.T @ both / (n * (count - 1))
         scatter[k] = np.sqrt(np.mean(both**2, axis=0))
-    channels = [f"{j}.position" for j in recording.joints] + [f"{j}.{signal}" for j in recording.joints]
+    usual, findings = np.median(scatter, axis=0), []
+    ratio = np.divide(scatter, usual, out=np.zeros_like(scatter), where=usual > 0)
+    for k in np.flatnonzero(ratio.max(axis=1) > ODD).tolist() if count > 2 else ():
+        j = int(ratio[k].argmax())
+        findings.append(Finding(
+            kind="transient", channel=f"{recording.joints[j % a]}.{signal if j >= a else 'position'}",
+            numbers={"period": k, "ratio": float(ratio[k, j])},
+            message=f"period {k + 1} of {count} is {ratio[k, j]:.1f} times as far from the mean as is usual; if "
+                    "something touched the robot, cut it off"))
     return PeriodAverage(
-        recording=recording, signal=signal, time=recording.time[:n], position=means[0], effort=means[1],
-        effort_units=recording.effort_units if signal == "effort" else recording.current_units,
-        covariance=covariance / (n * (count - 1)), findings=_odd_periods(scatter, channels))
+        recording=recording, position=means[0], effort=means[1], position_covariance=covariance[:a, :a],
+        effort_covariance=covariance[a:, a:], cross_covariance=covariance[:a, a:], findings=tuple(findings))
 
 
 def check_repeats(average: PeriodAverage) -> None:
     """Raise `InvalidRecording` if not one joint comes back after the period: then there is none, or another."""
-    differ, moves = np.sqrt(np.diag(average.position_covariance)), average.recording.position.std(axis=0)
+    log = average.recording
+    differ, moves = np.sqrt(np.diag(average.position_covariance)), log.position.std(axis=0)
     if moves.any() and (differ >= REPEATED * moves).all():
         joint = int(np.argmax(moves))
         raise InvalidRecording(
-            f"{average.recording.source}: the motion does not repeat after the {len(average)} samples of its period: "
-            f"of {average.joints[joint]} the periods differ by {100 * differ[joint] / moves[joint]:.0f} % of its "
-            "motion; give the right period, or none", source=average.recording.source, samples=len(average))
+            f"{log.source}: the motion does not repeat after the {len(average)} samples of its period: of "
+            f"{log.joints[joint]} the periods differ by {100 * differ[joint] / moves[joint]:.0f} % of its motion; "
+            "give the right period, or none", source=log.source, samples=len(average))
 
 
-def unsettled_periods(recording: Recording) -> int:
-    """Return how many periods at the beginning of whole ones are those of a motion that still settles.
+def averaged_pose(model: Model, average: PeriodAverage) -> tuple[By, FloatArray, FloatArray]:
+    """Return the coordinates a periodic motion is filtered in, all coordinates of the mean period and these, (N, m)."""
+    by: By = "task" if "task" in model.loops.partitions else "actuated"
+    q = model.kinematics.assemble(average.position, "actuated", time=average.time)
+    return by, q, np.ascontiguousarray(q[:, list(model.loops.partitions[by].independent)])
 
-    What dies out after a start is largest at first. A period is unsettled if in its first tenth a channel differs from
-    the mean of the later periods with a mean square over `UNSETTLED` times the largest of: the median of its tenths,
-    what later periods differ by among themselves, and `ALIKE` of the signal. Two periods are left in any case.
+
+def leading(model: Model) -> list[int]:
+    """Return the motors that poses are found from, as columns of a recording: all, or as many as are needed, (m,)."""
+    return [model.actuated.index(i) for i in model.loops.partitions["actuated"].independent]
+
+
+def pose_map(model: Model, q: FloatArray, by: By) -> FloatArray:
+    """Return the map from changes of the leading motors to those of the pose, (N, m, m)."""
+    led = list(model.loops.partitions["actuated"].independent)
+    return np.asarray(np.linalg.inv(model.kinematics.closure_map(q, by)[:, led]), dtype=np.float64)
+
+
+def akaike_cutoff(model: Model, average: PeriodAverage) -> float:
+    """Return the highest harmonic of the pose that Akaike's criterion keeps. [Hz]"""
+    by, q, pose = averaged_pose(model, average)
+    own, back = leading(model), pose_map(model, q, by)
+    scatter = np.einsum("tma,pta->ptm", back, (average.position_periods - average.position)[:, :, own], optimize=True)
+    rounding = np.einsum("tma,a->m", back**2, average.rounding_variance[own]) / len(back)
+    try:
+        return pose_cutoff(pose, scatter, average.rate, rounding)
+    except InvalidInput as error:
+        source = average.recording.source
+        raise InvalidRecording(f"{source}: {error}", source=source) from error
+
+
+def pose_cutoff(pose: FloatArray, scatter: FloatArray, rate: float, rounding: FloatArray) -> float:
+    """Return the highest harmonic of a mean pose (N, m) that Akaike's criterion keeps. [Hz]
+
+    With X_k the DFT of the mean pose at harmonic k and v_k the variance of its coordinates, from the scatter between
+    periods, keeping harmonic k raises the log-likelihood by sum |X_k|^2 / v_k and costs 2 real parameters a coordinate:
+    the harmonics kept are those up to argmax_K sum_k<=K (sum |X_k|^2 / v_k - 2 m). Poses are judged, not the positions
+    of the motors: inverse kinematics makes harmonics of its own. Departure: coordinates are taken as independent. What
+    differs between few periods may be one transient, which moves all of them together; a full covariance has next to
+    nothing in all other directions, and takes the leaks of that transient for harmonics.
+
+    Args:
+        scatter: Pose of each period minus the mean one, (Nm, N, m). [m or rad]
+        rounding: Variance of what rounding of the sensors adds to a sample in every period alike, (m,).
     """
-    kinds = [kind for kind in ("position", "effort", "current") if getattr(recording, kind) is not None]
-    periods = np.concatenate([recording.periods(kind) for kind in kinds], axis=2)
-    tenth = max(1, periods.shape[1] // 10)
-    for first in range(len(periods) - 2):
-        later = periods[first + 1:]
-        mean, least = later.mean(axis=0), (ALIKE * later.std(axis=(0, 1))) ** 2
-        square = (periods[first] - mean) ** 2 * len(later) / (len(later) + 1)
-        own = np.array([square[k:k + tenth].mean(axis=0) for k in range(0, len(mean), tenth)])
-        other = ((later - mean) ** 2).sum(axis=0) / (len(later) - 1)
-        usual = np.max([np.median(own, axis=0), other.mean(axis=0), other[:tenth].mean(axis=0), least], axis=0)
-        if (own[0] <= UNSETTLED * usual).all():
-            return first
-    return max(len(periods) - 2, 0)
-
-
-def _odd_periods(scatter: FloatArray, channels: list[str]) -> tuple[Finding, ...]:
-    """Report periods that differ from the mean three times as much as is usual."""
-    if len(scatter) < 3:
-        return ()
-    usual = np.median(scatter, axis=0)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        ratio = np.where(usual > 0, scatter / usual, 0.0)
-    found = []
-    for k in np.flatnonzero(ratio.max(axis=1) > 3.0):
-        j = int(ratio[k].argmax())
-        found.append(Finding(
-            kind="transient", channel=channels[j], numbers={"period": float(k), "ratio": float(ratio[k, j])},
-            message=f"period {k + 1} of {len(scatter)} is {ratio[k, j]:.1f} times as far from the mean as is usual; if "
-                    "something touched the robot, cut it off"))
-    return tuple(found)
+    count, n, m = scatter.shape
+    bins = (n - 1) // 2
+    X = np.fft.rfft(pose, axis=0)[1:bins + 1]
+    D = np.fft.rfft(scatter, axis=1)[:, 1:bins + 1]
+    width = min(max(1, -(-FREEDOM // (count - 1)) | 1), max(bins, 1))
+    v = uniform_filter1d((np.abs(D) ** 2).sum(axis=0) / (count * (count - 1)), width, axis=0, mode="nearest")
+    floor = (1e-10 * np.abs(X).max(axis=0, initial=0.0)) ** 2 + TINY
+    gain = (np.abs(X) ** 2 / (v + n * rounding + floor)).sum(axis=1)
+    total = np.cumsum(gain - 2 * m)
+    if not bins or total.max() <= 0:
+        raise InvalidInput("no harmonic of the motion stands out of the noise; choose the cut-off yourself")
+    return float((int(np.argmax(total)) + 1) * rate / n)

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from gough.core.arrays import TINY, BoolArray
+from gough.core.arrays import TINY
 from gough.core.blas import one_blas_thread
 from gough.core.errors import InvalidInput, InvalidRecording
 from gough.core.names import Parameter
@@ -24,14 +24,13 @@ from gough.core.parameters import BaseParameters
 from gough.engine import Model, base_parameters
 from gough.logs.readers import RecordingSource
 from gough.logs.recording import Recording
-from gough.processing.averaging import average_periods
+from gough.processing.averaging import akaike_cutoff, average_periods
 from gough.processing.filters import SPOILT
-from gough.processing.noise import dead_bands
-from gough.processing.pieces import joined
+from gough.processing.masks import dead_bands
+from gough.processing.pieces import joined, length
 from gough.processing.ready import matched, ready
-from gough.processing.repetitions import akaike_cutoff
-from gough.processing.settings import HIGHEST, Processing, decimation_of
-from gough.processing.trial import FINE, Sheet, Trial, prediction_squares
+from gough.processing.settings import HIGHEST, PERIODIC, Processing, decimation_of
+from gough.processing.trial import FINE, Sheet, Trial, prediction_errors
 
 RATIO = 2.0  # between neighbouring candidates; the best is then refined by its root and fourth root on both sides
 USABLE = 21.0  # cut-off times duration from which half of a log is left beside the ends that filters spoil
@@ -49,19 +48,12 @@ STANDS = 0.9  # of the samples within its dead band: such a joint counts as one 
 
 @dataclass(frozen=True, kw_only=True)
 class Candidate:
-    """One processing that was tried, with the relative error of each row on samples it was not fitted to.
+    """One processing that was tried, with the relative error of each row on samples it was not fitted to."""
 
-    Args:
-        cutoff: Low-pass cut-off. [Hz]
-        decimation: Factor.
-        window: Half width of what does not count about reversals. [s]
-        errors: Relative prediction errors of the rows, (r,). [1]
-    """
-
-    cutoff: float | None
+    cutoff: float | None  # [Hz]
     decimation: int
-    window: float
-    errors: tuple[float, ...]
+    window: float  # [s]
+    errors: tuple[float, ...]  # (r,) [1]
 
     @property
     def error(self) -> float:
@@ -74,7 +66,6 @@ class ProcessingChoice:
     """A complete processing and what it was chosen from.
 
     Args:
-        processing: All numbers.
         rows: Names of the equation rows.
         cutoffs: Cut-offs tried, rising; errors on all samples. Empty if given, or chosen by Akaike's criterion.
         windows: Windows tried, rising; errors on all samples, or on those that count with the widest of them where
@@ -88,10 +79,9 @@ class ProcessingChoice:
 
     def to_dict(self) -> dict[str, Any]:
         """Return what it was chosen from in the documented JSON form; the processing itself stands beside it."""
-        def plain(tried: tuple[Candidate, ...]) -> list[dict[str, Any]]:
-            return [asdict(c) | {"errors": list(c.errors), "error": c.error} for c in tried]
-
-        return {"rows": list(self.rows), "cutoffs": plain(self.cutoffs), "windows": plain(self.windows)}
+        tried = {key: [asdict(c) | {"errors": list(c.errors), "error": c.error} for c in getattr(self, key)]
+                 for key in ("cutoffs", "windows")}
+        return {"rows": list(self.rows)} | tried
 
     def summary(self) -> str:
         """Return the choice as plain text."""
@@ -99,12 +89,10 @@ class ProcessingChoice:
         cutoff = "none" if used.cutoff is None else f"{used.cutoff:.4g} Hz"
         lines = [f"method {used.method}, cut-off {cutoff}, decimation {used.decimation}, window about reversals "
                  f"{1e3 * (used.window or 0.0):.3g} ms"]
-        for label, tried in (("cut-off", self.cutoffs), ("window", self.windows)):
-            for c in tried:
-                value = f"{c.cutoff:.4g} Hz" if label == "cut-off" else f"{1e3 * c.window:.3g} ms"
-                chosen = c.cutoff == used.cutoff if label == "cut-off" else c.window == used.window
-                lines.append(f"{label} {value}: cross-validated error {100 * c.error:.2f} %{' <- chosen' * chosen}")
-        return "\n".join(lines)
+        tried = [(f"cut-off {c.cutoff:.4g} Hz", c, c.cutoff == used.cutoff) for c in self.cutoffs]
+        tried += [(f"window {1e3 * c.window:.3g} ms", c, c.window == used.window) for c in self.windows]
+        return "\n".join(lines + [f"{label}: cross-validated error {100 * c.error:.2f} %{' <- chosen' * chosen}"
+                                  for label, c, chosen in tried])
 
 
 @one_blas_thread
@@ -115,43 +103,37 @@ def choose_processing(model: Model, recordings: Sequence[Recording | RecordingSo
     """Choose one processing for all logs of an experiment; what the settings give is kept.
 
     Args:
-        model: The robot.
         recordings: Its logs; of long ones a spread sample is looked at.
         parameters: Base parameters of the experiment; the robot's, with the payloads carried, by default.
-        settings: Numbers that are given.
         gains: Drive gains by joint for logs with currents; the robot file's by default. Where one is not known, rows
             are fitted one by one.
-
-    Raises:
-        InvalidRecording: As `process`; or logs without periods where periods are to be averaged.
     """
-    given = Processing() if settings is None else settings
-    given.bands(model.mechanism.coordinates)
+    given, coordinates = settings or Processing(), model.mechanism.coordinates
+    given.bands(coordinates)
     if not recordings:
         raise InvalidInput("there is no recording to choose a processing from")
     if parameters is None:
         carried = tuple(dict.fromkeys(r.payload for r in recordings if r.payload is not None))
         parameters = base_parameters(model, payloads=carried)
     logs = [part for source in recordings for part in _looked_at(model, source, given)]
-    periodic = all(log.period_count >= 2 for log in logs)
-    if given.method in ("explicit", "implicit") and not periodic:
-        log = next(log for log in logs if log.period_count < 2)
-        raise InvalidRecording(f"{log.source}: {len(log)} samples hold {log.period_count} whole periods (period: "
-                               f"{log.period_samples} samples); averaging needs two, so state the period or process "
-                               "in time", source=log.source)
+    short = next((log for log in logs if log.period_count < 2), None)
+    if given.method in PERIODIC and short is not None:
+        raise InvalidRecording(f"{short.source}: {len(short)} samples hold {short.period_count} whole periods (period: "
+                               f"{short.period_samples} samples); averaging needs two, so state the period or process "
+                               "in time", source=short.source)
     if given.method == "auto":
-        given = replace(given, method="explicit" if periodic else "time")
-    banded = isinstance(given.dead_band, Mapping) and set(model.mechanism.coordinates) <= set(given.dead_band)
+        given = replace(given, method="explicit" if short is None else "time")
+    banded = isinstance(given.dead_band, Mapping) and set(coordinates) <= set(given.dead_band)
     if replace(given, standing=()).complete and banded:
-        given = replace(given, standing=given.standing or ())
-        return ProcessingChoice(processing=given, rows=model.rows)
-    tried: tuple[Candidate, ...] = ()
+        return ProcessingChoice(processing=replace(given, standing=given.standing or ()), rows=model.rows)
     if given.method == "implicit":
         frequency = given.frequency or logs[0].rate / (logs[0].period_samples or 1)
         given = replace(given, frequency=frequency, cutoff=given.harmonics * frequency)
     elif given.method == "explicit" and given.cutoff is None:
-        given = replace(given, cutoff=max(_akaike(model, log) for log in logs))
-    trial = Trial.of(model, logs, parameters, gains)
+        given = replace(given, cutoff=max(akaike_cutoff(model, average_periods(log)) for log in logs))
+    trial = Trial(model, logs, parameters, gains)
+    tried: tuple[Candidate, ...] = ()
+    windows: tuple[Candidate, ...] = ()
     if given.method == "time" and given.cutoff is None:
         tried = _cutoffs(trial, given)
         least = min(candidate.error for candidate in tried)
@@ -162,7 +144,6 @@ def choose_processing(model: Model, recordings: Sequence[Recording | RecordingSo
         given = replace(given, decimation=factor)
     sheets = trial.sheets(given)
     given = _with_bands(trial, sheets, given)
-    windows: tuple[Candidate, ...] = ()
     if given.window is None:
         windows, best = _windows(trial, sheets, given)
         given = replace(given, window=best)
@@ -173,36 +154,35 @@ def choose_processing(model: Model, recordings: Sequence[Recording | RecordingSo
 def raised_cutoff(model: Model, recordings: Sequence[Recording], parameters: BaseParameters | Sequence[Parameter],
                   settings: Processing, values: Mapping[Parameter, float], *, free: Sequence[Parameter] = (),
                   gains: Mapping[str, float] | None = None) -> Processing:
-    """Return the settings with a cut-off that passes the motion of other logs as well, which may be faster.
+    """Return complete settings with a cut-off that passes the motion of other logs as well, which may be faster.
 
     The cut-off is doubled as long as the known values predict the recorded, unfiltered effort better by more than
     `SAME`; logs of motions like those that the processing was chosen from keep theirs. Repeated motions are kept up to
     the highest harmonic of their own.
 
     Args:
-        model: The robot.
-        recordings: The other logs.
-        parameters: Those that their regressions will have.
-        settings: A complete processing.
+        parameters: Those that the regressions of the other logs will have.
         values: Of the parameters; zero where they are not named.
         free: Parameters of a load on all of them, which are not known but fitted at each cut-off.
-        gains: Drive gains by joint for logs with currents.
     """
     if settings.method == "explicit" and settings.cutoff is not None:
-        own = [_akaike(model, log) for log in (ready(model, each, settings) for each in recordings)
-               if log.period_count >= 2]
+        own = [akaike_cutoff(model, average_periods(log))
+               for log in (ready(model, each, settings) for each in recordings) if log.period_count >= 2]
         return replace(settings, cutoff=max(settings.cutoff, *own)) if own else settings
     if settings.method != "time" or settings.cutoff is None:
         return settings
     logs = [part for log in recordings for part in _looked_at(model, log, settings)]
     if free:
         logs = [replace(log, payload=free[0].payload) for log in logs]
-    trial = Trial.of(model, logs, parameters, gains)
+    trial = Trial(model, logs, parameters, gains)
     margin = SPOILT / settings.cutoff
 
     def error(cutoff: float) -> float:
-        parts = [sheet.regression(trial, settings, margin)
-                 for sheet in trial.sheets(replace(settings, cutoff=cutoff, decimation=None))]
+        parts = []
+        for sheet in trial.sheets(replace(settings, cutoff=cutoff, decimation=None)):
+            motion, (first, last) = trial.remembered(sheet, settings), sheet.span
+            here = sheet.judged & (motion.time >= first + margin) & (motion.time <= last - margin)
+            parts.append(trial.equations(sheet, motion.take(here), sheet.recorded[here], settings))
         known = np.array([values.get(name, 0.0) for name in parts[0].parameters])
         left = np.concatenate([part.left(known) for part in parts])
         size = np.sqrt(sum((part.effort**2).sum(axis=0) for part in parts) + TINY)
@@ -223,51 +203,39 @@ def raised_cutoff(model: Model, recordings: Sequence[Recording], parameters: Bas
 def _looked_at(model: Model, source: Recording | RecordingSource, settings: Processing) -> list[Recording]:
     """Return a log, or stretches spread over one that is long."""
     if isinstance(source, Recording):
-        log = ready(model, source, settings)
-        if settings.method_for(log) in ("explicit", "implicit") or len(log) <= LONG * log.rate:
-            return [log]
-        count, rate, blocks = len(log), log.rate, log.blocks()
-    else:
-        rate = next(iter(source.blocks(4096))).rate
-        count, blocks = source.samples, source.blocks()
-    short = count <= LONG * rate
-    length = count if short else round(STRETCH * rate)
-    starts = np.round(np.linspace(0, count - length, 1 if short else STRETCHES)).astype(int)
-    parts: list[Recording | None] = [None] * len(starts)
+        source = ready(model, source, settings)
+        if settings.method_for(source) in PERIODIC or len(source) <= LONG * source.rate:
+            return [source]
+    count, rate = length(source), next(iter(source.blocks(4096))).rate
+    size, stretches = (count, 1) if count <= LONG * rate else (round(STRETCH * rate), STRETCHES)
+    starts = np.round(np.linspace(0, count - size, stretches)).astype(int).tolist()
+    parts: dict[int, Recording] = {}
     first = 0
-    for block in blocks:
-        for k, start in enumerate(starts.tolist()):
-            low, high = max(start - first, 0), min(start + length - first, len(block))
+    for block in source.blocks():
+        for start in starts:
+            low, high = max(start - first, 0), min(start + size - first, len(block))
             if low < high:
-                piece, held = matched(block, model).take(slice(low, high)), parts[k]
-                parts[k] = piece if held is None else joined(held, piece)
+                piece = matched(block, model).take(slice(low, high))
+                parts[start] = joined(parts[start], piece) if start in parts else piece
         first += len(block)
-    return [replace(part, period_samples=None) for part in parts if part is not None]
-
-
-def _akaike(model: Model, log: Recording) -> float:
-    try:
-        return akaike_cutoff(model, average_periods(log))
-    except InvalidInput as error:
-        raise InvalidRecording(f"{log.source}: {error}", source=log.source) from error
+    return [replace(parts[start], period_samples=None) for start in starts]
 
 
 def _with_bands(trial: Trial, sheets: Sequence[Sheet], settings: Processing) -> Processing:
     """Return the settings with the dead band of every joint, and the joints that rub and hardly ever leave theirs."""
-    model = trial.model
-    given = settings.dead_band
+    mechanism, given = trial.model.mechanism, settings.dead_band
     if given is not None and not isinstance(given, Mapping):
-        bands = dict.fromkeys(model.mechanism.coordinates, float(given))
+        bands = dict.fromkeys(mechanism.coordinates, float(given))
     else:
-        noise = dead_bands(model, [sheet.motion for sheet in sheets], [sheet.noise for sheet in sheets])
+        noise = dead_bands(trial.model, [sheet.motion for sheet in sheets], [sheet.noise for sheet in sheets])
         bands = noise | dict(given or {})
     settings = replace(settings, dead_band=bands)
     if settings.standing is not None:
         return settings
-    still = np.concatenate([np.abs(sheet.motion.qd) < settings.bands(model.mechanism.coordinates)
-                            for sheet in sheets]).mean(axis=0)
-    return replace(settings, standing=tuple(joint.name for joint, share in zip(model.mechanism.joints, still)
-                                            if model.mechanism.rubs(joint) and share > STANDS))
+    slow = settings.bands(mechanism.coordinates)
+    still = np.concatenate([np.abs(sheet.motion.qd) < slow for sheet in sheets]).mean(axis=0)
+    return replace(settings, standing=tuple(joint.name for joint, share in zip(mechanism.joints, still)
+                                            if mechanism.rubs(joint) and share > STANDS))
 
 
 def _cutoffs(trial: Trial, settings: Processing) -> tuple[Candidate, ...]:
@@ -281,10 +249,9 @@ def _cutoffs(trial: Trial, settings: Processing) -> tuple[Candidate, ...]:
         sheets = trial.sheets(replace(settings, cutoff=cutoff))
         chosen = _with_bands(trial, sheets, replace(settings, cutoff=cutoff))
         masks = [[sheet.mask(trial.model, chosen, window)] for sheet in sheets]
-        wrong, size = prediction_squares(trial, sheets, masks, chosen, margin=SPOILT / lowest)
-        tried[cutoff] = Candidate(
-            cutoff=cutoff, decimation=settings.decimation or decimation_of(cutoff, trial.rate), window=window,
-            errors=tuple(np.sqrt(wrong[0, 0].sum(axis=0) / size[0].sum(axis=0)).tolist()))
+        errors = prediction_errors(trial, sheets, masks, chosen, margin=SPOILT / lowest)[0, 0]
+        factor = settings.decimation or decimation_of(cutoff, trial.rate)
+        tried[cutoff] = Candidate(cutoff=cutoff, decimation=factor, window=window, errors=tuple(errors.tolist()))
         return tried[cutoff].error
 
     best, behind, cutoff = np.inf, 0, lowest
@@ -309,31 +276,27 @@ def _windows(trial: Trial, sheets: Sequence[Sheet], settings: Processing) -> tup
     smallest product of both errors. Elsewhere reversals bias, by less than the noise of a prediction shows: the widest
     that predicts all samples about as well as the best.
     """
-    if not trial.rubbing:
+    model, factor = trial.model, settings.decimation or 1
+    if not any(joint.actuated and model.mechanism.rubs(joint) for joint in model.mechanism.joints):
         return (), 0.0
-    parallel = (settings.decimation or 1) > 1
     least = step = SAMPLES / trial.rate
     if settings.method == "time" and settings.cutoff is not None:
         step = max(step, 1.0 / (FINE * settings.cutoff))
-    counted = np.concatenate([sheet.mask(trial.model, settings, 0.0) for sheet in sheets]).mean(axis=0)
-    widths: list[float] = []
-    masks: list[list[BoolArray]] = [[] for _ in sheets]
-    none = least if parallel else 0.0
+    none = least if factor > 1 else 0.0
+    counted = np.concatenate([sheet.mask(model, settings, 0.0) for sheet in sheets]).mean(axis=0)
+    tried = []
     for width in (none, *(step * 2.0**k for k in range(MOST_WINDOWS - 1) if step * 2.0**k > none)):
-        wider = [sheet.mask(trial.model, settings, width) for sheet in sheets]
-        if (np.concatenate(wider).mean(axis=0) < MOST_LEFT_OUT * counted).any():
+        masks = [sheet.mask(model, settings, width) for sheet in sheets]
+        if (np.concatenate(masks).mean(axis=0) < MOST_LEFT_OUT * counted).any():
             break
-        widths.append(width)
-        for own, mask in zip(masks, wider):
-            own.append(mask)
-    if len(widths) < 2:
-        return (), max(widths, default=0.0)  # a motor that reverses all the time
-    wrong, size = prediction_squares(trial, sheets, masks, settings)
-    every, clear = (tuple(Candidate(cutoff=settings.cutoff, decimation=settings.decimation or 1, window=width,
-                                    errors=tuple(np.sqrt(squares.sum(axis=0) / size[k].sum(axis=0)).tolist()))
-                          for width, squares in zip(widths, wrong[k])) for k in range(2))
-    best = min(candidate.error for candidate in every)
-    if not parallel:
+        tried.append((width, masks))
+    if len(tried) < 2:
+        return (), max((width for width, _ in tried), default=0.0)  # a motor that reverses all the time
+    errors = prediction_errors(trial, sheets, list(zip(*(masks for _, masks in tried))), settings)
+    every, clear = (tuple(Candidate(cutoff=settings.cutoff, decimation=factor, window=width, errors=tuple(own))
+                          for (width, _), own in zip(tried, kind.tolist())) for kind in errors)
+    if factor == 1:
+        best = min(candidate.error for candidate in every)
         return every, max(least, *(c.window for c in every if c.error <= CHEAP * best))
     both = np.array([c.error * whole.error for c, whole in zip(clear, every)])
     return clear, min(c.window for c, product in zip(clear, both) if product <= GAIN * both.min())

@@ -10,7 +10,7 @@ and the same for its columns. What is left counts if it holds at least half of t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -44,113 +44,13 @@ def decimation_taps(factor: int) -> FloatArray:
     return np.asarray(firwin(count | 1, EDGE / factor, window=("kaiser", beta)))
 
 
-def lowpass(values: FloatArray, factor: int) -> FloatArray:
+def lowpass(values: NDArray[Any], factor: int, taps: FloatArray | None = None) -> FloatArray:
     """Decimate along the first axis: y[n] = sum_j h[j] x[n factor + j], at sample n factor + (len(h) - 1) / 2.
 
-    Only outputs whose whole window is inside are made: nothing is assumed beyond the ends.
+    Only outputs whose whole window is inside are made: nothing is assumed beyond the ends. Computed as products of
+    dense blocks.
     """
-    return _filtered(values, decimation_taps(factor), factor)
-
-
-class Decimator:
-    """Decimates a stream of consecutive regressions in constant memory, exact across block borders.
-
-    A covariance is taken as that of white noise: sum_j h[j]^2 Sigma[n factor + j]. Labels are those of the sample in
-    the middle.
-
-    Args:
-        factor: Decimation factor.
-    """
-
-    def __init__(self, factor: int) -> None:
-        self._taps, self._factor = decimation_taps(factor), int(factor)
-        self._rest: dict[str, NDArray[Any]] = {}
-
-    def push(self, block: Regression) -> Regression | None:
-        """Take the next piece of the problem; return the samples it completes, or None without any."""
-        if self._factor == 1:
-            return block
-        own, taps, factor = _arrays(block), self._taps, self._factor
-        held = {name: np.concatenate([self._rest[name], own[name]]) if self._rest else own[name] for name in own}
-        count = max(0, (len(held["signals"]) - len(taps)) // factor + 1)
-        self._rest = {name: values[count * factor:].copy() for name, values in held.items()}
-        half = (len(taps) - 1) // 2
-        middle = slice(half, half + (count - 1) * factor + 1, factor)
-        return _reduced(block, held, taps, factor, middle) if count else None
-
-
-def decimated(blocks: Iterable[Regression], factor: int, *, around: bool = False) -> Iterator[Regression]:
-    """Yield the samples of a stream of regressions that a `Decimator` completes.
-
-    Args:
-        blocks: Consecutive pieces of one problem.
-        factor: Decimation factor.
-        around: The blocks are one period that repeats: windows reach around its ends.
-    """
-    decimator = Decimator(factor)
-    half = (len(decimation_taps(factor)) - 1) // 2
-    for block in _wrapped(list(blocks), half) if around and half else blocks:
-        made = decimator.push(block)
-        if made is not None:
-            yield made
-
-
-def _wrapped(blocks: list[Regression], half: int) -> Iterator[Regression]:
-    """Yield a period with the samples before its start and after its end that the first and last windows need."""
-    samples = sum(len(block) for block in blocks)
-    if samples < 2 * half + 1:
-        raise InvalidInput(f"{samples} samples cannot be decimated as one period by a filter of {2 * half + 1}; "
-                           "decimate less", samples=samples)
-    yield from (b.take(slice(max(0, len(b) - left), None)) for b, left in _last(blocks, half))
-    yield from blocks
-    yield from (b.take(slice(0, left)) for b, left in _last(blocks[::-1], half)[::-1])
-
-
-def _last(blocks: list[Regression], count: int) -> list[tuple[Regression, int]]:
-    """Return the blocks that hold the last `count` samples, with how many of them each holds."""
-    found: list[tuple[Regression, int]] = []
-    for block in reversed(blocks):
-        if count > 0:
-            found.insert(0, (block, min(count, len(block))))
-            count -= len(block)
-    return found
-
-
-def _arrays(block: Regression) -> dict[str, NDArray[Any]]:
-    """Return what is filtered, columns, effort and repetitions side by side, (t, r, c), and what travels with it."""
-    parts = [block.regressor, block.effort[:, :, None]]
-    if block.replicates is not None:
-        parts.append(block.replicates.transpose(1, 2, 0))
-    arrays: dict[str, NDArray[Any]] = {"signals": np.concatenate(parts, axis=2)}
-    if block.covariance is not None and block.covariance.ndim == 3:
-        arrays["covariance"] = block.covariance
-    return arrays | {name: getattr(block, name) for name in LABELS if getattr(block, name) is not None}
-
-
-def _reduced(like: Regression, held: dict[str, NDArray[Any]], taps: FloatArray, factor: int,
-             middle: slice) -> Regression:
-    """Return all outputs whose window lies inside; `like` gives shapes and names, `middle` the samples they are of."""
-    signals, mask = held["signals"], held.get("mask")
-    labels: dict[str, Any] = {name: held[name][middle] for name in LABELS if name in held}
-    if mask is None or mask.all():
-        made = _filtered(signals, taps, factor)
-    else:
-        made = _filtered(signals * mask[:, :, None], taps, factor)
-        counts = _filtered(mask, taps**2, factor) >= LEFT * float(taps @ taps)
-        made /= np.where(counts, _filtered(mask, taps, factor), 1.0)[:, :, None]
-        odd = np.flatnonzero(~counts.all(axis=0))  # what does not count is shown as it is, low-passed
-        plain = _filtered(signals[:, odd], taps, factor)
-        made[:, odd] = np.where(counts[:, odd, None], made[:, odd], plain)
-        labels["mask"] = counts
-    p, cov = like.regressor.shape[2], like.covariance
-    if cov is not None:
-        cov = float(taps @ taps) * cov if cov.ndim == 2 else _filtered(held["covariance"], taps**2, factor)
-    return replace(like, regressor=made[:, :, :p], effort=made[:, :, p], covariance=cov, **labels,
-                   replicates=None if like.replicates is None else made[:, :, p + 1:].transpose(2, 0, 1))
-
-
-def _filtered(values: NDArray[Any], taps: FloatArray, factor: int) -> FloatArray:
-    """Return all outputs whose window lies inside, (t, ...) -> (count, ...), as products of dense blocks."""
+    taps = decimation_taps(factor) if taps is None else taps
     length, flat = len(taps), np.asarray(values, dtype=float).reshape(len(values), -1)
     band = np.zeros((_OUTPUTS, (_OUTPUTS - 1) * factor + length))
     for k in range(_OUTPUTS):
@@ -162,3 +62,84 @@ def _filtered(values: NDArray[Any], taps: FloatArray, factor: int) -> FloatArray
         span = (k - 1) * factor + length
         np.matmul(band[:k, :span], flat[start * factor:start * factor + span], out=made[start:start + k])
     return made.reshape(count, *values.shape[1:])
+
+
+class Decimator:
+    """Decimates a stream of consecutive regressions in constant memory, exact across block borders.
+
+    A covariance is taken as that of white noise: sum_j h[j]^2 Sigma[n factor + j]. Labels are those of the sample in
+    the middle.
+    """
+
+    def __init__(self, factor: int) -> None:
+        self.taps, self._factor = decimation_taps(factor), int(factor)
+        self._rest: dict[str, NDArray[Any]] = {}
+
+    def push(self, block: Regression) -> Regression | None:
+        """Take the next piece of the problem; return the samples it completes, or None without any."""
+        if self._factor == 1:
+            return block
+        signals = [block.regressor, block.effort[:, :, None]]
+        if block.replicates is not None:
+            signals.append(block.replicates.transpose(1, 2, 0))
+        held: dict[str, NDArray[Any]] = {"signals": np.concatenate(signals, axis=2)}  # (t, r, c)
+        if block.covariance is not None and block.covariance.ndim == 3:
+            held["covariance"] = block.covariance
+        held |= {name: getattr(block, name) for name in LABELS if getattr(block, name) is not None}
+        if self._rest:
+            held = {name: np.concatenate([self._rest[name], values]) for name, values in held.items()}
+        count = max(0, (len(held["signals"]) - len(self.taps)) // self._factor + 1)
+        self._rest = {name: values[count * self._factor:].copy() for name, values in held.items()}
+        return self._reduced(block, held, count) if count else None
+
+    def _reduced(self, like: Regression, held: dict[str, NDArray[Any]], count: int) -> Regression:
+        """Return all outputs whose window lies inside; `like` gives shapes and names."""
+        taps, factor, half = self.taps, self._factor, len(self.taps) // 2
+        signals, mask, energy = held["signals"], held.get("mask"), float(self.taps @ self.taps)
+        middle = slice(half, half + (count - 1) * factor + 1, factor)
+        labels: dict[str, Any] = {name: held[name][middle] for name in LABELS if name in held}
+        if mask is None or mask.all():
+            made = lowpass(signals, factor, taps)
+        else:
+            made = lowpass(signals * mask[:, :, None], factor, taps)
+            counts = lowpass(mask, factor, taps**2) >= LEFT * energy
+            made /= np.where(counts, lowpass(mask, factor, taps), 1.0)[:, :, None]
+            odd = np.flatnonzero(~counts.all(axis=0))  # what does not count is shown as it is, low-passed
+            made[:, odd] = np.where(counts[:, odd, None], made[:, odd], lowpass(signals[:, odd], factor, taps))
+            labels["mask"] = counts
+        p, cov = like.regressor.shape[2], like.covariance
+        if cov is not None:
+            cov = energy * cov if cov.ndim == 2 else lowpass(held["covariance"], factor, taps**2)
+        return replace(like, regressor=made[:, :, :p], effort=made[:, :, p], covariance=cov, **labels,
+                       replicates=None if like.replicates is None else made[:, :, p + 1:].transpose(2, 0, 1))
+
+
+def decimated(blocks: Iterable[Regression], factor: int, *, around: bool = False) -> Iterator[Regression]:
+    """Yield the samples of consecutive pieces of one problem that a `Decimator` completes.
+
+    The pieces may be one period that repeats (`around`): then windows reach around its ends.
+    """
+    decimator = Decimator(factor)
+    half = len(decimator.taps) // 2
+    if around and half:
+        period = together(list(blocks))
+        if len(period) <= 2 * half:
+            raise InvalidInput(f"{len(period)} samples cannot be decimated as one period by a filter of "
+                               f"{2 * half + 1}; decimate less", samples=len(period))
+        blocks = [period.take(np.arange(-half, len(period) + half) % len(period))]
+    yield from (made for made in map(decimator.push, blocks) if made is not None)
+
+
+def together(parts: Sequence[Regression]) -> Regression:
+    """Return consecutive pieces of one problem as one, labels unchanged."""
+    first = parts[0]
+    if len(parts) == 1:
+        return first
+    names = ["regressor", "effort", *LABELS]
+    if first.covariance is not None and first.covariance.ndim == 3:
+        names.append("covariance")
+    each: dict[str, Any] = {name: np.concatenate([getattr(part, name) for part in parts])
+                            for name in names if getattr(first, name) is not None}
+    if first.replicates is not None:
+        each["replicates"] = np.concatenate([part.replicates for part in parts], axis=1)
+    return replace(first, **each)

@@ -1,18 +1,20 @@
-"""Regressions that depend on how the executed trajectory is reconstructed: what maximum likelihood varies.
+"""Motions and regressions of an averaged period that depend on how it was reconstructed, or on which period is taken.
 
-Both describe the averaged period of a recording. They fulfil the estimators' protocols without knowing them.
+The families are what maximum likelihood varies; they fulfil the estimators' protocols without knowing them. What
+differs between the periods is the noise of positions and efforts, seen through the robot.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
 
 import numpy as np
 
-from gough.core.arrays import BoolArray, FloatArray
+from gough.core.arrays import TINY, BoolArray, FloatArray
 from gough.core.errors import InvalidRecording
 from gough.core.motion import Motion
 from gough.core.parameters import BaseParameters
@@ -22,20 +24,73 @@ from gough.core.trajectory.base import PositionVelocityAcceleration
 from gough.engine import Model, standard_from_base
 from gough.engine.derivatives import response
 from gough.engine.loops import By
-from gough.processing.averaging import PeriodAverage
-from gough.processing.frequency import lowpass_periodic
-from gough.processing.pieces import Processed, averaged_pose, regression
+from gough.processing.averaging import PeriodAverage, averaged_pose, leading, pose_map
+from gough.processing.filters import lowpass_periodic
+from gough.processing.pieces import Processed
+from gough.processing.stream import regression
+
+
+def period_motions(model: Model, processed: Processed, positions: FloatArray | None = None) -> Iterator[Motion]:
+    """Yield the motion of each period of a mean one, low-passed as that is, with the past of that.
+
+    The positions of the motors in each period, (k, N, a), are those recorded by default.
+    """
+    average, cutoff = processed.average, processed.cutoff
+    assert average is not None
+    assert cutoff is not None
+    by, q, pose = averaged_pose(model, average)
+    own, back = leading(model), pose_map(model, q, by)
+    for k, position in enumerate(average.position_periods if positions is None else positions):
+        moved = pose + np.einsum("tma,ta->tm", back, (position - average.position)[:, own])
+        smooth = lowpass_periodic(moved, average.rate, len(pose), cutoff)
+        time = average.recording.time[k * len(pose):(k + 1) * len(pose)]
+        motion = model.kinematics.motion(time, *smooth, by, start=processed.motion.q)
+        yield replace(motion, remembered=processed.motion.remembered)
+
+
+def with_position_noise(model: Model, processed: Processed, problem: Regression,
+                        base: BaseParameters | Sequence[str], values: FloatArray) -> Regression:
+    """Return the regression of a mean period with repetitions that carry the noise of the positions too.
+
+    What one period adds to the error of the estimate is not its effort noise alone: its positions would have given
+    another regressor W_k. To first order the repetitions are, for values x as a first fit finds them,
+
+        y_k - (W_k - W) x,    W_k from the pose of period k, low-passed as the mean one is,
+
+    whose scatter holds the noise of efforts and positions and, since each period keeps its own, what feedback makes
+    them share (AH09 3.2). The covariance is theirs, over the equations that count in all rows. Where sensors round more
+    than they differ, rounding comes back in every period: what rounding the motion does to W x widens the scatter.
+    """
+    average, replicates = processed.average, problem.replicates
+    if average is None or processed.cutoff is None or replicates is None or len(replicates[0]) != len(average):
+        return problem
+    x = np.where(problem.regressor.any(axis=(0, 1)), values, 0.0)  # payloads that were not carried have no columns
+    seen = np.stack([model.regressor(motion, base, dead_band=processed.dead_band) @ x
+                     for motion in period_motions(model, processed)])
+    made = replicates - (seen - seen.mean(axis=0))
+    covariance, count = problem.covariance, len(made)
+    step = np.sqrt(12 * average.rounding_variance)
+    if step.any():
+        smooth = processed.motion.q[:, list(model.actuated)]
+        error = np.where(step > 0, np.round(smooth / np.where(step > 0, step, 1.0)) * step - smooth, 0.0)
+        motion = next(period_motions(model, processed, (average.position + error)[None]))
+        more = model.regressor(motion, base, dead_band=processed.dead_band) @ x - problem.regressor @ x
+        counts, away = problem.counting, made - made.mean(axis=0)
+        own = (away**2 * counts).sum(axis=(0, 1)) / (count * (count - 1))
+        made = made.mean(axis=0) + away * np.sqrt(1 + (more**2 * counts).sum(axis=0) / np.maximum(own, TINY))
+    if covariance is not None and covariance.ndim == 2:
+        sure = problem.counting.all(axis=1)
+        left = (made - made.mean(axis=0))[:, sure if sure.sum() > len(problem) // 10 else slice(None)]
+        left = left.reshape(-1, left.shape[2])
+        covariance = left.T @ left / (len(left) * (count - 1))  # of the mean: 1 / (N Nm (Nm - 1))
+    return replace(problem, replicates=made, covariance=covariance)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class AveragedPeriod:
-    """The averaged period of a recording, seen through the robot.
+    """The averaged period of a recording of efforts (not currents), seen through the robot.
 
-    Args:
-        model: The robot.
-        processed: The recording, processed over whole periods, efforts (not currents).
-        base: The parameters.
-        mask: Which equations count (e.g. away from reversals), (N, r); positions always do.
+    The mask tells which equations count (e.g. away from reversals), (N, r); positions always do.
     """
 
     model: Model
@@ -67,11 +122,7 @@ class AveragedPeriod:
 
     @property
     def position_weight(self) -> FloatArray:
-        """Inverse of the covariance of the averaged positions' errors, (a, a). [1/m2 or 1/rad2]
-
-        Raises:
-            InvalidRecording: Only some positions scatter between periods, or some always together.
-        """
+        """Inverse of the covariance of the averaged positions' errors, (a, a). [1/m2 or 1/rad2]"""
         covariance = self.position_covariance
         size = np.sqrt(np.diag(covariance))
         if not self.scatters.all() or np.linalg.cond(covariance / np.outer(size, size)) > 1e12:
@@ -81,28 +132,18 @@ class AveragedPeriod:
         return np.asarray(np.linalg.inv(covariance))
 
     @cached_property
-    def poses(self) -> tuple[By, FloatArray]:
-        """Coordinates the trajectory is described in, and these from the averaged positions, unfiltered, (N, m)."""
-        by, _, pose = averaged_pose(self.model, self.average)
-        return by, pose
+    def _poses(self) -> tuple[By, FloatArray, FloatArray]:
+        return averaged_pose(self.model, self.average)
 
     @property
     def by(self) -> By:
         """Coordinates the trajectory is described in."""
-        return self.poses[0]
+        return self._poses[0]
 
     @property
     def pose(self) -> FloatArray:
         """These coordinates from the averaged positions, unfiltered, (N, m). [m or rad]"""
-        return self.poses[1]
-
-    def motion(self, position: FloatArray, velocity: FloatArray, acceleration: FloatArray) -> Motion:
-        """Return the motion of all coordinates."""
-        motion = self.model.kinematics.motion(self.average.time, position, velocity, acceleration, self.by,
-                                              start=self.processed.motion.q)
-        known = replace(motion, remembered=self.processed.motion.remembered)
-        return self.model.with_memory(known, self.processed.dead_band, around=True,
-                                      payload=self.processed.payload)[0]
+        return self._poses[2]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -126,11 +167,13 @@ class _Family(ABC):
 
     def motion(self, z: FloatArray) -> Motion:
         """Return the motion at z, made anew unless it is the last one: estimators ask several things of each z."""
-        key = np.asarray(z, dtype=float).tobytes()
+        period, key = self.period, np.asarray(z, dtype=float).tobytes()
         if key not in self._last:
-            motion = self.period.motion(*self.moved(z))
+            model, done = period.model, period.processed
+            motion = model.kinematics.motion(period.average.time, *self.moved(z), period.by, start=done.motion.q)
+            motion = replace(motion, remembered=done.motion.remembered)
             self._last.clear()
-            self._last[key] = motion
+            self._last[key] = model.with_memory(motion, done.dead_band, around=True, payload=done.payload)[0]
         return self._last[key]
 
     def regression(self, z: FloatArray) -> Regression:
@@ -144,7 +187,6 @@ class _Family(ABC):
         return np.asarray(self.period.average.position - self.motion(z).q[:, list(self.period.model.actuated)])
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
 class CutoffFamily(_Family):
     """Regressions by the cut-off of the ideal low-pass, z = (f_c,); AH09 (24) with p_z = f_c."""
 
@@ -203,8 +245,7 @@ class TrajectoryFamily(_Family):
 
     def start(self) -> FloatArray:
         """Return the coefficients fitted to the positions alone."""
-        phi = self.basis[0]
-        return np.asarray(np.linalg.lstsq(phi, self.period.pose, rcond=None)[0].reshape(-1))
+        return np.asarray(np.linalg.lstsq(self.basis[0], self.period.pose, rcond=None)[0].reshape(-1))
 
     def moved(self, z: FloatArray) -> PositionVelocityAcceleration:
         """Return the series with these coefficients."""

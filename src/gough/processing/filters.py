@@ -1,12 +1,15 @@
-"""Zero-phase low-pass and derivatives of positions in time, exact in blocks that overlap by the filter's memory."""
+"""Low-pass and derivatives of positions: in time, exact in blocks that overlap; of whole periods, exact (AH09 3.3)."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import numpy as np
 from scipy.ndimage import correlate1d
 
-from gough.core.arrays import FloatArray, check_finite
+from gough.core.arrays import FloatArray, check_finite, check_shape
 from gough.core.errors import InvalidInput
+from gough.core.trajectory import Fourier, fourier_basis
 from gough.core.trajectory.base import PositionVelocityAcceleration
 
 ORDER = 4  # of the one-way Butterworth filter
@@ -14,6 +17,8 @@ ORDER = 4  # of the one-way Butterworth filter
 SPOILT, MEMORY = 3.0, 14.0
 # Central difference of order 8: (4/5, -1/5, 4/105, -1/280), right to 1e-4 up to a tenth of the sampling rate.
 STENCIL = np.array([1 / 280, -4 / 105, 1 / 5, -4 / 5, 0.0, 4 / 5, -1 / 5, 4 / 105, -1 / 280])
+REACH = len(STENCIL) // 2
+SAME = 1 + 1e-9  # a cut-off at a harmonic keeps it, whatever rounding does
 
 
 def check_cutoff(cutoff: float, rate: float) -> None:
@@ -30,14 +35,6 @@ def zero_phase(values: FloatArray, rate: float, cutoff: float) -> FloatArray:
 
     The gain is 1 / (1 + (tan(pi f / rate) / tan(pi cutoff / rate))^(2 ORDER)), real: no delay, 6 dB at the cut-off.
     The ends are extended by point reflection over `SPOILT` / cutoff, or all there is.
-
-    Args:
-        values: Samples on an even clock, (t, ...).
-        rate: Sampling rate. [Hz]
-        cutoff: Cut-off frequency. [Hz]
-
-    Raises:
-        InvalidInput: Cut-off not below Nyquist, or too few samples.
     """
     check_cutoff(cutoff, rate)
     if len(values) <= 3 * ORDER:
@@ -55,20 +52,15 @@ def derivative(values: FloatArray, rate: float) -> FloatArray:
     if len(values) < 2:
         raise InvalidInput(f"{len(values)} samples cannot be differentiated; at least 2 are needed")
     made = correlate1d(values, STENCIL * rate, axis=0, mode="nearest")
-    reach = len(STENCIL) // 2
-    for end in (slice(0, reach), slice(-reach, None)):  # where the stencil leaves the samples
-        near = slice(0, 2 * reach) if end.start == 0 else slice(-2 * reach, None)
-        made[end] = np.gradient(values[near], 1.0 / rate, axis=0)[end]
+    made[:REACH] = np.gradient(values[:2 * REACH], 1.0 / rate, axis=0)[:REACH]
+    made[-REACH:] = np.gradient(values[-2 * REACH:], 1.0 / rate, axis=0)[-REACH:]
     return np.asarray(made)
 
 
 def differentiate(values: FloatArray, rate: float, cutoff: float | None) -> PositionVelocityAcceleration:
-    """Filter a signal and differentiate it twice (BG13 section 3.1, P03 section 4.1).
+    """Filter a signal (t, k) and differentiate it twice (BG13 section 3.1, P03 section 4.1).
 
-    Args:
-        values: Samples on an even clock, (t, k).
-        rate: Sampling rate. [Hz]
-        cutoff: Cut-off of the zero-phase low-pass; None filters nothing: the raw comparison of AH09 Fig. 4. [Hz]
+    Without a cut-off nothing is filtered: the raw comparison of AH09 Fig. 4.
     """
     check_finite(values, "signal")
     smooth = values if cutoff is None else zero_phase(values, rate, cutoff)
@@ -79,9 +71,62 @@ def differentiate(values: FloatArray, rate: float, cutoff: float | None) -> Posi
 def edge_samples(rate: float, cutoff: float) -> int:
     """Return how many samples at each end of a log the low-pass or, near Nyquist, two derivatives may spoil."""
     check_cutoff(cutoff, rate)
-    return max(int(np.ceil(SPOILT * rate / cutoff)), 4 * (len(STENCIL) // 2))
+    return max(int(np.ceil(SPOILT * rate / cutoff)), 4 * REACH)
 
 
 def memory_samples(rate: float, cutoff: float | None) -> int:
     """Return how many samples on both sides decide a filtered and differentiated one, to rounding."""
-    return 2 * (len(STENCIL) // 2) + (0 if cutoff is None else int(np.ceil(MEMORY * rate / cutoff)))
+    return 2 * REACH + (0 if cutoff is None else int(np.ceil(MEMORY * rate / cutoff)))
+
+
+def lowpass_periodic(values: FloatArray, rate: float, period_samples: int,
+                     cutoff: float) -> PositionVelocityAcceleration:
+    """Filter and differentiate whole periods (t, k) exactly: DFT, ideal low-pass, times j w, back.
+
+    X = DFT x,  X = 0 where f > cutoff,  x = DFT^-1 X,  xd = DFT^-1 (j w X),  xdd = DFT^-1 (-w^2 X); AH09 3.3.
+    The harmonic at the cut-off itself is kept: cutoff = n_h rate / period_samples keeps n_h harmonics. Efforts are not
+    to be filtered: their noise does not enter the regressor, and steps of friction would be smoothed on one side only.
+    """
+    n = len(values)
+    check_finite(values, "signal")
+    if period_samples < 2:
+        raise InvalidInput(f"a period of {period_samples} samples; at least 2 are needed")
+    if n == 0 or n % period_samples:
+        raise InvalidInput(
+            f"{n} samples are {n / period_samples:.4f} periods of {period_samples}, expected whole ones: the DFT of "
+            "part of a period leaks into all harmonics; leave out what follows the last whole one",
+            samples=n, period_samples=period_samples)
+    check_cutoff(cutoff, rate)
+    if cutoff * SAME < rate / period_samples:
+        raise InvalidInput(f"cut-off {cutoff:.6g} Hz is below the fundamental frequency {rate / period_samples:.6g} "
+                           "Hz; nothing of the motion would be left", cutoff=cutoff)
+    frequency = np.fft.rfftfreq(n, 1.0 / rate)
+    jw = (2j * np.pi * frequency).reshape(-1, *[1] * (values.ndim - 1))
+    X = np.fft.rfft(values, axis=0)
+    X[frequency > cutoff * SAME] = 0.0
+    position, velocity, acceleration = (np.fft.irfft(jw**k * X, n, axis=0) for k in range(3))
+    return position, velocity, acceleration
+
+
+def fourier_fit(values: FloatArray, time: FloatArray, frequency: float, harmonics: int, *,
+                coordinates: Sequence[str], units: Sequence[str]) -> Fourier:
+    """Fit a Fourier series of known frequency [Hz] to (t, k) by least squares: the implicit filter of AH09 (17)-(18).
+
+    B = [1, sin(k w t)/(k w) ..., -cos(k w t)/(k w) ...],  Xi = (B^T B)^-1 B^T x. Departure: (17) prints the cosines
+    without the minus sign of (12), which gives -nu. The frequency must be that of the motion, not only of the
+    reference: what is mistuned leaks. `lowpass_periodic` has no such condition.
+    """
+    check_shape(values, (len(time), None), "signal")
+    check_finite(values, "signal")
+    if harmonics < 1 or len(time) < 2 * harmonics + 1:
+        raise InvalidInput(f"{harmonics} harmonics from {len(time)} samples; expected from 1, and at least "
+                           f"{2 * harmonics + 1} samples")
+    if not frequency > 0:
+        raise InvalidInput(f"fundamental frequency is {frequency} Hz, expected a positive number")
+    check_cutoff(harmonics * frequency, (len(time) - 1) / float(time[-1] - time[0]))
+    kw = 2 * np.pi * frequency * np.arange(1, harmonics + 1)
+    scale = np.concatenate([[1.0], kw, kw])  # columns of equal size: better conditioned
+    B = fourier_basis(time, frequency, harmonics)[0] * scale
+    Xi = np.linalg.lstsq(B, values, rcond=None)[0] * scale[:, None]
+    return Fourier(coordinates=tuple(coordinates), units=tuple(units), frequency=frequency, offset=Xi[0],
+                   mu=Xi[1:harmonics + 1], nu=Xi[harmonics + 1:])

@@ -2,23 +2,88 @@
 
 Where a motor reverses, friction passes from -fs to fs within microns, the controller rings, and the low-pass of the
 positions smears the instant; where it stands, friction takes any value up to fs. This spoils the equations that contain
-its friction and no others: those with E_j != 0 in qd = E qd_I, which for a motor that is a row is its own.
+its friction and no others: those with E_j != 0 in qd = E qd_I, which for a motor that is a row is its own. Within the
+noise of a velocity, its dead band, the sign says nothing either.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import lru_cache
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.ndimage import maximum_filter1d, minimum_filter1d
 
 from gough.core.arrays import BoolArray, FloatArray
+from gough.core.errors import InvalidInput
 from gough.core.motion import Motion
+from gough.core.statistics import robust_scale
 from gough.engine import Model
 from gough.engine.base import random_motion
+from gough.logs.checks import quantisation_step
+from gough.logs.recording import Recording
+from gough.processing.averaging import average_periods, leading
+from gough.processing.filters import check_cutoff
 from gough.processing.settings import Processing
 
 TOUCHES = 1e-9  # of a joint's largest lever: what is smaller is rounding
+SIGMAS = 3.0  # of the velocity noise in a dead band: one wrong sign in 700 at its edge
+ROUNDING = 1e-12  # of a position: never without a band, so that the velocity of a joint at rest has no sign
+
+
+def position_noise(position: FloatArray) -> FloatArray:
+    """Return the standard deviation of the position noise of each joint, (t, a) -> (a,). [m or rad]
+
+    From third differences, which a smooth motion hardly has: std = median |d3| / (0.6745 sqrt(20)), exact for white
+    Gaussian noise; at least step / sqrt(12) of a quantised sensor. Where a joint stands, a quantised sensor shows no
+    noise at all: differences that are zero tell nothing and are left out.
+    """
+    if len(position) < 16:
+        raise InvalidInput(f"{len(position)} samples are too few to estimate noise; at least 16 are needed")
+    noise = []
+    for column in position.T:
+        third = np.diff(column, n=3)
+        third = third[third != 0]
+        scatter = float(robust_scale(third)) / np.sqrt(20.0) if len(third) else 0.0
+        step = quantisation_step(column) or 0.0
+        noise.append(max(scatter, step / np.sqrt(12.0), ROUNDING * float(np.abs(column).max())))
+    return np.array(noise)
+
+
+def noise_again(recording: Recording, rng: np.random.Generator) -> Recording:
+    """Return a recording with white noise of the size that its positions already have added to them.
+
+    That is what third differences show; of repeated motions, what differs between periods if that is less: periods may
+    also differ because the motion has not settled, which is no noise of a sensor.
+    """
+    size = position_noise(recording.position)
+    if recording.period_count >= 2:
+        size = np.minimum(size, np.sqrt(np.diag(average_periods(recording).position_covariance)))
+    return replace(recording, position=recording.position + size * rng.standard_normal(recording.position.shape))
+
+
+def velocity_noise(noise: ArrayLike, rate: float, cutoff: float) -> FloatArray:
+    """Return the standard deviation of velocities from positions with white noise (a,), low-passed at a cut-off.
+
+    std_v^2 = std^2 (2 / rate) int_0^fc (2 pi f)^2 df = std^2 (8 pi^2 / 3) fc^3 / rate.
+    """
+    check_cutoff(cutoff, rate)
+    return np.asarray(np.asarray(noise) * np.sqrt(8.0 * np.pi**2 / 3.0 * cutoff**3 / rate))
+
+
+def dead_bands(model: Model, motions: Sequence[Motion], speeds: Sequence[FloatArray]) -> dict[str, float]:
+    """Return the dead band of every joint, the widest of several logs.
+
+    `SIGMAS` standard deviations of the motors' velocities in each log (a,), carried through the closure to passive
+    joints.
+    """
+    bands = np.zeros(len(model.mechanism.joints))
+    for motion, speed in zip(motions, speeds):
+        maps = model.kinematics.closure_map(motion.q[::max(1, len(motion) // 50)], "actuated")
+        bands = np.maximum(bands, SIGMAS * np.sqrt(((maps * speed[leading(model)]) ** 2).sum(axis=2).max(axis=0)))
+    return dict(zip(model.mechanism.coordinates, bands.tolist()))
 
 
 def smeared_samples(settings: Processing, rate: float) -> int:
@@ -28,18 +93,11 @@ def smeared_samples(settings: Processing, rate: float) -> int:
 
 def spoilt_samples(speed: FloatArray, band: FloatArray, reach: int, *, smear: int = 0,
                    around: bool = False) -> BoolArray:
-    """Tell where a velocity says nothing about friction, (t, k).
+    """Tell where velocities (t, k) say nothing about friction, (t, k).
 
-    Inside its dead band; with a reach, within so many samples of there or of a change of sign; and within so many
-    samples as a filter smears of a standstill that lasts longer than that on both sides: friction is not yet what the
-    smeared velocity says.
-
-    Args:
-        speed: Velocities, (t, k). [m/s or rad/s]
-        band: Dead bands, (k,). [m/s or rad/s]
-        reach: Samples on both sides.
-        smear: Samples over which filters smear the end of a standstill.
-        around: The samples are a period that repeats.
+    Inside their dead bands (k,); with a reach, within so many samples of there or of a change of sign; and within so
+    many samples as a filter smears of a standstill that lasts longer than that on both sides: friction is not yet what
+    the smeared velocity says. A period that repeats goes on `around` its ends.
     """
     mode = "wrap" if around else "constant"
     bad = np.abs(speed) < band
@@ -47,11 +105,9 @@ def spoilt_samples(speed: FloatArray, band: FloatArray, reach: int, *, smear: in
     stands = maximum_filter1d(minimum_filter1d(bad, 2 * smear + 1, axis=0, mode=mode), 4 * smear + 1, axis=0, mode=mode)
     if reach:
         turned = np.signbit(speed) != np.signbit(np.roll(speed, 1, axis=0))
-        if not around:
-            turned[0] = False
+        turned[0] &= around
         bad |= turned | np.roll(turned, -1, axis=0)  # the samples on both sides of the reversal
-        reach = min(reach, len(speed))
-        bad = maximum_filter1d(bad, 2 * reach + 1, axis=0, mode=mode)
+        bad = maximum_filter1d(bad, 2 * min(reach, len(speed)) + 1, axis=0, mode=mode)
     return np.asarray(bad | stands)
 
 
@@ -64,16 +120,11 @@ def rubbed_rows(model: Model) -> BoolArray:
 
 def counting_rows(model: Model, motion: Motion, settings: Processing, reach: int, *,
                   around: bool = False) -> BoolArray:
-    """Return which equations of a motion count, (t, r).
+    """Return which equations of a motion, or of a period that repeats, count, (t, r).
 
-    Args:
-        model: The robot.
-        motion: Of all coordinates, (t, n).
-        settings: Dead bands, and the joints that hardly ever move.
-        reach: Samples on both sides of a motor's reversal or standstill that do not count either. A passive joint rubs
-            in all rows, so what is about its reversals would be most of a log, and its friction is small beside the
-            motors'.
-        around: The motion is a period that repeats.
+    So many samples as `reach` on both sides of a motor's reversal or standstill do not count either. A passive joint
+    rubs in all rows, so what is about its reversals would be most of a log, and its friction is small beside the
+    motors'.
     """
     counts = np.ones((len(motion), len(model.rows)), bool)
     bands, rubbed = settings.bands(model.mechanism.coordinates), rubbed_rows(model)
@@ -82,9 +133,8 @@ def counting_rows(model: Model, motion: Motion, settings: Processing, reach: int
     motors = [i for i in rubbing if i in model.actuated]
     passive = [i for i in rubbing if i not in model.actuated]
     rate = (len(motion) - 1) / float(motion.time[-1] - motion.time[0]) if len(motion) > 1 else 1.0
-    smear = smeared_samples(settings, rate)
-    for joints, beyond, late in ((motors, reach, smear), (passive, 0, 0)):
-        spoilt = spoilt_samples(motion.qd[:, joints], bands[joints], beyond, smear=late, around=around)
+    for joints, beyond, smear in ((motors, reach, smeared_samples(settings, rate)), (passive, 0, 0)):
+        spoilt = spoilt_samples(motion.qd[:, joints], bands[joints], beyond, smear=smear, around=around)
         for bad, rows in zip(spoilt.T, rubbed[joints]):
             counts[:, rows] &= ~bad[:, None]
     return counts

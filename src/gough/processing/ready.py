@@ -1,9 +1,9 @@
-"""A recording as the robot's: its joints in order, an even clock, whole periods."""
+"""A recording as the robot's: its joints in order, an even clock, whole periods that repeat each other."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -12,14 +12,15 @@ from gough.engine import Model
 from gough.logs.checks import check_even, inspected
 from gough.logs.finding import Finding
 from gough.logs.periods import estimate_period, resample_to_period
-from gough.logs.recording import Recording
+from gough.logs.recording import JOINT_KINDS, Recording
 from gough.logs.resampling import resample_evenly
 from gough.mechanism import Mechanism
-from gough.processing.averaging import unsettled_periods
 from gough.processing.settings import Processing
 
 REPEATS = 0.05  # of the motion that may differ from one period to the next for it to count as repeated
 SHOWN = 20000  # samples in which a repetition is looked for
+UNSETTLED = 3.0  # times the usual variance: by chance 1 in 1000 if a tenth of a period holds ten independent errors
+ALIKE = 1e-4  # of a signal: what differs by less between periods is not looked at
 
 
 def on_motor_side(recording: Recording, mechanism: Mechanism) -> Recording:
@@ -32,19 +33,20 @@ def on_motor_side(recording: Recording, mechanism: Mechanism) -> Recording:
         if not set(gear.joints) <= set(recording.joints):
             continue
         columns = [recording.joints.index(name) for name in gear.joints]
-        back = {"positions": np.linalg.inv(gear.matrix).T, "efforts": gear.matrix}
+        back = np.linalg.inv(gear.matrix).T
+        maps = dict.fromkeys(("position", "velocity", "reference"), back) if gear.positions == "joints" else {}
+        maps |= {"effort": gear.matrix} if gear.efforts == "joints" else {}
         changed: dict[str, Any] = {}
-        for kind, side in (("position", "positions"), ("velocity", "positions"), ("reference", "positions"),
-                           ("effort", "efforts")):
+        for kind, matrix in maps.items():
             values = getattr(recording, kind)
-            if values is not None and getattr(gear, side) == "joints":
+            if values is not None:
                 changed[kind] = np.array(values)
-                changed[kind][:, columns] = values[:, columns] @ back[side]
+                changed[kind][:, columns] = values[:, columns] @ matrix
         names, units = list(recording.joints), list(recording.position_units)
         for column, motor in zip(columns, gear.motors):
-            names[column] = motor
-            if gear.positions == "joints" and units[column] == mechanism.joint(recording.joints[column]).unit:
+            if gear.positions == "joints" and units[column] == mechanism.joint(names[column]).unit:
                 units[column] = mechanism.joint(motor).unit
+            names[column] = motor
         recording = replace(recording, joints=tuple(names), position_units=tuple(units), **changed)
     return recording
 
@@ -57,35 +59,38 @@ def matched(recording: Recording, model: Model) -> Recording:
     """
     mechanism = model.mechanism
     recording = on_motor_side(recording, mechanism)
-    missing = [name for name in mechanism.actuated if name not in recording.joints]
-    if missing:
-        raise InvalidRecording(
-            f"{recording.source}: no column for the actuated joint '{missing[0]}' of '{mechanism.name}'"
-            f"{nearest(missing[0], recording.joints)}; the log is of another robot, or its columns want renaming",
-            source=recording.source, joint=missing[0])
-    foreign = [name for name in recording.joints if name not in mechanism.actuated]
-    if foreign:
-        raise InvalidRecording(
-            f"{recording.source}: column '{foreign[0]}' is no actuated joint of '{mechanism.name}'"
-            f"{nearest(foreign[0], mechanism.actuated)}", source=recording.source, joint=foreign[0])
+    source, motors = recording.source, mechanism.actuated
+    for name in motors:
+        if name not in recording.joints:
+            raise InvalidRecording(
+                f"{source}: no column for the actuated joint '{name}' of '{mechanism.name}'"
+                f"{nearest(name, recording.joints)}; the log is of another robot, or its columns want renaming",
+                source=source, joint=name)
+    for name, unit in zip(recording.joints, recording.position_units):
+        if name not in motors:
+            raise InvalidRecording(f"{source}: column '{name}' is no actuated joint of '{mechanism.name}'"
+                                   f"{nearest(name, motors)}", source=source, joint=name)
+        if unit != mechanism.joint(name).unit:
+            raise InvalidRecording(f"{source}: '{name}' is recorded in {unit}, but the robot's joint moves in "
+                                   f"{mechanism.joint(name).unit}", source=source, joint=name)
     if recording.payload is not None:
         mechanism.payload(recording.payload)
-    order = [recording.joints.index(name) for name in mechanism.actuated]
-    units = tuple(recording.position_units[i] for i in order)
-    for name, unit in zip(mechanism.actuated, units):
-        if unit != mechanism.joint(name).unit:
-            raise InvalidRecording(
-                f"{recording.source}: '{name}' is recorded in {unit}, but the robot's joint moves in "
-                f"{mechanism.joint(name).unit}", source=recording.source, joint=name)
+    signal_of(recording)
+    if recording.joints == motors:
+        return recording
+    order = [recording.joints.index(name) for name in motors]
+    changed: dict[str, Any] = {kind: getattr(recording, kind)[:, order] for kind in JOINT_KINDS
+                               if getattr(recording, kind) is not None}
+    for units in ("position_units", "current_units"):
+        changed[units] = tuple(getattr(recording, units)[i] for i in order if getattr(recording, units))
+    return replace(recording, joints=motors, **changed)
+
+
+def signal_of(recording: Recording) -> Literal["effort", "current"]:
+    """Return which of them says what the motors did: efforts, or currents where there are none."""
     if recording.effort is None and recording.current is None:
         raise InvalidRecording(f"{recording.source}: there is neither effort nor current; add such columns")
-    if order == list(range(len(order))):
-        return recording
-    changed = {kind: getattr(recording, kind)[:, order]
-               for kind in ("position", "velocity", "reference", "effort", "current")
-               if getattr(recording, kind) is not None}
-    current_units = tuple(recording.current_units[i] for i in order) if recording.current_units else ()
-    return replace(recording, joints=mechanism.actuated, position_units=units, current_units=current_units, **changed)
+    return "current" if recording.effort is None else "effort"
 
 
 def ready(model: Model, recording: Recording, settings: Processing) -> Recording:
@@ -98,71 +103,53 @@ def ready(model: Model, recording: Recording, settings: Processing) -> Recording
     """
     recording = inspected(matched(recording, model))
     _check_alive(recording)
-    recording = _on_even_clock(recording)
-    if recording.period_samples is None:
-        recording = _looked_for_periods(recording, use=settings.repeats == "found")
+    try:
+        check_even(recording)
+    except InvalidRecording as uneven:
+        recording = resample_evenly(recording)
+        recording = _noted(
+            recording, "resampled", f"put on an even clock of {recording.rate:.6g} Hz, linear between samples; the "
+            f"step after sample {uneven.numbers['sample']} was {uneven.numbers['deviation']:.1%} off the mean",
+            rate=recording.rate)
+    if recording.period_samples is None and (seconds := repetition(recording)) is not None:
+        if settings.repeats == "found":
+            recording = resample_to_period(recording, estimate_period(recording, seconds))
+        else:
+            recording = _noted(
+                recording, "period", f"the motion repeats every {seconds:.4g} s although no period is stated; stating "
+                "it lets periods be averaged, and noise be told from motion", seconds=seconds)
     period = recording.period_samples
     if period is None or recording.period_count < 2 or settings.method in ("time", "raw"):
         return recording
-    return _whole_and_settled(recording, period)
-
-
-def _whole_and_settled(recording: Recording, period: int) -> Recording:
-    """Return periods that are whole and repeat each other, with a finding about those that are not."""
     whole = recording.whole_periods()
     over, early = len(recording) - len(whole), unsettled_periods(whole)
     left = whole.period_count - early
-    notes = list(recording.quality)
     if over:
-        notes.append(Finding(kind="incomplete", channel=recording.source, numbers={"samples": over, "period": period},
-                             message=f"the last period stops after {over} of {period} samples and was left out; "
-                                     f"{left} whole ones are averaged"))
+        recording = _noted(
+            recording, "incomplete", f"the last period stops after {over} of {period} samples and was left out; {left} "
+            "whole ones are averaged", samples=over, period=period)
     if early:
-        notes.append(Finding(kind="transient", channel=recording.source, numbers={"periods": early},
-                             message=f"the motion still settles in the first {early} of {left + early} periods, left "
-                                     f"out; {left} are averaged"))
-    return replace(whole.take(slice(early * period, None)), quality=tuple(notes)) if over or early else recording
+        recording = _noted(
+            recording, "transient", f"the motion still settles in the first {early} of {left + early} periods, left "
+            f"out; {left} are averaged", periods=early)
+    return recording.take(slice(early * period, len(whole))) if over or early else recording
+
+
+def _noted(recording: Recording, kind: str, message: str, **numbers: float) -> Recording:
+    note = Finding(kind=kind, channel=recording.source, numbers=numbers, message=message)
+    return replace(recording, quality=(*recording.quality, note))
 
 
 def _check_alive(recording: Recording) -> None:
     """Refuse efforts or currents that never change: no estimator can make anything of such a row."""
-    signal = recording.effort if recording.effort is not None else recording.current
-    if signal is None or not len(signal):
-        return
-    dead = [name for name, reach in zip(recording.joints, np.ptp(signal, axis=0)) if reach == 0]
+    kind, joints = signal_of(recording), recording.joints
+    signal = getattr(recording, kind)
+    dead = [k for k in range(len(joints)) if len(signal) and np.ptp(signal[:, k]) == 0]
     if dead:
-        kind = "effort" if recording.effort is not None else "current"
-        value = float(signal[0, recording.joints.index(dead[0])])
         raise InvalidRecording(
-            f"{recording.source}: all {len(signal)} samples of {', '.join(f'{name}.{kind}' for name in dead)} are "
-            f"{value:.6g}; is the channel connected? Record it, or name the right column in the description",
-            source=recording.source, joint=dead[0])
-
-
-def _on_even_clock(recording: Recording) -> Recording:
-    """Return the recording on an even clock, with a finding if it had none; lost samples are put back into periods."""
-    try:
-        check_even(recording)
-    except InvalidRecording as uneven:
-        even = resample_evenly(recording)
-        note = Finding(kind="resampled", channel=recording.source, numbers={"rate": even.rate},
-                       message=f"put on an even clock of {even.rate:.6g} Hz, linear between samples; the step after "
-                               f"sample {uneven.numbers['sample']} was {uneven.numbers['deviation']:.1%} off the mean")
-        return replace(even, quality=(*even.quality, note))
-    return recording
-
-
-def _looked_for_periods(recording: Recording, *, use: bool) -> Recording:
-    """Say that a motion repeats although no period is stated; use it if asked."""
-    seconds = repetition(recording)
-    if seconds is None:
-        return recording
-    if use:
-        return resample_to_period(recording, estimate_period(recording, seconds))
-    note = Finding(kind="period", channel=recording.source, numbers={"seconds": seconds},
-                   message=f"the motion repeats every {seconds:.4g} s although no period is stated; stating it lets "
-                           "periods be averaged, and noise be told from motion")
-    return replace(recording, quality=(*recording.quality, note))
+            f"{recording.source}: all {len(signal)} samples of {', '.join(f'{joints[k]}.{kind}' for k in dead)} are "
+            f"{signal[0, dead[0]]:.6g}; is the channel connected? Record it, or name the right column in the "
+            "description", source=recording.source, joint=joints[dead[0]])
 
 
 def repetition(recording: Recording) -> float | None:
@@ -186,3 +173,25 @@ def repetition(recording: Recording) -> float | None:
     lag += int(np.argmax(r[lag:lag + max(low, 2)]))
     left = np.sqrt(np.mean((x[lag:] - x[:-lag]) ** 2, axis=0) / 2)
     return float(lag * every / recording.rate) if left.max() < REPEATS else None
+
+
+def unsettled_periods(recording: Recording) -> int:
+    """Return how many periods at the beginning of whole ones are those of a motion that still settles.
+
+    What dies out after a start is largest at first. A period is unsettled if in its first tenth a channel differs from
+    the mean of the later periods with a mean square over `UNSETTLED` times the largest of: the median of its tenths,
+    what later periods differ by among themselves, and `ALIKE` of the signal. Two periods are left in any case.
+    """
+    kinds = [kind for kind in ("position", "effort", "current") if getattr(recording, kind) is not None]
+    periods = np.concatenate([recording.periods(kind) for kind in kinds], axis=2)
+    tenth = max(1, periods.shape[1] // 10)
+    for first in range(len(periods) - 2):
+        later = periods[first + 1:]
+        mean, least = later.mean(axis=0), (ALIKE * later.std(axis=(0, 1))) ** 2
+        square = (periods[first] - mean) ** 2 * len(later) / (len(later) + 1)
+        own = np.array([square[k:k + tenth].mean(axis=0) for k in range(0, len(mean), tenth)])
+        other = ((later - mean) ** 2).sum(axis=0) / (len(later) - 1)
+        usual = np.max([np.median(own, axis=0), other.mean(axis=0), other[:tenth].mean(axis=0), least], axis=0)
+        if (own[0] <= UNSETTLED * usual).all():
+            return first
+    return max(len(periods) - 2, 0)

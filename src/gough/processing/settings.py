@@ -15,9 +15,9 @@ from gough.logs.recording import Recording
 
 Method = Literal["auto", "explicit", "implicit", "time", "raw"]
 
+PERIODIC = ("explicit", "implicit")  # methods that average periods
 EDGE = 0.8  # part of the new Nyquist frequency that parallel decimation keeps: n_d = floor(EDGE rate / (2 cutoff))
 HIGHEST = 0.4  # of the sampling rate: the highest cut-off, where nothing is decimated any more
-UNLIKE = 5.0  # times the highest harmonic of the pose: where a log without periods is low-passed beside periodic ones
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,23 +25,12 @@ class Processing(Settings):
     """How the recordings of an experiment become motions and regressions; None is chosen from the data.
 
     `choose_processing` fills in what is None, once for all logs of an experiment. What is complete is stored with a
-    result, and logs that are looked at later are processed by exactly these numbers.
+    result, and logs that are looked at later are processed by exactly these numbers. The methods:
 
-    Args:
-        method: `explicit`: average the periods, forward kinematics, DFT of the pose, ideal low-pass, j omega
-            (AH09 3.3).
-            `implicit`: least-squares Fourier fit of the pose at the nominal frequency (AH09 (17)-(18)).
-            `time`: zero-phase low-pass of the actuated positions, regressor and effort low-passed in parallel (BG13).
-            `raw`: what was recorded, differentiated. `auto`: explicit if all logs have at least two periods, else time.
-        cutoff: Low-pass cut-off: of the positions (`time`), or the highest frequency of the pose kept. [Hz]
-        decimation: Keep one of so many samples of regressor and effort, low-passed in parallel. Follows the cut-off
-            (`time`); none with the other methods.
-        dead_band: Velocity below which Coulomb terms are interpolated and the equations that hold them do not count,
-            for all joints or by joint. [m/s or rad/s]
-        window: Half width of what does not count about reversals and standstills of motors with Coulomb friction. [s]
-        standing: Joints that hardly ever move: their equations count where they stand, too.
-        repeats: `declared`: only periods that the log states. `found`: also those that its motion shows.
-        harmonics, frequency: Of the implicit fit; the frequency [Hz] is that of the recorded period by default.
+    `explicit`: average the periods, forward kinematics, DFT of the pose, ideal low-pass, j omega (AH09 3.3).
+    `implicit`: least-squares Fourier fit of the pose at the nominal frequency (AH09 (17)-(18)).
+    `time`: zero-phase low-pass of the actuated positions, regressor and effort low-passed in parallel (BG13).
+    `raw`: what was recorded, differentiated. `auto`: explicit if all logs have at least two periods, else time.
     """
 
     method: Method = option("auto", "How logs are processed; auto averages periods where all logs have two.")
@@ -68,14 +57,10 @@ class Processing(Settings):
                 and isinstance(self.dead_band, Mapping) and self.standing is not None)
 
     def bands(self, coordinates: tuple[str, ...]) -> FloatArray:
-        """Return the dead band of each coordinate, zero where none is given, (n,). [m/s or rad/s]
-
-        Raises:
-            InvalidInput: A name that is no joint.
-        """
+        """Return the dead band of each coordinate, zero where none is given, (n,). [m/s or rad/s]"""
         given = self.dead_band
         if not isinstance(given, Mapping):
-            return np.full(len(coordinates), 0.0 if given is None else float(given))
+            return np.full(len(coordinates), given or 0.0)
         for name in given:
             if name not in coordinates:
                 raise InvalidInput(f"dead band of '{name}', which is no joint{nearest(name, coordinates)}")
@@ -83,10 +68,13 @@ class Processing(Settings):
 
     def method_for(self, recording: Recording) -> Method:
         """Return how one log is processed: a log without periods in time, whatever is done with periodic ones."""
-        periodic = recording.period_count >= 2
-        if self.method == "auto":
-            return "explicit" if periodic else "time"
-        return "time" if self.method in ("explicit", "implicit") and not periodic else self.method
+        if self.method in ("auto", *PERIODIC) and recording.period_count < 2:
+            return "time"
+        return "explicit" if self.method == "auto" else self.method
+
+    def reach(self, rate: float) -> int:
+        """Return how many samples on both sides of a reversal do not count."""
+        return round((self.window or 0.0) * rate)
 
 
 def decimation_of(cutoff: float, rate: float) -> int:

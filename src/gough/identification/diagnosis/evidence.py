@@ -28,8 +28,7 @@ from gough.estimators.selection.scores import ScoreProblem, cut_stretches
 from gough.identification.diagnosis.rows import fit_rows
 from gough.identification.diagnosis.track import Source, Track, source_of
 from gough.processing import Processed, Processing
-from gough.processing.filters import differentiate
-from gough.processing.frequency import lowpass_periodic
+from gough.processing.filters import differentiate, lowpass_periodic
 from gough.processing.masks import counting_rows
 from gough.processing.pieces import without_absent_payloads
 
