@@ -123,7 +123,7 @@ def test_an_npz_that_claims_more_than_it_holds_is_refused(tmp_path: Path) -> Non
 def test_an_npz_that_unpacks_to_gigabytes_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str,
                                                      values: np.ndarray) -> None:
     """Anything beyond 2 GiB, and zeros, which pack a thousand times, beyond a quarter of one."""
-    monkeypatch.setattr(f"gough.logs.containers.{limit}", 10**6)
+    monkeypatch.setattr(f"gough.logs.formats.{limit}", 10**6)
     np.savez_compressed(tmp_path / "log.npz", time=values)
     with pytest.raises(InvalidRecording, match="unpacked"):
         read_recording(tmp_path / "log.npz")

@@ -16,10 +16,9 @@ from gough.core.arrays import FloatArray, check_shape
 from gough.core.errors import InvalidInput, InvalidRecording, nearest
 from gough.core.showing import expect
 from gough.logs.checks import check_gaps, inspect_clock, inspect_group, moving_joints
-from gough.logs.containers import array_table
 from gough.logs.description import Description, Signal, describe_headers, load_description, parse_description
 from gough.logs.finding import Finding, refused
-from gough.logs.formats import is_folder, table_blocks
+from gough.logs.formats import array_table, is_folder, table_blocks
 from gough.logs.recording import JOINT_KINDS, KINDS, OTHER_KINDS, Channels, Recording, check_time
 from gough.logs.resampling import even_times, interpolate, stretch
 from gough.logs.tables import Table, joined, numbered_names, repeated_names

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from itertools import islice
@@ -20,6 +20,7 @@ from gough.core.text import text_table
 from gough.core.units import UNITS, conversion, dimension_of, is_unit
 from gough.logs.description import FORMAT, Description, describe_headers
 from gough.logs.formats import is_folder, table_blocks
+from gough.logs.recording import UNITS_OF
 from gough.logs.tables import SIGNS, Table, joined
 
 BLOCKS = 8  # of 65,536 samples that are looked at
@@ -36,8 +37,7 @@ WORDS = {
 TIMES = r"time\w*|stamps?|timestamps?|t|clock|secs?|seconds|zeit\w*"
 EVEN = 1e-3  # of a step, by which those of a clock may differ where its name does not say that it is one
 RATES = (20.0, 50e3)  # of controllers; the unit of a clock is guessed so that its rate lies between. [Hz]
-SI = {"m": {"position": "m", "velocity": "m/s", "effort": "N"}, "rad": {"position": "rad", "velocity": "rad/s",
-                                                                        "effort": "N m"}}
+Proposal = Mapping[str, tuple[tuple[str, str], ...]]  # for each kind the column of each joint, and why
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -79,7 +79,7 @@ class Survey(Shown, Value):
     columns: tuple[Column, ...]
     unread: Mapping[str, str]
     joints: tuple[str, ...]
-    proposal: Mapping[str, tuple[tuple[str, str], ...]]
+    proposal: Proposal
     decimal: str = "."
     thousands: str = ""
     plain: bool = False
@@ -113,10 +113,10 @@ class Survey(Shown, Value):
         for kind, found in self.proposal.items():
             text += ["", f"proposed as {kind}:", *(f"  {joint}: '{column}' ({why})"
                                                    for joint, (column, why) in zip(self.joints, found))]
-        if self.plain:
-            return "\n".join([*text, "", "The headers say it themselves: the log can be read without a description."])
-        return "\n".join([*text, "", "What is marked with ? is a guess, and nothing is used before a description says "
-                          "it: write one, look at every line of it, and read the log with it."])
+        text += ["", "The headers say it themselves: the log can be read without a description." if self.plain else
+                 "What is marked with ? is a guess, and nothing is used before a description says it: write one, look "
+                 "at every line of it, and read the log with it."]
+        return "\n".join(text)
 
     def description(self) -> str:
         """Return a description file to be edited; every guess is marked, an unknown unit is `?` and refused."""
@@ -128,15 +128,14 @@ class Survey(Shown, Value):
         main = clocks.get("position", "")
         lines += ["", *self._clock("[time]", main)]
         for kind, found in self.proposal.items():
-            units = [self.column(column).unit or UNKNOWN for column, _ in found]
-            guess = any(self.column(column).guessed for column, _ in found)
-            lines += ["", f"[{kind}]", *(f"# {joint}: '{column}', {why}" for joint, (column, why)
-                                         in zip(self.joints, found)),
-                      f"columns = {_list([column for column, _ in found])}",
-                      f"units = {_list(units)}{'  # a guess' if guess else ''}"]
+            own = [self.column(column) for column, _ in found]
+            units = [c.unit or UNKNOWN for c in own]
+            lines += ["", f"[{kind}]",
+                      *(f"# {joint}: '{column}', {why}" for joint, (column, why) in zip(self.joints, found)),
+                      f"columns = {_list([c.name for c in own])}",
+                      f"units = {_list(units)}{'  # a guess' if any(c.guessed for c in own) else ''}"]
             lines += ['# counts of an encoder: unit "rev", and scale = 1 / counts a turn'] if UNKNOWN in units else []
-            if clocks[kind] != main:
-                lines += self._clock(f"[{kind}.time]", clocks[kind])
+            lines += [] if clocks[kind] == main else self._clock(f"[{kind}.time]", clocks[kind])
         used = {column for found in self.proposal.values() for column, _ in found} | set(clocks.values())
         lines += ["", *(f"# not used: '{c.name}' from {c.low:.4g} to {c.high:.4g} {c.unit}".rstrip()
                         for c in self.columns if c.name not in used)]
@@ -146,13 +145,13 @@ class Survey(Shown, Value):
         if not name:
             return ['# no column looks like time: name it, or replace this by its rate, above: rate = "1000 Hz"',
                     heading, f'columns = ["{UNKNOWN}"]', 'units = ["s"]']
-        column = self.column(name)
+        clock = self.column(name)
         return [heading, f"columns = {_list([name])}",
-                f"units = {_list([column.unit])}{'  # a guess: ' + f'{column.rate:.4g} Hz' if column.guessed else ''}"]
+                f"units = {_list([clock.unit])}{f'  # a guess: {clock.rate:.4g} Hz' if clock.guessed else ''}"]
 
 
 def _list(names: Sequence[str]) -> str:
-    return "[" + ", ".join(json.dumps(name, ensure_ascii=False) for name in names) + "]"
+    return json.dumps(list(names), ensure_ascii=False)
 
 
 def survey(path: str | Path, motors: Sequence[Motor] = ()) -> Survey:
@@ -164,25 +163,29 @@ def survey(path: str | Path, motors: Sequence[Motor] = ()) -> Survey:
     """
     table, (decimal, thousands) = _table(Path(path))
     columns = tuple(_columns(table))
-    positions = [c for c in columns if c.kind == "position"]
-    if not motors:
+    named = [c for c in columns if c.kind == "position"]
+    found: dict[str, tuple[tuple[str, str], ...]] = {}
+    if motors:
+        loose = [c for c in columns if c.kind not in ("time", "extra") and c.high > c.low]
+        candidates = named if len(named) >= len(motors) else loose  # else all that move
+        if len(candidates) >= len(motors):
+            found["position"] = _assigned(candidates, motors, lambda c, j: _placed(c, motors[j]))
+    elif named:
+        found["position"] = tuple((c.name, "by its name") for c in named)
         motors = [Motor(name=f"motor{k + 1}", unit="m" if dimension_of(c.unit or "rad") == "length" else "rad")
-                  for k, c in enumerate(positions)]
-        found = {"position": tuple((c.name, "by its name") for c in positions)} if positions else {}
-    else:
-        found = _matched(table, columns, motors)
+                  for k, c in enumerate(named)]
     for kind in ("effort", "current", "velocity", "reference"):
         candidates = [c for c in columns if c.kind == kind]
         if "position" in found and len(candidates) >= len(motors):
-            found[kind] = _assigned(candidates, motors, lambda c, j: _explained(table, found, c, j))
+            found[kind] = _assigned(candidates, motors, lambda c, j: _explained(
+                table.columns[found["position"][j][0]], table.columns[c.name]))
     used = {column: (kind, motors[j]) for kind, group in found.items() for j, (column, _) in enumerate(group)}
-    fitted = tuple(_with_unit(c, *used[c.name]) if c.name in used else c for c in columns)
     try:
         plain = bool(describe_headers([*table.columns, *table.unread], table.source)) and not table.repeated
     except InvalidRecording:
         plain = False
-    return Survey(source=Path(path).name, columns=fitted, plain=plain, unread=table.unread, decimal=decimal,
-                  thousands=thousands,
+    return Survey(source=Path(path).name, plain=plain, unread=table.unread, decimal=decimal, thousands=thousands,
+                  columns=tuple(_with_unit(c, *used[c.name]) if c.name in used else c for c in columns),
                   joints=tuple(motor.name for motor in motors) if found else (), proposal=found)
 
 
@@ -202,6 +205,9 @@ def _table(path: Path) -> tuple[Table, tuple[str, str]]:
 
 def _columns(table: Table) -> Iterator[Column]:
     """Yield the columns with their clocks and what their names say."""
+    def topic(name: str) -> str:
+        return name.rpartition("/")[0]
+
     known = {name: values[~table.blank[name]] if name in table.blank else values for name, values in
              table.columns.items()}
     clocks = {name: _clock(name, values, name in table.seconds) for name, values in known.items()
@@ -211,18 +217,14 @@ def _columns(table: Table) -> Iterator[Column]:
             yield clocks[name]
             continue
         sizes = [c for c in clocks.values() if len(table.columns[c.name]) == len(table.columns[name])]
-        near = max(sizes, key=lambda c: (_topic(c.name) == _topic(name), c.name == f"{name} time",
+        near = max(sizes, key=lambda c: (topic(c.name) == topic(name), c.name == f"{name} time",
                                          not c.name.endswith("/time")), default=None)
         finite = values[np.isfinite(values)]
         unit, stated = _unit_in(name)
         yield Column(name=name, samples=len(values), low=float(finite.min(initial=np.inf)),
-                     kind=_kind(name, unit) if finite.size else "",
-                     high=float(finite.max(initial=-np.inf)), clock=near.name if near else "", unit=unit,
-                     rate=near.rate * len(values) / near.samples if near else float("nan"), guessed=not stated)
-
-
-def _topic(name: str) -> str:
-    return name.rpartition("/")[0]
+                     high=float(finite.max(initial=-np.inf)), kind=_kind(name, unit) if finite.size else "",
+                     unit=unit, guessed=not stated, clock=near.name if near else "",
+                     rate=near.rate * len(values) / near.samples if near else float("nan"))
 
 
 def _words(name: str) -> list[str]:
@@ -272,11 +274,11 @@ def _with_unit(column: Column, kind: str, motor: Motor) -> Column:
     """Return a column with a unit: the one its name has, else the SI one or one that fits the limits, as a guess."""
     if column.unit:
         return replace(column, kind=kind)
-    usual = SI[motor.unit].get("position" if kind == "reference" else kind, "")
-    if kind in ("position", "reference") and not _fits(column, motor, usual):
-        usual = next((u for u in (("mm", "um") if motor.unit == "m" else ("deg", "mrad"))
-                      if _fits(column, motor, u)), UNKNOWN)
-    return replace(column, kind=kind, unit=usual or UNKNOWN, guessed=True)
+    usual = UNITS_OF[motor.unit].get(kind, UNKNOWN)
+    if kind in ("position", "reference"):
+        units = ("m", "mm", "um") if motor.unit == "m" else ("rad", "deg", "mrad")
+        usual = next((u for u in units if _fits(column, motor, u)), UNKNOWN)
+    return replace(column, kind=kind, unit=usual, guessed=True)
 
 
 def _fits(column: Column, motor: Motor, unit: str) -> bool:
@@ -286,31 +288,17 @@ def _fits(column: Column, motor: Motor, unit: str) -> bool:
     return low - margin <= factor * column.low and factor * column.high <= high + margin
 
 
-def _alike(column: str, joint: str) -> float:
-    """Return how alike names are, 0 to 1; 1 if the column's name contains the joint's."""
-    a, b = " ".join(_words(column)), " ".join(_words(joint))
-    return 1.0 if b in a else 0.9 * SequenceMatcher(None, a, b).find_longest_match().size / max(len(b), 1)
+def _placed(column: Column, motor: Motor) -> tuple[float, str]:
+    """Tell whether a column may be a position of a motor in some unit: points and why."""
+    own = ("length", "angle") if column.unit and not column.guessed else (
+        "length" if motor.unit == "m" else "angle",)
+    units = [u for u in ([column.unit] if len(own) > 1 else UNITS) if dimension_of(u) in own]
+    inside = any(_fits(column, motor, u) for u in units)
+    return 0.5 * inside, "stays within its limits" if inside and motor.limits else "by its order"
 
 
-def _matched(table: Table, columns: Sequence[Column], motors: Sequence[Motor]
-             ) -> dict[str, tuple[tuple[str, str], ...]]:
-    """Return the position column of each motor, of those that are named so or else of all that move."""
-    named = [c for c in columns if c.kind == "position"]
-    loose = [c for c in columns if c.kind not in ("time", "extra") and c.high > c.low]
-    candidates = named if len(named) >= len(motors) else loose
-    if len(candidates) < len(motors):
-        return {}
-
-    def place(column: Column, j: int) -> tuple[float, str]:
-        units = [column.unit] if column.unit and not column.guessed else [
-            u for u in UNITS if dimension_of(u) == ("length" if motors[j].unit == "m" else "angle")]
-        inside = any(_fits(column, motors[j], u) for u in units if dimension_of(u) in ("length", "angle"))
-        return (0.5 if inside else 0.0), "stays within its limits" if inside and motors[j].limits else "by its order"
-
-    return {"position": _assigned(candidates, motors, place)}
-
-
-def _assigned(candidates: Sequence[Column], motors: Sequence[Motor], score: Any) -> tuple[tuple[str, str], ...]:
+def _assigned(candidates: Sequence[Column], motors: Sequence[Motor],
+              score: Callable[[Column, int], tuple[float, str]]) -> tuple[tuple[str, str], ...]:
     """Give each motor a column: the best sum of names, scores, and a little for the order."""
     from scipy.optimize import linear_sum_assignment
 
@@ -325,11 +313,15 @@ def _assigned(candidates: Sequence[Column], motors: Sequence[Motor], score: Any)
     return tuple((candidates[k].name, why[j, k]) for j, k in zip(*linear_sum_assignment(-value)))
 
 
-def _explained(table: Table, found: Mapping[str, Sequence[tuple[str, str]]], column: Column, j: int
-               ) -> tuple[float, str]:
-    """Return the share of a column's variance that a motor's position and its derivatives explain, 0 to 1."""
-    q, y = (table.columns[name] for name in (found["position"][j][0], column.name))
-    use = np.isfinite(q) & np.isfinite(y) if len(q) == len(y) else np.zeros(1, dtype=bool)
+def _alike(column: str, joint: str) -> float:
+    """Return how alike names are, 0 to 1; 1 if the column's name contains the joint's."""
+    a, b = " ".join(_words(column)), " ".join(_words(joint))
+    return 1.0 if b in a else 0.9 * SequenceMatcher(None, a, b).find_longest_match().size / max(len(b), 1)
+
+
+def _explained(q: FloatArray, y: FloatArray) -> tuple[float, str]:
+    """Return the share of a column's variance that a motor's position and its derivatives explain, 0 to 1, in words."""
+    use = np.isfinite(q) & np.isfinite(y) if len(q) == len(y) else np.zeros(len(q), dtype=bool)
     if use.sum() < 50 or not (np.ptp(q[use]) > 0 and np.ptp(y[use]) > 0):
         return 0.0, "by its order"
     q, y = (x[use] / np.abs(x[use]).max() for x in (q, y))
