@@ -28,8 +28,8 @@ from gough.engine import Model, base_parameters
 from gough.engine.derivatives import gravity_regressor
 from gough.excitation import design
 from gough.identification import Identification, identify
-from gough.identification.diagnosis.columns import rotated
 from gough.identification.diagnosis.diagnose import DiagnoseSettings, diagnose, evidence_from, limits_of
+from gough.identification.diagnosis.directions import rotated
 from gough.identification.diagnosis.mistakes import Diagnosis
 from gough.identification.diagnosis.search import Standing
 from gough.identification.experiment import prepare

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -17,21 +18,20 @@ from gough.core.storage import plain, restored
 from gough.engine import Model
 from gough.identification import identify
 from gough.identification.diagnosis import search as search_module
-from gough.identification.diagnosis.columns import stribeck
 from gough.identification.diagnosis.corrections import corrected_description, corrected_robot, description_text
-from gough.identification.diagnosis.diagnose import (
-    DiagnoseSettings,
-    diagnose,
-    evidence_from,
-    mistakes_of_jumps,
-    undone_on_recording,
-)
-from gough.identification.diagnosis.directions import suspicions_of
+from gough.identification.diagnosis.diagnose import DiagnoseSettings, diagnose, evidence_from, undone_on_recording
+from gough.identification.diagnosis.directions import stribeck, suspicions_of
+from gough.identification.diagnosis.evidence import fit_rows
 from gough.identification.diagnosis.foresee import foresee
 from gough.identification.diagnosis.hypotheses import best_hypothesis, distance_to_file, hypotheses
 from gough.identification.diagnosis.mistakes import Diagnosis, Limit, Mistake, limits_table
-from gough.identification.diagnosis.rows import fit_rows
-from gough.identification.diagnosis.steps import find_fading, find_frozen, find_jumps, without_jumps
+from gough.identification.diagnosis.steps import (
+    find_fading,
+    find_frozen,
+    find_jumps,
+    mistakes_of_jumps,
+    without_jumps,
+)
 from gough.identification.prior import Prior
 from gough.logs.description import load_description
 from gough.logs.readers import describe_log, read_recording
@@ -301,18 +301,14 @@ def test_values_no_robot_has_are_as_far_as_any() -> None:
 
 def test_hypotheses_are_all_different(five_bar: Model, logs: tuple[Recording, Recording]) -> None:
     evidence = evidence_from(five_bar, logs[:1], (), DiagnoseSettings())
-    texts = [h.text + h.advice for h in hypotheses(evidence)]
+    texts = [h.text + h.advice for h in hypotheses(five_bar.mechanism)]
     assert len(set(texts)) == len(texts)
     assert len(texts) > 60
     assert best_hypothesis(evidence) is None
 
 
 def test_a_hypothesis_is_undone_on_a_recording(five_bar: Model, logs: tuple[Recording, Recording]) -> None:
-    from gough.engine import base_parameters
-    from gough.identification.diagnosis.evidence import Evidence
-
-    bare = Evidence(model=five_bar, base=base_parameters(five_bar), values=np.zeros(0), logs=())
-    swap = next(h for h in hypotheses(bare) if h.name == "swapped channels")
+    swap = next(h for h in hypotheses(five_bar.mechanism) if h.name == "swapped channels")
     undone = undone_on_recording(logs[0], swap)
     np.testing.assert_array_equal(undone.position, logs[0].position[:, ::-1])
     np.testing.assert_array_equal(undone.effort, logs[0].effort[:, ::-1])
@@ -590,7 +586,7 @@ def test_a_further_mistake_whose_correction_predicts_no_better_is_only_said_to_l
         return usual(before, Made(squares, before.error))  # type: ignore[arg-type]
 
     monkeypatch.setattr(search_module, "helps", judged)
-    _, steps, doubtful = search_module.search(evidence, most=2, hypotheses=False)
+    steps, doubtful = search_module.search(search_module.Standing(evidence), most=2)
     assert len(steps) == named
     assert (doubtful is None) == (named == 2)
 
@@ -618,7 +614,7 @@ def test_signs_and_units_are_named_without_periods(five_bar: Model, logs: tuple[
 
 def test_channels_of_motors_that_slide_and_turn_may_be_exchanged() -> None:
     robot = load_robot(str(Path(__file__).parents[2] / "examples" / "robots" / "surgical_arm.toml"))
-    told = {(h.name, h.place) for h in hypotheses(SimpleNamespace(model=SimpleNamespace(mechanism=robot)))}
+    told = {(h.name, h.place) for h in hypotheses(robot)}
     assert {("swapped efforts", "lean and insertion"), ("swapped channels", "lean and insertion")} <= told
     assert ("position unit", "all motors") not in told
 
@@ -649,8 +645,7 @@ def test_undoing_a_gain_scales_the_noise_with_the_effort(five_bar: Model, logs: 
     evidence = evidence_from(five_bar, logs[:1], (), DiagnoseSettings())
     (gain,) = (s for s in suspicions_of(evidence, "gain") if s.place == "right.motor")
     (late,) = (s for s in suspicions_of(evidence, "effort delay") if s.place == "right.motor")
-    view = evidence.views[0]
-    bigger = search_module.Undone(suspicion=gain, size=np.array([0.25]))
-    np.testing.assert_allclose(bigger.noise(view), [1.0, 0.8])
-    np.testing.assert_allclose(search_module.Undone(suspicion=late, size=np.array([3e-3])).noise(view), 1.0)
-    np.testing.assert_allclose(search_module._noisier(evidence, [bigger, bigger]), [1.0, 0.64])
+    bigger, later = partial(gain.undo, size=np.array([0.25])), partial(late.undo, size=np.array([3e-3]))
+    np.testing.assert_allclose(search_module.noisier(evidence, [bigger]), [1.0, 0.8])
+    np.testing.assert_allclose(search_module.noisier(evidence, [later]), 1.0)
+    np.testing.assert_allclose(search_module.noisier(evidence, [bigger, bigger]), [1.0, 0.64])

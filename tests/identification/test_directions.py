@@ -12,17 +12,18 @@ from gough.core.motion import Motion
 from gough.core.names import LOAD
 from gough.core.regression import Regression
 from gough.engine import Model, base_parameters
-from gough.identification.diagnosis.columns import ALL, rotated, tilt_axes
 from gough.identification.diagnosis.directions import (
+    ALL,
     DIRECTIONS,
     Direction,
-    describe,
     directions,
     register_direction,
+    rotated,
     stack_directions,
+    tilt_axes,
 )
-from gough.identification.diagnosis.evidence import Evidence, score_problem
-from gough.identification.diagnosis.track import Source, Track
+from gough.identification.diagnosis.evidence import Evidence, Source, Track, evidence_of, score_problem
+from gough.identification.diagnosis.mistakes import describe
 from gough.mechanism import load_robot
 from gough.mechanism.terms import TERMS
 
@@ -216,8 +217,8 @@ def test_missing_terms_are_the_columns_a_file_with_them_would_have() -> None:
 
 def test_a_load_is_carried_by_one_log_and_no_other() -> None:
     seen = evidence(Model(load_robot("five_bar")), logs=2)
-    assert seen.labels == ("log (1)", "log (2)")
-    twins = replace(seen, logs=(seen.logs[0], replace(seen.logs[0])))
+    twins = evidence_of(seen.model, seen.base, None, seen.logs)
+    assert [log.name for log in twins.logs] == ["log (1)", "log (2)"]
     direction = entry("unmentioned load")
     assert direction.places(twins) == ("log (1)", "log (2)")
     one, two = twins.views
@@ -323,7 +324,7 @@ def test_a_motion_run_faster_is_that_of_the_stretched_clock() -> None:
     np.testing.assert_allclose(fast.position, values)  # the same places,
     np.testing.assert_allclose(fast.velocity, 2 * values)  # q(2 t)' = 2 q'(2 t),
     np.testing.assert_allclose(fast.acceleration, 4 * values)  # q(2 t)'' = 4 q''(2 t)
-    wide = own.scaled(np.array([3.0, 1.0]))
+    wide = own.with_motion(lambda x: x * [3.0, 1.0])
     for what in (wide.position, wide.velocity, wide.acceleration):
         np.testing.assert_allclose(what, values * [3.0, 1.0])
 

@@ -103,8 +103,9 @@ def test_a_direction_speaks_if_it_moves_a_parameter_or_an_effort(
     """One suspicion of size 2 that moves the second of two parameters, whose sigma is 0.5, by so many sigmas."""
     fitted = SimpleNamespace(size=np.array([2.0]), sigma=np.array([0.1]), share=0.3)
     standing = SimpleNamespace(
-        evidence=SimpleNamespace(base=SimpleNamespace(names=("p.m", "q.m"))), ranked=lambda: [("one", fitted)],
-        seen=lambda suspicion: [7], effect=lambda columns, size: effect, chance=lambda suspicion, fitted: 1e-5,
+        evidence=SimpleNamespace(base=SimpleNamespace(names=("p.m", "q.m")), views=[None]),
+        ranked=lambda: [(SimpleNamespace(columns=(7,)), fitted)],
+        effect=lambda columns, size: effect, chance=lambda suspicion, fitted: 1e-5,
         scores=SimpleNamespace(taken_in=lambda column: np.array([0.0, moved * 0.5 / 2.0])))
     estimate = SimpleNamespace(parameters=("q.m", "p.m"), std=np.array([0.5, 1e-9]))
     monkeypatch.setattr(judge, "words", lambda *_: "a delay")

@@ -16,11 +16,13 @@ from gough.core.parameters import BaseParameters
 from gough.core.regression import Regression
 from gough.engine import Model
 from gough.estimators.estimate import Estimate
-from gough.identification.diagnosis.diagnose import diagnose_evidence, fading_efforts, mistakes_of_jumps, words
+from gough.identification.diagnosis.diagnose import diagnose_evidence, fading_efforts
+from gough.identification.diagnosis.directions import words
 from gough.identification.diagnosis.evidence import HEARD, Evidence, evidence_of, sources
 from gough.identification.diagnosis.hypotheses import HYPOTHESES
 from gough.identification.diagnosis.mistakes import Diagnosis
 from gough.identification.diagnosis.search import Standing
+from gough.identification.diagnosis.steps import mistakes_of_jumps
 from gough.identification.experiment import Experiment
 from gough.identification.prior import judge_physics, judge_prior, prior_of
 from gough.identification.validation import VISIBLE, Validation, noise_variance, without_known
@@ -194,12 +196,12 @@ def judge_directions(standing: Standing, estimate: Estimate) -> tuple[Remark, ..
     std = {name: float(s) for name, s in zip(estimate.parameters, estimate.std)}
     sigma = np.array([std.get(name, np.inf) for name in standing.evidence.base.names])
     for suspicion, fitted in standing.ranked():
-        columns = standing.seen(suspicion)
+        columns = suspicion.columns
         shift = np.sum([standing.scores.taken_in(c) * s for c, s in zip(columns, fitted.size)], axis=0)
         moved = float(np.max(np.abs(shift) / np.maximum(sigma, 1e-300), initial=0.0))
         if moved < MATTERS and standing.effect(columns, fitted.size) < VISIBLE:
             continue
-        text = words(suspicion, fitted.size, fitted.sigma, standing.evidence)
+        text = words(suspicion, fitted.size, fitted.sigma, standing.evidence.views[0])
         return (Remark(rule="direction", level="look", numbers={
             "chance": standing.chance(suspicion, fitted), "share": fitted.share, "moves": moved},
             message=f"{text} (chance {standing.chance(suspicion, fitted):.0e}); it explains "

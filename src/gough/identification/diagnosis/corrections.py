@@ -12,15 +12,40 @@ from typing import Any
 from gough.core.documents import toml_text
 from gough.core.names import inside_leg
 from gough.engine import Model
+from gough.identification.diagnosis.directions import ALL
 from gough.identification.diagnosis.mistakes import Mistake
 from gough.logs.description import FORMAT, Clock, Description, Signal
-from gough.logs.recording import JOINT_KINDS
+from gough.logs.recording import JOINT_KINDS, KINDS
 from gough.mechanism.terms import TERMS
 
-EVERY = {"all motors": "", "all motors in m": "m", "all motors in rad": "rad"}  # and the unit they have
+EFFORTS, POSITIONS, MOTION = ("effort", "current"), ("position", "reference"), ("position", "reference", "velocity")
 TIME_UNITS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 
-Change = Callable[[Description, Mistake, Mapping[str, float]], Description | None]
+
+def _divided(signal: Signal, by: float) -> Signal:
+    return signal._replace(factor=signal.factor / by, offset=signal.offset / by, turn=signal.turn / abs(by))
+
+
+def _clocked(signal: Signal, slower: float) -> Signal:
+    factors = tuple(factor / slower for factor in signal.clock.factors)
+    return signal._replace(clock=signal.clock._replace(factors=factors))
+
+
+def _moved(signal: Signal, size: float) -> Signal:
+    return signal._replace(offset=signal.offset - size)
+
+
+CHANGES: dict[str, tuple[Sequence[str], Callable[[Signal, float], Signal]]] = {
+    "effort delay": (EFFORTS, lambda signal, size: signal._replace(delay=signal.delay + size)),
+    "effort offset": (EFFORTS, _moved), "encoder offset": (POSITIONS, _moved),
+    "gain": (EFFORTS, lambda signal, size: _divided(signal, 1 + size)),
+    "effort unit": (EFFORTS, _divided), "effort sign": (EFFORTS, _divided),
+    "encoder scale": (MOTION, lambda signal, size: _divided(signal, 1 + size)),
+    "position unit": (MOTION, _divided), "position sign": (MOTION, _divided),
+    "clock": (KINDS, lambda signal, size: _clocked(signal, 1 + size)), "clock unit": (KINDS, _clocked),
+    "wrapped counts": (("position",), lambda signal, size: signal._replace(turn=abs(size)))}
+"""By mistake: kinds of the signals it is about, and how one is corrected by its size."""
+SWAPS = {"swapped efforts": EFFORTS, "swapped positions": MOTION, "swapped channels": EFFORTS + MOTION}
 
 
 def corrected_description(description: Description, mistakes: Sequence[Mistake],
@@ -28,94 +53,34 @@ def corrected_description(description: Description, mistakes: Sequence[Mistake],
     """Return a description under which the logs read as they should, and the mistakes it can express.
 
     Args:
-        description: Of the logs as they are.
-        mistakes: From a diagnosis.
+        mistakes: From a diagnosis; what cannot be told apart is not corrected.
         gains: Drive gains by motor, for offsets of efforts that are recorded as currents.
     """
     done = []
     for mistake in mistakes:
-        known = mistake.name in CHANGES and not mistake.alike  # what cannot be told apart is not corrected
-        fresh = CHANGES[mistake.name](description, mistake, gains or {}) if known else None
-        if fresh is not None:
-            description = fresh
-            done.append(mistake)
+        name, place, signals = mistake.name, mistake.place, description.signals
+        if mistake.alike or name not in (*CHANGES, *SWAPS):
+            continue
+        if name in SWAPS:  # exchange where the signals of two joints come from
+            one, two = place.split(" and ")
+            other, known = {one: two, two: one}, {(s.kind, s.name): s for s in signals}
+            signals = tuple(known[s.kind, other[s.name]]._replace(name=s.name, unit=s.unit)
+                            if s.kind in SWAPS[name] and s.name in other else s for s in signals)
+        else:
+            (kinds, change), size = CHANGES[name], mistake.size[0]
+            if name == "effort offset" and description.of("current"):
+                if place not in (gains or {}):
+                    continue
+                size /= (gains or {})[place]
+            signals = tuple(change(s, size) if s.kind in kinds and place in (
+                s.name, ALL, f"{ALL} in {s.unit.removesuffix('/s')}", "clock") else s for s in signals)
+        if place == "clock":
+            slower, period, rate = mistake.size[0] + (name == "clock"), description.period, description.rate
+            description = replace(description, period=None if period is None else period / slower,
+                                  rate=None if rate is None else rate * slower)
+        description = replace(description, signals=signals)
+        done.append(mistake)
     return description, tuple(done)
-
-
-def _at(signal: Signal, place: str) -> bool:
-    if place in EVERY:
-        unit = EVERY[place]
-        return not unit or signal.unit in (unit, f"{unit}/s")
-    return signal.name == place
-
-
-def _with(description: Description, kinds: Sequence[str], place: str,
-          change: Callable[[Signal], Signal]) -> Description:
-    """Return a description with the signals of some kinds and a place changed."""
-    return replace(description, signals=tuple(
-        change(s) if s.kind in kinds and _at(s, place) else s for s in description.signals))
-
-
-def _scaled(kinds: Sequence[str], plus: float) -> Change:
-    """Divide columns by the size of a mistake plus a number."""
-    def change(description: Description, mistake: Mistake, gains: Mapping[str, float]) -> Description:
-        by = mistake.size[0] + plus
-        return _with(description, kinds, mistake.place, lambda s: s._replace(
-            factor=s.factor / by, offset=s.offset / by, turn=s.turn / abs(by)))
-
-    return change
-
-
-def _moved(kinds: Sequence[str], name: str, sign: float) -> Change:
-    """Add the size of a mistake, times a sign, to a field of columns; an offset of currents is divided by the gain."""
-    def change(description: Description, mistake: Mistake, gains: Mapping[str, float]) -> Description | None:
-        recorded = name == "offset" and "current" in kinds and bool(description.of("current"))
-        if recorded and mistake.place not in gains:
-            return None
-        size = sign * mistake.size[0] / (gains[mistake.place] if recorded else 1.0)
-        return _with(description, kinds, mistake.place, lambda s: s._replace(**{name: getattr(s, name) + size}))
-
-    return change
-
-
-def _clock(plus: float) -> Change:
-    def change(description: Description, mistake: Mistake, gains: Mapping[str, float]) -> Description:
-        slower = mistake.size[0] + plus
-        signals = tuple(s._replace(clock=s.clock._replace(factors=tuple(f / slower for f in s.clock.factors)))
-                        for s in description.signals)
-        period = None if description.period is None else description.period / slower
-        rate = None if description.rate is None else description.rate * slower
-        return replace(description, signals=signals, period=period, rate=rate)
-
-    return change
-
-
-def _swap(kinds: Sequence[str]) -> Change:
-    """Exchange where the signals of two joints come from."""
-    def change(description: Description, mistake: Mistake, gains: Mapping[str, float]) -> Description:
-        one, two = mistake.place.split(" and ")
-        other, known = {one: two, two: one}, {(s.kind, s.name): s for s in description.signals}
-        return replace(description, signals=tuple(
-            known[s.kind, other[s.name]]._replace(name=s.name, unit=s.unit)
-            if s.kind in kinds and s.name in other else s for s in description.signals))
-
-    return change
-
-
-def _wrapped(description: Description, mistake: Mistake, gains: Mapping[str, float]) -> Description:
-    turn = abs(mistake.size[0])
-    return _with(description, ["position"], mistake.place, lambda s: s._replace(turn=turn))
-
-
-EFFORTS, POSITIONS, MOTION = ("effort", "current"), ("position", "reference"), ("position", "reference", "velocity")
-CHANGES: dict[str, Change] = {
-    "effort delay": _moved(EFFORTS, "delay", 1.0), "effort offset": _moved(EFFORTS, "offset", -1.0),
-    "encoder offset": _moved(POSITIONS, "offset", -1.0), "gain": _scaled(EFFORTS, 1.0),
-    "effort unit": _scaled(EFFORTS, 0.0), "effort sign": _scaled(EFFORTS, 0.0),
-    "encoder scale": _scaled(MOTION, 1.0), "position unit": _scaled(MOTION, 0.0),
-    "position sign": _scaled(MOTION, 0.0), "clock": _clock(1.0), "clock unit": _clock(0.0),
-    "swapped efforts": _swap(EFFORTS), "swapped positions": _swap(MOTION), "swapped channels": _swap(EFFORTS + MOTION),
-    "wrapped counts": _wrapped}
 
 
 def description_text(description: Description) -> str:
@@ -162,26 +127,15 @@ def _time_unit(factor: float) -> str | None:
     return next((name for name, size in TIME_UNITS.items() if abs(factor / size - 1) < 1e-12), None)
 
 
-# -- robot files ------------------------------------------------------------------------------------------------------
-
-
 def corrected_robot(text: str, model: Model, mistakes: Sequence[Mistake]) -> tuple[str, tuple[Mistake, ...]]:
-    """Return the text of a robot file with gravity and joint terms corrected, and the mistakes it can express.
-
-    Args:
-        text: Of the robot file.
-        model: The robot as it is.
-        mistakes: From a diagnosis.
-    """
+    """Return the text of a robot file with gravity and joint terms corrected, and the mistakes it can express."""
     done = []
     labels = {f"missing {term.label}": name for name, term in TERMS.items()}
     for mistake in mistakes:
         fresh: str | None = None
-        if mistake.alike:
-            continue
-        if mistake.gravity:
+        if mistake.gravity and not mistake.alike:
             fresh = _with_gravity(text, mistake.gravity)
-        elif mistake.name in labels:
+        elif mistake.name in labels and not mistake.alike:
             fresh = _with_term(text, model, mistake.place, labels[mistake.name])
         if fresh is not None:
             text = fresh

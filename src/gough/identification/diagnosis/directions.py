@@ -16,19 +16,25 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
+from scipy.linalg import expm
+from scipy.signal import lfilter
 
-from gough.core.arrays import FloatArray
-from gough.identification.diagnosis import columns as column
-from gough.identification.diagnosis.columns import ALL, Columns, Undo
-from gough.identification.diagnosis.evidence import Evidence, View
-from gough.mechanism.terms import TERMS
+from gough.core.arrays import TINY, FloatArray
+from gough.core.names import LOAD
+from gough.engine.memory import joint_state as state_of
+from gough.identification.diagnosis.evidence import Evidence, Track, View
+from gough.identification.diagnosis.mistakes import length, size_text
+from gough.mechanism.terms import TERMS, JointState
 
+ALL = "all motors"
 STRIBECK = (0.02, 0.06, 0.2)  # speeds of the decay tried, as parts of a joint's top speed
 MEMORY = (0.03, 0.1)  # times over which friction builds up after a reversal [s]; tried on six robots, design 11
 SHORT = 5.5  # samples: a shorter low-pass is called a delay, of which five are usual; they differ too little
 STEP = 1e-6  # of a size, in differences of what `undo` does: smooth maps, exact to ten digits
 
 Places = Callable[[Evidence], Sequence[str]]
+Columns = Callable[[View, str], FloatArray]
+Undo = Callable[[Track, View, str, FloatArray], Track]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,7 +45,7 @@ class Direction:
         name: In two words, e.g. `effort delay`.
         says: A sentence with {place}, {size} and perhaps {axis}.
         advice: What to change in which file, with {place}, {size} (SI), {factor} = 1 + size, {gravity}, {pitch}.
-        unit: SI unit of its size, with {position} and {effort} of the joint; a pair for joints in m and in rad.
+        unit: SI unit of its size, with {position} and {effort} of the joint.
         places: Where it can sit: motors, joints, axes, logs.
         undo: Track, view, place, size -> the track without the mistake; None where the model lacks something instead.
         column: Then view, place -> derivative of the recorded efforts by the size, (t, r) or (t, r, k).
@@ -52,7 +58,7 @@ class Direction:
     name: str
     says: str
     advice: str
-    unit: str | tuple[str, str]
+    unit: str | tuple[str, str]  # a pair for joints in m and in rad
     places: Places
     undo: Undo | None = None
     column: Columns | None = None
@@ -70,13 +76,14 @@ class Direction:
         found = []
         for step in STEP * np.eye(self.sizes):
             ahead, back = (self.undo(track, view, place, s) for s in (step, -step))
-            change = {name: (getattr(ahead, name) - getattr(back, name)) / (2 * STEP)
-                      for name in ("position", "velocity", "acceleration", "gravity", "effort", "lag")}
-            own = -view.effect(change["effort"]) + np.einsum("k,tkr->tr", change["gravity"], view.gravity)
-            if change["lag"].any():  # d/dT of x / (1 + T s) is -s x / (1 + T s)^2
-                own -= track.lagged(track.slope(view.prediction)) * change["lag"]
-            if any(change[name].any() for name in ("position", "velocity", "acceleration")):
-                own = own + view.moved(change["position"], change["velocity"], change["acceleration"])
+            effort, gravity, lag, *motion = (
+                (getattr(ahead, name) - getattr(back, name)) / (2 * STEP)
+                for name in ("effort", "gravity", "lag", "position", "velocity", "acceleration"))
+            own = -view.effect(effort) + np.einsum("k,tkr->tr", gravity, view.gravity)
+            if lag.any():  # d/dT of x / (1 + T s) is -s x / (1 + T s)^2
+                own -= track.lagged(track.slope(view.prediction)) * lag
+            if any(x.any() for x in motion):
+                own = own + track.lagged(np.einsum("ktra,kta->tr", view.derivative, motion))
             found.append(own)
         return found[0] if self.sizes == 1 else np.stack(found, axis=2)
 
@@ -91,11 +98,134 @@ class Direction:
     def advice_at(self, view: View, place: str, size: FloatArray) -> str:
         """Return what to change."""
         turned = view.track.gravity if self.undo is None else self.undo(view.track, view, place, size).gravity
-        wave = view.evidence.views[0].waves.get(place, (0.0, 1))[0] if "{pitch" in self.advice else 0.0
+        wave = wave_of(view, place)[0] if "{pitch" in self.advice else 1.0
         return self.advice.format(
             place=place, size=size[0], less=-size[0], factor=1 + size[0], inverse=1 / (1 + size[0]), ms=1e3 * size[0],
             unit=self.unit_at(view, place), pitch=1 / max(wave, 1e-300),
             gravity=", ".join(f"{g:.4g}" for g in turned))
+
+
+# -- how mistakes of a log are undone ---------------------------------------------------------------------------------
+
+
+def at_motors(view: View, place: str, there: float) -> FloatArray:
+    """Return a number for each motor, (a,): one at a place, zero elsewhere."""
+    return np.array([there if place in (ALL, name) else 0.0 for name in view.model.mechanism.actuated])
+
+
+def on_motors(change: Callable[[Track, FloatArray], Track]) -> Undo:
+    """Return what undoes a mistake of so much at each motor, (a,)."""
+    return lambda track, view, place, size: change(track, at_motors(view, place, float(size[0])))
+
+
+def undo_effort_delay(track: Track, view: View, place: str, size: FloatArray) -> Track:
+    """Take efforts from later, by the delay. [s]"""
+    chosen = at_motors(view, place, 1.0)
+    return track.with_effort(lambda effort: np.where(chosen, track.shifted(effort, float(size[0])), effort))
+
+
+def undo_compliance(track: Track, view: View, place: str, size: FloatArray) -> Track:
+    """Take the bending of the transmission, size times the effort, out of the motion. [m/N or rad/(N m)]"""
+    bent = view.smooth(view.prediction * at_motors(view, place, size[0]))
+    return replace(track, position=track.position - bent[0], velocity=track.velocity - bent[1],
+                   acceleration=track.acceleration - bent[2])
+
+
+def tilt_axes(gravity: FloatArray) -> FloatArray:
+    """Return two level unit axes about which a base may be tilted, (2, 3)."""
+    g = gravity / max(float(np.linalg.norm(gravity)), 1e-300)
+    first = np.argsort(np.abs(g), kind="stable")[0]
+    one = np.eye(3)[first] - g[first] * g
+    one /= np.linalg.norm(one)
+    return np.stack([one, np.cross(g, one)])
+
+
+def axes(view: View) -> FloatArray:
+    """Axes that stay the same while gravity is corrected: those of the robot file."""
+    return tilt_axes(np.array(view.model.mechanism.gravity))
+
+
+def undo_tilt(track: Track, view: View, place: str, size: FloatArray) -> Track:
+    """Turn gravity. [rad, rad]"""
+    return replace(track, gravity=rotated(track.gravity, size @ axes(view)))
+
+
+def rotated(vector: FloatArray, turn: FloatArray) -> FloatArray:
+    """Return a vector turned about an axis by an angle, both in `turn` = axis x angle. [rad]"""
+    return np.asarray(expm(np.cross(np.eye(3), turn)) @ vector)
+
+
+# -- what the model lacks ---------------------------------------------------------------------------------------------
+
+
+def load(view: View, place: str) -> FloatArray:
+    """The ten columns of a load on the platform in one log."""
+    if view.source.name != place:
+        return np.zeros((len(view.source.motion), len(view.model.rows), len(LOAD)))
+    return view.model.regressor(view.source.motion, LOAD, dead_band=view.source.dead_band)
+
+
+def faded(view: View, place: str) -> FloatArray:
+    """The effort of a motor growing along one log that is not averaged over periods, by the whole of its length."""
+    time = view.track.time
+    part = (time - time.mean()) / max(float(time[-1] - time[0]), 1e-300) * (not view.source.periodic)
+    return view.effect(view.prediction * part[:, None] * at_motors(view, place, 1.0))
+
+
+def joint_column(view: View, joint: str, values: FloatArray) -> FloatArray:
+    """Return the effect on the rows of an effort at any joint, E_j^T values, (t, r)."""
+    j = view.model.mechanism.coordinates.index(joint)
+    return np.asarray(view.closure_map[:, j, :] * np.broadcast_to(values, (len(view.source.motion),))[:, None])
+
+
+def joint_state(view: View, joint: str) -> JointState:
+    """Return q, qd, qdd and the sign of the velocity of a joint, (t,) each."""
+    mechanism = view.model.mechanism
+    return state_of(mechanism, view.source.motion, mechanism.coordinates.index(joint), view.source.dead_band)
+
+
+def of_state(value: Callable[[JointState], FloatArray]) -> Columns:
+    """The column of an effort that is a function of a joint's state."""
+    return lambda view, place: joint_column(view, place, value(joint_state(view, place)))
+
+
+def stribeck(part: float) -> Columns:
+    """Friction that is larger at low speed: sign(qd) exp(-|qd| / v), v a part of the top speed of the first log."""
+    def columns(view: View, place: str) -> FloatArray:
+        joint, first = (joint_state(v, place) for v in (view, view.evidence.views[0]))  # all logs have one v
+        speed = max(part * float(np.abs(first.qd).max()), TINY)
+        return joint_column(view, place, joint.sign * np.exp(-np.abs(joint.qd) / speed))
+
+    return columns
+
+
+def loaded_friction(view: View, place: str) -> FloatArray:
+    """Friction that grows with the load: sign(qd) |tau|."""
+    motor = view.model.mechanism.actuated.index(place)
+    return joint_column(view, place, joint_state(view, place).sign * np.abs(view.prediction[:, motor]))
+
+
+def memory(lag: float) -> Columns:
+    """Friction that builds up after a reversal: a lagged sign minus the sign. [s]"""
+    def columns(view: View, place: str) -> FloatArray:
+        sign = joint_state(view, place).sign
+        keep = np.exp(-view.track.step / lag)
+        run = np.concatenate([sign] * (1 + view.source.periodic))  # a period begins where it ends
+        out = lfilter([1 - keep], [1, -keep], run, zi=[keep * sign[0]])[0][-len(sign):]
+        return joint_column(view, place, out - sign)
+
+    return columns
+
+
+def wave_of(view: View, place: str) -> tuple[float, int]:
+    """Return the ripple of the first log and how many were tried: all logs have one pitch."""
+    return view.evidence.views[0].waves[place]
+
+
+def ripple(view: View, place: str) -> FloatArray:
+    """Sine and cosine of the position with the pitch that the residual holds most of."""
+    phase = 2 * np.pi * wave_of(view, place)[0] * joint_state(view, place).q
+    return np.stack([joint_column(view, place, np.sin(phase)), joint_column(view, place, np.cos(phase))], axis=2)
 
 
 # -- places -----------------------------------------------------------------------------------------------------------
@@ -110,104 +240,17 @@ def _motors_and_all(evidence: Evidence) -> tuple[str, ...]:
     return (*motors, ALL) if len(motors) > 1 else motors
 
 
-def _rows_and_all(evidence: Evidence) -> tuple[str, ...]:
-    return () if evidence.model.loops.redundant else _motors_and_all(evidence)
-
-
-def _joints(evidence: Evidence) -> tuple[str, ...]:
-    return tuple(joint.name for joint in evidence.model.mechanism.joints if not joint.virtual)
-
-
-def _base(evidence: Evidence) -> tuple[str, ...]:
-    return ("base",) if np.any(evidence.model.mechanism.gravity) else ()
+def _joints(evidence: Evidence, without: str = "") -> tuple[str, ...]:
+    return tuple(joint.name for joint in evidence.model.mechanism.joints
+                 if not joint.virtual and without not in joint.terms)
 
 
 def _unloaded(evidence: Evidence) -> tuple[str, ...]:
     """A load carried by all logs is part of the platform; one carried by some of them is seen."""
-    return tuple(label for label, source in zip(evidence.labels, (*evidence.logs, *evidence.held_out))
-                 if source.payload is None)
-
-
-def _lacking(term: str) -> Places:
-    return lambda evidence: tuple(joint.name for joint in evidence.model.mechanism.joints
-                                  if not joint.virtual and term not in joint.terms)
+    return tuple(source.name for source in evidence.together.logs if source.payload is None)
 
 
 # -- the registry -----------------------------------------------------------------------------------------------------
-
-
-def _of_the_logs() -> Iterator[Direction]:
-    """Mistakes in what was recorded; the more usual ones first."""
-    yield Direction(name="effort delay", says="{place}: effort lags position by {size}", unit="s",
-                    places=_motors_and_all, undo=column.undo_effort_delay,
-                    advice='put delay = "{ms:.3g} ms" in the [effort] table of the description, for {place}')
-    yield Direction(name="effort lag", says="{place}: effort is low-passed with a time constant of {size}", unit="s",
-                    places=_rows_and_all, undo=column.undo_effort_lag, positive=True, samples=SHORT,
-                    advice="take the filter out of the drive of {place}, or record what it does not filter")
-    yield Direction(name="effort offset", says="{place}: effort is off by {size}", unit="{effort}", places=_motors,
-                    undo=column.undo_effort_offset,
-                    advice='zero the current sensor of {place}, or add "off" to its terms in the robot file')
-    yield Direction(name="gain", says="{place}: effort is too large by {size}", unit="1", places=_motors,
-                    undo=column.undo_gain, advice="divide the effort of {place} by {factor:.4g}: correct its gain in "
-                                                  "the robot file or its scale in the description")
-    yield Direction(name="encoder offset", says="{place}: position is off by {size}", unit="{position}",
-                    places=_motors, undo=column.undo_encoder_offset,
-                    advice="home {place} again, or put offset = {less:.4g} [{unit}] for its position in the "
-                           "description")
-    yield Direction(name="encoder scale", says="{place}: position is too large by {size}", unit="1",
-                    places=_motors_and_all, undo=column.undo_encoder_scale,
-                    advice="put scale = {inverse:.6g} for the position of {place} in the description")
-    yield Direction(name="clock", says="times are too long by {size}", unit="1", places=lambda evidence: ("clock",),
-                    undo=column.undo_clock, advice="multiply the times by {inverse:.6g}: correct their unit or the "
-                                                   "rate in the description")
-    yield Direction(name="tilt", says="the base is tilted by {size} about the axis [{axis}] of its frame", unit="rad",
-                    places=_base, undo=column.undo_tilt, sizes=2,
-                    advice="put gravity = [{gravity}] in the robot file, or level the base")
-    yield Direction(name="compliance", says="{place}: the transmission gives way by {size}",
-                    unit="{position}/({effort})", places=_motors, undo=column.undo_compliance, positive=True,
-                    advice="the transmission of {place} gives way by that much; move slower, or measure behind it")
-    yield Direction(name="unmentioned load", says="{place}: a load was carried, {size}", unit="kg", places=_unloaded,
-                    column=column.load, advice="say in the description of {place} which payload was carried: "
-                                               'payload = "..."')
-    yield Direction(name="fading effort", says="{place}: effort grows along the log by {size}", unit="1",
-                    places=_motors, column=column.faded,
-                    advice="friction or magnets warm up: record after a warm-up")
-
-
-def _lacks(what: str, *terms: str) -> str:
-    if not terms:
-        return f"no term of a robot file is {what}; take sigmas as low, or record with one load"
-    names = " and ".join(f'"{term}"' for term in terms)
-    return f"add {names} for {what} to the terms of {{place}} in the robot file, or take sigmas as low"
-
-
-def _of_the_model() -> Iterator[Direction]:
-    """What a robot file may lack, in shapes that need no constants."""
-    uneven, curved = "viscous friction that differs by direction", "friction that grows with the square of the speed"
-    yield Direction(name=uneven, unit="{effort} s/{position}", places=_joints,
-                    advice=_lacks(uneven, "fv_plus", "fv_minus"),
-                    says="{place}: viscous friction differs by direction, by {size} either way",
-                    column=column.of_state(lambda joint: np.abs(joint.qd)))
-    for part in STRIBECK:
-        yield Direction(name="Stribeck friction", says="{place}: friction is larger at low speed by {size}",
-                        unit="{effort}", places=_joints, column=column.stribeck(part), positive=True,
-                        advice=_lacks("Stribeck friction", "stribeck"))
-    yield Direction(name="friction curved over speed", unit="{effort} s2/{position}2", places=_joints,
-                    says="{place}: friction grows with the square of the speed by {size}",
-                    advice=_lacks(curved, "fv_cubic"),
-                    column=column.of_state(lambda joint: joint.qd * np.abs(joint.qd)))
-    yield Direction(name="friction that grows with load", says="{place}: friction grows with the load by {size} of it",
-                    unit="1", places=_motors, column=column.loaded_friction, positive=True,
-                    advice=_lacks("friction that grows with load"))
-    for lag in MEMORY:
-        yield Direction(name="friction with memory", unit="{effort}", places=_motors, column=column.memory(lag),
-                        positive=True, says="{place}: friction builds up after a reversal, {size} of it",
-                        advice=_lacks("friction that builds up after a reversal", "fs_time"))
-    yield Direction(name="ripple", says="{place}: there is a ripple of {size}", unit="{effort}", places=_motors,
-                    column=column.ripple, tried=lambda view, place: column.wave_of(view, place)[1],
-                    advice="{place} has a ripple each {pitch:.4g} of its position (cogging, a gear's teeth); add "
-                           '"ripple" with that pitch to its terms in the robot file, or take sigmas as low')
-
 
 DIRECTIONS: dict[str, tuple[Direction, ...]] = {}
 
@@ -218,6 +261,80 @@ def register_direction(direction: Direction) -> Direction:
     return direction
 
 
+def _of_the_logs() -> Iterator[Direction]:
+    """Mistakes in what was recorded; the more usual ones first."""
+    yield Direction(name="effort delay", says="{place}: effort lags position by {size}", unit="s",
+                    places=_motors_and_all, undo=undo_effort_delay,
+                    advice='put delay = "{ms:.3g} ms" in the [effort] table of the description, for {place}')
+    yield Direction(name="effort lag", says="{place}: effort is low-passed with a time constant of {size}", unit="s",
+                    places=lambda evidence: () if evidence.model.loops.redundant else _motors_and_all(evidence),
+                    # The model is low-passed as the efforts were: to undo a low-pass would only raise noise.
+                    undo=on_motors(lambda track, at: replace(track, lag=track.lag + at)), positive=True, samples=SHORT,
+                    advice="take the filter out of the drive of {place}, or record what it does not filter")
+    yield Direction(name="effort offset", says="{place}: effort is off by {size}", unit="{effort}", places=_motors,
+                    undo=on_motors(lambda track, at: track.with_effort(lambda effort: effort - at)),
+                    advice='zero the current sensor of {place}, or add "off" to its terms in the robot file')
+    yield Direction(name="gain", says="{place}: effort is too large by {size}", unit="1", places=_motors,
+                    undo=on_motors(lambda track, at: track.with_effort(lambda effort: effort / (1 + at))),
+                    advice="divide the effort of {place} by {factor:.4g}: correct its gain in the robot file or its "
+                           "scale in the description")
+    yield Direction(name="encoder offset", says="{place}: position is off by {size}", unit="{position}",
+                    places=_motors, undo=on_motors(lambda track, at: replace(track, position=track.position - at)),
+                    advice="home {place} again, or put offset = {less:.4g} [{unit}] for its position in the "
+                           "description")
+    yield Direction(name="encoder scale", says="{place}: position is too large by {size}", unit="1",
+                    places=_motors_and_all,
+                    undo=on_motors(lambda track, at: track.with_motion(lambda motion: motion / (1 + at))),
+                    advice="put scale = {inverse:.6g} for the position of {place} in the description")
+    yield Direction(name="clock", says="times are too long by {size}", unit="1", places=lambda evidence: ("clock",),
+                    undo=lambda track, view, place, size: track.clocked(1 + float(size[0])),
+                    advice="multiply the times by {inverse:.6g}: correct their unit or the rate in the description")
+    yield Direction(name="tilt", says="the base is tilted by {size} about the axis [{axis}] of its frame", unit="rad",
+                    places=lambda evidence: ("base",) * any(evidence.model.mechanism.gravity), undo=undo_tilt, sizes=2,
+                    advice="put gravity = [{gravity}] in the robot file, or level the base")
+    yield Direction(name="compliance", says="{place}: the transmission gives way by {size}",
+                    unit="{position}/({effort})", places=_motors, undo=undo_compliance, positive=True,
+                    advice="the transmission of {place} gives way by that much; move slower, or measure behind it")
+    yield Direction(name="unmentioned load", says="{place}: a load was carried, {size}", unit="kg", places=_unloaded,
+                    column=load,
+                    advice='say in the description of {place} which payload was carried: payload = "..."')
+    yield Direction(name="fading effort", says="{place}: effort grows along the log by {size}", unit="1",
+                    places=_motors, column=faded, advice="friction or magnets warm up: record after a warm-up")
+
+
+def _lacks(what: str, *terms: str) -> str:
+    names = " and ".join(f'"{term}"' for term in terms)
+    return f"add {names} for {what} to the terms of {{place}} in the robot file, or take sigmas as low"
+
+
+def _of_the_model() -> Iterator[Direction]:
+    """What a robot file may lack, in shapes that need no constants."""
+    uneven = "viscous friction that differs by direction"
+    yield Direction(name=uneven, unit="{effort} s/{position}", places=_joints,
+                    advice=_lacks(uneven, "fv_plus", "fv_minus"), column=of_state(lambda joint: np.abs(joint.qd)),
+                    says="{place}: viscous friction differs by direction, by {size} either way")
+    for part in STRIBECK:
+        yield Direction(name="Stribeck friction", says="{place}: friction is larger at low speed by {size}",
+                        unit="{effort}", places=_joints, column=stribeck(part), positive=True,
+                        advice=_lacks("Stribeck friction", "stribeck"))
+    yield Direction(name="friction curved over speed", unit="{effort} s2/{position}2", places=_joints,
+                    says="{place}: friction grows with the square of the speed by {size}",
+                    advice=_lacks("friction that grows with the square of the speed", "fv_cubic"),
+                    column=of_state(lambda joint: joint.qd * np.abs(joint.qd)))
+    yield Direction(name="friction that grows with load", says="{place}: friction grows with the load by {size} of it",
+                    unit="1", places=_motors, column=loaded_friction, positive=True,
+                    advice="no term of a robot file is friction that grows with load; take sigmas as low, or record "
+                           "with one load")
+    for lag in MEMORY:
+        yield Direction(name="friction with memory", unit="{effort}", places=_motors, column=memory(lag),
+                        positive=True, says="{place}: friction builds up after a reversal, {size} of it",
+                        advice=_lacks("friction that builds up after a reversal", "fs_time"))
+    yield Direction(name="ripple", says="{place}: there is a ripple of {size}", unit="{effort}", places=_motors,
+                    column=ripple, tried=lambda view, place: wave_of(view, place)[1],
+                    advice="{place} has a ripple each {pitch:.4g} of its position (cogging, a gear's teeth); add "
+                           '"ripple" with that pitch to its terms in the robot file, or take sigmas as low')
+
+
 for _entry in (*_of_the_logs(), *_of_the_model()):
     register_direction(_entry)
 
@@ -226,7 +343,8 @@ for _entry in (*_of_the_logs(), *_of_the_model()):
 def _missing(term: str) -> Direction:
     label = TERMS[term].label
     return Direction(name=f"missing {label}", says="{place}: there is " + label + " of {size}", unit=TERMS[term].units,
-                     places=_lacking(term), column=column.term(term), positive=TERMS[term].nonnegative,
+                     places=lambda evidence: _joints(evidence, term), positive=TERMS[term].nonnegative,
+                     column=of_state(lambda joint: TERMS[term].value(joint)),
                      advice=f'add "{term}" to the terms of {{place}} in the robot file')
 
 
@@ -239,13 +357,7 @@ def directions() -> Iterator[Direction]:
 
 @dataclass(frozen=True, kw_only=True)
 class Suspicion:
-    """One direction at one place, with the columns it has in a stack of all.
-
-    Args:
-        direction: Which mistake.
-        place: Where.
-        columns: Which of the stacked columns are its own.
-    """
+    """One direction at one place, and which of the stacked columns are its own."""
 
     direction: Direction
     place: str
@@ -254,6 +366,18 @@ class Suspicion:
     def same(self, other: Suspicion) -> bool:
         """Tell whether another stack holds the same suspicion."""
         return self.direction is other.direction and self.place == other.place
+
+    def undo(self, track: Track, view: View, size: FloatArray) -> Track:
+        """Return a log's track without the mistake; the same where the model lacks something."""
+        return track if self.direction.undo is None else self.direction.undo(track, view, self.place, size)
+
+
+def words(suspicion: Suspicion, size: FloatArray, sigma: FloatArray, view: View) -> str:
+    """Return a suspicion with its size in words: of two numbers (a tilt, a ripple) their length, else the first."""
+    direction, place = suspicion.direction, suspicion.place
+    turn = size @ axes(view) / max(length(size), 1e-300) if len(size) == 2 else np.zeros(3)
+    return direction.says.format(place=place, size=size_text(size, sigma, direction.unit_at(view, place)),
+                                 axis=", ".join(f"{x:.2f}" for x in turn))
 
 
 def suspicions_of(evidence: Evidence, name: str = "") -> list[Suspicion]:
@@ -264,28 +388,15 @@ def suspicions_of(evidence: Evidence, name: str = "") -> list[Suspicion]:
 
 def stack_directions(evidence: Evidence, views: Sequence[View],
                      only: Sequence[Suspicion] | None = None) -> tuple[list[Suspicion], list[FloatArray]]:
-    """Return suspicions, and all columns side by side for each log, (t, r, k).
-
-    Args:
-        only: Some suspicions of an earlier stack; all by default.
-    """
+    """Return suspicions, all by default, and their columns side by side for each log, (t, r, k)."""
     suspicions: list[Suspicion] = []
     stacked: list[list[FloatArray]] = [[np.zeros((len(v.source.motion), len(v.model.rows), 0))] for v in views]
     first = 0
     for each in suspicions_of(evidence) if only is None else only:
-        own = [each.direction.columns(view, each.place) for view in views]
-        own = [x[:, :, None] if x.ndim == 2 else x for x in own]
-        width = own[0].shape[2]
-        suspicions.append(replace(each, columns=tuple(range(first, first + width))))
-        first += width
-        for log, x in zip(stacked, own):
-            log.append(x)
+        for log, view in zip(stacked, views):
+            own = each.direction.columns(view, each.place)
+            log.append(own[:, :, None] if own.ndim == 2 else own)
+        last = first + stacked[0][-1].shape[2]
+        suspicions.append(replace(each, columns=tuple(range(first, last))))
+        first = last
     return suspicions, [np.concatenate(log, axis=2) for log in stacked]
-
-
-def describe(size: float, unit: str) -> tuple[float, str]:
-    """Return a size in the unit a person would use: ms, mm, deg, per cent."""
-    usual: dict[str, tuple[float, str]] = {"s": (1e3, "ms"), "m": (1e3, "mm"), "rad": (180 / np.pi, "deg"),
-                                           "1": (100.0, "%")}
-    factor, name = usual.get(unit, (1.0, unit))
-    return size * factor, name

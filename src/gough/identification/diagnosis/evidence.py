@@ -1,8 +1,9 @@
 """What verdict and diagnosis look at: logs with their regressions, seen from the motors.
 
 An `Evidence` is the identified model beside the data it came from. Its `View`s give, for one log, everything a usual
-mistake could have changed: efforts and motion of the motors, the prediction and its exact derivatives through the
-closed loops, gravity's part. Columns made at the motion's samples are filtered and thinned as the regression was.
+mistake could have changed: efforts and motion of the motors (the `Track`), the prediction and its exact derivatives
+through the closed loops, gravity's part. Columns made at the motion's samples are filtered and thinned as the
+regression was.
 """
 
 from __future__ import annotations
@@ -12,10 +13,12 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
+from scipy.interpolate import CubicSpline
 from scipy.linalg import block_diag
+from scipy.signal import lfilter
 
-from gough.core.arrays import BoolArray, FloatArray
-from gough.core.errors import GoughError
+from gough.core.arrays import BoolArray, FloatArray, Value
+from gough.core.errors import GoughError, InvalidInput
 from gough.core.motion import Motion
 from gough.core.names import Parameter
 from gough.core.parameters import BaseParameters
@@ -25,9 +28,8 @@ from gough.engine import Model, standard_from_base
 from gough.engine.derivatives import gravity_regressor, response
 from gough.estimators.estimate import Estimate
 from gough.estimators.selection.scores import ScoreProblem, cut_stretches
-from gough.identification.diagnosis.rows import fit_rows
-from gough.identification.diagnosis.track import Source, Track, source_of
 from gough.processing import Processed, Processing
+from gough.processing.decimation import decimated
 from gough.processing.filters import differentiate, lowpass_periodic
 from gough.processing.masks import counting_rows
 from gough.processing.pieces import without_absent_payloads
@@ -43,16 +45,196 @@ STEP = 0.1  # longest move of a motor between samples of a motion that is follow
 SLOWEST = 1e-3  # of a joint's top speed: the least dead band in derivatives, where the true sign has none
 
 
+def fit_rows(W: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray, float]:
+    """Return weighted least squares with iterated row weights: values (p,), their white sigmas, relative error.
+
+    It always answers. The error is the geometric mean over the rows of rms residual over rms effort,
+    (n / (n - p))^(1/2) times: it does not change with the unit of a row, and a row that is hard to predict does not
+    drown the others.
+    """
+    s, r, p = W.shape
+    size = np.sqrt((y**2).mean(axis=0))
+    size = np.where(size > 0, size, 1.0)  # a dead row has no size of its own
+    weight = size.copy()
+    length = np.maximum(np.linalg.norm((W / size[:, None]).reshape(-1, p), axis=0), 1e-300)
+    for _ in range(4):
+        stacked = (W / weight[:, None]).reshape(-1, p) / length
+        values = np.linalg.lstsq(stacked, (y / weight).ravel(), rcond=1e-9)[0] / length
+        rms = np.sqrt(((y - W @ values) ** 2).mean(axis=0) * s * r / max(s * r - p, 1))
+        weight = np.maximum(rms, 1e-6 * size)
+    stacked = (W / weight[:, None]).reshape(-1, p) / length
+    spread = np.linalg.pinv(stacked.T @ stacked, rcond=1e-12, hermitian=True)
+    error = float(np.exp(np.mean(np.log(np.maximum(rms / size, 1e-12)))))
+    return values, np.sqrt(np.maximum(np.diag(spread), 0.0)) / length, error
+
+
+# -- one log ----------------------------------------------------------------------------------------------------------
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Evidence:
-    """An identified model and the logs it came from.
+class Track(Value):
+    """Motion (t, a) and effort (t, a) of the motors, and the gravity (3,) they fell under.
 
     Args:
-        model: The robot.
+        periodic: The samples are one whole period.
+        deviations: Effort of each repetition minus their mean, (k, t, a); none without repetitions.
+        lag: Time constant that each effort was low-passed with, (a,). [s]
+    """
+
+    time: FloatArray
+    position: FloatArray
+    velocity: FloatArray
+    acceleration: FloatArray
+    effort: FloatArray
+    gravity: FloatArray
+    periodic: bool
+    deviations: FloatArray
+    lag: FloatArray
+
+    def with_effort(self, change: Callable[[FloatArray], FloatArray]) -> Track:
+        """Return the track with an affine change of the efforts (t, a), made to their noise too."""
+        nothing = change(np.zeros(self.effort.shape))
+        noise = np.array([change(d) - nothing for d in self.deviations]).reshape(self.deviations.shape)
+        return replace(self, effort=change(self.effort), deviations=noise)
+
+    def with_motion(self, change: Callable[[FloatArray], FloatArray]) -> Track:
+        """Return the track with a linear change of position, velocity and acceleration, (t, a) each."""
+        return replace(self, position=change(self.position), velocity=change(self.velocity),
+                       acceleration=change(self.acceleration))
+
+    def clocked(self, factor: float) -> Track:
+        """Return the track with the motion so many times as fast; -1 runs backwards."""
+        return replace(self, velocity=self.velocity * factor, acceleration=self.acceleration * factor**2)
+
+    @property
+    def step(self) -> float:
+        """Time between samples. [s]"""
+        return float((self.time[-1] - self.time[0]) / (len(self.time) - 1))
+
+    def slope(self, values: FloatArray) -> FloatArray:
+        """Return the derivative by time of (t, ...) from the samples before and after."""
+        if self.periodic:
+            return np.asarray((np.roll(values, -1, axis=0) - np.roll(values, 1, axis=0)) / (2 * self.step))
+        return np.asarray(np.gradient(values, self.step, axis=0))
+
+    def shifted(self, values: FloatArray, by: float) -> FloatArray:
+        """Return values(t + by), (t, a) -> (t, a): by the DFT over a period, else by a spline held at the ends. [s]
+
+        Where friction jumps a DFT rings, so the derivative by a shift is that of neighbouring samples.
+        """
+        if abs(by) < 1e-2 * self.step:
+            return values + by * self.slope(values)
+        if self.periodic:
+            turn = np.exp(2j * np.pi * np.fft.rfftfreq(len(values), self.step) * by)
+            return np.asarray(np.fft.irfft(np.fft.rfft(values, axis=0) * turn[:, None], len(values), axis=0))
+        return np.asarray(CubicSpline(self.time, values)(np.clip(self.time + by, self.time[0], self.time[-1])))
+
+    def lagged(self, values: FloatArray) -> FloatArray:
+        """Return values (t, r, ...) of the rows low-passed by 1 / (1 + lag s), exact for lines between samples."""
+        found = values.copy()
+        for j in np.flatnonzero(self.lag > 0):
+            keep = np.exp(-self.step / self.lag[j])
+            part = (1 - keep) * self.lag[j] / self.step
+            run = np.concatenate([values[:, j]] * (1 + self.periodic))  # a period begins where it ends
+            low = lfilter([1 - part, part - keep], [1, -keep], run, axis=0, zi=part * run[:1])[0]
+            found[:, j] = low[-len(values):]
+        return found
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Source:
+    """One log as processed, and the equations that count.
+
+    Args:
+        motion: Motion of all coordinates, (t, n).
+        effort: Of the motors, (t, a). [N or N m]
+        dead_band: Of the velocity's sign, (n,). [m/s or rad/s]
+        part: Its regression: same samples, or fewer after decimation, found again by their times.
+        deviations, periodic: As of a track; None without repetitions.
+        gravity, lag: Taken instead of the robot file's gravity and of none. [m/s2, s]
+        cutoff: Of the low-pass that positions passed, None if they did not. [Hz]
+    """
+
+    motion: Motion
+    effort: FloatArray
+    dead_band: FloatArray
+    part: Regression
+    deviations: FloatArray | None = None
+    decimation: int = 1
+    periodic: bool = False
+    payload: str | None = None
+    gravity: FloatArray | None = None
+    lag: FloatArray | None = None
+    cutoff: float | None = None
+    name: str = ""
+
+    def shaped(self, columns: FloatArray) -> FloatArray:
+        """Return columns (t, r, k) at the motion's samples as the regression has them, (s, r, k)."""
+        part, names = self.part, tuple(Parameter(f"c{k}") for k in range(columns.shape[2]))
+        whole = Regression(regressor=columns, effort=np.zeros(columns.shape[:2]), rows=part.rows,
+                           row_units=part.row_units, parameters=names, units=("1",) * len(names), time=self.motion.time)
+        pieces = [whole] if self.decimation == 1 else list(decimated([whole], self.decimation, around=self.periodic))
+        kept = np.isin(np.concatenate([np.asarray(piece.time) for piece in pieces]), np.asarray(part.time))
+        if int(kept.sum()) != len(part):
+            raise InvalidInput(f"{self.name}: {int(kept.sum())} of {len(part)} samples of the regression are found "
+                               "again in the motion; are they of the same log?")
+        return np.concatenate([piece.regressor for piece in pieces])[kept]
+
+    def shortened(self, most: int) -> Source:
+        """Return the log with neighbouring samples averaged to at most `most`; decimated logs are short enough.
+
+        Efforts are means over blocks, motion and regressor those of the blocks' middles: what is slow stays, and white
+        noise stays white. A block counts where all of its samples do.
+        """
+        size = -(-len(self.motion) // most) // 2 * 2 + 1  # odd: a block's mean then stands at its middle sample
+        if size < 2 or self.decimation > 1:
+            return self
+        count, part = len(self.motion) // size, self.part
+        middle, place = np.arange(count) * size + size // 2, np.searchsorted(self.motion.time, np.asarray(part.time))
+        inside = place < count * size
+
+        def means(values: FloatArray) -> FloatArray:
+            """Return means over blocks of all samples (t, ...)."""
+            return np.asarray(values[:count * size].reshape(count, size, *values.shape[1:]).mean(axis=1))
+
+        def spread(values: FloatArray | BoolArray) -> FloatArray:
+            """Return what the regression has at its samples (s, ...) at all, zero elsewhere."""
+            full = np.zeros((count * size, *values.shape[1:]))
+            full[place[inside]] = values[inside]
+            return full
+
+        cov, each, noise = part.covariance, part.replicates, self.deviations
+        short = replace(part, regressor=spread(part.regressor)[middle], effort=means(spread(part.effort)),
+                        mask=means(spread(part.counting)) == 1, time=self.motion.time[middle], group=None, sample=None,
+                        recording=None, covariance=None if cov is None or cov.ndim == 3 else cov / size,
+                        replicates=None if each is None else np.array([means(spread(x)) for x in each]))
+        return replace(self, motion=self.motion.take(middle), part=short, effort=means(self.effort),
+                       deviations=None if noise is None else np.array([means(x) for x in noise]))
+
+
+def sources(processed: Sequence[Processed], parts: Sequence[Regression]) -> tuple[Source, ...]:
+    """Return logs with their regressions, long ones shortened."""
+    found = []
+    for log, part in zip(processed, parts):
+        each = log.replicates
+        source = Source(motion=log.motion, effort=log.effort, dead_band=log.dead_band, part=part,
+                        deviations=None if each is None or len(each) < 2 else each - each.mean(axis=0),
+                        decimation=log.decimation, periodic=log.average is not None, payload=log.payload,
+                        cutoff=log.cutoff, name=log.source)
+        found.append(source.shortened(MOST_SAMPLES // len(parts)))
+    return tuple(found)
+
+
+# -- all logs ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Evidence:
+    """An identified model and the logs it came from, and `held_out` ones it did not come from.
+
+    Args:
         base: Base parameters of the model that is judged (payload columns included).
         values: Their values, (b,).
-        logs: What it was identified from.
-        held_out: What it was not.
         known: Payload parameters that were known and taken out of the efforts, by name.
     """
 
@@ -64,46 +246,29 @@ class Evidence:
     known: Mapping[str, float] = field(default_factory=dict)
 
     @cached_property
-    def labels(self) -> tuple[str, ...]:
-        """A name for each log, held-out ones last; logs of one name are counted."""
-        names = [source.name for source in (*self.logs, *self.held_out)]
-        return tuple(name if names.count(name) == 1 else f"{name} ({names[:k].count(name) + 1})"
-                     for k, name in enumerate(names))
-
-    @cached_property
     def unseen(self) -> FloatArray:
         """Standard parameters that make no effort under the robot file's gravity, as the file gives them, (p,).
 
         Under another gravity they do (a first moment about a vertical axis in a tilted robot), and the data cannot
         say them: what the file says beyond its own base parameters.
         """
-        file = self.model.mechanism.standard.values
-        own = [name for name in self.base.names if name.payload is None]
-        base = self.base.select(own)
-        standard = dict(zip(self.model.mechanism.standard.names, file.tolist()))
-        values = base.values(np.array([0.0 if name.payload is not None else
-                                       float(np.mean([standard[m] for m in self.model.resolve(name)]))
-                                       for name in base.standard]))
-        return np.asarray(file - standard_from_base(self.model, base, values)[0])
-
-    def falling(self, q: FloatArray, turned: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return what a change of gravity (3,) adds to regressor (t, r, b), and by `unseen` to the efforts, (t, r)."""
-        model, names = self.model, self.model.mechanism.standard.names
-        columns = tuple(self.base.standard[i] for i in self.base.independent)
-        shape = (len(q), 3, len(model.rows), -1)
-        own = gravity_regressor(model, columns)(q)[0].reshape(shape)
-        hidden = tuple(names[k] for k in np.flatnonzero(self.unseen) if names[k].inertial)
-        rest = np.zeros(shape[:1] + shape[2:3])
-        if hidden:
-            values = np.array([self.unseen[names.index(name)] for name in hidden])
-            rest = np.einsum("k,tkrp,p->tr", turned, gravity_regressor(model, hidden)(q)[0].reshape(shape), values)
-        return np.einsum("k,tkrp->trp", turned, own), np.asarray(rest)
+        table = self.model.mechanism.standard
+        base = self.base.select([name for name in self.base.names if name.payload is None])
+        standard = dict(zip(table.names, table.values.tolist()))
+        values = [0.0 if name.payload is not None else float(np.mean([standard[m] for m in self.model.resolve(name)]))
+                  for name in base.standard]
+        return np.asarray(table.values - standard_from_base(self.model, base, base.values(np.array(values)))[0])
 
     @property
     def stacked(self) -> tuple[FloatArray, FloatArray]:
         """Regressor (t, r, b) and effort (t, r) of all logs of the identification, zero where they do not count."""
-        parts = [counted(source.part.select(self.base.names)) for source in self.logs]
-        return np.concatenate([W for W, _ in parts]), np.concatenate([y for _, y in parts])
+        both = np.concatenate([source.part.select(self.base.names).stacked() for source in self.logs])
+        return both[:, :, :-1], both[:, :, -1]
+
+    @property
+    def refitted(self) -> Evidence:
+        """The same with the parameters found again, whatever the logs determine."""
+        return replace(self, values=fit_rows(*self.stacked)[0])
 
     @cached_property
     def together(self) -> Evidence:
@@ -112,38 +277,40 @@ class Evidence:
 
     @cached_property
     def views(self) -> tuple[View, ...]:
-        """Each log seen through the model."""
         return tuple(View(evidence=self, source=source) for source in self.logs)
 
     @cached_property
     def held_out_views(self) -> tuple[View, ...]:
-        """Each held-out log seen through the model."""
         return tuple(View(evidence=self, source=source) for source in self.held_out)
+
+    def falling(self, q: FloatArray, names: Sequence[Parameter]) -> FloatArray:
+        """Return the derivative of the rows' regressor by the components of gravity, (t, 3, r, p)."""
+        shape = (len(q), 3, len(self.model.rows), len(names))
+        if not names:
+            return np.zeros(shape)
+        return np.asarray(gravity_regressor(self.model, tuple(names))(q)[0].reshape(shape))
 
 
 def evidence_of(model: Model, base: BaseParameters, estimate: Estimate | None, logs: Sequence[Source],
                 held_out: Sequence[Source] = (), known: Mapping[str, float] | None = None) -> Evidence:
     """Return the evidence behind an estimate of base parameters; drive gains are taken as they are.
 
-    Parameters that were eliminated stay in the model: what they explain is no mistake of the logs.
+    Parameters that were eliminated stay in the model: what they explain is no mistake of the logs. Logs of one name
+    are counted.
 
     Args:
         base: Base parameters of the experiment.
-        estimate: Of these, or of some of them; None to fit them here, whatever the logs determine.
-        logs: It was found from.
-        held_out: It was not found from.
+        estimate: Of these, or of some of them; None to fit them here.
         known: Payload parameters that were known and taken out of the efforts, by name.
     """
-    logs, held_out = ([guarded(model, log) for log in group] for group in (logs, held_out))
+    called = [log.name for log in (*logs, *held_out)]
+    every = [replace(guarded(model, log), name=log.name if called.count(log.name) == 1 else
+                     f"{log.name} ({called[:k].count(log.name) + 1})") for k, log in enumerate((*logs, *held_out))]
     names = [name for name in base.names if name in logs[0].part.parameters]
-    if estimate is None:
-        data = [counted(log.part.select(names)) for log in logs]
-        found = fit_rows(np.concatenate([W for W, _ in data]), np.concatenate([y for _, y in data]))[0]
-        own = dict(zip(names, found.tolist()))
-    else:
-        own = dict(zip(estimate.parameters, estimate.values.tolist()))
-    return Evidence(model=model, base=base.select(names), values=np.array([own.get(name, 0.0) for name in names]),
-                    logs=tuple(logs), held_out=tuple(held_out), known=dict(known or {}))
+    own = {} if estimate is None else dict(zip(estimate.parameters, estimate.values.tolist()))
+    found = Evidence(model=model, base=base.select(names), values=np.array([own.get(name, 0.0) for name in names]),
+                     logs=tuple(every[:len(logs)]), held_out=tuple(every[len(logs):]), known=dict(known or {}))
+    return found.refitted if estimate is None else found
 
 
 def guarded(model: Model, log: Source) -> Source:
@@ -195,18 +362,6 @@ def thinned(evidence: Evidence) -> Evidence:
     return few
 
 
-def sources(processed: Sequence[Processed], parts: Sequence[Regression]) -> tuple[Source, ...]:
-    """Return logs with their regressions, long ones shortened."""
-    return tuple(source_of(*pair).shortened(MOST_SAMPLES // len(parts)) for pair in zip(processed, parts))
-
-
-def counted(part: Regression) -> tuple[FloatArray, FloatArray]:
-    """Return regressor (t, r, p) and effort (t, r) with zeros where equations do not count."""
-    if part.mask is None:
-        return part.regressor, part.effort
-    return part.regressor * part.mask[:, :, None], part.effort * part.mask
-
-
 @dataclass(frozen=True, kw_only=True, eq=False)
 class View:
     """One log through the eyes of a model: prediction and derivatives at the motion's samples."""
@@ -216,54 +371,40 @@ class View:
 
     @property
     def model(self) -> Model:
-        """The robot."""
         return self.evidence.model
-
-    @property
-    def label(self) -> str:
-        """What the log is called among the others."""
-        sources = (*self.evidence.logs, *self.evidence.held_out)
-        return next(name for name, source in zip(self.evidence.labels, sources) if source is self.source)
 
     @cached_property
     def _parameters(self) -> tuple[FloatArray, FloatArray]:
         """Standard parameters (p,) and the load (10 l,) of this log."""
-        evidence, payload = self.evidence, self.source.payload
-        own = [k for k, name in enumerate(evidence.base.names)
-               if name.payload is None or name.payload == payload]
-        chi, load = standard_from_base(self.model, evidence.base.select([evidence.base.names[k] for k in own]),
-                                       evidence.values[own])
-        chi = chi + evidence.unseen
-        for name, value in evidence.known.items():
-            if payload is not None and Parameter(name).payload == payload:
-                load = load + value * self.model.unit_load(Parameter(name))
-        return chi, load
+        evidence, names = self.evidence, self.evidence.base.names
+        own = [k for k, name in enumerate(names) if name.payload is None or name.payload == self.source.payload]
+        chi, load = standard_from_base(self.model, evidence.base.select([names[k] for k in own]), evidence.values[own])
+        for name, value in self._known.items():
+            load = load + value * self.model.unit_load(Parameter(name))
+        return chi + evidence.unseen, load
+
+    @property
+    def _known(self) -> dict[str, float]:
+        """Parameters of the payload that were known and taken out of the efforts."""
+        payload = self.source.payload
+        return {name: value for name, value in self.evidence.known.items()
+                if payload is not None and Parameter(name).payload == payload}
 
     @cached_property
     def track(self) -> Track:
         """What the motors did and what was recorded of it."""
-        motion, columns = self.source.motion, list(self.model.actuated)
-        return Track(time=motion.time, position=motion.q[:, columns], velocity=motion.qd[:, columns],
-                     acceleration=motion.qdd[:, columns], effort=self.source.effort,
-                     gravity=self._gravity, periodic=self.source.periodic,
-                     lag=np.zeros(len(columns)) if self.source.lag is None else self.source.lag,
-                     deviations=np.zeros((0, *self.source.effort.shape)) if self.source.deviations is None
-                     else self.source.deviations)
+        source, columns = self.source, list(self.model.actuated)
+        none = np.zeros((0, *source.effort.shape))
+        return Track(time=source.motion.time, position=source.motion.q[:, columns],
+                     velocity=source.motion.qd[:, columns], acceleration=source.motion.qdd[:, columns],
+                     effort=source.effort, periodic=source.periodic,
+                     gravity=np.array(self.model.mechanism.gravity) if source.gravity is None else source.gravity,
+                     lag=np.zeros(len(columns)) if source.lag is None else source.lag,
+                     deviations=none if source.deviations is None else source.deviations)
 
-    @property
-    def _gravity(self) -> FloatArray:
-        return np.array(self.model.mechanism.gravity) if self.source.gravity is None else self.source.gravity
-
-    @property
-    def _turned(self) -> FloatArray:
-        """Gravity taken minus that of the robot file, (3,). [m/s2]"""
-        return np.asarray(self._gravity - np.array(self.model.mechanism.gravity))
-
-    @cached_property
-    def band(self) -> FloatArray:
-        """Dead bands with something left to differentiate, (n,). [m/s or rad/s]"""
-        top = np.abs(self.source.motion.qd).max(axis=0)
-        return np.asarray(np.maximum(self.source.dead_band, SLOWEST * np.where(top > 0, top, 1.0)))
+    def turned(self, track: Track) -> FloatArray:
+        """Return the gravity of a track minus that of the robot file, (3,). [m/s2]"""
+        return np.asarray(track.gravity - np.array(self.model.mechanism.gravity))
 
     @cached_property
     def prediction(self) -> FloatArray:
@@ -273,18 +414,18 @@ class View:
         the smallest change that makes them obey the model.
         """
         chi, load = self._parameters
-        motion = self.source.motion
-        found = self.model.inverse_dynamics(motion, chi, load=load, dead_band=self.source.dead_band)
-        if self._turned.any():
-            found = found + self.model.distribute(motion.q, np.einsum("k,tkr->tr", self._turned, self.gravity))
-        if not self.model.loops.redundant:
+        model, q = self.model, self.source.motion.q
+        found = model.inverse_dynamics(self.source.motion, chi, load=load, dead_band=self.source.dead_band)
+        turned = self.turned(self.track)
+        if turned.any():
+            found = found + model.distribute(q, np.einsum("k,tkr->tr", turned, self.gravity))
+        if not model.loops.redundant:
             return self.track.lagged(found)
-        effect = self.model.collect(motion.q, self.source.effort)
-        return np.asarray(self.source.effort + found - self.model.distribute(motion.q, effect))
+        return np.asarray(self.source.effort + found - model.distribute(q, self.effect(self.source.effort)))
 
     @cached_property
-    def derivative(self) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Exact derivative of the rows' efforts by position, velocity, acceleration of the motors, (t, r, a) each.
+    def derivative(self) -> FloatArray:
+        """Exact derivative of the rows' efforts by position, velocity, acceleration of the motors, (3, t, r, a).
 
         Under another gravity than the robot file's its part along the file's is exact, what is across is left out.
         So is friction that jumps: its derivative is nothing but the reversals of its joint, where no log is to be
@@ -295,33 +436,30 @@ class View:
         part = list(model.loops.partitions["actuated"].independent)
         chi, load = self._parameters
         chi = chi * [not (name.kind in terms and terms[name.kind].coulomb) for name in names]
+        top = np.abs(motion.qd).max(axis=0)
+        band = np.maximum(self.source.dead_band, SLOWEST * np.where(top > 0, top, 1.0))  # something to differentiate
         kernel = response(model, tuple(("row", row) for row in model.rows), "actuated")
         v, a = (np.ascontiguousarray(x[:, part]) for x in (motion.qd, motion.qdd))
         shape = (len(motion), len(model.rows), 3, len(part))
-        found = kernel(motion.q, v, a, self.band, chi, load)[1].reshape(shape)
+        found = kernel(motion.q, v, a, band, chi, load)[1].reshape(shape)
         down = np.array(model.mechanism.gravity)
-        along = float(self._turned @ down / max(float(down @ down), 1e-300))
+        along = float(self.turned(self.track) @ down / max(float(down @ down), 1e-300))
         if along:
             falls = np.array([name.inertial for name in names])
             rest = np.zeros_like(v)
-            weight = kernel(motion.q, rest, rest, self.band, chi * falls, load)[1].reshape(shape)
+            weight = kernel(motion.q, rest, rest, band, chi * falls, load)[1].reshape(shape)
             found[:, :, 0] += along * weight[:, :, 0]
         full = np.zeros((3, len(motion), len(model.rows), len(model.actuated)))
         full[..., [model.actuated.index(i) for i in part]] = found.transpose(2, 0, 1, 3)
-        return full[0], full[1], full[2]
+        return full
 
     @cached_property
     def gravity(self) -> FloatArray:
         """Derivative of the rows' efforts by the components of gravity, (t, 3, r). [N or N m, per m/s2]"""
-        chi, load = self._parameters
+        values = np.concatenate(self._parameters)
         names = (*self.model.mechanism.standard.names, *self.model.load_columns)
-        values = np.concatenate([chi, load])
         used = np.flatnonzero(values)
-        if not used.size:
-            return np.zeros((len(self.source.motion), 3, len(self.model.rows)))
-        kernel = gravity_regressor(self.model, tuple(names[k] for k in used))
-        shape = (len(self.source.motion), 3, len(self.model.rows), used.size)
-        return np.asarray(kernel(self.source.motion.q)[0].reshape(shape) @ values[used])
+        return np.asarray(self.evidence.falling(self.source.motion.q, [names[k] for k in used]) @ values[used])
 
     @cached_property
     def closure_map(self) -> FloatArray:
@@ -335,10 +473,9 @@ class View:
         A periodogram of the residual over the motor's position, four times as fine as its range resolves.
         """
         found = {}
-        for k, name in enumerate(self.model.mechanism.actuated):
-            stride = max(1, len(self.track.time) // WAVE_SAMPLES)
-            q = self.track.position[::stride, k]
-            residual = (self.track.effort - self.prediction)[::stride, k]
+        stride = max(1, len(self.track.time) // WAVE_SAMPLES)
+        left = (self.track.effort - self.prediction)[::stride]
+        for name, q, residual in zip(self.model.mechanism.actuated, self.track.position[::stride].T, left.T):
             reach, step = float(np.ptp(q)), float(np.median(np.abs(np.diff(q))))
             if reach <= 0:
                 found[name] = (0.0, 1)
@@ -365,46 +502,35 @@ class View:
         return (lowpass_periodic(values, rate, n, cutoff) if self.source.periodic
                 else differentiate(values, rate, cutoff))
 
-    def moved(self, position: FloatArray, velocity: FloatArray, acceleration: FloatArray) -> FloatArray:
-        """Return the change of the rows' efforts for small changes of the motors' motion, (t, a) each -> (t, r)."""
-        by_q, by_v, by_a = self.derivative
-        return self.track.lagged(
-            np.einsum("tra,ta->tr", by_q, position) + np.einsum("tra,ta->tr", by_v, velocity)
-            + np.einsum("tra,ta->tr", by_a, acceleration))
-
     def rebuilt(self, track: Track) -> View | None:
         """Return the log with another track, regressed and thinned as this one; None if the loops do not close."""
-        model, source = self.model, self.source
+        model, source, evidence = self.model, self.source, self.evidence
         part = [model.actuated.index(i) for i in model.loops.partitions["actuated"].independent]
         columns = [np.ascontiguousarray(x[:, part]) for x in (track.position, track.velocity, track.acceleration)]
         motion = assembled(model, track.time, columns, source.motion.q)
         if motion is None:
             return None
-        base = self.evidence.base
+        base, p = evidence.base, len(evidence.base)
         whole = model.regression(motion, track.effort, base, dead_band=source.dead_band)
-        turned = track.gravity - np.array(model.mechanism.gravity)
+        turned = self.turned(track)
         if turned.any():
-            more, rest = self.evidence.falling(motion.q, turned)
-            whole = replace(whole, regressor=whole.regressor + more, effort=whole.effort - rest)
-        whole = without_absent_payloads(whole, source.payload)
-        effort = whole.effort - self._known_part(motion)  # what was taken out of the recorded efforts stays out
-        whole = replace(whole, regressor=track.lagged(whole.regressor))
+            more = evidence.falling(motion.q, [base.standard[i] for i in base.independent])
+            names = model.mechanism.standard.names
+            hidden = [k for k in np.flatnonzero(evidence.unseen) if names[k].inertial]
+            rest = evidence.falling(motion.q, [names[k] for k in hidden])
+            whole = replace(whole, regressor=whole.regressor + np.einsum("k,tkrp->trp", turned, more),
+                            effort=whole.effort - np.einsum("k,tkrp,p->tr", turned, rest, evidence.unseen[hidden]))
+        whole, effort = without_absent_payloads(whole, source.payload), whole.effort
+        if self._known:  # what was taken out of the recorded efforts stays out
+            effort = effort - model.regressor(motion, tuple(self._known)) @ np.array(list(self._known.values()))
         noise = [model.collect(motion.q, d)[:, :, None] for d in track.deviations]
         moved = replace(source, motion=motion, effort=track.effort, gravity=track.gravity,
                         lag=track.lag, deviations=track.deviations if len(track.deviations) else None)
-        p = len(base)
-        both = moved.shaped(np.concatenate([whole.regressor, effort[:, :, None], *noise], axis=2))
+        both = moved.shaped(np.concatenate([track.lagged(whole.regressor), effort[:, :, None], *noise], axis=2))
         again = both[:, :, p + 1:].transpose(2, 0, 1) + both[:, :, p] if noise else None
         fresh = replace(source.part, regressor=both[:, :, :p], effort=both[:, :, p], parameters=base.names,
                         units=base.units, replicates=again)
-        return View(evidence=self.evidence, source=replace(moved, part=fresh))
-
-    def _known_part(self, motion: Motion) -> FloatArray:
-        own = {name: value for name, value in self.evidence.known.items()
-               if self.source.payload is not None and Parameter(name).payload == self.source.payload}
-        if not own:
-            return np.zeros((len(motion), len(self.model.rows)))
-        return np.asarray(self.model.regressor(motion, tuple(own)) @ np.array(list(own.values())))
+        return View(evidence=evidence, source=replace(moved, part=fresh))
 
 
 def assembled(model: Model, time: FloatArray, columns: Sequence[FloatArray], near: FloatArray) -> Motion | None:
@@ -432,16 +558,15 @@ def followed(model: Model, position: FloatArray, near: FloatArray | None = None)
     Args:
         position: Of the independent motors. [m or rad]
         near: Coordinates near each sample, (t, n); from the start pose on by default.
-
-    Raises:
-        GoughError: The loops do not close.
     """
     move = (np.abs(np.diff(position, axis=0)) / model.kinematics.strides("actuated")).max(axis=1, initial=0.0)
     at = np.concatenate([[0], np.cumsum(np.maximum(np.ceil(move / STEP), 1))]).astype(int)
-    path, guess = (None if each is None else np.stack([np.interp(np.arange(at[-1] + 1), at, x) for x in each.T], axis=1)
-                   for each in (position, near))
-    assert path is not None
-    return np.asarray(model.kinematics.assemble(path, "actuated", start=guess)[at])
+
+    def path(values: FloatArray) -> FloatArray:
+        return np.stack([np.interp(np.arange(at[-1] + 1), at, x) for x in values.T], axis=1)
+
+    return np.asarray(model.kinematics.assemble(path(position), "actuated",
+                                                start=None if near is None else path(near))[at])
 
 
 def corrected(evidence: Evidence, *undo: Callable[[Track, View], Track], guard: bool = False) -> Evidence | None:
@@ -451,20 +576,17 @@ def corrected(evidence: Evidence, *undo: Callable[[Track, View], Track], guard: 
         undo: Each returns a log's track without a mistake.
         guard: Leave out what is about reversals of the corrected motion too: rows may have been exchanged.
     """
-    groups: list[tuple[Source, ...]] = []
-    for views in (evidence.views, evidence.held_out_views):
-        sources = []
-        for view in views:
-            track = view.track
-            for each in undo:
-                track = each(track, view)
-            now = view.rebuilt(track)
-            if now is None:
-                return None
-            sources.append(guarded(evidence.model, now.source) if guard else now.source)
-        groups.append(tuple(sources))
-    fresh = replace(evidence, logs=groups[0], held_out=groups[1])
-    return replace(fresh, values=fit_rows(*fresh.stacked)[0])
+    found = []
+    for view in (*evidence.views, *evidence.held_out_views):
+        track = view.track
+        for each in undo:
+            track = each(track, view)
+        now = view.rebuilt(track)
+        if now is None:
+            return None
+        found.append(guarded(evidence.model, now.source) if guard else now.source)
+    count = len(evidence.logs)
+    return replace(evidence, logs=tuple(found[:count]), held_out=tuple(found[count:])).refitted
 
 
 def score_problem(views: Sequence[View], columns: Sequence[FloatArray], noise: FloatArray) -> ScoreProblem:
@@ -484,11 +606,9 @@ def score_problem(views: Sequence[View], columns: Sequence[FloatArray], noise: F
         y.append((part.effort / noise)[counts])
         labels.append(np.broadcast_to(label[:, None], counts.shape)[counts])
         deviations.append((deviations_of(part) / noise)[:, counts])
-    noisy = None
-    if min(len(each) for each in deviations) > 1:
-        noisy = block_diag(*deviations)
+    known = min(len(each) for each in deviations) > 1
     return ScoreProblem(regressor=np.concatenate(W), columns=np.concatenate(D), target=np.concatenate(y),
-                        stretch=np.concatenate(labels), deviations=noisy)
+                        stretch=np.concatenate(labels), deviations=block_diag(*deviations) if known else None)
 
 
 def deviations_of(part: Regression) -> FloatArray:

@@ -10,19 +10,16 @@ import numpy as np
 from gough.core.arrays import FloatArray, Value
 from gough.core.blas import one_blas_thread
 from gough.core.errors import InvalidInput
-from gough.core.motion import Motion
-from gough.core.parameters import BaseParameters
 from gough.core.regression import Regression
 from gough.core.showing import Columns, Shown
 from gough.core.text import relative, rounded, text_table
 from gough.core.trajectory import Trajectory
-from gough.engine import Model, Robot, as_model, base_parameters
+from gough.engine import Robot, as_model, base_parameters
 from gough.estimators.selection.selection import WeakDirection, weak_directions
 from gough.identification.diagnosis.diagnose import limits_of
-from gough.identification.diagnosis.evidence import MOST_SAMPLES, Evidence
+from gough.identification.diagnosis.evidence import MOST_SAMPLES, Evidence, Source
 from gough.identification.diagnosis.mistakes import Limit, limits_table
 from gough.identification.diagnosis.search import Standing
-from gough.identification.diagnosis.track import Source
 from gough.identification.experiment import prepare
 from gough.identification.validation import WEAK_CONDITION, noise_variance
 from gough.logs.recording import Recording
@@ -36,12 +33,10 @@ class Foresight(Shown, Value):
     """What a motion will tell.
 
     Args:
-        robot: Name of the robot.
         source: Name of the trajectory or log.
-        samples: Of the motion.
-        periods: Repetitions reckoned with.
+        samples, periods: Of the motion, and repetitions reckoned with.
         noise: Standard deviation of a single sample of each row's effort, (r,). [row unit]
-        parameters, units: Names and units of the base parameters, (b,).
+        parameters, units: Of the base parameters, (b,).
         values: What the robot file says of them, (b,).
         sigma: Standard deviation to expect, (b,).
         condition_number: Of the whitened regressor with columns of unit length.
@@ -105,7 +100,6 @@ def foresee(model: Robot, motion: Trajectory | Recording, *, periods: int = 10, 
     no error of the model: no experiment does better.
 
     Args:
-        model: The robot.
         motion: A trajectory, or a log whose motion is looked at; its efforts are not used.
         periods: Repetitions of the motion.
         tie_legs: Take what the robot file ties as equal across legs.
@@ -114,54 +108,40 @@ def foresee(model: Robot, motion: Trajectory | Recording, *, periods: int = 10, 
         raise InvalidInput(f"{periods} periods; expected at least one")
     model = as_model(model)
     base = base_parameters(model, tie_legs=tie_legs)
-    moved, source, periodic = _motion(model, motion, base)
+    if isinstance(motion, Recording):
+        done = prepare(model, [motion], base).processed[0]
+        moved, source, periodic = done.motion, motion.source, done.average is not None
+    else:
+        time, source, periodic = motion.times(model.mechanism.noise.rate), "the trajectory", motion.period is not None
+        moved = model.kinematics.motion(time, *motion.at(time), model.loops.led_by(motion.coordinates))
     values = base.values(model.values(base.standard))
-    effort = model.inverse_dynamics(moved)
-    covariance, notes = _noise(model, effort)
+    effort, notes = model.inverse_dynamics(moved), tuple[str, ...]()
+    covariance = model.mechanism.noise.effort_covariance(len(model.actuated))
+    if not model.mechanism.noise.effort > 0:
+        covariance = np.diag(np.maximum(GUESSED * np.sqrt((effort**2).mean(axis=0)), 1e-12) ** 2)
+        notes = (f"the robot file gives no effort noise: {100 * GUESSED:.0f} % of each motor's rms effort was assumed",)
     problem = model.regression(moved, effort, base, covariance=covariance / periods)
     noise = np.sqrt(noise_variance(problem))
     sigma, condition = _sigmas(problem)
-    evidence = Evidence(model=model, base=base, values=values, logs=(
-        Source(motion=moved, effort=effort, dead_band=np.zeros(len(model.home)), part=problem, periodic=periodic,
-               name=source).shortened(MOST_SAMPLES),))
-    step = len(moved) / max(len(evidence.logs[0].motion), 1)  # averaged samples are less noisy
-    standing = Standing(evidence, noise=noise / np.sqrt(step))
+    log = Source(motion=moved, effort=effort, dead_band=np.zeros(len(model.home)), part=problem, periodic=periodic,
+                 name=source).shortened(MOST_SAMPLES)
+    fewer = len(moved) / max(len(log.motion), 1)  # averaged samples are less noisy
+    standing = Standing(Evidence(model=model, base=base, values=values, logs=(log,)), noise=noise / np.sqrt(fewer))
     return Foresight(
         robot=model.mechanism.name, source=source, samples=len(moved), periods=periods, noise=noise * np.sqrt(periods),
         parameters=base.names, units=base.units, values=values, sigma=sigma, condition_number=condition,
         weak=weak_directions(problem), limits=limits_of(standing, white=True), notes=notes)
 
 
-def _motion(model: Model, motion: Trajectory | Recording, base: BaseParameters) -> tuple[Motion, str, bool]:
-    """Return the motion of all coordinates, its name, and whether it is one whole period."""
-    if isinstance(motion, Recording):
-        done = prepare(model, [motion], base).processed[0]
-        return done.motion, motion.source, done.average is not None
-    time = motion.times(model.mechanism.noise.rate)
-    by = model.loops.led_by(motion.coordinates)
-    return model.kinematics.motion(time, *motion.at(time), by), "the trajectory", motion.period is not None
-
-
-def _noise(model: Model, effort: FloatArray) -> tuple[FloatArray, tuple[str, ...]]:
-    """Return the covariance of the motors' effort noise, (a, a), and what was assumed of it."""
-    motors = len(model.actuated)
-    if model.mechanism.noise.effort > 0:
-        return model.mechanism.noise.effort_covariance(motors), ()
-    size = GUESSED * np.sqrt((effort**2).mean(axis=0))
-    return np.diag(np.maximum(size, 1e-12) ** 2), (
-        f"the robot file gives no effort noise: {100 * GUESSED:.0f} % of each motor's rms effort was assumed",)
-
-
 def _sigmas(problem: Regression) -> tuple[FloatArray, float]:
     """Return the standard deviation of each parameter and the condition number; infinite where nothing is seen."""
-    assert problem.covariance is not None
-    root = np.linalg.cholesky(problem.covariance)
-    W = np.linalg.solve(np.broadcast_to(root, (len(problem), *root.shape[-2:])), problem.regressor)
+    W = problem.whitened().regressor
     stacked = W.reshape(-1, W.shape[2])
     length = np.linalg.norm(stacked, axis=0)
-    _, s, vt = np.linalg.svd(stacked / np.where(length > 0, length, 1.0), full_matrices=False)
+    unit = np.where(length > 0, length, 1.0)
+    _, s, vt = np.linalg.svd(stacked / unit, full_matrices=False)
     seen = s > 1e-10 * s[0]
     spread = ((vt[seen] / s[seen, None]) ** 2).sum(axis=0)
     hidden = (vt[~seen] ** 2).sum(axis=0) > 1e-12
-    sigma = np.where(hidden | (length == 0), np.inf, np.sqrt(spread) / np.where(length > 0, length, 1.0))
+    sigma = np.where(hidden | (length == 0), np.inf, np.sqrt(spread) / unit)
     return sigma, float(s[0] / s[-1]) if s[-1] > 0 else float("inf")

@@ -16,10 +16,10 @@ import numpy as np
 
 from gough.core.arrays import FloatArray
 from gough.engine import Model
-from gough.identification.diagnosis.evidence import Evidence, corrected, thinned
-from gough.identification.diagnosis.rows import fit_rows
-from gough.identification.diagnosis.track import Track
+from gough.identification.diagnosis.directions import ALL
+from gough.identification.diagnosis.evidence import Evidence, Track, corrected, fit_rows, thinned
 from gough.identification.prior import UNITS, Prior, common_factor, file_scatter, prior_of, ratios, unit_of
+from gough.mechanism.types import Mechanism
 
 CLOCKS = (2.0, 60.0, 1000.0)  # factors of time that are mixed up: half rates, minutes, milliseconds
 BETTER = 0.8  # of the error before: a true hypothesis explains more than this
@@ -44,13 +44,9 @@ class Hypothesis:
     """A mistake that is there or not.
 
     Args:
-        name: Which, e.g. `effort sign`.
-        place: Where.
         undo: The track without it.
-        advice: What to change in which file.
         factor: What a channel has to be divided by, if it is a factor.
         sigma: Of the factor, where it was found and not taken from a list.
-        moves: Positions or velocities change: the motion has to be found again.
     """
 
     name: str
@@ -59,7 +55,6 @@ class Hypothesis:
     advice: str
     factor: float | None = None
     sigma: float = 0.0
-    moves: bool = False
 
     @property
     def text(self) -> str:
@@ -67,75 +62,63 @@ class Hypothesis:
         return f"{self.place}: {HYPOTHESES[self.name].format(factor=self.factor)}"
 
 
-def _factor(which: list[int], factor: float, count: int) -> FloatArray:
-    """Return 1 / factor at some motors, 1 at the others, (a,)."""
-    return np.array([1 / factor if k in which else 1.0 for k in range(count)])
+def _changed(track: Track, motion: bool, effort: bool, change: Callable[[FloatArray], FloatArray]) -> Track:
+    """Return the track with a linear change of all motors' motion, efforts, or both, (t, a) each."""
+    track = track.with_motion(change) if motion else track
+    return track.with_effort(change) if effort else track
 
 
-def _scaled_effort(which: list[int], factor: float) -> Callable[[Track], Track]:
-    return lambda track: track.with_effort(lambda effort: effort * _factor(which, factor, effort.shape[1]))
+def _divided(values: FloatArray, which: list[int], factor: float) -> FloatArray:
+    """Return values (t, a) over a factor at some motors."""
+    return values * [1 / factor if k in which else 1.0 for k in range(values.shape[1])]
 
 
-def _scaled_position(which: list[int], factor: float) -> Callable[[Track], Track]:
-    return lambda track: track.scaled(_factor(which, factor, track.position.shape[1]))
+def _scaled(name: str, place: str, which: list[int], factor: float, advice: str, sigma: float = 0.0) -> Hypothesis:
+    motion = name.startswith("position")
+    return Hypothesis(name=name, place=place, advice=advice, factor=factor, sigma=sigma, undo=partial(
+        _changed, motion=motion, effort=not motion, change=partial(_divided, which=which, factor=factor)))
 
 
-def _swapped(first: int, second: int, position: bool, effort: bool) -> Callable[[Track], Track]:
-    def undo(track: Track) -> Track:
-        order = list(range(track.effort.shape[1]))
-        order[first], order[second] = second, first
-        if position:
-            track = replace(track, position=track.position[:, order], velocity=track.velocity[:, order],
-                            acceleration=track.acceleration[:, order])
-        return track.with_effort(lambda values: values[:, order]) if effort else track
-
-    return undo
-
-
-def hypotheses(evidence: Evidence) -> Iterator[Hypothesis]:
+def hypotheses(mechanism: Mechanism) -> Iterator[Hypothesis]:
     """Yield every hypothesis about a robot's logs."""
-    motors = evidence.model.mechanism.actuated
-    units = [evidence.model.mechanism.joint(name).unit for name in motors]
-    everyone = list(range(len(motors)))
-    groups = [([k], name) for k, name in enumerate(motors)]
-    if len(motors) > 1:
-        groups.append((everyone, "all motors"))
-    for which, place in groups:
-        yield Hypothesis(name="effort sign", place=place, undo=_scaled_effort(which, -1.0), factor=-1.0,
-                         advice=f"put a minus before the effort of {place}: scale = -1 in the description")
-        yield Hypothesis(name="position sign", place=place, undo=_scaled_position(which, -1.0), factor=-1.0, moves=True,
-                         advice=f"put a minus before the position of {place}: scale = -1 in the description")
-    for which, place in groups[:len(motors)]:
+    motors = mechanism.actuated
+    single = {name: [k] for k, name in enumerate(motors)}
+    every = single | ({ALL: list(range(len(motors)))} if len(motors) > 1 else {})
+    for place, which in every.items():
+        for what in ("effort", "position"):
+            yield _scaled(f"{what} sign", place, which, -1.0,
+                          f"put a minus before the {what} of {place}: scale = -1 in the description")
+    for place, which in single.items():
         for factor in (2.0, 0.5, *(f for value in UNITS.values() for f in (value, 1 / value))):
-            yield Hypothesis(name="effort unit", place=place, undo=_scaled_effort(which, factor), factor=factor,
-                             advice=f"divide the effort of {place} by {factor:.6g}: correct its unit, gear or gain")
-    for unit in dict.fromkeys(units):  # only those of one unit can be scaled together
-        which = [k for k, own in enumerate(units) if own == unit]
-        place = "all motors" if len(which) == len(motors) else f"all motors in {unit}"
-        for factor in ((1000.0, 0.001) if unit == "m" else (180 / np.pi, np.pi / 180, 2 * np.pi, 1 / (2 * np.pi))):
-            for some, where in [(which, place), *(([k], motors[k]) for k in which)][:1 + len(which) * (len(which) > 1)]:
-                yield Hypothesis(name="position unit", place=where, undo=_scaled_position(some, factor), factor=factor,
-                                 moves=True, advice=f"divide the position of {where} by {factor:.6g}: correct its unit")
-    for one, two in combinations(everyone, 2):
-        pair = f"{motors[one]} and {motors[two]}"
-        for position, effort, what in ((False, True, "efforts"), (True, False, "positions"), (True, True, "channels")):
-            yield Hypothesis(name=f"swapped {what}", place=pair, undo=_swapped(one, two, position, effort),
-                             moves=position, advice=f"exchange the {what} of {pair} in the description")
-    yield Hypothesis(name="reversed time", place="clock", undo=partial(Track.clocked, factor=-1.0), moves=True,
+            yield _scaled("effort unit", place, which, factor,
+                          f"divide the effort of {place} by {factor:.6g}: correct its unit, gear or gain")
+    for unit in dict.fromkeys(mechanism.joint(name).unit for name in motors):  # only these are scaled together
+        own = {name: k for name, k in single.items() if mechanism.joint(name).unit == unit}
+        groups = {ALL if len(own) == len(motors) else f"{ALL} in {unit}": [k for (k,) in own.values()]}
+        for factor in (1000.0, 0.001) if unit == "m" else (180 / np.pi, np.pi / 180, 2 * np.pi, 1 / (2 * np.pi)):
+            for place, which in (groups | own if len(own) > 1 else groups).items():
+                yield _scaled("position unit", place, which, factor,
+                              f"divide the position of {place} by {factor:.6g}: correct its unit")
+    for one, two in combinations(range(len(motors)), 2):
+        pair, order = f"{motors[one]} and {motors[two]}", list(range(len(motors)))
+        order[one], order[two] = two, one
+        for motion, effort, what in ((False, True, "efforts"), (True, False, "positions"), (True, True, "channels")):
+            yield Hypothesis(name=f"swapped {what}", place=pair, advice=f"exchange the {what} of {pair} in the "
+                             "description", undo=partial(_changed, motion=motion, effort=effort,
+                                                         change=partial(np.take, indices=order, axis=1)))
+    yield Hypothesis(name="reversed time", place="clock", undo=partial(Track.clocked, factor=-1.0),
                      advice="the samples run backwards; sort them by time")
     for factor in (f for c in CLOCKS for f in (c, 1 / c)):
         yield Hypothesis(name="clock unit", place="clock", undo=partial(Track.clocked, factor=factor), factor=factor,
-                         moves=True, advice=f"multiply the times by {1 / factor:.6g}: correct their unit or the rate")
-    g = np.array(evidence.model.mechanism.gravity)
+                         advice=f"multiply the times by {1 / factor:.6g}: correct their unit or the rate")
+    g = np.array(mechanism.gravity)
     size = float(np.linalg.norm(g))
     for axis in np.concatenate([np.eye(3), -np.eye(3)]) if size > 0 else ():
-        if float(axis @ g) > (1 - 1e-6) * size:
-            continue
-        reverse = float(axis @ g) < -(1 - 1e-6) * size
-        turned = size * axis
-        yield Hypothesis(name="gravity reversed" if reverse else "gravity along another axis", place="base",
-                         undo=lambda track, turned=turned: replace(track, gravity=turned),  # type: ignore[misc]
-                         advice=f"put gravity = [{', '.join(f'{x:.6g}' for x in turned)}] in the robot file")
+        along = float(axis @ g) / size
+        if along < 1 - 1e-6:
+            yield Hypothesis(name="gravity reversed" if along < 1e-6 - 1 else "gravity along another axis",
+                             place="base", undo=partial(replace, gravity=size * axis),
+                             advice=f"put gravity = [{', '.join(f'{size * x:.6g}' for x in axis)}] in the robot file")
 
 
 def try_out(few: Evidence, hypothesis: Hypothesis | None = None) -> tuple[float, float] | None:
@@ -143,11 +126,12 @@ def try_out(few: Evidence, hypothesis: Hypothesis | None = None) -> tuple[float,
 
     The error is the geometric mean over the rows of residual over effort.
     """
-    if hypothesis is not None and hypothesis.moves:
+    fresh: Evidence | None = few
+    if hypothesis is not None:
         for view in few.views:
             if not within_limits(few.model, hypothesis.undo(view.track).position, view.track.position):
                 return None
-    fresh = few if hypothesis is None else corrected(few, lambda track, view: hypothesis.undo(track))
+        fresh = corrected(few, lambda track, view: hypothesis.undo(track))
     if fresh is None:
         return None
     values, sigma, error = fit_rows(*fresh.stacked)
@@ -163,9 +147,8 @@ def common_factor_of(evidence: Evidence) -> Hypothesis | None:
         return None
     unit = unit_of(factor)
     spread = abs(factor) * file_scatter(found)[1] * 1.25 / np.sqrt(len(found.names))  # of a median
-    return Hypothesis(name="effort unit", place="all motors", undo=_scaled_effort(every, factor), factor=factor,
-                      sigma=spread, advice=f"divide all efforts by {factor:.6g}"
-                      + (f", that is {unit}" if unit else "") + ": correct their unit, gear or gain")
+    return _scaled("effort unit", ALL, every, factor, f"divide all efforts by {factor:.6g}"
+                   + (f", that is {unit}" if unit else "") + ": correct their unit, gear or gain", spread)
 
 
 def within_limits(model: Model, position: FloatArray, before: FloatArray | None = None) -> bool:
@@ -195,9 +178,8 @@ def distance_to_file(values: FloatArray, sigma: FloatArray, prior: Prior) -> flo
     tested = sure & prior.given & (np.abs(prior.values) > 0.5 * prior.size)
     ratio = np.divide(values, prior.values, out=np.full(len(values), -1.0), where=tested & (prior.values != 0))
     far = np.where(ratio > 0, np.minimum(np.abs(np.log(np.maximum(ratio, 1e-300))), FARTHEST), FARTHEST)
-    far = np.where(impossible, FARTHEST, far)
     counted = tested | impossible
-    return float(far[counted].mean()) if counted.any() else 0.0
+    return float(np.where(impossible, FARTHEST, far)[counted].mean()) if counted.any() else 0.0
 
 
 def best_hypothesis(evidence: Evidence) -> Hypothesis | None:
@@ -211,7 +193,7 @@ def best_hypothesis(evidence: Evidence) -> Hypothesis | None:
     now = try_out(few)
     assert now is not None
     common = common_factor_of(evidence)
-    wanted = [*hypotheses(evidence), *([] if common is None else [common])]
+    wanted = [*hypotheses(evidence.model.mechanism), *([] if common is None else [common])]
     tried = [(h, *found) for h in wanted if (found := try_out(few, h)) is not None and found[1] <= SAME * now[1]]
     least = min([now[0], *(error for _, error, _ in tried)])
     if least < BETTER * now[0]:

@@ -11,66 +11,16 @@ import numpy as np
 from gough.core.arrays import FloatArray
 from gough.core.showing import Columns, Shown
 from gough.core.text import rounded, text_table
-from gough.identification.diagnosis.directions import describe
 
 HELD_OUT, LEFT_OUT = "held-out logs", "stretches left out"
+NAN = float("nan")
+USUAL = {"s": (1e3, "ms"), "m": (1e3, "mm"), "rad": (180 / np.pi, "deg"), "1": (100.0, "%")}
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Mistake:
-    """One mistake that explains what the model leaves.
-
-    Args:
-        name: Which kind, e.g. `effort delay`.
-        place: Where, e.g. a motor.
-        size: How large, SI; empty for a mistake that is there or not.
-        sigma: Standard deviation of the size.
-        unit: SI unit of both.
-        text: In words, with the size.
-        advice: What to change in which file.
-        share: Of what the model left, explained by it. [1]
-        before, after: Prediction error without and with it corrected, relative to the effort; NaN if not known. [1]
-        judged_on: What was predicted: held-out logs, or stretches left out.
-        alike: What explains as much and cannot be told apart from it.
-        gravity: What the robot file should say of gravity, if it is about that. [m/s2]
-    """
-
-    name: str
-    place: str
-    size: tuple[float, ...] = ()
-    sigma: tuple[float, ...] = ()
-    unit: str = ""
-    text: str
-    advice: str
-    share: float = float("nan")
-    before: float = float("nan")
-    after: float = float("nan")
-    judged_on: str = HELD_OUT
-    alike: tuple[str, ...] = ()
-    gravity: tuple[float, ...] = ()
-
-    @property
-    def size_text(self) -> str:
-        """Size and standard deviation in the unit a person would use; empty for a mistake that is there or not."""
-        return size_text(self.size, self.sigma, self.unit) if self.size else ""
-
-    @property
-    def sentence(self) -> str:
-        """What it is, what correcting it does and what to change."""
-        better = ""
-        if np.isfinite(self.before) and np.isfinite(self.after):
-            word = "held-out error" if self.judged_on == HELD_OUT else "error on stretches left out"
-            better = f"; correcting it takes the {word} from {100 * self.before:.3g} to {100 * self.after:.3g} %"
-        others = f"; or {', or '.join(self.alike)}: these cannot be told apart, look which it is" if self.alike else ""
-        return f"{self.text}{others}{better}; {self.advice}"
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the documented JSON form."""
-        return {"name": self.name, "place": self.place, "size": length(self.size) if self.size else 1.0,
-                "std": float(max(self.sigma, default=0.0)),
-                "unit": self.unit, "components": list(self.size), "stds": list(self.sigma), "text": self.text,
-                "advice": self.advice, "share": _or_none(self.share), "before": _or_none(self.before),
-                "after": _or_none(self.after), "judged_on": self.judged_on, "alike": list(self.alike)}
+def describe(size: float, unit: str) -> tuple[float, str]:
+    """Return a size in the unit a person would use: ms, mm, deg, per cent."""
+    factor, name = USUAL.get(unit, (1.0, unit))
+    return size * factor, name
 
 
 def length(size: Sequence[float] | FloatArray) -> float:
@@ -88,9 +38,58 @@ def _percent(value: float) -> str:
     return f"{100 * value:.3g} %" if np.isfinite(value) else "-"
 
 
-def _or_none(value: float) -> float | None:
-    """Return what JSON can hold."""
-    return float(value) if np.isfinite(value) else None
+def _json(thing: object, *names: str) -> dict[str, Any]:
+    """Return fields as JSON can hold them."""
+    values = {name: getattr(thing, name) for name in names}
+    return {name: list(x) if isinstance(x, tuple) else None if isinstance(x, float) and not np.isfinite(x) else x
+            for name, x in values.items()}
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Mistake:
+    """One mistake that explains what the model leaves.
+
+    Args:
+        size, sigma: How large, and its standard deviation, SI; empty for a mistake that is there or not.
+        text: In words, with the size.
+        advice: What to change in which file.
+        share: Of what the model left, explained by it. [1]
+        before, after: Prediction error without and with it corrected, relative to the effort; NaN if not known. [1]
+        judged_on: What was predicted: held-out logs, or stretches left out.
+        alike: What explains as much and cannot be told apart from it.
+        gravity: What the robot file should say of gravity, if it is about that. [m/s2]
+    """
+
+    name: str
+    place: str
+    size: tuple[float, ...] = ()
+    sigma: tuple[float, ...] = ()
+    unit: str = ""
+    text: str
+    advice: str
+    share: float = NAN
+    before: float = NAN
+    after: float = NAN
+    judged_on: str = HELD_OUT
+    alike: tuple[str, ...] = ()
+    gravity: tuple[float, ...] = ()
+
+    @property
+    def sentence(self) -> str:
+        """What it is, what correcting it does and what to change."""
+        better = ""
+        if np.isfinite(self.before) and np.isfinite(self.after):
+            word = "held-out error" if self.judged_on == HELD_OUT else "error on stretches left out"
+            better = f"; correcting it takes the {word} from {100 * self.before:.3g} to {100 * self.after:.3g} %"
+        others = f"; or {', or '.join(self.alike)}: these cannot be told apart, look which it is" if self.alike else ""
+        return f"{self.text}{others}{better}; {self.advice}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the documented JSON form."""
+        return {"name": self.name, "place": self.place, "size": length(self.size) if self.size else 1.0,
+                "std": max(self.sigma, default=0.0), "unit": self.unit, "components": list(self.size),
+                "stds": list(self.sigma),
+                **_json(self, "text", "advice", "share", "before", "after", "judged_on", "alike")}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -98,7 +97,6 @@ class Limit:
     """How large a mistake has to be to be noticed in these logs.
 
     Args:
-        name, place, unit: As of a mistake.
         size: Found in 95 of 100 cases at this size; infinite if it cannot be seen on this motion.
         instead: What the regressor makes of it where it cannot be seen: the parameters that take it in.
     """
@@ -111,8 +109,7 @@ class Limit:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the documented JSON form."""
-        return {"name": self.name, "place": self.place, "unit": self.unit,
-                "size": _or_none(self.size), "instead": list(self.instead)}
+        return _json(self, "name", "place", "unit", "size", "instead")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -120,7 +117,6 @@ class Diagnosis(Shown):
     """Mistakes in the order they were found, and what these logs cannot show.
 
     Args:
-        robot: Name of the robot.
         mistakes: One after the other, each with those before it corrected.
         limits: Smallest mistakes that would be noticed; those that cannot be seen among them.
         error: Prediction error of the logs as they are; NaN if they could not be processed. [1]
@@ -130,7 +126,7 @@ class Diagnosis(Shown):
     robot: str
     mistakes: tuple[Mistake, ...] = ()
     limits: tuple[Limit, ...] = ()
-    error: float = float("nan")
+    error: float = NAN
     notes: tuple[str, ...] = ()
 
     @property
@@ -146,19 +142,18 @@ class Diagnosis(Shown):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the documented JSON form."""
-        return {"robot": self.robot, "error": _or_none(self.error),
-                "mistakes": [m.to_dict() for m in self.mistakes], "limits": [limit.to_dict() for limit in self.limits],
-                "notes": list(self.notes)}
+        return {**_json(self, "robot", "error"), "mistakes": [m.to_dict() for m in self.mistakes],
+                "limits": [limit.to_dict() for limit in self.limits], "notes": list(self.notes)}
 
     def summary(self) -> str:
         """Return the diagnosis as plain text: mistakes first, then what cannot be seen and what would be."""
         lines = [f"Diagnosis of {self.robot}: " + (f"{len(self.mistakes)} mistake(s)" if self.mistakes
                                                    else "none of the usual mistakes explains what is left")]
         if self.mistakes:
-            rows = [[str(k + 1), m.name, m.place, m.size_text, _percent(m.share), _percent(m.before), _percent(m.after)]
-                    for k, m in enumerate(self.mistakes)]
+            rows = [[str(k), m.name, m.place, size_text(m.size, m.sigma, m.unit) if m.size else "",
+                     *map(_percent, (m.share, m.before, m.after))] for k, m in enumerate(self.mistakes, start=1)]
             lines += [text_table(["", "mistake", "where", "size", "explains", "error before", "after"], rows), ""]
-        lines += [f"  {k + 1}. {m.sentence}" for k, m in enumerate(self.mistakes)]
+        lines += [f"  {k}. {m.sentence}" for k, m in enumerate(self.mistakes, start=1)]
         lines += [f"  {note}" for note in self.notes]
         hidden: dict[str, list[str]] = {}
         for limit in self.invisible:

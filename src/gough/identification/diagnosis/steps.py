@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 from scipy import stats
@@ -11,7 +12,7 @@ from scipy import stats
 from gough.core.arrays import FloatArray
 from gough.core.statistics import robust_scale
 from gough.estimators.selection.scores import PROBABLE
-from gough.identification.diagnosis.mistakes import Mistake
+from gough.identification.diagnosis.mistakes import Mistake, describe
 from gough.logs.checks import GAP
 from gough.logs.recording import Recording
 
@@ -28,18 +29,11 @@ ROUNDING = 1e-9  # of a position's range: smaller steps are no counts
 FADED = 0.01  # change of an effort over a log that is worth a word
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Jump:
-    """A step in a position.
+class Jump(NamedTuple):
+    """A step of a motor's position by `size`, behind which `sample` at `time` is the first. [s, m or rad]
 
-    Args:
-        joint: Which motor.
-        sample: The first sample behind it.
-        time: Its time. [s]
-        size: How far the position jumps. [m or rad]
-        sigma: Of the size, from the noise beside it.
-        wrap: It is a whole turn of the counter, to be undone by counting on.
-        turning: The motor reverses there: it may as well be play or bending of the transmission.
+    A `wrap` is a whole turn of the counter, to be undone by counting on. Where the motor reverses (`turning`) it may as
+    well be play or bending of the transmission.
     """
 
     joint: str
@@ -68,44 +62,37 @@ def find_jumps(recording: Recording) -> tuple[Jump, ...]:
     late = clock > GAP * float(np.median(clock))
     extra[late[1:-1] | late[:-2] | late[2:]] = 0.0  # a motor moves on while samples are missing
     for j, name in enumerate(recording.joints):
-        own, step = extra[:, j], steps[1:-1, j]
+        own, step, reach = extra[:, j], steps[1:-1, j], float(np.ptp(position[:, j]))
         usual = float(robust_scale(own))
-        rounding = ROUNDING * float(np.ptp(position[:, j]))
-        if usual <= rounding:  # at rest behind a quantised encoder: one count is no jump
-            moved = np.abs(steps[np.abs(steps[:, j]) > rounding, j])
-            usual = float(moved.min(initial=np.inf))
-        high = np.flatnonzero(np.abs(own) > max(STEEP * usual, COUNT * float(np.ptp(position[:, j]))))
+        if usual <= ROUNDING * reach:  # at rest behind a quantised encoder: one count is no jump
+            moved = np.abs(steps[:, j])
+            usual = float(moved[moved > ROUNDING * reach].min(initial=np.inf))
+        high = np.flatnonzero(np.abs(own) > max(STEEP * usual, COUNT * reach))
         # The steps before and after a jump are alike; where a motion starts or stops they are not.
         alone = np.abs(own) > ALONE * np.abs(steps[:-2, j] - steps[2:, j])
-        turn = _turn(step[high], own[high[alone[high]]], float(np.ptp(position[:, j])), recording.position_units[j])
-        for k in high:
-            whole = turn is not None and abs(abs(step[k]) / turn - 1) < 0.2
+        turn = _turn(step[high], own[high[alone[high]]], reach, recording.position_units[j])
+        for k in high.tolist():
+            whole = turn > 0 and abs(abs(step[k]) / turn - 1) < 0.2
             if whole or alone[k]:
-                size = float(np.sign(step[k])) * turn if whole and turn is not None else float(own[k])
-                found.append(Jump(joint=name, sample=int(k) + 2, time=float(recording.time[k + 2]), size=size,
-                                  sigma=usual, wrap=whole, turning=_turns(steps[:, j], int(k) + 1)))
+                before, after = steps[max(k + 1 - BESIDE, 0):k + 1, j].sum(), steps[k + 2:k + 2 + BESIDE, j].sum()
+                found.append(Jump(name, k + 2, float(recording.time[k + 2]),
+                                  float(np.sign(step[k]) * turn if whole else own[k]), usual, bool(whole),
+                                  bool(before * after <= 0)))
     return tuple(sorted(found, key=lambda jump: jump.sample))
 
 
-def _turns(steps: FloatArray, at: int) -> bool:
-    """Tell whether a motor moves one way before a step and not so after it, over some samples on both sides."""
-    before, after = steps[max(at - BESIDE, 0):at].sum(), steps[at + 1:at + 1 + BESIDE].sum()
-    return bool(before * after <= 0)
-
-
-def _turn(steps: FloatArray, jumps: FloatArray, reach: float, unit: str) -> float | None:
-    """Return after what a counter starts again; None if it does not: a counter shows no more than one turn.
+def _turn(steps: FloatArray, jumps: FloatArray, reach: float, unit: str) -> float:
+    """Return after what a counter starts again; zero if it does not: a counter shows no more than one turn.
 
     Args:
         steps: Those that are too large.
         jumps: Of these that stand alone, what they do beyond the motion.
         reach: Range of the positions.
-        unit: Of both.
     """
     size = np.abs(steps)
     large = size > 0.5 * size.max(initial=0.0)
     if not large.any():
-        return None
+        return 0.0
     middle = float(np.median(size[large]))
     turns = round(middle / TURN)
     if unit == "rad" and turns >= 1 and abs(middle / TURN - turns) < WRAPS * turns:
@@ -113,23 +100,22 @@ def _turn(steps: FloatArray, jumps: FloatArray, reach: float, unit: str) -> floa
     both = bool((steps[large] > 0).any() and (steps[large] < 0).any())
     alike = float(np.median(np.abs(size[large] - middle))) < WRAPS * middle
     if not (both and alike and int(large.sum()) > 2 and reach < (1 + WRAPS) * middle):
-        return None
+        return 0.0
     exact = np.abs(jumps)[np.abs(np.abs(jumps) / middle - 1) < 0.2]
     return float(np.median(exact)) if exact.size else middle
 
 
-def without_jumps(recording: Recording, jumps: tuple[Jump, ...], near: Mapping[str, float] | None = None) -> Recording:
+def without_jumps(recording: Recording, jumps: Sequence[Jump], near: Mapping[str, float] | None = None) -> Recording:
     """Return the recording with wrapped counters counted on and the positions behind lost counts moved back.
 
     What jumps where a motor reverses stays: it may be play, which comes back.
 
     Args:
-        jumps: What `find_jumps` found in it.
         near: Where motors are about, by name: a counter may have wrapped before the log began. [m or rad]
     """
     position = recording.position.copy()
-    for joint in dict.fromkeys(jump.joint for jump in jumps):
-        j, own = recording.joints.index(joint), [jump for jump in jumps if jump.joint == joint]
+    for j, joint in enumerate(recording.joints):
+        own = [jump for jump in jumps if jump.joint == joint]
         wraps = [abs(jump.size) for jump in own if jump.wrap]
         if wraps:
             turn = float(np.median(wraps))
@@ -139,6 +125,34 @@ def without_jumps(recording: Recording, jumps: tuple[Jump, ...], near: Mapping[s
             if not (jump.wrap or jump.turning):
                 position[jump.sample:, j] -= jump.size
     return replace(recording, position=position)
+
+
+def mistakes_of_jumps(recordings: Sequence[Recording], steep: float = STEEP) -> list[Mistake]:
+    """Return wrapped and lost counts and frozen values of encoders, each motor once; `steep` as in `find_frozen`."""
+    kept: dict[tuple[str, str], Mistake] = {}
+    for log in recordings:
+        jumps = find_jumps(log)
+        for joint in dict.fromkeys(jump.joint for jump in jumps):
+            own = [jump for jump in jumps if jump.joint == joint]
+            first, unit = own[0], log.position_units[log.joints.index(joint)]
+            (size, usual), sigma = describe(first.size, unit), describe(first.sigma, unit)[0]
+            text = (f"{joint}: the position of {log.source} jumps {len(own)} time(s), first by {size:.4g} +- "
+                    f"{sigma:.1g} {usual} at {first.time:.3f} s")
+            name, alike = "lost counts", tuple[str, ...]()
+            advice = f"the encoder of {joint} lost counts: home it and record again, or cut the log there"
+            if all(jump.wrap for jump in own):
+                turn = "true" if unit == "rad" else f"{abs(first.size):.6g}"
+                name, advice = "wrapped counts", f"put unwrap = {turn} in the [position] table of the description"
+            elif all(jump.turning and not jump.wrap for jump in own):
+                name, text = "play of the transmission", f"{text}, where the motor reverses"
+                alike = (f"compliance of {joint}", f"lost counts of {joint}")
+                advice = f"look for play or a soft transmission at {joint}, and at its encoder; record again"
+            kept.setdefault((name, joint), Mistake(
+                name=name, place=joint, size=(first.size,), sigma=(first.sigma,), unit=unit, text=text, advice=advice,
+                alike=alike))
+        for frozen in find_frozen(log, steep):
+            kept.setdefault((frozen.name, frozen.place), frozen)
+    return list(kept.values())
 
 
 def find_frozen(recording: Recording, steep: float = STEEP) -> tuple[Mistake, ...]:
@@ -178,10 +192,9 @@ def find_fading(recording: Recording) -> tuple[Mistake, ...]:
     g_k = tau_k . tau / tau . tau of period k with the mean period tau, a line through g_1 ... g_n. The mean's own noise
     is the same in all g_k and moves only their level. Fewer than four periods say nothing.
     """
-    kind = "effort" if recording.effort is not None else "current"
     if recording.period_count < 4:
         return ()
-    periods = recording.whole_periods().periods(kind)
+    periods = recording.whole_periods().periods("effort" if recording.effort is not None else "current")
     k = np.arange(len(periods)) - (len(periods) - 1) / 2
     found = []
     for j, name in enumerate(recording.joints):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -17,11 +18,11 @@ from gough.core.statistics import normal_quantile, robust_scale, robust_scores, 
 from gough.estimators.fleet.drift import Drifts
 from gough.estimators.fleet.hierarchy import Hierarchy, hierarchy
 from gough.estimators.selection.scores import LEAST_SEEN, Fitted, ScoreProblem, Scores
-from gough.identification.diagnosis.diagnose import DiagnoseSettings, diagnose, evidence_from, words
-from gough.identification.diagnosis.directions import Suspicion, suspicions_of
+from gough.identification.diagnosis.diagnose import DiagnoseSettings, diagnose, evidence_from
+from gough.identification.diagnosis.directions import Suspicion, suspicions_of, words
 from gough.identification.diagnosis.evidence import Evidence, corrected, score_problem
 from gough.identification.diagnosis.hypotheses import best_hypothesis
-from gough.identification.diagnosis.search import CLOSE, ROUNDS, SMALL, Standing, Undone, possible
+from gough.identification.diagnosis.search import CLOSE, ROUNDS, SMALL, Standing, fit_together, possible
 from gough.identification.fleets.history import DAY, RobotHistory, date_of
 from gough.identification.many import looked_at
 from gough.processing.factors import Job, name_of, robot_of
@@ -223,14 +224,14 @@ def mistake_beside(evidence: Evidence, kind: Kind) -> list[tuple[str, str, str]]
                           if s is not best and fitted.share - f.share < near * fitted.inflation)
     size = fitted.size
     for _ in range(ROUNDS if best.direction.undo is not None else 0):
-        without = corrected(evidence, Undone(suspicion=best, size=size).undo)
+        without = corrected(evidence, partial(best.undo, size=size))
         step = [] if without is None else _fitted_beside(without, kind, [best])[0]
         if not step:
             break
         size, fitted = size + step[0][1].size, step[0][1]
-        if (np.abs(fitted.size) < SMALL * fitted.sigma).all():
+        if (np.abs(fitted.size) <= SMALL * fitted.sigma).all():
             break
-    text = words(best, size, fitted.sigma, evidence)
+    text = words(best, size, fitted.sigma, evidence.views[0])
     return [(best.direction.name, f"{text}; it may also be {' or '.join(alike)}" if alike else text,
              best.direction.advice_at(evidence.views[0], best.place, size))]
 
@@ -249,8 +250,8 @@ def _fitted_beside(evidence: Evidence, kind: Kind,
         regressor=np.concatenate([problem.regressor, L]), target=np.concatenate([problem.target, known]),
         columns=np.concatenate([problem.columns, np.zeros((len(known), problem.columns.shape[1]))]),
         stretch=np.concatenate([problem.stretch, problem.stretch.max() + 1 + np.arange(len(known))])))
-    fits = [(s, scores.fit(columns)) for s in standing.suspicions
-            if (columns := [c for c in s.columns if scores.seen[c] > LEAST_SEEN])]
+    fits = [(s, fit_together(scores, [s])) for s in standing.suspicions
+            if max(scores.seen[list(s.columns)]) > LEAST_SEEN]
     if only is None:
         fits = [pair for pair in fits if possible(*pair)]
     return fits, CLOSE / scores.power()
