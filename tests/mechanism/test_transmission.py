@@ -182,7 +182,7 @@ def test_a_leg_may_have_a_transmission() -> None:
     ('["turn", "reach"]', '["turn", "raech"]', r"key 'joints\[1\]'.*'raech' does not exist; did you mean 'reach'"),
     ('["turn", "reach"]', '["turn"]', "1 joints need as many"),
     ('axis = "x"', "actuated = true", r"'joints\[1\]': joint 'reach' is a motor itself"),
-    ("gain = 0.1", "gian = 0.1", r"\[\[transmission.motor\]\] 'second' of 'belt', key 'gian': unknown key"),
+    ("gain = 0.1", "gian = 0.1", r"\[\[transmission.motor\]\] 'second' of transmission 'belt', key 'gian': unkn"),
     ('name = "second"', 'name = "turn"', "joint 'turn' is defined twice"),
     ("effort = 3", "position = [0, 1]", "outside the position limits"),
     ('name = "belt"', 'name = "belt"\nefforts = "gears"', "key 'efforts': 'gears' is not one of joints, motors"),

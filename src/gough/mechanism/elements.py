@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import Literal, TypeVar, cast
+from typing import Any
 
 import numpy as np
 
@@ -16,24 +16,18 @@ from gough.core.names import INERTIAL, inside_leg
 from gough.core.units import dimension_of, is_unit, quantity
 from gough.mechanism import schema
 from gough.mechanism.closures import CLOSURES
-from gough.mechanism.formats.geometry import moved
-from gough.mechanism.placement import Placement
+from gough.mechanism.placement import UNMOVED, Placement, moved
 from gough.mechanism.terms import BUNDLES, JOINT_DIMENSIONS, TERMS, Constant, JointTerm, check_term_name
 from gough.mechanism.toml_table import TomlTable
-from gough.mechanism.types import BASE, Body, Closure, Frame, Joint, Limits, Noise, Payload
+from gough.mechanism.types import BASE, Body, Closure, Frame, Joint, Kind, Limits, Noise, Payload, Transmission
 
-T = TypeVar("T")
-Kind = Literal["revolute", "prismatic"]
-Axis = Literal["x", "y", "z"]
-Vector = tuple[float, float, float]
-
-# Dimensions of (prismatic, revolute) joints.
-POSITION = {"prismatic": "length", "revolute": "angle"}
-VELOCITY = {"prismatic": "velocity", "revolute": "angular velocity"}
-ACCELERATION = {"prismatic": "acceleration", "revolute": "angular acceleration"}
-EFFORT = {"prismatic": "force", "revolute": "torque"}
+# Dimensions of position, velocity, acceleration and effort.
+DIMENSIONS = {"prismatic": ("length", "velocity", "acceleration", "force"),
+              "revolute": ("angle", "angular velocity", "angular acceleration", "torque")}
 # Shorthands: how many revolute joints, about which axes of the placed frame, one after the other.
 SHORTHANDS = {"universal": "xy", "spherical": "xyz"}
+WORLD = Frame(body=BASE)
+INVERTIBLE = 1e-9  # ratio of singular values of a transmission below which no gears could be built
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,8 +35,7 @@ class Scope:
     """Where the names in a table are looked up: the top level of the file, or one placed leg.
 
     Args:
-        leg: Name of the placed leg (`leg1`), None at the top level.
-        template: Name of the leg's template (`leg`).
+        leg, template: Names of the placed leg (`leg1`) and of its kind (`leg`); None and empty at the top level.
         base: What `base` means here.
         inner: Names of the bodies defined in this scope, as written.
         outer: Names of the bodies of the top level, usable inside a leg.
@@ -51,28 +44,40 @@ class Scope:
 
     leg: str | None = None
     template: str = ""
-    base: Frame = field(default_factory=lambda: Frame(body=BASE))
+    base: Frame = WORLD
     inner: frozenset[str]
-    outer: frozenset[str]
-    terms: Mapping[str, tuple[JointTerm, ...]] = field(default_factory=lambda: term_words({}, {}))
+    outer: frozenset[str] = frozenset()
+    terms: Mapping[str, tuple[JointTerm, ...]] = field(default_factory=dict)
 
     def full(self, name: str) -> str:
         return name if self.leg is None else f"{self.leg}.{name}"
 
-    def kin(self, name: str) -> str:
-        """Return the name shared by the same thing in equal legs."""
-        return "" if self.leg is None else f"{self.template}.{name}"
+    def names(self, name: str) -> dict[str, Any]:
+        """Return full name, leg, and the name shared by the same thing in equal legs."""
+        return {"name": self.full(name), "leg": self.leg,
+                "template": "" if self.leg is None else f"{self.template}.{name}"}
 
-    def frame(self, table: TomlTable, key: str, local: Placement) -> Frame:
-        """Return a placement on the body a key names."""
-        name = table.text(key)
+    def frame(self, table: TomlTable, key: str) -> Frame:
+        """Return the table's placement on the body a key names."""
+        name, local = table.data[key], read_placement(table)
         if name == BASE:
             return Frame(body=self.base.body, placement=self.base.placement.then(local))
-        if name in self.inner:
-            return Frame(body=self.full(name), placement=local)
-        if name in self.outer:
-            return Frame(body=name, placement=local)
+        if name in self.inner or name in self.outer:
+            return Frame(body=self.full(name) if name in self.inner else name, placement=local)
         raise table.error(f"body '{name}' does not exist{nearest(name, (BASE, *self.inner, *self.outer))}", key)
+
+    def child(self, table: TomlTable) -> str:
+        name = table.data["child"]
+        if name not in self.inner:
+            raise table.error(f"body '{name}' does not exist{nearest(name, self.inner)}", "child")
+        return self.full(name)
+
+    def ends(self, table: TomlTable) -> dict[str, Any]:
+        """Read the frames `a` and `b`."""
+        for key in schema.ENDS:
+            if key not in table:
+                raise table.error("is required but missing", key)
+        return {key: self.frame(table.table(key), "body") for key in schema.ENDS}
 
 
 def read_placement(table: TomlTable) -> Placement:
@@ -84,15 +89,11 @@ def read_placement(table: TomlTable) -> Placement:
         return Placement.polar(*table.numbers("polar", ("length", "angle", "length"), shortest=2))
     if "mdh" in table:
         mdh = table.table("mdh")
-        mdh.check_keys(schema.MDH)
         return Placement.mdh(**{name: mdh.number(name, dimension, 0.0) for name, dimension in schema.MDH.items()})
-    origin = (0.0, 0.0, 0.0)
-    xyz = table.numbers("xyz", ("length",) * 3) if "xyz" in table else origin
-    rpy = table.numbers("rpy", ("angle",) * 3) if "rpy" in table else origin
-    return Placement.xyz_rpy(cast(tuple[float, float, float], xyz), cast(tuple[float, float, float], rpy))
+    return Placement.xyz_rpy(table.numbers("xyz", ("length",) * 3), table.numbers("rpy", ("angle",) * 3))
 
 
-def read_inertia(table: TomlTable) -> tuple[tuple[str, ...], dict[str, float]]:
+def read_inertia(table: TomlTable) -> dict[str, Any]:
     """Read which inertial parameters a body has and their values about its frame's origin.
 
     About the centre of mass c (`about = "com"`) the inertia moves by Steiner: I = I_c + m (c.c 1 - c c^T).
@@ -101,70 +102,50 @@ def read_inertia(table: TomlTable) -> tuple[tuple[str, ...], dict[str, float]]:
     chosen = [key for key in ("parameters", "zero", "symmetric") if key in table]
     if len(chosen) > 1:
         raise table.error(f"'{chosen[0]}' and '{chosen[1]}' both select parameters; keep one", chosen[1])
-    parameters: tuple[str, ...] = INERTIAL
-    if "parameters" in table:
-        parameters = tuple(p for p in INERTIAL if p in table.words("parameters", INERTIAL))
-    elif "zero" in table:
-        parameters = tuple(p for p in INERTIAL if p not in table.words("zero", INERTIAL))
-    elif "symmetric" in table:
-        axis = table.choice("symmetric", ("x", "y", "z"))
-        parameters = ("m", f"m{axis}", "Ixx", "Iyy", "Izz")
-    values = {"m": table.number("m", "mass")} if "m" in table else {}
-    if values.get("m", 0.0) < 0:
-        raise table.error(f"a mass cannot be negative, found {values['m']:g} kg", "m")
-    moments = [key for key in ("mx", "my", "mz") if key in table]
-    values |= {key: table.number(key, "first moment") for key in moments}
+    parameters = tuple(p for p in INERTIAL if p in table.get("parameters", INERTIAL) and p not in table.get("zero", ()))
+    if "symmetric" in table:
+        parameters = ("m", f"m{table.data['symmetric']}", "Ixx", "Iyy", "Izz")
+    dimensions = ("mass", *("first moment",) * 3, *("inertia",) * 6)
+    values = {key: table.number(key, of) for key, of in zip(INERTIAL, dimensions) if key in table}
+    mass, moments = values.get("m", 0.0), INERTIAL[1:4]
+    if mass < 0:
+        raise table.error(f"a mass cannot be negative, found {mass:g} kg", "m")
     if "com" in table:
-        if moments:
-            raise table.error(f"both 'com' and '{moments[0]}' give the centre of mass; keep one", "com")
+        if twice := [key for key in moments if key in table]:
+            raise table.error(f"both 'com' and '{twice[0]}' give the centre of mass; keep one", "com")
         if "m" not in table:
             raise table.error("a centre of mass needs the mass 'm'", "com")
-        com = table.numbers("com", ("length",) * 3)
-        values |= {key: values["m"] * c for key, c in zip(("mx", "my", "mz"), com)}
-    inertia = [key for key in INERTIAL if key.startswith("I") and key in table]
-    values |= {key: table.number(key, "inertia") for key in inertia}
-    if table.choice("about", ("frame", "com"), "frame") == "com":
-        values |= _about_frame(table, values)
+        values |= {key: mass * c for key, c in zip(moments, table.numbers("com", ("length",) * 3))}
+    if table.get("about") == "com":
+        if mass == 0.0:
+            raise table.error("inertia about the centre of mass needs a mass 'm' above zero", "about")
+        shift = parallel_axes(mass, np.array([values.get(key, 0.0) for key in moments]) / mass)
+        about = {name: values.get(name, 0.0) + float(shift[place]) for name, place in zip(INERTIAL[4:], PLACES)}
+        values |= {name: value for name, value in about.items() if name in values or value != 0.0}
     for name, value in values.items():
         if name not in parameters and value != 0.0:
-            key = name if name in table else next((k for k in ("com", "about") if k in table), None)
-            moved = "" if name in table else f"; it comes from 'com': leave out '{chosen[0]}', or give moments instead"
+            key = name if name in table else "com" if "com" in table else "about"
+            why = "" if name in table else f"; it comes from 'com': leave out '{chosen[0]}', or give moments instead"
             raise table.error(
-                f"gives {name} = {value:g} (SI), but '{chosen[0]}' says the body has no {name}{moved}", key)
-    return parameters, {name: values[name] for name in parameters if name in values}
-
-
-def _about_frame(table: TomlTable, values: dict[str, float]) -> dict[str, float]:
-    """Move the inertia from the centre of mass to the frame's origin."""
-    mass = values.get("m", 0.0)
-    if mass == 0.0:
-        raise table.error("inertia about the centre of mass needs a mass 'm' above zero", "about")
-    shift = parallel_axes(mass, np.array([values.get(key, 0.0) for key in ("mx", "my", "mz")]) / mass)
-    moved = {name: values.get(name, 0.0) + float(shift[place]) for name, place in zip(INERTIAL[4:], PLACES)}
-    return {name: value for name, value in moved.items() if name in values or value != 0.0}
+                f"gives {name} = {value:g} (SI), but '{chosen[0]}' says the body has no {name}{why}", key)
+    return {"parameters": parameters, "values": {name: values[name] for name in parameters if name in values}}
 
 
 def read_body(table: TomlTable, scope: Scope) -> Body:
     """Read `[[body]]`."""
-    table.check_keys((*schema.NAMED, *schema.INERTIA))
-    name = table.name()
-    parameters, values = read_inertia(table)
-    return Body(name=scope.full(name), parameters=parameters, values=values, leg=scope.leg, template=scope.kin(name),
-                sources=table.sources())
+    return Body(**scope.names(table.name), **read_inertia(table))
 
 
-def read_limits(table: TomlTable, kind: Kind, *, effort: bool = True) -> Limits:
+def read_limits(table: TomlTable, kind: Kind) -> Limits:
     """Read the bounds of a joint or a task coordinate."""
-    table.check_keys(schema.LIMITS if effort else schema.BOUNDS)
-    position = None
-    if "position" in table:
-        low, high = table.numbers("position", (POSITION[kind],) * 2)
-        if low >= high:
-            raise table.error("expected [lowest, highest] with lowest below highest", "position")
-        position = (low, high)
-    return Limits(position=position, velocity=table.positive("velocity", VELOCITY[kind], None),
-                  acceleration=table.positive("acceleration", ACCELERATION[kind], None),
-                  effort=table.positive("effort", EFFORT[kind], None) if effort else None)
+    limits = Limits(**{name: table.positive(name, of)
+                       for name, of in zip(("velocity", "acceleration", "effort"), DIMENSIONS[kind][1:])})
+    if "position" not in table:
+        return limits
+    low, high = table.numbers("position", DIMENSIONS[kind][:1] * 2)
+    if low >= high:
+        raise table.error("expected [lowest, highest] with lowest below highest", "position")
+    return replace(limits, position=(low, high))
 
 
 def check_start(table: TomlTable, start: float, limits: Limits, key: str) -> None:
@@ -174,12 +155,13 @@ def check_start(table: TomlTable, start: float, limits: Limits, key: str) -> Non
         raise table.error(f"starts at {start:g}, outside the position limits {low:g} to {high:g} (SI)", key)
 
 
-def read_terms(table: TomlTable, kind: Kind, scope: Scope) -> tuple[tuple[str, ...], dict[str, float]]:
+def read_terms(table: TomlTable, kind: Kind, scope: Scope) -> dict[str, Any]:
     """Read which terms a joint has and their a-priori coefficients."""
-    words = table.words("terms", scope.terms) if "terms" in table else ()
-    terms = {term.name: term for word in words for term in scope.terms[word]}
-    given = table.table("values")
-    values = {}
+    for i, word in enumerate(table.get("terms", [])):
+        if word not in scope.terms:
+            raise table.error(f"unknown name '{word}'{nearest(word, scope.terms)}", f"terms[{i}]")
+    terms = {term.name: term for word in table.get("terms", []) for term in scope.terms[word]}
+    given, values = table.table("values"), {}
     for name in given.data:
         if name not in terms:
             raise given.error(f"the key 'terms' does not list '{name}'{nearest(name, terms or scope.terms)}", name)
@@ -187,230 +169,212 @@ def read_terms(table: TomlTable, kind: Kind, scope: Scope) -> tuple[tuple[str, .
         values[name] = given.number(name, dimension_of(unit) if is_unit(unit) else "none")
         if terms[name].nonnegative and values[name] < 0:
             raise given.error(f"{terms[name].label} cannot be negative, found {values[name]:g} {unit}", name)
-    return tuple(terms), values
-
-
-def term_words(own: Mapping[str, JointTerm],
-               bundles: Mapping[str, tuple[JointTerm, ...]]) -> dict[str, tuple[JointTerm, ...]]:
-    """Return the words that joints may list as terms: registered ones, those of a file, and bundles of both."""
-    known = {**TERMS, **own}
-    return {**{name: (term,) for name, term in known.items()},
-            **{word: tuple(known[name] for name in names) for word, names in BUNDLES.items()}, **bundles}
+    return {"terms": tuple(terms), "values": values}
 
 
 def read_term(table: TomlTable) -> tuple[JointTerm, ...]:
     """Read `[[term]]`: a term of the robot's own, several that share their constants, or constants of a bundled one."""
-    table.check_keys(schema.TERM)
-    name = table.text("name")
-    if "expression" not in table:
+    name, texts = table.name, table.get("expression")
+    if texts is None:
         bundled = [term for term in TERMS.values() if term.family == name]
         if not bundled or any(key not in ("name", "constants") for key in table.data):
             raise table.error("is required but missing; only a bundled term has one already, and then nothing but "
                               "its constants can be given" + ("" if bundled else nearest(name, TERMS)), "expression")
-        constants = _read_constants(table, bundled[0].constants)
-        unknown = [key for key in constants if key not in bundled[0].constants]
-        if unknown:
-            raise table.error(f"{bundled[0].label} has no such constant{nearest(unknown[0], bundled[0].constants)}",
+        usual = bundled[0].constants
+        constants = _read_constants(table.table("constants"), usual)
+        if unknown := [key for key in constants if key not in usual]:
+            raise table.error(f"{bundled[0].label} has no such constant{nearest(unknown[0], usual)}",
                               f"constants.{unknown[0]}")
         return tuple(replace(term, constants={**term.constants, **constants}) for term in bundled)
-    texts = table.data["expression"]
-    texts = [table.text("expression")] if not isinstance(texts, list) else table.words("expression")
-    given = table.table("channels")
-    constants, channels = _read_constants(table, {}), {key: given.number(key) for key in given.data}
-    unit, words, terms = table.text("unit", ""), " ".join(texts), []
+    single, texts = isinstance(texts, str), [texts] if isinstance(texts, str) else texts
+    if not texts:
+        raise table.error("expected an expression, found none", "expression")
+    given, terms = table.table("channels"), []
+    constants, channels = _read_constants(table.table("constants"), {}), {key: given.number(key) for key in given.data}
+    mentioned = [set(re.findall(r"\w+", text)) for text in texts]
+    nowhere = {*constants, *channels} - set().union(*mentioned)  # an error of each
     for k, text in enumerate(texts):
-        own = name if len(texts) == 1 else f"{name}_{k + 1}"
+        own, mine = name if len(texts) == 1 else f"{name}_{k + 1}", mentioned[k] | nowhere
         try:
             check_term_name(own, (*TERMS, *BUNDLES))
             terms.append(JointTerm(
-                name=own, label=table.text("label", name), units=(unit, unit), expression=text, family=name,
-                constants=_mentioned(constants, text, words), channels=_mentioned(channels, text, words),
-                nonnegative=table.flag("nonnegative"), dissipative=table.flag("friction"), suspected=False,
-                coulomb=table.number("coulomb") if "coulomb" in table else None))
+                name=own, label=table.get("label", name), units=(table.get("unit", ""),) * 2, expression=text,
+                family=name, constants={key: value for key, value in constants.items() if key in mine},
+                channels={key: value for key, value in channels.items() if key in mine}, suspected=False,
+                nonnegative=table.get("nonnegative", False), dissipative=table.get("friction", False),
+                coulomb=table.number("coulomb")))
         except InvalidInput as error:
-            key = "expression" if "position" in error.numbers else "name" if error.numbers.get("name") == own else None
-            raise table.error(str(error), key if len(texts) == 1 or key != "expression" else f"{key}[{k}]") from None
-    if not terms:
-        raise table.error("expected an expression, found none", "expression")
+            where = "expression" if single else f"expression[{k}]"
+            raise table.error(str(error), where if "position" in error.numbers else
+                              "name" if error.numbers.get("name") == own else None) from None
     return tuple(terms)
 
 
-def _mentioned(given: dict[str, T], text: str, all_texts: str) -> dict[str, T]:
-    """Return what one of several expressions names, and what none does, which is an error of each."""
-    return {name: value for name, value in given.items()
-            if re.search(rf"\b{re.escape(name)}\b", text) or not re.search(rf"\b{re.escape(name)}\b", all_texts)}
-
-
-def _read_constants(table: TomlTable, usual: Mapping[str, Constant]) -> dict[str, Constant]:
+def _read_constants(given: TomlTable, usual: Mapping[str, Constant]) -> dict[str, Constant]:
     """Read the constants of a term: a number, text such as '14.8 mm', or { start, fit, low, high }."""
-    given, found = table.table("constants"), {}
+    found = {}
     for name, content in given.data.items():
         free = isinstance(content, Mapping)
-        entry = given.table(name) if free else given
-        keys = {"value": "start" if free else name, "low": "low", "high": "high"}
-        if free:
-            entry.check_keys(schema.CONSTANT)
-            if "start" not in entry:
-                raise entry.error("is required but missing", "start")
-        known = usual.get(name, Constant(value=0.0))
-        first = entry.data.get(keys["value"])
+        entry, key = (given.table(name), "start") if free else (given, name)
+        known, first = usual.get(name, Constant(value=0.0)), entry.data[key]
         dimension = known.dimension
         if isinstance(first, str):
             try:
                 dimension = dimension_of(quantity(first)[1])
             except InvalidInput as error:
-                raise entry.error(str(error), keys["value"]) from None
+                raise entry.error(str(error), key) from None
             if known.dimension and dimension not in JOINT_DIMENSIONS.get(known.dimension, (known.dimension,)):
-                raise entry.error(f"'{first}' measures {dimension}, expected {known.dimension}", keys["value"])
+                raise entry.error(f"'{first}' measures {dimension}, expected {known.dimension}", key)
         elif dimension in JOINT_DIMENSIONS:
-            raise entry.error(f"give a unit: {' or '.join(JOINT_DIMENSIONS[dimension])}", keys["value"])
-        numbers = {field: entry.number(key, dimension or "none") for field, key in keys.items()
-                   if key in entry and (free or field == "value")}
-        fit = free and (entry.flag("fit") if "fit" in entry else True)
-        constant = replace(known, dimension=dimension, fit=fit, **{"low": -np.inf, "high": np.inf, **numbers})
-        if not constant.low <= constant.value <= constant.high:
-            raise entry.error(f"starts at {constant.value:g}, outside of {constant.low:g} to {constant.high:g} (SI)",
-                              keys["value"])
-        found[name] = constant
+            raise entry.error(f"give a unit: {' or '.join(JOINT_DIMENSIONS[dimension])}", key)
+        of = dimension or "none"
+        low, high = (entry.number("low", of, -np.inf), entry.number("high", of, np.inf)) if free else (-np.inf, np.inf)
+        found[name] = Constant(value=entry.number(key, of), dimension=dimension, fit=free and entry.get("fit", True),
+                               low=low, high=high)
+        if not low <= found[name].value <= high:
+            raise entry.error(f"starts at {found[name].value:g}, outside of {low:g} to {high:g} (SI)", key)
     return found
 
 
 def read_joint(table: TomlTable, scope: Scope) -> list[Joint]:
     """Read `[[joint]]`; universal and spherical joints become two or three revolute ones."""
-    kind = table.choice("type", ("revolute", "prismatic", "fixed", *SHORTHANDS))
+    kind = table.data["type"]
+    table.only(schema.SHORTHAND if kind in SHORTHANDS else schema.SINGLE)
+    at, child = scope.frame(table, "parent"), scope.child(table)
     if kind in SHORTHANDS:
-        table.check_keys(schema.SHORTHAND)
-        return _expand(table, scope, SHORTHANDS[kind])
-    table.check_keys(schema.SINGLE)
-    single: Kind = "prismatic" if kind == "prismatic" else "revolute"
-    limits = read_limits(table.table("limits"), single)
-    start = table.number("start", POSITION[single], 0.0)
-    check_start(table, start, limits, "start")
-    actuated = table.flag("actuated")
-    if "gain" in table and not actuated:
+        return _expand(table, scope, at, child)
+    if "gain" in table and not table.get("actuated"):
         raise table.error("only actuated joints have a drive gain", "gain")
-    terms, values = read_terms(table, single, scope)
-    parent = scope.frame(table, "parent", read_placement(table))
-    name = table.name()
-    joint = Joint(
-        name=scope.full(name), kind=single, parent=parent.body, child=_child(table, scope), placement=parent.placement,
-        axis=_axis(table), actuated=actuated, limits=limits, terms=terms, values=values,
-        gain=table.positive("gain", "gain", None), start=start, leg=scope.leg, template=scope.kin(name),
-        sources=table.sources())
+    axis = table.get("axis", "z")
+    if isinstance(axis, list):
+        axis = table.numbers("axis", ("none",) * 3)
+        if not any(axis):
+            raise table.error("the axis has no direction; one of its three numbers must not be zero", "axis")
+    elif len(axis) == 2:
+        axis = tuple(-float(axis[1] == letter) for letter in "xyz")
+    joint = _coordinate(table, scope, kind, parent=at.body, child=child, placement=at.placement, axis=axis,
+                        actuated=table.get("actuated", False), start=table.number("start", DIMENSIONS[kind][0], 0.0))
+    check_start(table, joint.start, joint.limits, "start")
     if "offset" not in table:
         return [joint]
-    zero = Placement.of(moved(single, joint.direction, table.number("offset", POSITION[single])))
+    zero = Placement.of(moved(kind, joint.direction, table.number("offset", DIMENSIONS[kind][0])))
     return [replace(joint, placement=joint.placement.then(zero))]
 
 
-def _axis(table: TomlTable) -> Axis | Vector:
-    """Read `axis`: a letter, one with a minus before it, or a vector."""
-    if isinstance(table.data.get("axis"), list):
-        vector = table.numbers("axis", ("none",) * 3)
-        if not any(vector):
-            raise table.error("the axis has no direction; one of its three numbers must not be zero", "axis")
-        return cast(Vector, vector)
-    name = table.choice("axis", (*"xyz", "-x", "-y", "-z"), "z")
-    return cast(Axis, name) if len(name) == 1 else cast(Vector, tuple(-float(name[1] == letter) for letter in "xyz"))
+def _coordinate(table: TomlTable, scope: Scope, kind: Kind, **rest: Any) -> Joint:
+    """Read limits, terms and gain of a joint; by itself it is a massless body on the base, of the joint's name."""
+    names = scope.names(table.name)
+    return Joint(**{"parent": BASE, "child": names["name"], **names, **rest}, kind=kind,
+                 limits=read_limits(table.table("limits"), kind), **read_terms(table, kind, scope),
+                 gain=table.positive("gain", "gain"))
 
 
-def read_fixed(table: TomlTable, scope: Scope) -> tuple[str, Frame]:
-    """Read a `[[joint]]` of type `fixed`: the body it carries, and where that is fixed."""
-    table.check_keys(schema.FIXED)
-    return _child(table, scope), scope.frame(table, "parent", read_placement(table))
-
-
-def _child(table: TomlTable, scope: Scope) -> str:
-    name = table.text("child")
-    if name not in scope.inner:
-        raise table.error(f"body '{name}' does not exist{nearest(name, scope.inner)}", "child")
-    return scope.full(name)
-
-
-def _expand(table: TomlTable, scope: Scope, usual: str) -> list[Joint]:
+def _expand(table: TomlTable, scope: Scope, at: Frame, child: str) -> list[Joint]:
     """Turn a universal or spherical joint into revolute ones, with massless bodies between.
 
     At zero the child's frame is the placed frame; R = Rot(axes[0], start[0]) Rot(axes[1], start[1]) ...
     """
-    axes, name = table.text("axes", usual), table.name()
-    if len(axes) != len(usual) or set(axes) - set("xyz") or any(a == b for a, b in pairwise(axes)):
-        raise table.error(f"expected {len(usual)} of the axes x, y, z, neighbours different, such as '{usual}'; "
+    usual = SHORTHANDS[table.data["type"]]
+    axes, count = table.get("axes", usual), len(usual)
+    if len(axes) != count or set(axes) - set("xyz") or any(a == b for a, b in pairwise(axes)):
+        raise table.error(f"expected {count} of the axes x, y, z, neighbours different, such as '{usual}'; "
                           f"found '{axes}'", "axes")
-    names = table.words("names") if "names" in table else tuple(f"{name}.{i + 1}" for i in range(len(axes)))
-    if len(names) != len(axes):
-        raise table.error(f"expected {len(axes)} names, found {len(names)}", "names")
-    for i, part in enumerate(names if "names" in table else ()):
-        table.check_name(part, f"names[{i}]")
-    starts = table.numbers("start", ("angle",) * len(axes)) if "start" in table else (0.0,) * len(axes)
-    terms, values = read_terms(table, "revolute", scope)
-    first = scope.frame(table, "parent", read_placement(table))
-    carried = [scope.full(n) for n in names[:-1]] + [_child(table, scope)]
-    parents = [first.body, *carried[:-1]]
-    return [
-        Joint(name=scope.full(names[i]), kind="revolute", parent=parents[i], child=carried[i], axis=cast(Axis, axes[i]),
-              placement=first.placement if i == 0 else Placement(), terms=terms, values=values, start=starts[i],
-              leg=scope.leg, template=scope.kin(names[i]), sources=table.sources())
-        for i in range(len(axes))]
+    names = table.get("names", [f"{table.name}.{i + 1}" for i in range(count)])
+    if len(names) != count:
+        raise table.error(f"expected {count} names, found {len(names)}", "names")
+    starts, terms = table.numbers("start", ("angle",) * count), read_terms(table, "revolute", scope)
+    bodies = [at.body, *(scope.full(name) for name in names[:-1]), child]
+    return [Joint(**scope.names(names[i]), kind="revolute", parent=bodies[i], child=bodies[i + 1], axis=axes[i],
+                  placement=UNMOVED if i else at.placement, start=starts[i], **terms) for i in range(count)]
 
 
-def read_closure(table: TomlTable, scope: Scope, joints: dict[str, Joint]) -> Closure:
+def read_closure(table: TomlTable, scope: Scope, joints: Mapping[str, Joint]) -> Closure:
     """Read `[[closure]]`."""
-    kind = CLOSURES[table.choice("kind", tuple(CLOSURES))]
-    own = (*((*schema.ENDS, *kind.values) if kind.frames else ()), *(schema.WEIGHTS if kind.weighs else ()))
-    table.check_keys((*schema.CLOSURE, *own))
-    a, b = read_ends(table, scope) if kind.frames else (None, None)
+    kind = CLOSURES[table.data["kind"]]
+    table.only((*schema.CLOSURE, *(schema.ENDS if kind.frames else ()), *kind.values,
+                *(schema.WEIGHTS if kind.weighs else ())))
+    ends = scope.ends(table) if kind.frames else {}
+    for key in kind.values:
+        if key not in table:
+            raise table.error("is required but missing", key)
     values = {key: table.positive(key, dimension) for key, dimension in kind.values.items()}
-    closure = Closure(name=scope.full(table.name()), kind=kind.name, a=a, b=b, values=values)
-    if not kind.weighs:
-        return closure
-    given = table.table("coefficients")
-    coefficients = {}
+    given, coefficients = table.table("coefficients"), {}
     for short in given.data:
         full = scope.full(short)
         if full not in joints:
             near = (inside_leg(j.name, scope.leg) for j in joints.values() if scope.leg in (None, j.leg))
             raise given.error(f"joint '{short}' does not exist{nearest(short, near)}", short)
         coefficients[full] = given.number(short)
-    if not coefficients:
+    if kind.weighs and not coefficients:
         raise table.error(f"a {kind.name} needs the coefficients of at least one joint", "coefficients")
     kinds = {joints[j].kind for j in coefficients}
-    dimension = "length" if kind.frames else POSITION[kinds.pop()] if len(kinds) == 1 else "none"
-    return replace(closure, coefficients=coefficients, constant=table.number("constant", dimension, 0.0))
+    dimension = "length" if kind.frames else DIMENSIONS[kinds.pop()][0] if len(kinds) == 1 else "none"
+    return Closure(name=scope.full(table.name), kind=kind.name, **ends, values=values, coefficients=coefficients,
+                   constant=table.number("constant", dimension, 0.0))
 
 
-def read_ends(table: TomlTable, scope: Scope) -> tuple[Frame, Frame]:
-    """Read the frames `a` and `b`."""
-    ends = [table.table(key, required=True) for key in ("a", "b")]
-    for end in ends:
-        end.check_keys(schema.FRAME)
-    a, b = (scope.frame(end, "body", read_placement(end)) for end in ends)
-    return a, b
+def read_transmission(table: TomlTable, scope: Scope, joints: Mapping[str, Joint],
+                      ) -> tuple[Transmission, list[Joint], list[Closure]]:
+    """Read `[[transmission]]`: a massless rotor on the base for each motor, and a coupling for each joint."""
+    name, driven = table.name, tuple(scope.full(joint) for joint in table.data["joints"])
+    for k, joint in enumerate(driven):
+        if joint not in joints or joints[joint].actuated:
+            what = "is a motor itself" if joint in joints else f"does not exist{nearest(joint, joints)}"
+            raise table.error(f"joint '{joint}' {what}", f"joints[{k}]")
+    tables = table.tables("motor")
+    if len(tables) != len(driven):
+        raise table.error(f"{len(driven)} joints need as many [[transmission.motor]] tables, found {len(tables)}",
+                          "motor")
+    matrix = np.array(table.matrix("matrix", len(driven)))
+    values = np.linalg.svd(matrix, compute_uv=False)
+    if not values[-1] > INVERTIBLE * values[0]:
+        raise table.error(f"the matrix is not invertible (singular values {values[0]:.3g} to {values[-1]:.1e}): some "
+                          "motion of the joints moves no motor; check its rows", "matrix")
+    start = np.linalg.solve(matrix, [joints[joint].start for joint in driven])
+    motors = [_coordinate(own, scope, own.get("type", "revolute"), start=float(at), actuated=True)
+              for own, at in zip(tables, start)]
+    for own, motor in zip(tables, motors):
+        check_start(own, motor.start, motor.limits, "limits")
+    couplings = [Closure(name=scope.full(f"{name}.{inside_leg(joint, scope.leg)}"), kind="coupling", coefficients={
+        joint: 1.0, **{motor.name: -float(b) for motor, b in zip(motors, row) if b}})
+        for joint, row in zip(driven, matrix)]
+    sides = {key: table.get(key, "joints") for key in ("positions", "efforts")}
+    return Transmission(name=scope.full(name), motors=tuple(motor.name for motor in motors), joints=driven,
+                        matrix=matrix, **sides), motors, couplings
 
 
-def read_payload(table: TomlTable, scope: Scope, usual: str) -> Payload:
+def read_force(table: TomlTable, scope: Scope) -> tuple[Joint, Closure]:
+    """Read `[[force]]`: a massless slider on the base, and the closure that makes it the length between two points."""
+    actuated, rest = table.get("actuated", False), table.number("rest", "length", 0.0)
+    if "gain" in table and not actuated:
+        raise table.error("only what is actuated has a drive gain", "gain")
+    if rest < 0:
+        raise table.error(f"expected a length, found {rest:g} m", "rest")
+    joint = _coordinate(table, scope, "prismatic", actuated=actuated)
+    return joint, Closure(name=joint.name, kind="length", **scope.ends(table), coefficients={joint.name: -1.0},
+                          constant=-rest)
+
+
+def read_payload(table: TomlTable, bodies: Iterable[str], usual: str) -> Payload:
     """Read `[[payload]]`; it is fixed to the platform unless it names another body."""
-    table.check_keys(schema.PAYLOAD)
-    parameters, values = read_inertia(table)
-    known = table.words("known", parameters) if "known" in table else ()
-    for i, name in enumerate(known):
-        if name not in values:
+    inertia = read_inertia(table)
+    for i, name in enumerate(table.get("known", [])):
+        if name not in inertia["values"]:
             raise table.error(f"'{name}' is said to be known but has no value", f"known[{i}]")
-    place = read_placement(table)
-    at = scope.frame(table, "body", place) if "body" in table else Frame(body=usual, placement=place)
-    return Payload(name=table.name(), body=at.body, placement=at.placement, parameters=parameters, values=values,
-                   known=known)
+    scope = Scope(inner=frozenset(bodies))
+    at = scope.frame(table, "body") if "body" in table else Frame(body=usual, placement=read_placement(table))
+    return Payload(name=table.name, body=at.body, placement=at.placement, known=tuple(table.get("known", [])),
+                   **inertia)
 
 
 def read_noise(table: TomlTable, kinds: set[Kind]) -> Noise:
     """Read `[noise]`; plain numbers are in the units of the motors, or SI if these are of both kinds."""
-    table.check_keys(schema.NOISE)
-    kind = next(iter(kinds)) if len(kinds) == 1 else None
-    position, effort = (POSITION[kind], EFFORT[kind]) if kind else ("none", "none")
+    position, _, _, effort = DIMENSIONS[next(iter(kinds))] if len(kinds) == 1 else ("none",) * 4
     usual = Noise()
     noise = Noise(position=table.number("position", position, usual.position),
                   effort=table.number("effort", effort, usual.effort),
                   correlation=table.number("correlation", "none", usual.correlation),
-                  resolution=table.positive("resolution", position, None),
+                  resolution=table.positive("resolution", position),
                   rate=table.positive("rate", "frequency", usual.rate))
     for key in ("position", "effort"):
         if getattr(noise, key) < 0:

@@ -97,6 +97,29 @@ class Placement:
         return cls((("Rz", angle), ("Tx", radius), ("Tz", z)))
 
 
+HERE = np.eye(4)
+
+
+def transform(xyz: ArrayLike = (0.0, 0.0, 0.0), rotation: ArrayLike | None = None) -> FloatArray:
+    """Return position and rotation (3, 3) as one transform, (4, 4)."""
+    result = np.eye(4)
+    result[:3, 3] = xyz
+    if rotation is not None:
+        result[:3, :3] = rotation
+    return result
+
+
+def inverse(pose: FloatArray) -> FloatArray:
+    """Return the inverse of a rigid transform."""
+    return transform(-pose[:3, :3].T @ pose[:3, 3], pose[:3, :3].T)
+
+
+def moved(kind: str, axis: ArrayLike, value: float) -> FloatArray:
+    """Return the motion of a joint as a transform, (4, 4)."""
+    a = np.asarray(axis, dtype=float)
+    return transform(rotation=turned(a, value)) if kind == "revolute" else transform(value * a / np.linalg.norm(a))
+
+
 def turned(axis: ArrayLike, angle: float) -> FloatArray:
     """Return the rotation about an axis of any length (Rodrigues), (3, 3)."""
     x, y, z = np.asarray(axis, dtype=float) / np.linalg.norm(axis)

@@ -9,153 +9,67 @@ from typing import Any, cast
 
 import numpy as np
 
+from gough.core.arrays import FloatArray
 from gough.core.documents import parse_toml
 from gough.core.errors import InvalidInput, InvalidMechanism, nearest
-from gough.core.names import INERTIAL, PAYLOAD, Parameter, inside_leg
+from gough.core.inertia import seen_from
+from gough.core.names import INERTIAL, PAYLOAD, Parameter
 from gough.core.units import conversion
 from gough.mechanism import elements, schema
-from gough.mechanism.elements import Axis, Kind, Scope, check_start, read_ends, read_limits, read_terms
-from gough.mechanism.fixed import Welds
-from gough.mechanism.terms import BUNDLES, JointTerm
-from gough.mechanism.toml_table import SOURCE_KEYS, TomlTable, unit_factors
-from gough.mechanism.types import BASE, Body, Closure, Frame, Joint, Limits, Mechanism, Transmission
+from gough.mechanism.elements import DIMENSIONS, Scope
+from gough.mechanism.terms import BUNDLES, TERMS, JointTerm
+from gough.mechanism.toml_table import TOP_LEVEL, TomlTable, unit_factors
+from gough.mechanism.types import BASE, Body, Closure, Frame, Joint, Kind, Limits, Mechanism, Transmission, Vector
 
 FORMAT = 1
 LARGEST = 1_000_000  # bytes; the largest bundled robot has 6 kB
-INVERTIBLE = 1e-9  # ratio of singular values of a transmission below which no gears could be built
-
-
-def read_transmission(table: TomlTable, scope: Scope, joints: dict[str, Joint],
-                      ) -> tuple[Transmission, list[Joint], list[Closure]]:
-    """Read `[[transmission]]`: a massless rotor on the base for each motor, and a coupling for each joint."""
-    table.check_keys(schema.TRANSMISSION)
-    name, driven = table.name(), tuple(scope.full(joint) for joint in table.words("joints"))
-    for k, joint in enumerate(driven):
-        if joint not in joints or joints[joint].actuated:
-            what = "is a motor itself" if joint in joints else f"does not exist{nearest(joint, joints)}"
-            raise table.error(f"joint '{joint}' {what}", f"joints[{k}]")
-    tables = table.sections("motor", "transmission.motor", f" of '{name}'")
-    if len(tables) != len(driven):
-        raise table.error(f"{len(driven)} joints need as many [[transmission.motor]] tables, found {len(tables)}",
-                          "motor")
-    matrix = np.array(table.matrix("matrix", len(driven)))
-    values = np.linalg.svd(matrix, compute_uv=False)
-    if not values[-1] > INVERTIBLE * values[0]:
-        raise table.error(f"the matrix is not invertible (singular values {values[0]:.3g} to {values[-1]:.1e}): some "
-                          "motion of the joints moves no motor; check its rows", "matrix")
-    start = np.linalg.solve(matrix, [joints[joint].start for joint in driven])
-    motors = [_read_motor(own, scope, float(at)) for own, at in zip(tables, start)]
-    couplings = [Closure(name=scope.full(f"{name}.{inside_leg(joint, scope.leg)}"), kind="coupling", coefficients={
-        joint: 1.0, **{motor.name: -float(b) for motor, b in zip(motors, row) if b}})
-        for joint, row in zip(driven, matrix)]
-    sides = {key: cast(Any, table.choice(key, ("joints", "motors"), "joints")) for key in ("positions", "efforts")}
-    return Transmission(name=scope.full(name), motors=tuple(motor.name for motor in motors), joints=driven,
-                        matrix=matrix, **sides), motors, couplings
-
-
-def _read_motor(table: TomlTable, scope: Scope, start: float) -> Joint:
-    table.check_keys(schema.MOTOR)
-    kind = cast(Kind, table.choice("type", ("revolute", "prismatic"), "revolute"))
-    motor = _slider(table, scope, kind, True, start)
-    check_start(table, start, motor.limits, "limits")
-    return motor
-
-
-def read_force(table: TomlTable, scope: Scope) -> tuple[Joint, Closure]:
-    """Read `[[force]]`: a massless slider on the base, and the closure that makes it the length between two points."""
-    table.check_keys(schema.FORCE)
-    a, b = read_ends(table, scope)
-    joint, rest = _slider(table, scope, "prismatic", table.flag("actuated")), table.number("rest", "length", 0.0)
-    if rest < 0:
-        raise table.error(f"expected a length, found {rest:g} m", "rest")
-    return joint, Closure(name=joint.name, kind="length", a=a, b=b, coefficients={joint.name: -1.0},
-                          constant=-rest)
-
-
-def _slider(table: TomlTable, scope: Scope, kind: Kind, actuated: bool, start: float = 0.0) -> Joint:
-    """Read a joint that is only a coordinate: a massless body on the base, of the joint's name."""
-    if "gain" in table and not actuated:
-        raise table.error("only what is actuated has a drive gain", "gain")
-    name, limits = table.name(), read_limits(table.table("limits"), kind)
-    terms, values = read_terms(table, kind, scope)
-    full = scope.full(name)
-    return Joint(name=full, kind=kind, parent=BASE, child=full, actuated=actuated, limits=limits, terms=terms,
-                 values=values, gain=table.positive("gain", "gain", None), start=start, leg=scope.leg,
-                 template=scope.kin(name), sources=table.sources())
 
 
 def parse_robot(text: str, source: str) -> Mechanism:
-    """Turn the text of a robot file into a mechanism.
-
-    Args:
-        text: TOML.
-        source: File name, for errors and for `Mechanism.source`.
-
-    Raises:
-        InvalidMechanism: Names file, table and key.
-    """
+    """Turn the text of a robot file into a mechanism; `source` is its name, for errors and `Mechanism.source`."""
     if len(text) > LARGEST:
         raise InvalidMechanism(f"{source}: {len(text) / 1e6:.1f} MB is too large for a robot file "
                                f"(at most {LARGEST / 1e6:g} MB)", file=source, size=len(text))
     if not text.strip():
         raise InvalidMechanism(f"{source}: the file is empty", file=source)
     try:
-        return _read_mechanism(TomlTable(parse_toml(text), "top level", source))
+        return _read_mechanism(TomlTable(parse_toml(text), TOP_LEVEL, source))
     except InvalidInput as error:
         raise InvalidMechanism(f"{source}: not valid TOML: {error}", file=source) from None
-    except RecursionError:
-        raise InvalidMechanism(f"{source}: lists or tables are nested too deeply", file=source) from None
 
 
 def _read_mechanism(root: TomlTable) -> Mechanism:
-    version = root.number("format")
+    version = root.number("format", default=FORMAT)
     if version != FORMAT:
         raise root.error(f"format {version:g} is not supported; this version of Gough reads format {FORMAT}", "format")
-    root.check_keys(schema.TOP)
-    name = root.name()
+    root = replace(root, data={"units": {}, **root.data})  # without the table its first key is missing
+    root.check(schema.robot())
     gravity = root.numbers("gravity", ("acceleration",) * 3) if "gravity" in root else (0.0, 0.0, -9.80665)  # SI always
-    root = replace(root, factors=_read_units(root))
+    root = replace(root, factors=unit_factors(*(conversion(root.data["units"][of]) for of in schema.UNITS)))
     parts = _Parts(root)
     try:
         parts.merge()
         tree = Mechanism(
-            name=name, title=root.text("title", ""), reference=root.text("reference", ""), source=root.file,
+            name=root.name, title=root.get("title", ""), reference=root.get("reference", ""), source=root.file,
             bodies=tuple(parts.bodies), joints=tuple(parts.joints), closures=tuple(parts.closures),
             transmissions=tuple(parts.transmissions), platform=parts.platform, twist_limits=parts.twist_limits,
-            redundant=root.flag("redundant"), gravity=cast(tuple[float, float, float], gravity),
+            redundant=root.get("redundant", False), gravity=cast(Vector, gravity),
             own_terms=parts.own_terms)
-        inner = parts.welds.bodies.union(body.name for body in tree.bodies)
-        everything = Scope(inner=inner, outer=frozenset())
-        tables = root.sections("payload", "payload")
-        for table in tables:
-            parts.claim("payload", table.name(), table)
-        payloads = (elements.read_payload(table, everything, tree.flange) for table in tables)
-        return replace(
-            tree, payloads=tuple(parts.welds.payload(payload) for payload in payloads),
-            ties=_read_ties(root.section("tie"), tree),
-            noise=elements.read_noise(root.section("noise"), {joint.kind for joint in tree.joints if joint.actuated}))
+        payloads = []
+        for table in root.tables("payload"):
+            parts.claim("payload", table.name, table)
+            payload = elements.read_payload(table, {*parts.fixed, *(body.name for body in tree.bodies)}, tree.flange)
+            at = parts.settled(Frame(body=payload.body, placement=payload.placement))
+            payloads.append(replace(payload, body=at.body, placement=at.placement))
+        motors = {joint.kind for joint in tree.joints if joint.actuated}
+        return replace(tree, payloads=tuple(payloads), ties=_read_ties(root.table("tie"), tree),
+                       noise=elements.read_noise(root.table("noise"), motors))
     except InvalidMechanism as error:
         if "table" in error.numbers:
             raise
         found = error.numbers
         raise parts.tables.get((found.get("part"), found.get("name")), root).error(
             str(error), cast(str | None, found.get("key"))) from None
-
-
-def _read_units(root: TomlTable) -> dict[str, float]:
-    units = root.section("units")
-    units.check_keys(schema.UNITS)
-    for dimension in schema.UNITS:
-        if dimension not in units:
-            raise units.error("is required but missing; write for example length = \"m\", angle = \"deg\", "
-                              "mass = \"kg\"", dimension)
-    factors = {}
-    for dimension in schema.UNITS:
-        try:
-            factors[dimension] = conversion(units.text(dimension), dimension)
-        except InvalidInput as error:
-            raise units.error(str(error), dimension) from None
-    return unit_factors(**factors)
 
 
 class _Parts:
@@ -166,53 +80,42 @@ class _Parts:
         self.joints: list[Joint] = []
         self.closures: list[Closure] = []
         self.transmissions: list[Transmission] = []
-        self.fixed: dict[str, Frame] = {}
+        self.fixed: dict[str, Frame] = {}  # by carried body, the frame on its parent at which it is fixed
         self.tables: dict[tuple[object, object], TomlTable] = {}
-        self.platform: str | None = None
         self.twist_limits: dict[str, Limits] = {}
-        bodies, joints = root.sections("body", "body"), root.sections("joint", "joint")
-        inner = {table.name() for table in bodies}
-        if "platform" in root:
-            self.platform = self._read_platform(root.section("platform"))
-            inner.add(self.platform)
+        inner = [table.name for table in root.tables("body")]
+        self.platform = self._read_platform(root.table("platform")) if "platform" in root else None
         own: dict[str, tuple[JointTerm, ...]] = {}
-        for table in root.sections("term", "term"):
-            self.claim("term", table.name(), table)
-            own[table.name()] = read = elements.read_term(table)
+        for table in root.tables("term"):
+            self.claim("term", table.name, table)
+            own[table.name] = read = elements.read_term(table)
             self.tables |= {("term", term.name): table for term in read}
         self.own_terms = {term.name: term for read in own.values() for term in read}
-        words = elements.term_words(self.own_terms, {name: read for name, read in own.items() if name not in BUNDLES})
-        top = Scope(inner=frozenset(inner), outer=frozenset(), terms=words)
-        self._read_tree(top, bodies, joints)
-        scopes: list[tuple[Scope, dict[str, list[TomlTable]]]] = []
-        for leg in root.sections("leg", "leg"):
-            self.claim("leg", leg.name(), leg)
-            for scope, tables in _place_leg(leg, top):
+        known = {**TERMS, **self.own_terms}
+        words = {**{name: (term,) for name, term in known.items()},
+                 **{word: tuple(known[name] for name in names) for word, names in BUNDLES.items()},
+                 **{name: read for name, read in own.items() if name not in BUNDLES}}
+        top = Scope(inner=frozenset(filter(None, [*inner, self.platform])), terms=words)
+        self._read_tree(top, root)
+        scopes: list[tuple[Scope, TomlTable]] = []
+        for leg in root.tables("leg"):
+            self.claim("leg", leg.name, leg)
+            for scope, parts in _place_leg(leg, top):
                 self.claim("leg instance", str(scope.leg), leg)
-                self._read_tree(scope, tables["body"], tables["joint"])
-                scopes.append((scope, tables))
-        everything = replace(top, inner=frozenset(body.name for body in self.bodies))
-        scopes.append((everything, {key: root.sections(key, key) for key in schema.PARTS}))
-        for scope, tables in scopes:
-            for table in tables["transmission"]:
-                transmission, motors, couplings = read_transmission(table, scope, self._known)
+                self._read_tree(scope, parts)
+                scopes.append((scope, parts))
+        scopes.append((replace(top, inner=frozenset(body.name for body in self.bodies)), root))
+        for scope, parts in scopes:
+            for table in parts.tables("transmission"):
+                transmission, motors, couplings = elements.read_transmission(table, scope, self._known)
                 self.transmissions.append(transmission)
-                self._add(table, *motors, *_massless(motors))
-                self._close(table, *couplings)
-            for table in tables["force"]:
-                slider, length = read_force(table, scope)
-                self._add(table, slider, *_massless([slider]))
-                self._close(table, length)
-        for scope, tables in scopes:
-            for table in tables["closure"]:
-                self._close(table, elements.read_closure(table, scope, self._known))
-
-    def merge(self) -> None:
-        """Make what fixed joints carry a part of what they sit on."""
-        self.welds = Welds(self.fixed)
-        self.joints = [self.welds.joint(joint) for joint in self.joints]
-        self.closures = [self.welds.closure(closure) for closure in self.closures]
-        self.bodies = self.welds.merge(self.bodies)
+                self._add(table, *motors, *_massless(motors), *couplings)
+            for table in parts.tables("force"):
+                slider, length = elements.read_force(table, scope)
+                self._add(table, slider, *_massless([slider]), length)
+        for scope, parts in scopes:
+            for table in parts.tables("closure"):
+                self._add(table, elements.read_closure(table, scope, self._known))
 
     def claim(self, kind: str, name: str, table: TomlTable) -> None:
         """Raise if a name is taken or means something else."""
@@ -229,68 +132,102 @@ class _Parts:
     def _known(self) -> dict[str, Joint]:
         return {joint.name: joint for joint in self.joints}
 
-    def _close(self, table: TomlTable, *closures: Closure) -> None:
-        for closure in closures:
-            self.claim("closure", closure.name, table)
-            self.closures.append(closure)
-
-    def _add(self, table: TomlTable, *parts: Body | Joint) -> None:
+    def _add(self, table: TomlTable, *parts: Body | Joint | Closure) -> None:
+        lists: dict[type, list[Any]] = {Body: self.bodies, Joint: self.joints, Closure: self.closures}
         for part in parts:
-            self.claim("body" if isinstance(part, Body) else "joint", part.name, table)
-            if isinstance(part, Body):
-                self.bodies.append(part)
-            else:
-                self.joints.append(part)
+            self.claim(type(part).__name__.lower(), part.name, table)
+            lists[type(part)].append(part)
 
-    def _read_tree(self, scope: Scope, bodies: list[TomlTable], joints: list[TomlTable]) -> None:
-        for table in bodies:
+    def _read_tree(self, scope: Scope, parts: TomlTable) -> None:
+        for table in parts.tables("body"):
             self._add(table, elements.read_body(table, scope))
-        for table in joints:
-            if table.data.get("type") == "fixed":
-                child, frame = elements.read_fixed(table, scope)
-                self.claim("joint", scope.full(table.name()), table)
+        for table in parts.tables("joint"):
+            if table.data["type"] == "fixed":
+                table.only(schema.FIXED)
+                child = scope.child(table)
+                self.claim("joint", scope.full(table.name), table)
                 if child in self.fixed:
                     raise table.error(f"body '{child}' has two parents, both by fixed joints; keep one", "child")
-                self.fixed[child] = frame
+                self.fixed[child] = scope.frame(table, "parent")
                 continue
             chain = elements.read_joint(table, scope)
             self._add(table, *chain, *_massless(chain[:-1]))  # between the axes of a universal or spherical joint
 
     def _read_platform(self, table: TomlTable) -> str:
         """Read `[platform]` into a chain of virtual joints, one for each task coordinate; return its name."""
-        table.check_keys(schema.PLATFORM)
-        name = table.name("name", "platform")
-        coordinates = table.words("coordinates", schema.TASK)
+        name, coordinates = table.get("name", "platform"), table.data["coordinates"]
         if not coordinates:
             raise table.error("a platform needs at least one task coordinate", "coordinates")
-        kinds = [schema.TASK[c] for c in coordinates]
+        kinds: list[Kind] = [cast(Kind, schema.TASK[coordinate]) for coordinate in coordinates]
         if kinds != sorted(kinds):
             raise table.error("list translations before angles, so that they are measured in the base frame",
                               "coordinates")
         start, limits = table.table("start"), table.table("limits")
-        start.check_keys(coordinates)
-        parts = {"prismatic": "translation", "revolute": "rotation"}
-        limits.check_keys((*coordinates, *dict.fromkeys(parts[kind] for kind in kinds)))
-        for kind in (cast(Kind, kind) for kind in parts if parts[kind] in limits):
-            own = limits.table(parts[kind])
-            own.check_keys(("velocity", "acceleration"))
-            self.twist_limits[parts[kind]] = elements.read_limits(own, kind, effort=False)
+        start.only(coordinates)
+        whole = dict(zip(kinds, ("translation" if kind == "prismatic" else "rotation" for kind in kinds)))
+        limits.only((*coordinates, *whole.values()))
+        self.twist_limits = {word: elements.read_limits(limits.table(word), kind) for kind, word in whole.items()
+                             if word in limits}
         parent = BASE
-        for coordinate in coordinates:
-            kind = cast(Kind, schema.TASK[coordinate])
-            bounds = elements.read_limits(limits.table(coordinate), kind, effort=False)
-            value = start.number(coordinate, elements.POSITION[kind], 0.0)
+        for coordinate, kind in zip(coordinates, kinds):
+            bounds = elements.read_limits(limits.table(coordinate), kind)
+            value = start.number(coordinate, DIMENSIONS[kind][0], 0.0)
             elements.check_start(start, value, bounds, coordinate)
             child = name if coordinate == coordinates[-1] else f"{name}.{coordinate}"
             if child != name:
                 self._add(table, Body(name=child, parameters=()))
             self._add(table, Joint(
-                name=f"{name}.{coordinate}", kind=kind, parent=parent, child=child, axis=cast(Axis, coordinate[-1]),
+                name=f"{name}.{coordinate}", kind=kind, parent=parent, child=child, axis=coordinate[-1],
                 virtual=True, limits=bounds, start=value))
             parent = child
-        parameters, values = elements.read_inertia(table)
-        self._add(table, Body(name=name, parameters=parameters, values=values, sources=table.sources()))
-        return name
+        self._add(table, Body(name=name, **elements.read_inertia(table)))
+        return str(name)
+
+    def settled(self, frame: Frame) -> Frame:
+        """Return a frame on the body that it really moves with."""
+        seen = set[str]()
+        while frame.body in self.fixed:
+            if frame.body in seen:
+                raise InvalidMechanism(f"body '{frame.body}' is not connected to the base: fixed joints form a ring",
+                                       part="body", name=frame.body, key="name")
+            seen.add(frame.body)
+            below = self.fixed[frame.body]
+            frame = Frame(body=below.body, placement=below.placement.then(frame.placement))
+        return frame
+
+    def merge(self) -> None:
+        """Make what fixed joints carry a part of what they sit on: a body's inertia about the other's frame."""
+        moving = {body.name: body for body in self.bodies if body.name not in self.fixed}
+        for body in (body for body in self.bodies if body.name in self.fixed):
+            at = self.settled(Frame(body=body.name))
+            if at.body in moving:  # what is fixed to the base does not move
+                moving[at.body] = _joined(moving[at.body], body, at.placement.matrix)
+        for k, joint in enumerate(self.joints):
+            if joint.child in self.fixed:
+                raise InvalidMechanism(f"body '{joint.child}' has two parents: joint '{joint.name}' and a fixed one; "
+                                       "keep one joint and close the loop with a closure", part="joint",
+                                       name=joint.name, key="child")
+            at = self.settled(Frame(body=joint.parent, placement=joint.placement))
+            self.joints[k] = replace(joint, parent=at.body, placement=at.placement)
+        self.closures = [replace(closure, a=self.settled(closure.a), b=self.settled(closure.b))
+                         if closure.a and closure.b else closure for closure in self.closures]
+        self.bodies = list(moving.values())
+
+
+def _joined(own: Body, part: Body, at: FloatArray) -> Body:
+    """Return a body with the parameters and values of one that is fixed to it."""
+    def about(numbers: Mapping[str, float]) -> FloatArray:
+        return seen_from(at, np.array([numbers.get(p, 0.0) for p in INERTIAL]))
+
+    def reached(names: Sequence[str]) -> set[str]:
+        some = np.random.default_rng(0).uniform(1, 2, len(names))  # no two of these cancel
+        return {p for p, value in zip(INERTIAL, about(dict(zip(names, some)))) if abs(value) > 1e-12}
+
+    known, moved = reached(tuple(part.values)), dict(zip(INERTIAL, about(part.values).tolist()))
+    kept = {*own.parameters, *reached(part.parameters)}
+    return replace(own, parameters=tuple(p for p in INERTIAL if p in kept),
+                   values={p: own.values.get(p, 0.0) + (moved[p] if p in known else 0.0) for p in INERTIAL
+                           if p in kept and (p in own.values or p in known)})
 
 
 def _massless(joints: Sequence[Joint]) -> list[Body]:
@@ -298,68 +235,56 @@ def _massless(joints: Sequence[Joint]) -> list[Body]:
     return [Body(name=joint.child, parameters=(), leg=joint.leg, template=joint.template) for joint in joints]
 
 
-def _place_leg(leg: TomlTable, top: Scope) -> list[tuple[Scope, dict[str, list[TomlTable]]]]:
-    """Return scope and tables of every instance of a leg, with `$key` replaced by the instance's value."""
-    leg.check_keys(schema.LEG)
-    template = leg.name()
-    instances = leg.sections("instances", "leg.instances", f" of leg '{template}'")
-    if not instances:
+def _place_leg(leg: TomlTable, top: Scope) -> list[tuple[Scope, TomlTable]]:
+    """Return scope and parts of every instance of a leg, with `$key` replaced by the instance's value."""
+    if not leg.get("instances"):
         raise leg.error("a leg needs at least one instance, such as {name = \"leg1\"}", "instances")
     placed = []
-    for instance in instances:
-        name = instance.name()
-        instance.sources()
-        base = instance.table("base")
-        base.check_keys(schema.FRAME)
-        frame = Frame(body=BASE, placement=elements.read_placement(base))
-        if "body" in base:
-            frame = top.frame(base, "body", frame.placement)
+    for instance in leg.tables("instances"):
+        base, own = instance.table("base"), [k for k in instance.data if k not in ("name", "base", *schema.SOURCE)]
+        frame = top.frame(base, "body") if "body" in base else Frame(body=BASE, placement=elements.read_placement(base))
         used: set[str] = set()
-        filled = _substitute({key: leg.data.get(key, []) for key in schema.PARTS}, instance, used)
-        unused = [key for key in instance.data if key not in ("name", "base", *SOURCE_KEYS, *used)]
-        if unused:
+        filled = _substitute({key: leg.get(key, []) for key in schema.PARTS}, instance, own, used)
+        if unused := [key for key in own if key not in used]:
             raise instance.error(f"unknown key: nothing in the leg says '${unused[0]}'"
                                  f"{nearest(unused[0], ('name', 'base', *used))}", unused[0])
-        full = replace(leg, data=filled)
-        parts = {key: full.sections(key, f"leg.{key}", f" of {name}") for key in filled}
-        inner = frozenset(table.name() for table in parts["body"])
-        for table in parts["body"]:
-            if table.name() in top.inner:
-                raise table.error(f"the robot already has a body '{table.name()}' outside the leg; choose another name",
+        parts = replace(leg, data=filled, owner=f" of {instance.name}")
+        parts.check({"properties": schema.parts()})
+        for table in parts.tables("body"):
+            if table.name in top.inner:
+                raise table.error(f"the robot already has a body '{table.name}' outside the leg; choose another name",
                                   "name")
-        placed.append((Scope(leg=name, template=template, base=frame, inner=inner, outer=top.inner, terms=top.terms),
+        inner = frozenset(table.name for table in parts.tables("body"))
+        placed.append((replace(top, leg=instance.name, template=leg.name, base=frame, inner=inner, outer=top.inner),
                        parts))
     return placed
 
 
-def _substitute(value: Any, instance: TomlTable, used: set[str]) -> Any:
+def _substitute(value: Any, instance: TomlTable, own: Sequence[str], used: set[str]) -> Any:
     """Replace every text `$key` by the instance's value of that key."""
     if isinstance(value, Mapping):
-        return {key: _substitute(v, instance, used) for key, v in value.items()}
+        return {key: _substitute(v, instance, own, used) for key, v in value.items()}
     if isinstance(value, list):
-        return [_substitute(v, instance, used) for v in value]
-    if not isinstance(value, str) or not value.startswith("$"):
+        return [_substitute(v, instance, own, used) for v in value]
+    if not isinstance(value, str) or value[:1] != "$":
         return value
     key = value[1:]
-    valid = [k for k in instance.data if k not in ("name", "base", *SOURCE_KEYS)]
-    if key not in valid:
-        raise instance.error(f"the leg asks for '{value}', which this instance does not give{nearest(key, valid)}", key)
+    if key not in own:
+        raise instance.error(f"the leg asks for '{value}', which this instance does not give{nearest(key, own)}", key)
     used.add(key)
     return instance.data[key]
 
 
 def _read_ties(table: TomlTable, tree: Mechanism) -> dict[Parameter, tuple[Parameter, ...]]:
     """Return the parameters shared by equal legs: `leg.rod.Ixx` -> (`leg1.rod.Ixx`, `leg2.rod.Ixx`, ...)."""
-    table.check_keys(("parameters",))
     groups: dict[Parameter, list[Parameter]] = {}
     for body, joint in zip(tree.bodies, tree.joints):
         own = [(body, p) for p in INERTIAL if p in body.parameters] + [(joint, t) for t in joint.terms]
         for item, parameter in own:
             if item.leg is not None:
                 groups.setdefault(Parameter.of(item.template, parameter), []).append(Parameter.of(item.name, parameter))
-    patterns = table.words("parameters") if "parameters" in table else ()
     chosen: set[Parameter] = set()
-    for i, pattern in enumerate(patterns):
+    for i, pattern in enumerate(table.get("parameters", [])):
         # written without the leg's name, or with it where two kinds of legs differ
         found = {name for name in groups if fnmatchcase(name, pattern) or fnmatchcase(name.local, pattern)}
         if not found:
@@ -369,8 +294,7 @@ def _read_ties(table: TomlTable, tree: Mechanism) -> dict[Parameter, tuple[Param
         chosen |= found
     standard = {name for members in groups.values() for name in members}
     for name in sorted(chosen & standard):
-        if groups[name] == [name]:
-            continue
-        raise table.error(f"the tied parameter '{name}' has the name of a parameter of the leg '{name.leg}'; name the "
-                          "kind of leg differently from its instances", "parameters")
+        if groups[name] != [name]:
+            raise table.error(f"the tied parameter '{name}' has the name of a parameter of the leg '{name.leg}'; name "
+                              "the kind of leg differently from its instances", "parameters")
     return {name: tuple(members) for name, members in groups.items() if name in chosen}

@@ -112,7 +112,7 @@ SINGLE: Keys = {
 MOTOR: Keys = {**NAMED, "type": choice("How it moves; revolute if absent.", "revolute", "prismatic"), **DRIVE}
 ENDS: Keys = {end: table(f"Frame {end}.", FRAME, "body") for end in "ab"}
 WEIGHTS: Keys = {"coefficients": table("Coefficients of coordinates.", None), "constant": number("Beside their sum.")}
-CLOSURE: Keys = {**NAMED, "kind": choice("Which equations hold.", *CLOSURES)}
+CLOSURE = ("name", "kind")
 TRANSMISSION: Keys = {
     **NAMED, "joints": words("The joints it drives."),
     "matrix": {"description": "joints = matrix x motors, by rows, in SI.", "type": "array",
@@ -122,15 +122,7 @@ TRANSMISSION: Keys = {
        for key in ("positions", "efforts")}}
 FORCE: Keys = {**NAMED, **ENDS, "rest": number("Length at which its coordinate is zero."),
                "actuated": flag("A motor drives it."), **DRIVE}
-PARTS: Keys = {
-    "body": tables("A rigid body.", {**NAMED, **INERTIA}, "name"),
-    "joint": tables("What carries a body.", {**SHORTHAND, **SINGLE}, "name", "type", "parent", "child"),
-    "closure": tables("What closes a loop.", {
-        **CLOSURE, **ENDS, **WEIGHTS,
-        **{key: number(f"A {dimension}.") for kind in CLOSURES.values() for key, dimension in kind.values.items()}},
-        "name", "kind"),
-    "transmission": tables("Motors that drive joints together.", TRANSMISSION, "name", "joints", "matrix", "motor"),
-    "force": tables("A force along the line between two points.", FORCE, "name", "a", "b")}
+PARTS = ("body", "joint", "closure", "transmission", "force")
 CONSTANT: Keys = {"start": number("Where the search starts."), "fit": flag("Find it; true if absent."),
                   "low": number("It is at least this."), "high": number("It is at most this.")}
 TERM: Keys = {
@@ -160,7 +152,8 @@ NOISE: Keys = {
     "rate": number("Sampling frequency of the controller.")}
 LEG: Keys = {**NAMED, "instances": {"type": "array", "minItems": 1, "description": "The legs.", "items": {
     "type": "object", "required": ["name"], "properties": {
-        **NAMED, "base": table("Where it stands.", FRAME), **SOURCE}}}, **PARTS}
+        **NAMED, "base": table("Where it stands.", FRAME), **SOURCE}}},
+    **{part: {} for part in PARTS}}  # these are checked with the values of each instance
 UNITS: Keys = {dimension: choice(f"Unit of plain numbers of {dimension}.", *(
     name for name, (_, measures) in KNOWN_UNITS.items() if measures == dimension)) for dimension in (
     "length", "angle", "mass")}
@@ -170,8 +163,8 @@ TOP: Keys = {
     "gravity": numbers("Free fall in the base frame, m/s2.", 3),
     "redundant": flag("More motors than degrees of freedom are intended."),
     "units": table("Units of plain numbers.", UNITS, *UNITS),
-    "platform": table("Body with task coordinates.", {**PLATFORM, **SOURCE}, "coordinates"), **PARTS,
-    "leg": tables("Parts that repeat.", LEG, "name", "instances"),
+    "platform": table("Body with task coordinates.", {**PLATFORM, **SOURCE}, "coordinates"),
+    "leg": tables("Parts that repeat.", LEG, "name"),
     "term": tables("A term of the effort of joints.", TERM, "name"),
     "payload": tables("A body that a log may carry.", PAYLOAD, "name"),
     "tie": table("Parameters that equal legs share.", {
@@ -179,15 +172,32 @@ TOP: Keys = {
     "noise": table("What sensors add, for the virtual robot.", {**NOISE, **SOURCE})}
 
 
+def parts() -> Keys:
+    """Return what a robot and a leg are made of; asked each time, as kinds of closures may have been registered."""
+    values = {key: dimension for kind in CLOSURES.values() for key, dimension in kind.values.items()}
+    return {
+        "body": tables("A rigid body.", {**NAMED, **INERTIA}, "name"),
+        "joint": tables("What carries a body.", {**SHORTHAND, **SINGLE}, "name", "type", "parent", "child"),
+        "closure": tables("What closes a loop.", {
+            **NAMED, "kind": choice("Which equations hold.", *CLOSURES), **ENDS, **WEIGHTS,
+            **{key: number(f"A {dimension}.") for key, dimension in values.items()}}, "name", "kind"),
+        "transmission": tables("Motors that drive joints together.", TRANSMISSION, "name", "joints", "matrix", "motor"),
+        "force": tables("A force along the line between two points.", FORCE, "name", "a", "b")}
+
+
+def robot() -> Key:
+    """Return the declaration of a robot file, but for the parts of its legs."""
+    return table("A robot: its bodies, joints, loops, motors, payloads.", {**TOP, **parts(), **SOURCE}, "format",
+                 "name", "units")
+
+
 def json_schema() -> dict[str, Any]:
     """Return the JSON Schema (2020-12) of a robot file. In a leg any value may be `$key` of its instances."""
-    leg = dict(TOP["leg"]["items"]["properties"])
-    leg |= {part: _with_placeholders(leg[part]) for part in PARTS}
-    legs = {**TOP["leg"], "items": {**TOP["leg"]["items"], "properties": leg}}
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "Robot file of Gough",
-            "$defs": _DEFS,
-            **table("A robot: its bodies, joints, loops, motors, payloads.", {**TOP, **SOURCE, "leg": legs},
-                    "format", "name", "units")}
+    whole, leg = robot(), TOP["leg"]["items"]
+    inside = {**leg["properties"], **{part: _with_placeholders(key) for part, key in parts().items()}}
+    legs = {**TOP["leg"], "items": {**leg, "properties": inside, "required": ["name", "instances"]}}
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "Robot file of Gough", "$defs": _DEFS,
+            **whole, "properties": {**whole["properties"], "leg": legs}}
 
 
 def _with_placeholders(key: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Tables of a robot file: typed access in SI units, with errors that name file, table and key."""
+"""Tables of a robot file: checked against their declaration, read in SI units; errors name file, table and key."""
 
 from __future__ import annotations
 
@@ -10,17 +10,13 @@ from typing import Any
 
 from gough.core.errors import GoughError, InvalidMechanism, nearest
 from gough.core.units import conversion, quantity
+from gough.mechanism.schema import NAME, SOURCE, Key
 
-SOURCES = ("printed", "derived", "assumed")
-SOURCE_KEYS = ("source", "sources")
-# Keys that hold no number, whose source nobody asks for; `values` holds several.
-WORDS = frozenset((
-    "name", "type", "kind", "parent", "child", "body", "joint", "closure", "axis", "axes", "names", "actuated", "terms",
-    "values", "about", "expression", "label", "unit", "constants", "channels", "nonnegative", "friction",
-    "parameters", "zero", "symmetric", "known", "coordinates", "joints", "positions", "efforts", *SOURCE_KEYS))
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
-_MISSING: Any = object()
+TOP_LEVEL = "top level"
 LARGEST_NUMBER = 1e12  # SI; the square of a larger one has no place in the arithmetic of assembly
+_TYPES: dict[str, tuple[type, str]] = {
+    "string": (str, "text"), "boolean": (bool, "true or false"), "object": (Mapping, "a table"),
+    "array": (list, "a list of texts")}
 
 
 def unit_factors(length: float = 1.0, angle: float = 1.0, mass: float = 1.0) -> dict[str, float]:
@@ -52,9 +48,10 @@ class TomlTable:
     Args:
         data: Keys and values as TOML gave them.
         place: How the table is named in errors, e.g. `[[leg.joint]] 'alpha' of leg1`.
-        file: File name for errors.
         factors: Factor to SI of a plain number, by dimension.
         prefix: What precedes a key in errors, for tables inside tables.
+        header: Of the array it is in, e.g. `leg.joint`; empty outside of arrays.
+        owner: How tables in arrays inside it are told from those of others: ` of leg 'leg'`, ` of leg1`.
     """
 
     data: Mapping[str, Any]
@@ -62,6 +59,8 @@ class TomlTable:
     file: str
     factors: Mapping[str, float] = field(default_factory=unit_factors)
     prefix: str = ""
+    header: str = ""
+    owner: str = ""
 
     def error(self, message: str, key: str | None = None) -> InvalidMechanism:
         """Return an error about this table, or about one of its keys."""
@@ -72,69 +71,84 @@ class TomlTable:
     def __contains__(self, key: str) -> bool:
         return key in self.data
 
-    def check_keys(self, valid: Iterable[str]) -> None:
-        """Raise for the first key that is not valid, offering the nearest; tables of their own may name sources."""
-        names = (*valid, *(() if self.prefix else SOURCE_KEYS))
-        for key in self.data:
-            if key not in names:
-                raise self.error(f"unknown key{nearest(key, names)}", key)
-        if not self.prefix:
-            self.sources()
+    def get(self, key: str, default: Any = None) -> Any:
+        return self.data.get(key, default)
 
-    def _get(self, key: str, default: Any = _MISSING) -> Any:
-        if key in self.data:
-            return self.data[key]
-        if default is _MISSING:
-            raise self.error("is required but missing", key)
-        return default
+    @property
+    def name(self) -> str:
+        return str(self.data["name"])
 
-    def text(self, key: str, default: str = _MISSING) -> str:
-        value = self._get(key, default)
-        if not isinstance(value, str):
-            raise self.error(f"expected text, found {_described(value)}", key)
-        return value
+    def check(self, declared: Key) -> None:
+        """Raise unless all keys are known, of their type, and there; numbers are checked where they are read."""
+        known, others = declared.get("properties", {}), declared.get("additionalProperties", {})
+        for key, value in self.data.items():
+            if key not in known and others is False:
+                raise self.error(f"unknown key{nearest(key, known)}", key)
+            self._check_value(key, value, known.get(key, others))
+        for key in declared.get("required", ()):
+            if key not in self.data:
+                words = known[key].get("enum")
+                raise self.error("is required but missing" + (f"; write one of {', '.join(words)}" if words else ""),
+                                 key)
+        if "sources" in known:
+            self.table("sources").only({*self.data, *self.get("values", {})} - {*SOURCE, "values"})
 
-    def name(self, key: str = "name", default: str = _MISSING) -> str:
-        """Return a name: letters, digits, _ and -, not starting with a digit."""
-        return self.check_name(self.text(key, default), key)
+    def _check_value(self, key: str, value: Any, declared: Key) -> None:
+        choices = declared.get("anyOf", [declared])
+        own = next((c for c in choices if isinstance(value, _TYPES.get(c.get("type"), (tuple, ""))[0])), choices[0])
+        items, (kind, wanted) = own.get("items", {}), _TYPES.get(own.get("type"), (object, ""))
+        if "$ref" in own or "$ref" in items or items.get("type") in ("number", "array"):
+            return  # numbers
+        of_tables, words = items.get("type") == "object", value if items and isinstance(value, list) else []
+        fits = isinstance(value, kind) and all(isinstance(word, Mapping if of_tables else str) for word in words)
+        if not fits:
+            wanted = f"tables [[{self._inside(key)}]]" if of_tables else wanted
+            raise self.error(f"expected {wanted}, found {_described(value)}", key)
+        if "enum" in own and value not in own["enum"]:
+            raise self.error(f"{_described(value)} is not one of {', '.join(own['enum'])}", key)
+        self._check_name(key, value, own)
+        if kind is Mapping:
+            self.table(key).check(own)
+        if of_tables:
+            for table in self.tables(key):
+                table.check(items)
+            return
+        for i, word in enumerate(words):
+            if word not in items.get("enum", words):
+                raise self.error(f"unknown name '{word}'{nearest(word, items['enum'])}", f"{key}[{i}]")
+            if word in words[:i]:
+                raise self.error(f"'{word}' is listed twice", f"{key}[{i}]")
+            self._check_name(f"{key}[{i}]", word, items)
 
-    def check_name(self, value: str, key: str) -> str:
-        """Return the value if it can be a name."""
-        if not _NAME.fullmatch(value):
+    def _check_name(self, key: str, value: Any, declared: Key) -> None:
+        if declared.get("pattern") == NAME and not re.fullmatch(NAME[1:-1], value):
             raise self.error(f"{_described(value)} is not a name; use letters, digits, _ and -, starting with a letter",
                              key)
-        return value
 
-    def choice(self, key: str, valid: Sequence[str], default: str = _MISSING) -> str:
-        value = self.text(key, default)
-        if value not in valid:
-            raise self.error(f"{_described(value)} is not one of {', '.join(valid)}", key)
-        return value
+    def only(self, names: Iterable[str]) -> None:
+        """Raise for the first key that is none of these, or speaks of sources, offering the nearest."""
+        valid = (*names, *(() if self.prefix else SOURCE))
+        for key in self.data:
+            if key not in valid:
+                raise self.error(f"unknown key{nearest(key, valid)}", key)
 
-    def flag(self, key: str) -> bool:
-        value = self._get(key, False)
-        if not isinstance(value, bool):
-            raise self.error(f"expected true or false, found {_described(value)}", key)
-        return value
-
-    def number(self, key: str, dimension: str = "none", default: float = _MISSING) -> float:
+    def number(self, key: str, dimension: str = "none", default: float | None = None) -> Any:
         """Return a number in SI: a plain one is in the file's units, text such as '10 deg' names its own."""
-        if key not in self.data and default is not _MISSING:
-            return default
-        return self._si(self._get(key), dimension, key)
+        return self._si(self.data[key], dimension, key) if key in self.data else default
 
-    def positive(self, key: str, dimension: str = "none", default: float | None = _MISSING) -> Any:
+    def positive(self, key: str, dimension: str = "none", default: float | None = None) -> Any:
         """Return a number above zero."""
-        if key not in self.data and default is not _MISSING:
-            return default
-        value = self.number(key, dimension)
-        if value <= 0:
+        value = self.number(key, dimension, default)
+        if value is not None and value <= 0:
             raise self.error(f"expected a number above zero, found {_described(self.data[key])}", key)
         return value
 
     def numbers(self, key: str, dimensions: Sequence[str], shortest: int | None = None) -> tuple[float, ...]:
-        """Return a list of numbers in SI, one for each dimension; the last ones may be left out, down to `shortest`."""
-        value = self._get(key)
+        """Return a list of numbers in SI, one for each dimension; the last ones may be left out, down to `shortest`.
+
+        Zeros if absent.
+        """
+        value = self.data.get(key, [0.0] * len(dimensions))
         least = len(dimensions) if shortest is None else shortest
         if not isinstance(value, list) or not least <= len(value) <= len(dimensions):
             count = str(least) if least == len(dimensions) else f"{least} to {len(dimensions)}"
@@ -143,74 +157,44 @@ class TomlTable:
 
     def matrix(self, key: str, size: int) -> list[tuple[float, ...]]:
         """Return a square matrix of plain numbers by rows."""
-        value = self._get(key)
+        value = self.data[key]
         if not isinstance(value, list) or len(value) != size:
             raise self.error(f"expected {size} rows of {size} numbers, found {_described(value)}", key)
         rows = replace(self, data={f"{key}[{i}]": row for i, row in enumerate(value)})
         return [rows.numbers(row, ("none",) * size) for row in rows.data]
 
     def _si(self, value: object, dimension: str, key: str) -> float:
-        if isinstance(value, str):
-            try:
-                amount, unit = quantity(value)
-                result = amount * conversion(unit, dimension)
-            except GoughError as error:
-                raise self.error(f"expected a number ({dimension}), found {error}", key) from None
-        elif isinstance(value, (int, float)) and not isinstance(value, bool):
-            try:
-                result = float(value) * self.factors.get(dimension, 1.0)
-            except OverflowError:
-                result = math.inf
-        else:
+        if isinstance(value, bool) or not isinstance(value, int | float | str):
             raise self.error(f"expected a number ({dimension}), found {_described(value)}", key)
-        if not math.isfinite(result):
+        try:
+            amount, unit = quantity(value) if isinstance(value, str) else (float(value), None)
+            factor = self.factors.get(dimension, 1.0) if unit is None else conversion(unit, dimension)
+        except GoughError as error:
+            raise self.error(f"expected a number ({dimension}), found {error}", key) from None
+        except OverflowError:
+            amount, factor = math.inf, 1.0
+        if not math.isfinite(amount * factor):
             raise self.error(f"expected a finite number, found {_described(value)}", key)
-        if abs(result) > LARGEST_NUMBER:
+        if abs(amount * factor) > LARGEST_NUMBER:
             raise self.error(f"{_described(value)} is too large for a robot (at most {LARGEST_NUMBER:g} in SI)", key)
-        return result
+        return amount * factor
 
-    def words(self, key: str, valid: Iterable[str] | None = None) -> tuple[str, ...]:
-        """Return a list of different strings, each among the valid ones."""
-        value = self._get(key)
-        if not isinstance(value, list) or not all(isinstance(v, str) for v in value):
-            raise self.error(f"expected a list of texts, found {_described(value)}", key)
-        names = None if valid is None else tuple(valid)
-        for i, word in enumerate(value):
-            if names is not None and word not in names:
-                raise self.error(f"unknown name '{word}'{nearest(word, names)}", f"{key}[{i}]")
-            if word in value[:i]:
-                raise self.error(f"'{word}' is listed twice", f"{key}[{i}]")
-        return tuple(value)
+    def table(self, key: str) -> TomlTable:
+        """Return a table inside this one; empty if absent."""
+        data = self.data.get(key, {})
+        if self.place == TOP_LEVEL:
+            return replace(self, data=data, place=f"[{key}]")
+        return replace(self, data=data, prefix=f"{self.prefix}{key}.")
 
-    def table(self, key: str, required: bool = False) -> TomlTable:
-        """Return a table inside this one; empty if absent, unless it is required."""
-        value = self._get(key) if required else self._get(key, {})
-        if not isinstance(value, Mapping):
-            raise self.error(f"expected a table, found {_described(value)}", key)
-        return replace(self, data=value, prefix=f"{self.prefix}{key}.")
+    def tables(self, key: str) -> list[TomlTable]:
+        """Return an array of tables, each placed by its name."""
+        header, found = self._inside(key), []
+        for i, data in enumerate(self.data.get(key, [])):
+            name = data.get("name")
+            label = f"'{name}'" if isinstance(name, str) and len(name) <= 60 else f"number {i + 1}"
+            found.append(replace(self, data=data, place=f"[[{header}]] {label}{self.owner}", prefix="", header=header,
+                                 owner=f" of {header} {label}"))
+        return found
 
-    def section(self, key: str) -> TomlTable:
-        """Return a top-level table `[key]`; empty if absent."""
-        return replace(self.table(key), place=f"[{key}]", prefix="")
-
-    def sections(self, key: str, header: str, owner: str = "") -> list[TomlTable]:
-        """Return an array of tables `[[header]]`, each placed by its name."""
-        value = self._get(key, [])
-        if not isinstance(value, list) or not all(isinstance(v, Mapping) for v in value):
-            raise self.error(f"expected tables [[{header}]], found {_described(value)}", key)
-        names = [v.get("name") for v in value]
-        labels = (f"'{name}'" if isinstance(name, str) and len(name) <= 60 else f"number {i + 1}"
-                  for i, name in enumerate(names))
-        return [replace(self, data=v, place=f"[[{header}]] {label}{owner}", prefix="")
-                for v, label in zip(value, labels)]
-
-    def sources(self) -> dict[str, str]:
-        """Return where the numbers of the table come from, by `sources` for single ones or `source` for all.
-
-        Numbers neither key speaks of are left out.
-        """
-        names = [*(key for key in self.data if key not in WORDS), *self.table("values").data]
-        single = self.table("sources")
-        single.check_keys(names)
-        found = {name: single.choice(name, SOURCES) for name in single.data}
-        return dict.fromkeys(names, self.choice("source", SOURCES)) | found if "source" in self else found
+    def _inside(self, key: str) -> str:
+        return f"{self.header}.{key}" if self.header else key

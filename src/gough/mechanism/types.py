@@ -20,6 +20,9 @@ from gough.mechanism.placement import UNMOVED, Placement
 from gough.mechanism.terms import TERMS, Constant, JointTerm
 
 BASE = "base"  # the name of the fixed body
+Kind = Literal["revolute", "prismatic"]
+Axis = Literal["x", "y", "z"]
+Vector = tuple[float, float, float]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -32,7 +35,6 @@ class Body(Value):
         values: A-priori values of these, SI. Missing means unknown a priori (taken as zero).
         leg: The leg it belongs to (`leg1`), or None.
         template: Its name with that of the leg's template (`leg.rod`); equal bodies of equal legs share it.
-        sources: Where a value comes from: printed, derived or assumed.
     """
 
     name: str
@@ -40,7 +42,6 @@ class Body(Value):
     values: Mapping[str, float] = field(default_factory=dict)
     leg: str | None = None
     template: str = ""
-    sources: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -84,15 +85,15 @@ class Joint(Value):
         values: A-priori coefficients of these, SI.
         gain: Drive gain: effort per unit of recorded current or voltage, or None if efforts are recorded.
         start: Value from which the loops are assembled. [m or rad]
-        leg, template, sources: As for bodies.
+        leg, template: As for bodies.
     """
 
     name: str
-    kind: Literal["revolute", "prismatic"]
+    kind: Kind
     parent: str
     child: str
     placement: Placement = UNMOVED
-    axis: Literal["x", "y", "z"] | tuple[float, float, float] = "z"
+    axis: Axis | Vector = "z"
     actuated: bool = False
     virtual: bool = False
     limits: Limits = Limits()
@@ -102,7 +103,6 @@ class Joint(Value):
     start: float = 0.0
     leg: str | None = None
     template: str = ""
-    sources: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -283,7 +283,7 @@ class Mechanism(Value):
     platform: str | None = None
     twist_limits: Mapping[str, Limits] = field(default_factory=dict)
     payloads: tuple[Payload, ...] = ()
-    gravity: tuple[float, float, float] = (0.0, 0.0, -9.80665)
+    gravity: Vector = (0.0, 0.0, -9.80665)
     ties: Mapping[Parameter, tuple[Parameter, ...]] = field(default_factory=dict)
     redundant: bool = False
     noise: Noise = Noise()

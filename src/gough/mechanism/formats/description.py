@@ -19,13 +19,12 @@ from gough.core.errors import InvalidMechanism
 from gough.core.inertia import seen_from
 from gough.core.names import INERTIAL, PAYLOAD
 from gough.core.showing import listed
-from gough.mechanism.elements import Axis
-from gough.mechanism.formats.geometry import HERE, along_z, inverse, transform
+from gough.mechanism.formats.geometry import along_z
 from gough.mechanism.formats.legs import robot_file
 from gough.mechanism.formats.tree import FREE, Connection, Link, Loop, Place, RobotTree, word as spelled
-from gough.mechanism.placement import Placement
+from gough.mechanism.placement import HERE, Placement, inverse, transform
 from gough.mechanism.terms import TERMS
-from gough.mechanism.types import BASE, Body, Closure, Frame, Joint, Limits, Mechanism
+from gough.mechanism.types import BASE, Axis, Body, Closure, Frame, Joint, Limits, Mechanism
 
 # Kinds that are pins in a flat loop; axes this parallel are exactly so, or but for three printed digits. [rad]
 PINS, EXACT, FLAT = ("point", "revolute"), 1e-9, 2e-3

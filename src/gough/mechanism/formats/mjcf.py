@@ -16,19 +16,10 @@ import numpy as np
 from gough.core.arrays import FloatArray
 from gough.core.inertia import about_centre
 from gough.core.names import INERTIAL
-from gough.mechanism.formats.geometry import (
-    HERE,
-    free_coordinates,
-    inverse,
-    moved,
-    quaternion_rotation,
-    ten_parameters,
-    transform,
-)
-from gough.mechanism.formats.shapes import solid, solid_body
+from gough.mechanism.formats.geometry import free_coordinates, quaternion_rotation, solid, solid_body, ten_parameters
 from gough.mechanism.formats.tree import BALL, FREE, Connection, Link, Loop, Motion, Place, RobotTree
 from gough.mechanism.formats.xml import Element
-from gough.mechanism.placement import turned
+from gough.mechanism.placement import HERE, inverse, moved, transform, turned
 from gough.mechanism.terms import TERMS
 from gough.mechanism.types import Limits
 
@@ -283,7 +274,7 @@ class _Reader:
         if "fullinertia" in inertial.attributes:
             six = inertial.numbers("fullinertia", count=6)
         at = dict(zip(("ixx", "iyy", "izz", "ixy", "ixz", "iyz"), six))
-        return solid_body(inertial, inertial.number("mass"), self._pose(inertial), lambda key, place: at[key])
+        return solid_body(inertial, inertial.number("mass"), self._pose(inertial), at)
 
     def _bounded(self, parameters: FloatArray) -> FloatArray:
         """Apply the compiler's lower bounds of mass and principal inertias."""

@@ -12,11 +12,10 @@ import numpy as np
 from gough.core.arrays import FloatArray
 from gough.core.errors import nearest
 from gough.core.names import INERTIAL
-from gough.mechanism.formats.geometry import HERE, inverse, quaternion_rotation, transform
-from gough.mechanism.formats.shapes import solid_body
+from gough.mechanism.formats.geometry import ENTRIES, quaternion_rotation, solid_body
 from gough.mechanism.formats.tree import BALL, Connection, Link, Loop, Motion, RobotTree, stated_limits
 from gough.mechanism.formats.xml import Element
-from gough.mechanism.placement import Placement
+from gough.mechanism.placement import HERE, Placement, inverse, transform
 from gough.mechanism.terms import TERMS
 from gough.mechanism.types import Limits
 
@@ -168,9 +167,11 @@ def _link(link: Element) -> Link:
     if inertial.attributes.get("auto") in ("1", "true"):  # from its shapes, as the simulator sees them
         return Link(name=name, parameters=INERTIAL)
     found = inertial.find("inertia")
-    return Link(name=name, inertia=solid_body(
-        inertial, inertial.amount("mass", 1.0), _pose(inertial.find("pose")), lambda key, place: (
-            float(place[0] == place[1]) if found is None else found.amount(key, float(place[0] == place[1])))))
+    entries = {key: float(key[1] == key[2]) for key in ENTRIES}
+    if found is not None:
+        entries = {key: found.amount(key, usual) for key, usual in entries.items()}
+    return Link(name=name, inertia=solid_body(inertial, inertial.amount("mass", 1.0), _pose(inertial.find("pose")),
+                                              entries))
 
 
 def _values(dynamics: Element) -> dict[str, float]:

@@ -15,9 +15,8 @@ import numpy as np
 from gough.core.errors import InvalidInput, InvalidMechanism
 from gough.core.names import INERTIAL
 from gough.mechanism.expression import evaluate, parse
-from gough.mechanism.formats.geometry import HERE, Z
-from gough.mechanism.formats.tree import Connection, Link, Loop, RobotTree
-from gough.mechanism.placement import Placement
+from gough.mechanism.formats.tree import Connection, Link, Loop, RobotTree, Z
+from gough.mechanism.placement import HERE, Placement
 from gough.mechanism.terms import TERMS
 
 GEOMETRY = ("gamma", "b", "alpha", "d", "theta", "r")

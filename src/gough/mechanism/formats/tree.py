@@ -14,11 +14,12 @@ import numpy as np
 
 from gough.core.arrays import FloatArray
 from gough.core.errors import InvalidMechanism, nearest
-from gough.mechanism.formats.geometry import HERE, X, Y, Z, moved
+from gough.mechanism.placement import HERE, moved
 from gough.mechanism.types import Limits
 
 Motion = tuple[Literal["revolute", "prismatic"], tuple[float, float, float]]
 Place = tuple[str, FloatArray]
+X, Y, Z = (1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0)
 BALL: tuple[Motion, ...] = (("revolute", X), ("revolute", Y), ("revolute", Z))
 FREE: tuple[Motion, ...] = (("prismatic", X), ("prismatic", Y), ("prismatic", Z), *BALL)
 UNLIMITED = Limits()

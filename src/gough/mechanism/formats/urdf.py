@@ -17,11 +17,23 @@ from gough.core.arrays import FloatArray
 from gough.core.errors import InvalidMechanism, nearest
 from gough.core.showing import listed
 from gough.mechanism.closures import CLOSURES
-from gough.mechanism.formats.geometry import HERE, X, Y, Z, along_z, free_coordinates
-from gough.mechanism.formats.shapes import solid_body
-from gough.mechanism.formats.tree import BALL, FREE, Connection, Link, Loop, Motion, Place, RobotTree, stated_limits
+from gough.mechanism.formats.geometry import ENTRIES, along_z, free_coordinates, solid_body
+from gough.mechanism.formats.tree import (
+    BALL,
+    FREE,
+    Connection,
+    Link,
+    Loop,
+    Motion,
+    Place,
+    RobotTree,
+    X,
+    Y,
+    Z,
+    stated_limits,
+)
 from gough.mechanism.formats.xml import Element
-from gough.mechanism.placement import Placement
+from gough.mechanism.placement import HERE, Placement
 from gough.mechanism.terms import TERMS
 from gough.mechanism.types import Limits
 
@@ -101,7 +113,7 @@ def _inertia(element: Element | None) -> FloatArray:
         return np.zeros(10)
     found = element.find("inertia")
     return solid_body(element, element.need("mass").number("value"), origin_of(element),
-                      lambda key, place: 0.0 if found is None else found.number(key, 0.0))
+                      {key: 0.0 if found is None else found.number(key, 0.0) for key in ENTRIES})
 
 
 def _connection(joint: Element) -> Connection:

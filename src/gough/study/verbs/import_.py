@@ -21,9 +21,9 @@ from gough.engine.mobility import assemble, close_loops
 from gough.mechanism import Mechanism, parse_robot, robot_text
 from gough.mechanism.closures import CLOSURES
 from gough.mechanism.formats.description import Description, describe, inside, without_placeholders
-from gough.mechanism.formats.geometry import HERE, inverse, transform
 from gough.mechanism.formats.reading import read_tree
 from gough.mechanism.formats.tree import FREE, Connection, Link, Loop, RobotTree
+from gough.mechanism.placement import HERE, inverse, transform
 from gough.study.common import Force
 
 AWAY = (0.1, 0.2, 0.4, 0.8)  # how far starts are drawn from a singular one [m or rad]
