@@ -25,7 +25,7 @@ from gough.excitation.design import Run
 from gough.identification import Identification, identify
 from gough.logs.recording import Recording
 from gough.mechanism import Noise, load_robot
-from gough.study.trials import run_trials
+from gough.study.run import run_step
 from gough.virtual import PID, record, simulate
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "examples"))
@@ -40,7 +40,8 @@ Row = tuple[str, str, str, str]
 
 def coverage(name: str, *, tied: bool = False, noises: int = NOISES) -> Row:
     """Return a robot's row: share of the intervals that hold, mean error and scatter of the errors in sigmas."""
-    (*_, count, held, bias, scatter, _), = run_trials([name], seeds=noises, tie_legs=tied, workers=WORKERS).rows
+    options = {"robots": [name], "seeds": noises, "tie_legs": tied, "workers": WORKERS}
+    (*_, count, held, bias, scatter, _), = run_step("trials", options).rows
     return (f"{name}{', legs tied' if tied else ''}, {count} parameters", f"{100 * held:.1f} % hold",
             f"bias {bias:.2f} sigma", f"scatter {scatter:.2f} sigma")
 

@@ -11,8 +11,7 @@ from numpy.typing import ArrayLike
 
 from gough.core.arrays import FloatArray, check_shape
 from gough.core.errors import InvalidTrajectory
-from gough.core.trajectory import Fourier, Trajectory
-from gough.core.trajectory.base import PositionVelocityAcceleration, as_times, check_positive
+from gough.core.trajectory import Fourier, PositionVelocityAcceleration, Trajectory, as_times, check_positive
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

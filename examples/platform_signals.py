@@ -9,7 +9,7 @@ import numpy as np
 from gough.core.arrays import FloatArray, frozen
 from gough.core.errors import InvalidRecording
 from gough.core.names import last_word
-from gough.core.trajectory import rate_map
+from gough.core.rotation import rate_map
 from gough.engine import Model
 from gough.logs.recording import Recording
 from gough.processing import matched

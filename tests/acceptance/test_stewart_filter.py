@@ -9,7 +9,7 @@ from scipy.spatial.transform import Rotation
 from stewart_filter import Belief, ExtendedKalman, StewartLoad, StewartLoadFilter
 
 from gough.core.errors import GoughError, InvalidInput, NotConverged
-from gough.core.trajectory.rotation import angular_acceleration, angular_velocity
+from gough.core.rotation import angular_acceleration, angular_velocity
 
 MODEL = StewartLoad(load_mass=500.0, platform_mass=100.0, platform_inertia=np.array([25.0, 25.0, 44.0]))
 TRUTH = np.array([0.3, 25.0, 25.0, 25.0])

@@ -10,7 +10,8 @@ import pytest
 from command_line import run
 from gough.core.errors import NotConverged
 from gough.core.executors import Cluster, InProcess, Processes, WorkSettings
-from gough.study.trials import Trial, outcome_of, run_trials
+from gough.study.run import run_step
+from gough.study.trials import Trial, outcome_of
 
 
 def test_settings_choose_the_executor() -> None:
@@ -23,7 +24,8 @@ def test_settings_choose_the_executor() -> None:
 
 @pytest.mark.slow
 def test_the_table_is_the_same_with_any_number_of_workers_and_that_of_single_trials() -> None:
-    alone, shared = (run_trials(["five_bar"], seeds=3, periods=3, noises=(1.0, 2.0), workers=w) for w in (1, 2))
+    alone, shared = (run_step("trials", {"robots": ["five_bar"], "seeds": 3, "periods": 3, "noises": (1.0, 2.0),
+                                         "workers": workers}) for workers in (1, 2))
     assert alone.rows == shared.rows
     assert [row[:3] for row in alone.rows] == [("five_bar", 0, 1.0), ("five_bar", 0, 2.0)]
     single = np.array([outcome_of(Trial(robot="five_bar", tied=False, design=0, noise=2.0, periods=3, estimator="gm",
@@ -35,7 +37,7 @@ def test_the_table_is_the_same_with_any_number_of_workers_and_that_of_single_tri
 @pytest.mark.slow
 def test_trials_that_cannot_run_are_named() -> None:
     with pytest.raises(NotConverged, match=r"none of 2 trials came to an end; the first: .*drive gains"):
-        run_trials(["five_bar"], seeds=2, periods=3, estimator="tls")
+        run_step("trials", {"robots": ["five_bar"], "seeds": 2, "periods": 3, "estimator": "tls"})
 
 
 @pytest.mark.slow

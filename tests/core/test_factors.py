@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from gough.core.condensing import PIECES, merge
+from gough.core.condensed import PIECES, merge
 from gough.core.errors import InvalidInput
 from gough.core.factors import Factor, load_factor, merge_all, merge_factors
 from gough.core.regression import Regression, concatenate

@@ -10,8 +10,8 @@ from paths import PointToPoint, circle, sines
 from scipy.spatial.transform import Rotation
 
 from gough.core.errors import GoughError, InvalidInput, InvalidTrajectory, OutputError
-from gough.core.trajectory import Fourier, Sampled, ease, load_trajectory, rate_map, rate_map_derivative, rest_basis
-from gough.core.trajectory.rotation import ORDERS, angular_acceleration, angular_velocity
+from gough.core.rotation import ORDERS, angular_acceleration, angular_velocity, rate_map, rate_map_derivative
+from gough.core.trajectory import Fourier, Sampled, ease, load_trajectory, rest_basis
 
 NAMES = ("platform.x", "platform.y", "platform.rz")
 UNITS = ("m", "m", "rad")

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from gough.core.errors import InvalidInput, InvalidMechanism, InvalidTrajectory
-from gough.core.trajectory import Fourier, platform_twist
+from gough.core.rotation import platform_twist
+from gough.core.trajectory import Fourier
 from gough.engine.derivatives import response
 from gough.engine.limits import collect_limits, measure
 from gough.engine.loops import By

@@ -18,7 +18,7 @@ from gough.engine import Model
 from gough.mechanism import parse_robot
 from gough.mechanism.formats.description import Description
 from gough.mechanism.formats.reading import read_tree
-from gough.study.verbs.import_ import _closed, _locked
+from gough.study.importing import _closed, _locked
 
 X, Y, Z = np.eye(3)
 

@@ -14,7 +14,7 @@ from gough.core.errors import InvalidInput, InvalidRecording, InvalidStudy
 from gough.engine import Model, base_parameters
 from gough.identification.fleets.fleet import Fleet, FleetSettings, fleet as look_at
 from gough.identification.fleets.history import FleetLog
-from gough.study.verbs.fleet import fleet, read_fleet
+from gough.study.fleets import fleet, read_fleet
 from gough.virtual.fleet import VirtualFleet, Wrong
 
 ROBOTS, DAYS = 12, 10

@@ -22,7 +22,7 @@ from gough.identification.payload import payload
 from gough.logs.recording import Recording
 from gough.mechanism.types import Payload
 from gough.processing import Processing
-from gough.study.demo import truth_table
+from gough.study.trials import truth_table
 from gough.virtual import Simulation, record, simulate
 from tests_support import fourier
 

@@ -13,7 +13,7 @@ from gough.identification import identify, prepare
 from gough.logs.recording import Recording
 from gough.mechanism import load_robot
 from gough.processing import Processing
-from gough.study.demo import truth_table
+from gough.study.trials import truth_table
 from gough.virtual import record, simulate
 from tests_support import fourier
 

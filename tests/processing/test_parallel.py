@@ -11,7 +11,7 @@ from gough.identification import identify
 from gough.logs.recording import Recording
 from gough.mechanism.types import Noise
 from gough.processing import Processing, process
-from gough.study.demo import truth_table
+from gough.study.trials import truth_table
 from gough.virtual import Simulation, record, simulate
 from tests_support import fourier
 

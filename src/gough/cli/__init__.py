@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Callable
-from importlib import import_module
-from pathlib import Path
+from inspect import getdoc
+from types import FrameType
 from typing import Annotated
 
 import typer
 from rich.markup import escape
 
 from gough import __version__
-from gough.cli.common import err, stop_on_terminate
+from gough.cli import others
+from gough.cli.showing import err
 from gough.core.errors import GoughError
 from gough.study.verbs import VERBS, about
 
@@ -21,26 +23,20 @@ INTERRUPTED = 130  # exit code after Ctrl-C, as shells have it: 128 + SIGINT
 COMMANDS = ("robots", "schema", "view", *VERBS, "run", "demo")
 
 
-def load(name: str) -> Callable[..., None]:
-    """Return the function of a command; only what it uses is imported."""
-    if name in VERBS:
-        from gough.cli.commands import command
-
-        return command(name)
-    found: Callable[..., None] = getattr(import_module(f"gough.cli.{name}"), name)
-    return found
-
-
 def build(wanted: str | None) -> typer.Typer:
-    """Return the application; of commands that are not wanted only the help is there."""
+    """Return the application; of verbs that are not wanted only the help is there."""
     app = typer.Typer(
         name="gough", no_args_is_help=True, pretty_exceptions_enable=False,
         rich_markup_mode="markdown",  # Rich's own markup would swallow units such as [s]
         help="Find the dynamic model of a parallel robot from actuated positions and motor currents.")
     app.callback()(_root)
     for name in COMMANDS:
-        text = about(name) if name in VERBS else about(name, Path(__file__).parent)
-        app.command(name, help=text)(load(name) if name == wanted else lambda: None)
+        function: Callable[..., None] = getattr(others, name, lambda: None)
+        if name in VERBS and name == wanted:
+            from gough.cli.commands import command  # only now, with what the verb uses
+
+            function = command(name)
+        app.command(name, help=about(name) if name in VERBS else getdoc(function))(function)
     return app
 
 
@@ -57,7 +53,7 @@ def _root(show_version: Annotated[bool, typer.Option(
 
 def main() -> None:
     """Run the command line: exit 0 when done, 1 with one clear error on stderr, 2 on wrong usage."""
-    stop_on_terminate()
+    signal.signal(signal.SIGTERM, _interrupt)
     try:
         # a shell that asks for completion hands over the line so far in its environment
         line = os.environ.get("_TYPER_COMPLETE_ARGS") or os.environ.get("COMP_WORDS") or ""
@@ -70,6 +66,11 @@ def main() -> None:
         if stop.code != INTERRUPTED:  # what Typer makes of Ctrl-C
             raise
         _fail("stopped; files already complete were kept, nothing is half-written", INTERRUPTED)
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    """Make a termination request behave like Ctrl-C, so that half-written files are removed."""
+    raise KeyboardInterrupt
 
 
 def _fail(message: str, code: int = 1) -> None:

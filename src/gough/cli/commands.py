@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, get_args, get_origin
 
 import typer
 
-from gough.cli.common import Json, end, print_json, progress, say
+from gough.cli.showing import FAILED, Json, failed, print_json, progress, say
 from gough.core.errors import GoughError, InvalidInput
 from gough.core.options import REQUIRED, Option, options_of
 from gough.mechanism import bundled_robots
@@ -43,8 +43,7 @@ def command(name: str) -> Callable[..., None]:
 
     def call(as_json: bool, **words: Any) -> None:
         try:
-            given = {key: value for key, value in words.items() if value is not None}
-            options = {key: spoken(known[key], value) for key, value in given.items()}
+            options = {key: spoken(known[key], value) for key, value in words.items() if value is not None}
             with progress(" ".join([name, *(str(options[key]) for key in ("robot", "folder") if key in options)]),
                           quiet=as_json) as update:
                 result = run_step(name, options, progress=update)
@@ -52,21 +51,24 @@ def command(name: str) -> Callable[..., None]:
             raise type(error)(in_options(str(error), known), **error.numbers) from None
         if as_json:
             print_json(result.to_dict() | {"settings": step_settings(name, options)})
-            end(result)
-            return
-        say(in_options(result.summary(), known))
-        for key in ("output", "csv"):
-            if key in options and not hasattr(result, "files"):
-                say(f"wrote {options[key]}" + (f"; next: gough report {options[key]}" if name == "identify" else ""))
-        end(result)
+        else:
+            say(in_options(result.summary(), known))
+            written = [options[key] for key in ("output", "csv") if key in options and not hasattr(result, "files")]
+            for path in written:
+                say(f"wrote {path}" + (f"; next: gough report {path}" if name == "identify" else ""))
+        if failed(result):
+            raise typer.Exit(FAILED)
 
-    parameters = [parameter(option, option.name in arguments) for option in known.values()]
-    parameters.sort(key=lambda p: p.default is not p.empty)  # those without default first, as Python wants it
-    parameters.append(inspect.Parameter("as_json", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=Json))
+    hints = {option.name: parameter(option, option.name in arguments) for option in known.values()}
+    hints = dict(sorted(hints.items(), key=lambda item: item[1][1] is not REQUIRED))  # as Python wants it
+    hints["as_json"] = Json, False
     if name == "bounds":
-        parameters.append(inspect.Parameter("verify", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Verify))
-    call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    call.__annotations__ = {p.name: p.annotation for p in parameters}
+        hints["verify"] = Verify, None
+    call.__signature__ = inspect.Signature([  # type: ignore[attr-defined]
+        inspect.Parameter(key, inspect.Parameter.KEYWORD_ONLY, annotation=hint,
+                          default=inspect.Parameter.empty if default is REQUIRED else default)
+        for key, (hint, default) in hints.items()])
+    call.__annotations__ = {key: hint for key, (hint, _) in hints.items()}
     return call
 
 
@@ -76,37 +78,32 @@ def known_robots(incomplete: str) -> list[str]:
     return [name for name in (*(name for name, _ in bundled_robots()), *files) if name[:len(incomplete)] == incomplete]
 
 
-def parameter(option: Option, argument: bool) -> inspect.Parameter:
-    """Return an option of a verb as a parameter for Typer."""
+def parameter(option: Option, argument: bool) -> tuple[Any, Any]:
+    """Return an option of a verb as type and default for Typer."""
     hint, default = spoken_type(option), option.default
     absent = default is None or default == ()
     flag = option.name.replace("_", "-")
     names = [f"--{flag}/--no-{flag}" if default is True else f"--{flag}", *filter(None, [option.about.short])]
-    complete = known_robots if option.name == "robot" else None
-    info: Any = typer.Argument(help=option.help, autocompletion=complete) if argument else typer.Option(
-        *names, help=option.help, autocompletion=complete, show_default=not absent and hint is not bool,
+    about: dict[str, Any] = {"help": option.help, "autocompletion": known_robots if option.name == "robot" else None}
+    info = typer.Argument(**about) if argument else typer.Option(
+        *names, **about, show_default=not absent and hint is not bool,
         metavar="NAME=VALUE" if _is_table(option) and hint == list[str] else None)
-    if default is REQUIRED:
-        default = inspect.Parameter.empty
-    elif absent:
-        default, hint = None, hint | None
-    return inspect.Parameter(option.name, inspect.Parameter.KEYWORD_ONLY, default=default,
-                             annotation=Annotated[hint, info])
+    return (Annotated[hint | None, info], None) if absent else (Annotated[hint, info], default)
 
 
 def spoken_type(option: Option) -> Any:
     """Return the type of an option as it is written on a command line."""
-    by_origin = {get_origin(kind): kind for kind in option.kinds}
     if option.choices:
         return Literal[option.choices]
-    if tuple in by_origin:
-        inner = get_args(by_origin[tuple])
-        return list.__class_getitem__(inner[0]) if inner[-1] is Ellipsis else by_origin[tuple]
-    if str in option.kinds:
+    by_origin = {get_origin(kind): kind for kind in option.kinds}
+    if tuple in by_origin and get_args(by_origin[tuple])[-1] is not Ellipsis:
+        return by_origin[tuple]
+    if tuple not in by_origin and str in option.kinds:
         return str
-    if _is_table(option):
+    if tuple not in by_origin and _is_table(option):
         return list[str]
-    return list.__class_getitem__(get_args(by_origin[Sequence])[0]) if Sequence in by_origin else option.kinds[0]
+    several = by_origin.get(tuple) or by_origin.get(Sequence)
+    return list.__class_getitem__(get_args(several)[0]) if several else option.kinds[0]
 
 
 def _is_table(option: Option) -> bool:
@@ -117,20 +114,15 @@ def spoken(option: Option, value: Any) -> Any:
     """Return what was written on a command line as the option's value: `a=1 b=2` is a mapping, a lone one itself."""
     if not isinstance(value, list):
         return value
-    if _is_table(option) and (float not in option.kinds or any("=" in word for word in value)):
-        pairs = [(word, *word.partition("=")[::2]) for text in value for word in text.split(",")]
-        return {key: _number(option.name, number, f"expected name=number, e.g. leg1.slider=2170, not '{word}'")
-                for word, key, number in pairs}
-    if float in option.kinds and len(value) == 1:
-        return _number(option.name, value[0])
-    return value
-
-
-def _number(name: str, value: Any, otherwise: str = "expected a number") -> float:
     try:
-        return float(value)
+        if _is_table(option) and (float not in option.kinds or any("=" in word for word in value)):
+            expected = "name=number, e.g. leg1.slider=2170"
+            pairs = [word.partition("=") for text in value for word in text.split(",")]
+            return {key: float(number) for key, _, number in pairs}
+        expected = "a number"
+        return float(value[0]) if float in option.kinds and len(value) == 1 else value
     except ValueError:
-        raise InvalidInput(f"{name}: {otherwise}") from None
+        raise InvalidInput(f"{option.name}: expected {expected}, not '{' '.join(value)}'") from None
 
 
 def in_options(text: str, known: Mapping[str, Option]) -> str:

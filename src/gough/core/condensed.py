@@ -1,39 +1,39 @@
-"""A linear problem reduced to factors: all that linear estimators need of a log, however long."""
+"""A linear problem reduced to factors: all that linear estimators need of a log, in memory that does not grow with it.
+
+R of stacked blocks is R of the stacked R's, so factors add up over blocks, logs and machines.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from gough.core.arrays import BoolArray, FloatArray, IntArray, Value, check_finite, check_shape, check_shapes
+from gough.core.blas import one_blas_thread
 from gough.core.errors import InvalidInput
 from gough.core.names import Parameter, index_of, parameters as named
 
 if TYPE_CHECKING:
     from gough.core.regression import Regression
 
+PIECES = 80  # pieces kept at most: 40 to 80 of a long log, so that twenty stretches are nearly of one length
+SHORTEST = 8  # samples of the shortest piece
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Residual:
-    """What parameter values leave unexplained of the equations that count.
+Place = tuple[int, int]  # recording, and which piece of it
 
-    Args:
-        rms: Per row, (r,). [row unit]
-        relative: rms residual / rms effort, (r,); infinite where there is no effort. [1]
-        mean: Effort minus prediction, (r,). [row unit]
-        samples: Samples behind it.
-        counts: How many of them count in each row, (r,).
-    """
 
-    rms: FloatArray
-    relative: FloatArray
-    mean: FloatArray
+class Residual(NamedTuple):
+    """What parameter values leave unexplained of the equations that count, by row."""
+
+    rms: FloatArray  # [row unit]
+    relative: FloatArray  # rms residual / rms effort; infinite where there is no effort
+    mean: FloatArray  # effort minus prediction [row unit]
     samples: int
-    counts: IntArray
+    counts: IntArray  # samples of each row that count
 
     @classmethod
     def of(cls, left: FloatArray, effort: FloatArray, sums: FloatArray, samples: int, counts: IntArray) -> Residual:
@@ -59,9 +59,9 @@ def inverse_root(covariance: FloatArray, rows: tuple[str, ...]) -> FloatArray:
 
     C = diag(std) U sqrt(L) U^T with the correlation U L U^T: whitened rows belong to rows, in whatever order these are.
     """
-    check_finite(covariance, "covariance of the rows")
-    check_shape(covariance[..., 0, :], (None, len(rows)) if covariance.ndim == 3 else (len(rows),),
-                "covariance of the rows")
+    what = "covariance of the rows"
+    check_finite(covariance, what)
+    check_shape(covariance[..., 0, :], (*covariance.shape[:-2], len(rows)), what)
     variance = np.diagonal(covariance, axis1=-2, axis2=-1)
     if not (variance > 0).all():
         bad = rows[int(np.argwhere(variance <= 0)[0][-1])]
@@ -70,14 +70,22 @@ def inverse_root(covariance: FloatArray, rows: tuple[str, ...]) -> FloatArray:
     size = np.sqrt(variance)
     unit = covariance / (size[..., :, None] * size[..., None, :])
     if not np.allclose(unit, np.swapaxes(unit, -1, -2), rtol=0, atol=1e-9):
-        raise InvalidInput("covariance of the rows is not symmetric")
+        raise InvalidInput(f"{what} is not symmetric")
     values, vectors = np.linalg.eigh(unit)
-    least = values[..., 0]
-    if least.min(initial=1.0) <= 1e-13:
-        raise InvalidInput("covariance of the rows is not positive definite: its correlation matrix has the "
-                           f"eigenvalue {least.min():.3g}; expected all positive", eigenvalue=float(least.min()))
+    least = float(values[..., 0].min(initial=1.0))
+    if least <= 1e-13:
+        raise InvalidInput(f"{what} is not positive definite: its correlation matrix has the eigenvalue {least:.3g}; "
+                           "expected all positive", eigenvalue=least)
     turned = vectors / np.sqrt(values)[..., None, :]
     return np.asarray(turned @ np.swapaxes(vectors, -1, -2) / size[..., None, :])
+
+
+def _whitener(covariance: FloatArray, present: IntArray, rows: tuple[str, ...]) -> FloatArray:
+    """Return C^-1 of the rows that are present, zeros for the others, (r, r) or (t, r, r)."""
+    root = np.zeros_like(covariance)
+    i, j = np.ix_(present, present)
+    root[..., i, j] = inverse_root(covariance[..., i, j], tuple(rows[k] for k in present))
+    return root
 
 
 def whiten(data: FloatArray, covariance: FloatArray, mask: BoolArray | None, rows: tuple[str, ...]) -> FloatArray:
@@ -87,10 +95,8 @@ def whiten(data: FloatArray, covariance: FloatArray, mask: BoolArray | None, row
     """
     result = np.zeros_like(data)
     for present, where in patterns(mask, data.shape[:2]):
-        own = covariance[np.ix_(where, present, present)] if covariance.ndim == 3 else (
-            covariance[np.ix_(present, present)])
-        place = np.ix_(where, present)
-        result[place] = inverse_root(own, tuple(rows[j] for j in present)) @ data[place]
+        own = covariance[where] if covariance.ndim == 3 else covariance
+        result[where] = _whitener(own, present, rows) @ data[where]
     return result
 
 
@@ -121,7 +127,6 @@ class Condensed(Value):
         repeats: The pieces are whole repetitions of one motion (periods), so what differs between them is noise.
         joint: The rows side by side, by piece and by which rows count, or None. Gauss-Markov with a full covariance
             needs them.
-        rows, row_units, parameters, units: As in `Regression`.
     """
 
     factors: FloatArray
@@ -190,10 +195,8 @@ class Condensed(Value):
         found: dict[bytes, list[Joint]] = {}
         for part in self.joint:
             found.setdefault(part.present.tobytes(), []).append(part)
-        return tuple(
-            Joint(piece=0, present=same[0].present, samples=sum(part.samples for part in same),
-                  data=side_by_side(np.concatenate([part.data for part in same]), same[0].present))
-            for same in found.values())
+        return tuple(replace(same[0], piece=0, samples=sum(part.samples for part in same), data=_shortened(
+            np.concatenate([part.data for part in same]), same[0].present)) for same in found.values())
 
     def whitened(self, covariance: FloatArray) -> Condensed:
         """Return the problem with rows whose noise is independent and of variance 1; see `Regression.whitened`."""
@@ -204,20 +207,15 @@ class Condensed(Value):
         check_shape(covariance, (r, r), "covariance of the rows")
         if not np.any(covariance - np.diag(np.diag(covariance))):
             scale = np.diag(inverse_root(covariance, self.rows))[:, None, None]
-            return replace(self, factors=self.factors * scale, pieces=self.pieces * scale, joint=None, sums=None,
-                           row_units=("1",) * r)
-        pieces: dict[int, list[FloatArray]] = {}
-        roots: dict[bytes, FloatArray] = {}
-        for part in self.joint or self.patterns:
-            key = part.present.tobytes()
-            if key not in roots:
-                roots[key] = np.zeros((r, r))
-                place = np.ix_(part.present, part.present)
-                roots[key][place] = inverse_root(covariance[place], tuple(self.rows[j] for j in part.present))
-            pieces.setdefault(part.piece, []).append(np.einsum("ij,kjc->ikc", roots[key], part.data))
-        every = padded([np.concatenate(pieces.get(u, [np.zeros((r, 0, len(self.parameters) + 1))]), axis=1)
-                        for u in range(len(self.pieces))])
-        return replace(self, factors=total(every), pieces=every, joint=None, sums=None, row_units=("1",) * r)
+            factors, pieces = self.factors * scale, self.pieces * scale
+        else:
+            root = {part.present.tobytes(): _whitener(covariance, part.present, self.rows) for part in self.patterns}
+            white = [[np.zeros((r, 0, len(self.parameters) + 1))] for _ in self.pieces]
+            for part in self.joint or ():
+                white[part.piece].append(np.einsum("ij,kjc->ikc", root[part.present.tobytes()], part.data))
+            pieces = _padded([np.concatenate(parts, axis=1) for parts in white])
+            factors = _total(pieces)
+        return replace(self, factors=factors, pieces=pieces, joint=None, sums=None, row_units=("1",) * r)
 
     def residual(self, values: FloatArray) -> Residual:
         """Return what values (p,) leave of the equations that count."""
@@ -251,18 +249,20 @@ def triangle(matrix: FloatArray) -> FloatArray:
     return np.asarray(np.linalg.qr(matrix, mode="r"))
 
 
-def side_by_side(data: FloatArray, present: IntArray) -> FloatArray:
-    """Return data (k, r, c) as a triangular factor of the rows that count, where that makes it shorter."""
+def _shortened(data: FloatArray, present: IntArray | None) -> FloatArray:
+    """Return data (k, r, c) as triangular factors where that makes it shorter: of rows side by side, or of each one."""
     k, r, c = data.shape
-    width = len(present) * c
+    together = [np.array([j]) for j in range(r)] if present is None else [present]
+    width = len(together[0]) * c
     if k <= 2 * width:
         return data
     short = np.zeros((width, r, c))
-    short[:, present] = triangle(data[:, present].reshape(k, width)).reshape(width, len(present), c)
+    for own in together:
+        short[:, own] = triangle(data[:, own].reshape(k, width)).reshape(width, len(own), c)
     return short
 
 
-def padded(parts: Sequence[FloatArray]) -> FloatArray:
+def _padded(parts: Sequence[FloatArray]) -> FloatArray:
     """Return factors (r, k, c) of different k as one array, zeros below the shorter ones."""
     r, _, c = parts[0].shape
     every = np.zeros((len(parts), r, max(part.shape[1] for part in parts), c))
@@ -271,6 +271,162 @@ def padded(parts: Sequence[FloatArray]) -> FloatArray:
     return every
 
 
-def total(pieces: FloatArray) -> FloatArray:
+def _total(pieces: FloatArray) -> FloatArray:
     """Return the factors of all pieces together, (u, r, k, c) -> (r, c, c)."""
     return np.stack([triangle(pieces[:, j].reshape(-1, pieces.shape[3])) for j in range(pieces.shape[1])])
+
+
+class _Part(NamedTuple):
+    """Samples of a piece (k, r, c): each row for itself, or where the rows that are `present` count together."""
+
+    present: IntArray | None
+    samples: int
+    data: FloatArray
+
+
+class _Pieces:
+    """A problem on its way through `condense`.
+
+    The shortest pieces are single groups, or `SHORTEST` samples; piece n of a recording holds those numbered
+    n 2^level to (n + 1) 2^level - 1. When there are more than `PIECES`, the level rises and neighbours are joined. So
+    the pieces do not depend on the blocks the problem comes in.
+    """
+
+    def __init__(self, joint: bool) -> None:
+        self.joint = joint
+        self.level = 0
+        self.parts: dict[Place, dict[bytes, _Part]] = {}  # by the rows that are present; nothing for each for itself
+        self._seen: dict[int, int] = {}  # samples of each recording
+        self._groups: dict[int, dict[int, int]] = {}  # and its groups, numbered
+
+    def add(self, block: Regression) -> None:
+        """Take in the next samples."""
+        recording = np.zeros(len(block), np.int64) if block.recording is None else block.recording
+        number = self._numbers(block, recording)
+        while True:
+            places = set(zip(recording.tolist(), (number >> self.level).tolist())) | set(self.parts)
+            if len(places) <= PIECES or len(places) == len({place[0] for place in places}):
+                break
+            self.level += 1
+            self._move(lambda place: (place[0], place[1] >> 1))
+        data, piece = block.stacked(), number >> self.level
+        edges = np.flatnonzero((np.diff(piece) != 0) | (np.diff(recording) != 0)) + 1
+        for part in np.split(np.arange(len(block)), edges):
+            place = (int(recording[part[0]]), int(piece[part[0]]))
+            self.put(place, data[part], len(part))
+            if self.joint:
+                for present, where in patterns(None if block.mask is None else block.mask[part], data[part].shape[:2]):
+                    self.put(place, data[part[where]], len(where), present)
+
+    def _numbers(self, block: Regression, recording: IntArray) -> IntArray:
+        """Return the shortest piece each sample belongs to, counted within its recording, (t,)."""
+        number = np.empty(len(block), np.int64)
+        for label in np.unique(recording).tolist():
+            own = np.flatnonzero(recording == label)
+            if block.group is None:
+                start = self._seen.get(label, 0)
+                number[own] = (start + np.arange(len(own))) // SHORTEST
+                self._seen[label] = start + len(own)
+            else:
+                known = self._groups.setdefault(label, {})
+                number[own] = [known.setdefault(group, len(known)) for group in block.group[own].tolist()]
+        return number
+
+    def put(self, place: Place, data: FloatArray, samples: int, present: IntArray | None = None) -> None:
+        """Add samples to a piece."""
+        there, key = self.parts.setdefault(place, {}), b"" if present is None else present.tobytes()
+        if key in there:
+            samples, data = samples + there[key].samples, np.concatenate([there[key].data, data])
+        there[key] = _Part(present, samples, _shortened(data, present))
+
+    def _move(self, to: Callable[[Place], Place]) -> None:
+        """Give all pieces other places; those that share one are joined."""
+        old, self.parts = self.parts, {}
+        for place, parts in old.items():
+            for part in parts.values():
+                self.put(to(place), part.data, part.samples, part.present)
+
+    def join(self, other: Condensed) -> None:
+        """Take in a condensed problem, as recordings of its own; neighbours are joined beyond `PIECES`.
+
+        Where single recordings are more than that already, neighbouring ones become one.
+        """
+        start = max((place[0] for place in self.parts), default=-1) + 1
+        places = [(start + int(label), k) for k, label in enumerate(other.recording)]
+        for place, data, samples in zip(places, other.pieces, other.lengths.tolist()):
+            self.put(place, data.transpose(1, 0, 2), samples)
+        for part in other.joint or ():
+            self.put(places[part.piece], part.data, part.samples, part.present)
+        while len(self.parts) > PIECES:
+            order = sorted(self.parts)
+            first = {place[0]: k for k, place in reversed([*enumerate(order)])}
+            whole = len(first) == len(order)
+            to = {place: (k >> 1, 0) if whole else (place[0], (k - first[place[0]]) >> 1)
+                  for k, place in enumerate(order)}
+            self._move(to.__getitem__)
+
+    def value(self, like: Regression | Condensed, **facts: Any) -> Condensed:
+        """Return what was taken in, with the names of a problem."""
+        places = sorted(self.parts)
+        apart = [self.parts[place][b""] for place in places]
+        pieces = _padded([part.data.transpose(1, 0, 2) for part in apart])
+        joint = [Joint(piece=k, present=part.present, samples=part.samples, data=part.data)
+                 for k, place in enumerate(places) for _, part in sorted(self.parts[place].items())
+                 if part.present is not None]
+        return Condensed(
+            factors=_total(pieces), pieces=pieces, recording=np.array([place[0] for place in places]),
+            lengths=np.array([part.samples for part in apart]), samples=sum(part.samples for part in apart),
+            rows=like.rows, row_units=like.row_units, parameters=like.parameters, units=like.units,
+            joint=tuple(joint) if self.joint else None, **facts)
+
+
+@one_blas_thread
+def condense(blocks: Iterable[Regression], *, joint: bool = False) -> Condensed:
+    """Reduce a stream of regressions to triangular factors, those of 40 to 80 consecutive pieces apart.
+
+    Args:
+        blocks: Pieces of one problem in the order of time: same rows and parameters.
+        joint: Also keep the rows side by side (Gauss-Markov with a full covariance).
+    """
+    first: Regression | None = None
+    kept = _Pieces(joint)
+    counts, sums, repeats = np.zeros(1, np.int64), np.zeros(1), False
+    for block in blocks:
+        first = block if first is None else first
+        check_alike(first, block)
+        counts = counts + block.counts
+        sums = sums + block.stacked().sum(axis=0)
+        repeats |= block.group is not None
+        if len(block):
+            kept.add(block)
+    if first is None or not kept.parts:
+        raise InvalidInput("there is no block to condense; the recording is empty")
+    return kept.value(first, counts=counts, sums=sums, repeats=repeats)
+
+
+@one_blas_thread
+def merge(first: Condensed, second: Condensed) -> Condensed:
+    """Return two condensed problems as one: the recordings of the first, then those of the second.
+
+    The bits of the result depend on both and on their order, on nothing else.
+    """
+    check_alike(first, second)
+    if first.sums is None or second.sums is None or (first.joint is None) != (second.joint is None):
+        raise InvalidInput("only problems as `condense` returns them can be merged, both with the rows side by side or "
+                           "none; condense the logs again")
+    kept = _Pieces(first.joint is not None)
+    kept.join(first)
+    kept.join(second)
+    return kept.value(first, counts=first.counts + second.counts, sums=first.sums + second.sums,
+                      repeats=first.repeats or second.repeats)
+
+
+def check_alike(first: Regression | Condensed, other: Regression | Condensed) -> None:
+    """Raise `InvalidInput` unless rows, parameters and the units of both are the same."""
+    for name, what in (("rows", "rows"), ("parameters", "parameters"), ("row_units", "units of the rows"),
+                       ("units", "units of the parameters")):
+        one, two = getattr(first, name), getattr(other, name)
+        if one != two:
+            differ = sorted(set(one) ^ set(two))
+            raise InvalidInput(f"recordings of different robots or parameter sets cannot be joined: the {what} differ"
+                               + (f" ({', '.join(differ[:4])}{', ...' if len(differ) > 4 else ''})" if differ else ""))

@@ -18,17 +18,17 @@ from zipfile import BadZipFile
 
 import numpy as np
 
-from gough.core.arrays import FloatArray, IntArray, Value, check_shapes
-from gough.core.condensed import Condensed, Joint
-from gough.core.condensing import merge
+from gough.core.arrays import TINY, FloatArray, IntArray, Value, check_shapes
+from gough.core.condensed import Condensed, Joint, merge
 from gough.core.documents import parse_json
 from gough.core.errors import InvalidInput
 from gough.core.files import replacing
-from gough.core.names import parameters as named
 from gough.core.statistics import chi2_tail
 
 MARK, FORMAT = "gough-factor", 1
 ARRAYS = ("factors", "counts", "sums", "pieces", "lengths", "recording")
+FACTS = ("samples", "repeats", "rows", "row_units", "parameters", "units")
+JOINT = ("present", "piece", "samples", "length")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -40,7 +40,6 @@ class Factor(Value):
             agree in all of them merge.
         logs: Hashes of the logs' contents, sorted.
         sources: Names of the logs, in the same order.
-        condensed: Triangular factors, by row and by piece.
         lagged: sum_t [W_t y_t]^T [W_t+1 y_t+1] of each row over neighbours that both count, (r, p + 1, p + 1): what
             the whiteness of any residual needs.
         pairs: How many neighbours, (r,).
@@ -55,7 +54,7 @@ class Factor(Value):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        r, c = self.condensed.factors.shape[0], self.condensed.factors.shape[2]
+        r, _, c = self.condensed.factors.shape
         check_shapes(self, lagged=(r, c, c), pairs=(r,), sources=(len(self.logs),))
 
     @property
@@ -71,7 +70,7 @@ class Factor(Value):
         """
         n = np.append(-values, 1.0)
         left = np.linalg.norm(self.condensed.factors @ n, axis=1) ** 2 / np.maximum(self.condensed.counts, 1)
-        rho = (self.lagged @ n @ n) / np.maximum(self.pairs, 1) / np.maximum(left, np.finfo(float).tiny)
+        rho = (self.lagged @ n @ n) / np.maximum(self.pairs, 1) / np.maximum(left, TINY)
         return rho, chi2_tail(self.pairs * rho**2, 1)
 
     def to_bytes(self) -> bytes:
@@ -79,16 +78,11 @@ class Factor(Value):
         c = self.condensed
         arrays = {name: getattr(c, name) for name in ARRAYS} | {"lagged": self.lagged, "pairs": self.pairs}
         if c.joint is not None:
-            present = np.zeros((len(c.joint), len(c.rows)), bool)
-            for row, part in zip(present, c.joint):
-                row[part.present] = True
-            arrays |= {"joint_present": present, "joint_piece": np.array([j.piece for j in c.joint], np.int64),
-                       "joint_samples": np.array([j.samples for j in c.joint], np.int64),
-                       "joint_length": np.array([len(j.data) for j in c.joint], np.int64),
-                       "joint_data": np.concatenate([j.data for j in c.joint])}
+            parts = [(np.isin(np.arange(len(c.rows)), j.present), j.piece, j.samples, len(j.data)) for j in c.joint]
+            arrays |= {f"joint_{name}": np.array(own) for name, own in zip(JOINT, zip(*parts))}
+            arrays["joint_data"] = np.concatenate([j.data for j in c.joint])
         facts = {"format": MARK, "version": FORMAT, "made_from": dict(self.made_from), "logs": self.logs,
-                 "sources": self.sources, "samples": c.samples, "repeats": c.repeats, "rows": c.rows,
-                 "row_units": c.row_units, "parameters": c.parameters, "units": c.units, "sha256": _digest(arrays)}
+                 "sources": self.sources, **{name: getattr(c, name) for name in FACTS}, "sha256": _digest(arrays)}
         stream = io.BytesIO()
         np.savez(stream, allow_pickle=False, facts=np.array(json.dumps(facts)), **arrays)
         return stream.getvalue()
@@ -116,15 +110,7 @@ def _digest(arrays: Mapping[str, Any]) -> str:
 
 
 def load_factor(source: str | Path | bytes, name: str = "") -> Factor:
-    """Read a factor file, or its content.
-
-    Args:
-        source: The file, or its bytes.
-        name: What to call it in messages; the path by default.
-
-    Raises:
-        InvalidInput: No factor file, of another format, damaged, or under another's name.
-    """
+    """Read a factor file, or its content, which messages call by the name."""
     label = name or ("factor" if isinstance(source, bytes) else str(source))
     try:
         data = source if isinstance(source, bytes) else Path(source).read_bytes()
@@ -132,47 +118,35 @@ def load_factor(source: str | Path | bytes, name: str = "") -> Factor:
             arrays = {key: stored[key] for key in stored.files}
         facts = parse_json(str(arrays.pop("facts")))
         if facts["format"] != MARK or facts["version"] != FORMAT:
-            raise InvalidInput(f"'{label}' holds {facts['format']} {facts['version']}, expected {MARK} {FORMAT}; "
-                               "condense the log again")
+            raise ValueError(f"it holds {facts['format']} {facts['version']}, expected {MARK} {FORMAT}")
         if facts["sha256"] != _digest(arrays):
             raise ValueError("its numbers do not match their checksum")
         factor = _restored(facts, arrays)
+        if not isinstance(source, bytes) and Path(source).stem != factor.key:
+            raise ValueError(f"it is not what its name says, its content belongs to {factor.key[:12]}...")
     except OSError as error:
         raise InvalidInput(f"'{label}' cannot be read: {error.strerror or error}", path=label) from None
-    except InvalidInput as error:
-        raise InvalidInput(f"'{label}' is no factor file: {error}" if label not in str(error) else str(error),
-                           path=label) from None
-    except (KeyError, TypeError, ValueError, EOFError, AttributeError, BadZipFile) as error:
+    except (InvalidInput, KeyError, TypeError, ValueError, EOFError, AttributeError, BadZipFile) as error:
         raise InvalidInput(f"'{label}' is damaged or no factor file: {error}; delete it and condense the log again",
                            path=label) from None
-    if not isinstance(source, bytes) and Path(source).stem != factor.key:
-        raise InvalidInput(f"'{label}' is not what its name says: its content belongs to {factor.key[:12]}...; "
-                           "delete it and condense the log again", path=label)
     return factor
 
 
 def _restored(facts: Mapping[str, Any], arrays: Mapping[str, Any]) -> Factor:
     joint = None
     if "joint_data" in arrays:
-        ends = np.cumsum(arrays["joint_length"])[:-1]
-        joint = tuple(Joint(piece=int(piece), samples=int(samples), present=np.flatnonzero(present), data=data)
-                      for piece, samples, present, data in zip(arrays["joint_piece"], arrays["joint_samples"],
-                                                               arrays["joint_present"],
-                                                               np.split(arrays["joint_data"], ends)))
-    condensed = Condensed(
-        **{name: arrays[name] for name in ARRAYS}, samples=int(facts["samples"]), repeats=bool(facts["repeats"]),
-        rows=tuple(facts["rows"]), row_units=tuple(facts["row_units"]), joint=joint,
-        parameters=named(facts["parameters"], facts["units"]), units=tuple(facts["units"]))
-    return Factor(made_from=facts["made_from"], logs=tuple(facts["logs"]), sources=tuple(facts["sources"]),
-                  condensed=condensed, lagged=arrays["lagged"], pairs=arrays["pairs"])
+        present, piece, samples, length = (arrays[f"joint_{name}"] for name in JOINT)
+        data = np.split(arrays["joint_data"], np.cumsum(length)[:-1])
+        joint = tuple(Joint(piece=int(piece[k]), samples=int(samples[k]), present=np.flatnonzero(present[k]),
+                            data=own) for k, own in enumerate(data))
+    condensed = Condensed(**{name: arrays[name] for name in ARRAYS}, **{name: facts[name] for name in FACTS},
+                          joint=joint)
+    return Factor(condensed=condensed, lagged=arrays["lagged"], pairs=arrays["pairs"],
+                  **{name: facts[name] for name in ("made_from", "logs", "sources")})
 
 
 def merge_factors(first: Factor, second: Factor) -> Factor:
-    """Return two factors as one.
-
-    Raises:
-        InvalidInput: Made from another robot, processing, parameters or version, or with a log in common.
-    """
+    """Return two factors as one, made alike and without a log in common."""
     for name in first.made_from:
         one, two = first.made_from[name], second.made_from.get(name)
         if one != two:
@@ -191,10 +165,8 @@ def merge_factors(first: Factor, second: Factor) -> Factor:
 def merge_all(factors: Sequence[Callable[[], Factor]]) -> Factor:
     """Return many factors as one, by a binary tree that only their number and order decide.
 
-    The first 2^k of n > 2^k >= n / 2 make one branch, the others the other; at most log2(n) factors are held at a time.
-
-    Args:
-        factors: How to get each, in the order of their names.
+    The first 2^k of n > 2^k >= n / 2 make one branch, the others the other; at most log2(n) factors are held at a time,
+    each got when its turn comes.
     """
     if not factors:
         raise InvalidInput("there is no factor to merge")

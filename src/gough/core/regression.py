@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from gough.core.arrays import BoolArray, FloatArray, IntArray, Value, check_finite, check_shape, check_shapes
-from gough.core.condensed import Condensed, Residual, whiten
-from gough.core.condensing import check_alike, condense
+from gough.core.condensed import Condensed, Residual, check_alike, condense, whiten
 from gough.core.errors import InvalidInput
 from gough.core.names import Parameter, index_of, parameters as named
 

@@ -11,7 +11,7 @@ from gough.core.arrays import FloatArray
 from gough.core.errors import InvalidInput
 from gough.core.motion import Motion
 from gough.core.names import last_word
-from gough.core.trajectory import platform_twist
+from gough.core.rotation import platform_twist
 from gough.engine.derivatives import Output, Quantity, has_regularity, twist_names
 from gough.engine.model import Model
 from gough.mechanism import Limits

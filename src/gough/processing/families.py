@@ -19,8 +19,7 @@ from gough.core.errors import InvalidRecording
 from gough.core.motion import Motion
 from gough.core.parameters import BaseParameters
 from gough.core.regression import Regression
-from gough.core.trajectory import fourier_basis
-from gough.core.trajectory.base import PositionVelocityAcceleration
+from gough.core.trajectory import PositionVelocityAcceleration, fourier_basis
 from gough.engine import Model, standard_from_base
 from gough.engine.derivatives import response
 from gough.engine.loops import By

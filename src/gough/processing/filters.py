@@ -9,8 +9,7 @@ from scipy.ndimage import correlate1d
 
 from gough.core.arrays import FloatArray, check_finite, check_shape
 from gough.core.errors import InvalidInput
-from gough.core.trajectory import Fourier, fourier_basis
-from gough.core.trajectory.base import PositionVelocityAcceleration
+from gough.core.trajectory import Fourier, PositionVelocityAcceleration, fourier_basis
 
 ORDER = 4  # of the one-way Butterworth filter
 # The slowest pole decays by exp(-2.4 cutoff t): to below 1e-3 after 3 / cutoff, to rounding after 14 / cutoff.

@@ -27,15 +27,13 @@ def load_result(folder: str) -> tuple[Model, Identification]:
 
 def result_for(robot: Model, folder: str | None) -> Identification | None:
     """Return the result stored in a folder, if one is named, which must be of this robot."""
-    if folder is None:
-        return None
-    result = load_identification(folder)
-    if result.robot != robot.mechanism.name:
+    result = None if folder is None else load_identification(folder)
+    if result is not None and result.robot != robot.mechanism.name:
         raise InvalidInput(f"'{folder}' is a model of '{result.robot}', not of '{robot.mechanism.name}'")
     return result
 
 
-def expanded(paths: Sequence[str], description: str | None = None) -> list[str]:
+def expanded(paths: Sequence[str], description: str | None) -> list[str]:
     """Return paths with patterns such as `logs/*.parquet` replaced by what they match, each with its description."""
     found = []
     for path in paths:
@@ -52,9 +50,8 @@ def expanded(paths: Sequence[str], description: str | None = None) -> list[str]:
 def read_logs(paths: Sequence[str], description: str | None, model: Model) -> list[Recording]:
     """Read logs; each may carry its own description as `log.csv@description.toml`."""
     recordings = []
-    for path in expanded(paths):
-        file, own = log_and_description(path)
-        recording = on_motor_side(read_recording(file, own or description, None), model.mechanism)
+    for path in expanded(paths, description):
+        recording = on_motor_side(read_recording(*log_and_description(path)), model.mechanism)
         missing = [name for name in model.mechanism.actuated if name not in recording.joints]
         if missing:
             raise InvalidRecording(
@@ -62,8 +59,3 @@ def read_logs(paths: Sequence[str], description: str | None, model: Model) -> li
                 f"{', '.join(recording.joints)}; is it a log of this robot?", source=recording.source)
         recordings.append(recording)
     return recordings
-
-
-def seen_from(folder: Path, paths: Sequence[str]) -> list[str]:
-    """Return paths relative to a folder, as a study in it names them."""
-    return ["@".join(os.path.relpath(part, folder) for part in path.split("@")) for path in paths]

@@ -9,8 +9,7 @@ from typing import Any
 from gough.core.documents import parse_toml
 from gough.core.errors import InvalidInput, InvalidStudy, nearest
 from gough.core.options import Option, arguments, members, options_of, plain
-from gough.study.common import Progress
-from gough.study.verbs import VERBS, verb
+from gough.study.verbs import VERBS, Progress, verb
 
 FORMAT = 1
 
@@ -38,8 +37,8 @@ def read_study(path: str | Path) -> list[tuple[str, dict[str, Any]]]:
         for options in section if isinstance(section, list) else [section]:
             if not isinstance(options, dict):
                 raise InvalidStudy(f"{path}: '{name}' is not a table; write [{name}]", key=name)
-            own = {key.replace("-", "_"): value for key, value in options.items()}
-            step = {key: value for key, value in common.items() if key in options_of(verb(name))} | own
+            step = {key: value for key, value in common.items() if key in options_of(verb(name))}
+            step |= {key.replace("-", "_"): value for key, value in options.items()}
             try:
                 arguments(verb(name), step)
             except InvalidInput as error:
@@ -61,11 +60,9 @@ def run_step(name: str, options: Mapping[str, Any], *, folder: Path | None = Non
     """
     function = verb(name)
     known = options_of(function)
-    call = {key: resolved(known[key], value, folder) if folder and key in known else value
-            for key, value in options.items()}
+    given = arguments(function, resolved(options, known, folder) if folder else options)
     if force and "force" in known:
-        call["force"] = True
-    given = arguments(function, call)
+        given["force"] = True
     if progress is not None and "progress" in function.__annotations__:
         given["progress"] = progress
     return function(**given)
@@ -81,23 +78,31 @@ def step_settings(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in found.items() if key not in files and key != "force"}
 
 
-def run_study(path: str | Path, *, force: bool = False) -> Iterator[tuple[str, dict[str, Any], Any]]:
+def run_study(path: str | Path, *, force: bool = False, progress: Progress | None = None,
+              ) -> Iterator[tuple[str, dict[str, Any], Any]]:
     """Run a study step by step; yields verb, options and result of each. Paths are relative to the study's folder.
 
-    The whole file is checked before the first step runs.
+    The whole file is checked before the first step runs. `progress` is called with the fraction done.
     """
     steps = read_study(path)
     folder = Path(path).resolve().parent
-    for name, options in steps:
-        yield name, options, run_step(name, options, folder=folder, force=force)
+    for k, (name, options) in enumerate(steps):
+        def within(fraction: float, done: int = k) -> None:
+            if progress is not None:
+                progress((done + fraction) / len(steps))
+
+        yield name, options, run_step(name, options, folder=folder, force=force, progress=within)
+        within(1.0)
 
 
-def resolved(option: Option, value: Any, folder: Path) -> Any:
-    """Return file names relative to a folder as absolute ones; a robot may also be a bundled name."""
-    if not option.about.file or value is None:
-        return value
-    if not isinstance(value, str):
-        return [resolved(option, item, folder) for item in value]
-    if option.name == "robot" and not (folder / value).is_file():
-        return value
-    return "@".join(str(folder / each) for each in value.split("@"))
+def resolved(options: Mapping[str, Any], known: Mapping[str, Option], folder: Path) -> dict[str, Any]:
+    """Return options with file names relative to a folder as absolute ones; a robot may also be a bundled name."""
+    def placed(name: str, value: Any) -> Any:
+        if not isinstance(value, str):
+            return value if value is None else [placed(name, item) for item in value]
+        if name == "robot" and not (folder / value).is_file():
+            return value
+        return "@".join(str(folder / each) for each in value.split("@"))
+
+    return {name: placed(name, value) if name in known and known[name].about.file else value
+            for name, value in options.items()}

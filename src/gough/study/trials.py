@@ -1,24 +1,28 @@
-"""Monte Carlo on virtual robots: do intervals hold, over robots, designs, noises and seeds?"""
+"""Monte Carlo on virtual robots: do intervals hold, over robots, designs, noises and seeds? And the truth they hold."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any
+from itertools import product
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
 from gough.core.arrays import FloatArray
 from gough.core.errors import GoughError, NotConverged
 from gough.core.executors import WorkSettings
-from gough.core.options import Settings, nested, option, settle, takes
+from gough.core.files import require_free, write_text
+from gough.core.names import Parameter
+from gough.core.options import About, Settings, nested, option
 from gough.core.text import text_table
-from gough.engine import as_model
+from gough.engine import as_model, base_parameters
 from gough.engine.base import TIE_LEGS
+from gough.estimators.estimate import Estimate
 from gough.excitation import design
 from gough.identification import ESTIMATORS, identify
-from gough.study.demo import truth_table
+from gough.study.verbs import Force, Progress, to_file
 from gough.virtual import Simulation, record, simulate
 
 HEADER = ("robot", "design", "noise", "trials", "parameters", "hold", "bias", "scatter", "rms_z")
@@ -37,8 +41,7 @@ class TrialSettings(Settings):
     work: WorkSettings = nested(WorkSettings)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Trial:
+class Trial(NamedTuple):
     """One virtual experiment: plain values, which any process understands."""
 
     robot: str
@@ -48,6 +51,18 @@ class Trial:
     periods: int
     estimator: str
     seed: int
+
+
+def truth_table(robot: str, estimate: Estimate, tie_legs: bool) -> list[tuple[str, float, float, float, bool]]:
+    """Return name, true value, estimate, standard deviation, and whether the 95 % interval holds the truth."""
+    model = as_model(robot)
+    payloads = dict.fromkeys(n.payload for n in estimate.parameters if n.payload is not None)
+    base = base_parameters(model, tie_legs=tie_legs, payloads=tuple(payloads))
+    true = dict(zip(base.names, base.values(model.values(base.standard))))
+    true |= {Parameter.gain(joint.name): joint.gain for joint in model.mechanism.joints if joint.gain is not None}
+    found = zip(estimate.parameters, estimate.values.tolist(), estimate.std.tolist(), estimate.interval(0.95))
+    return [(name, float(true[name]), value, std, bool(low <= true[name] <= high))
+            for name, value, std, (low, high) in found]
 
 
 @lru_cache(maxsize=8)
@@ -71,15 +86,9 @@ def outcome_of(trial: Trial) -> FloatArray:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Trials:
-    """What trials showed, a row for each robot, design and size of noise.
+    """What trials showed, a row for each robot, design and size of noise; the notes name trials that failed."""
 
-    Args:
-        rows: Robot, design, noise, trials, parameters, share of 95 % intervals that hold, bias, scatter and rms error
-            in sigmas; see `HEADER`.
-        notes: Trials that failed.
-    """
-
-    rows: tuple[tuple[Any, ...], ...]
+    rows: tuple[tuple[Any, ...], ...]  # as HEADER says; share of 95 % intervals that hold, the last three in sigmas
     notes: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
@@ -92,21 +101,20 @@ class Trials:
                           text_table(list(HEADER), shown), *self.notes])
 
 
-@takes(TrialSettings)
-def run_trials(robots: Sequence[str], settings: TrialSettings | None = None, *,
-               progress: Callable[[float], None] | None = None, **options: Any) -> Trials:
-    """Identify virtual robots again and again with other noise, and compare with the truth.
+def trials(robots: Annotated[Sequence[str], About(help="Names of bundled robots, or paths of robot files.")],
+           settings: TrialSettings, *,
+           output: Annotated[str | None, to_file("Table to write (.csv).")] = None,
+           force: Force = False, progress: Progress | None = None) -> Trials:
+    """Identify virtual robots again and again with other noise: do 95 % intervals hold the truth?
 
-    Args:
-        settings: Which trials; single options may be given by name instead.
-        progress: Called with the fraction done, over all workers.
+    Example:  gough trials five_bar --seeds 2 --periods 3
     """
-    s = settle(TrialSettings, settings, options)
-    cases = [(robot, number, noise) for robot in robots for number in range(s.designs) for noise in s.noises]
-    tasks = [Trial(robot=robot, tied=s.tie_legs, design=number, noise=noise, periods=s.periods, estimator=s.estimator,
-                   seed=seed) for robot, number, noise in cases for seed in range(s.seeds)]
+    require_free(output, force)
+    cases = [*product(robots, range(settings.designs), settings.noises)]
+    tasks = [Trial(robot, settings.tie_legs, number, noise, settings.periods, settings.estimator, seed)
+             for robot, number, noise in cases for seed in range(settings.seeds)]
     found: dict[int, Any] = {}
-    for k, result in s.work.executor.run(outcome_of, tasks):
+    for k, result in settings.work.executor.run(outcome_of, tasks):
         found[k] = result
         if progress is not None:
             progress(len(found) / len(tasks))
@@ -118,10 +126,12 @@ def run_trials(robots: Sequence[str], settings: TrialSettings | None = None, *,
         raise NotConverged(f"none of {len(tasks)} trials came to an end; the first: {failed[0]}")
     rows = []
     for c, case in enumerate(cases):
-        own = [found[k] for k in range(c * s.seeds, (c + 1) * s.seeds) if k not in failed]
+        own = [found[k] for k in range(c * settings.seeds, (c + 1) * settings.seeds) if k not in failed]
         if own:
             z, held = np.array(own).transpose(1, 0, 2)
             spread = float(np.sqrt(z.var(axis=0, ddof=1).mean())) if len(z) > 1 else float("nan")
             rows.append((*case, len(own), z.shape[1], float(held.mean()),
                          float(np.sqrt((z.mean(axis=0) ** 2).mean())), spread, float(np.sqrt((z**2).mean()))))
+    if output is not None:
+        write_text(output, "\n".join(",".join(map(str, row)) for row in (HEADER, *rows)) + "\n")
     return Trials(rows=tuple(rows), notes=tuple(f"{tasks[k]}: {error}" for k, error in failed.items()))

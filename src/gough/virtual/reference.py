@@ -10,8 +10,7 @@ import numpy as np
 from gough.core.arrays import FloatArray
 from gough.core.errors import InvalidTrajectory, LoopNotClosed, SingularConfiguration, nearest
 from gough.core.motion import Motion
-from gough.core.trajectory import Trajectory
-from gough.core.trajectory.curves import smooth_start
+from gough.core.trajectory import Trajectory, smooth_start
 from gough.engine.limits import collect_limits, measure
 from gough.engine.loops import By
 from gough.engine.model import Model

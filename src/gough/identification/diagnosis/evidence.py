@@ -23,7 +23,7 @@ from gough.core.motion import Motion
 from gough.core.names import Parameter
 from gough.core.parameters import BaseParameters
 from gough.core.regression import Regression
-from gough.core.trajectory.base import PositionVelocityAcceleration
+from gough.core.trajectory import PositionVelocityAcceleration
 from gough.engine import Model, standard_from_base
 from gough.engine.derivatives import gravity_regressor, response
 from gough.estimators.estimate import Estimate

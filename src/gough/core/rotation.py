@@ -26,21 +26,20 @@ def rate_map(angles: ArrayLike, order: str) -> FloatArray:
 
     Args:
         angles: About x, y, z in this sequence whatever the order of the rotations, (t, 3). [rad]
-        order: One of the six sequences of 'x', 'y', 'z'.
     """
     from scipy.spatial.transform import Rotation  # here, because it takes as long to import as a small verb
 
     if order not in ORDERS:
         raise InvalidInput(f"angle order is '{order}', expected one of {', '.join(ORDERS)}{nearest(order, ORDERS)}",
                            order=order)
-    first, second, third = ("xyz".index(axis) for axis in order)
     value = np.asarray(angles, dtype=float)
     check_shape(value, (None, 3), "angles")
-    turned = Rotation.from_euler(order[0], value[:, [first]])
     map_ = np.zeros((len(value), 3, 3))
-    map_[:, first, first] = 1.0
-    map_[:, :, second] = turned.as_matrix()[:, :, second]
-    map_[:, :, third] = (turned * Rotation.from_euler(order[1], value[:, [second]])).as_matrix()[:, :, third]
+    before = Rotation.identity(len(value))
+    for axis in order:
+        k = "xyz".index(axis)
+        map_[:, :, k] = before.as_matrix()[:, :, k]
+        before = before * Rotation.from_euler(axis, value[:, [k]])
     return map_
 
 
@@ -50,12 +49,11 @@ def rate_map_derivative(angles: FloatArray, rates: FloatArray, order: str) -> Fl
     dH_b/dt = (H_a ad) x H_b,  dH_c/dt = (H_a ad + H_b bd) x H_c with rates ad, bd of the first two angles. [rad/s]
     """
     map_ = rate_map(angles, order)
-    first, second, third = ("xyz".index(axis) for axis in order)
     derivative = np.zeros_like(map_)
-    before = map_[:, :, first] * rates[:, first, None]
-    derivative[:, :, second] = np.cross(before, map_[:, :, second])
-    before = before + map_[:, :, second] * rates[:, second, None]
-    derivative[:, :, third] = np.cross(before, map_[:, :, third])
+    before = np.zeros((len(map_), 3))
+    for k in map("xyz".index, order):
+        derivative[:, :, k] = np.cross(before, map_[:, :, k])
+        before = before + map_[:, :, k] * rates[:, k, None]
     return derivative
 
 

@@ -1,39 +1,38 @@
-"""Look at the logs of many robots of one kind: who differs, what drifts, what is wrong with whom.
-
-The fleet file names the robot and a table of logs (CSV: log, robot, time, temperature); its other keys are options.
-
-Example:  gough fleet fleet/fleet.toml -o fleet/result
-"""
+"""The verb for many robots of one kind, and the file that names their logs."""
 
 from __future__ import annotations
 
 import csv
 import io
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 from zoneinfo import ZoneInfo
 
 from gough.core.documents import parse_toml
 from gough.core.errors import InvalidInput, InvalidRecording, InvalidStudy, OutputError
 from gough.core.files import replacing, require_free_folder, write_text
-from gough.core.options import About, options_of, settle
+from gough.core.options import options_of, settle
 from gough.identification.fleets.fleet import Fleet, FleetSettings, fleet as look_at_fleet
 from gough.identification.fleets.history import FleetLog
 from gough.report.fleet import fleet_page
-from gough.study.common import Force, Progress
 from gough.study.run import FORMAT, resolved
+from gough.study.verbs import Force, Progress, from_file, to_file
 
-PAGE = "fleet.html"
 
-
-def fleet(file: Annotated[str, About(help="Fleet file (TOML): robot, logs, and options.", file=True)],
+def fleet(file: Annotated[str, from_file("Fleet file (TOML): robot, logs, and options.")],
           settings: FleetSettings, *,
-          output: Annotated[str | None, About(help="Folder for tables and page.", file=True, short="-o")] = None,
+          output: Annotated[str | None, to_file("Folder for tables and page.")] = None,
           force: Force = False, progress: Progress | None = None) -> Fleet:
+    """Look at the logs of many robots of one kind: who differs, what drifts, what is wrong with whom.
+
+    The fleet file names the robot and a table of logs (CSV: log, robot, time, temperature); its other keys are options.
+
+    Example:  gough fleet fleet/fleet.toml -o fleet/result
+    """
     folder = None if output is None else require_free_folder(output, force)
     kind = read_fleet(file, settings)
     found = look_at_fleet(kind.robot, kind.logs, kind.settings, progress=progress)
@@ -42,12 +41,11 @@ def fleet(file: Annotated[str, About(help="Fleet file (TOML): robot, logs, and o
         folder.mkdir(parents=True, exist_ok=True)
         for name, columns in found.tables().items():
             _write_table(folder / name, columns)
-        write_text(folder / PAGE, fleet_page(found))
+        write_text(folder / "fleet.html", fleet_page(found))
     return found
 
 
-@dataclass(frozen=True, kw_only=True)
-class FleetFile:
+class FleetFile(NamedTuple):
     """What a fleet file says: robot file, logs, settings, and lines of its table that were left out."""
 
     robot: str
@@ -59,22 +57,18 @@ class FleetFile:
 def read_fleet(file: str, settings: FleetSettings) -> FleetFile:
     """Read a fleet file and its table of logs; settings that are not the defaults win over the file's.
 
-    Raises:
-        InvalidStudy: No such file, not TOML, or a key that is none.
-        InvalidRecording: Lines of the table that cannot be used, all of them named, unless they are to be skipped.
+    Lines of the table that cannot be used are refused, all of them named, unless they are to be skipped.
     """
-    path, known = Path(file), options_of(FleetSettings)
+    path = Path(file)
     try:
         content = parse_toml(path.read_text(encoding="utf-8-sig"))
         if content.pop("format", None) != FORMAT:
             raise InvalidInput(f"expected 'format = {FORMAT}'")
         robot, table = str(content.pop("robot")), path.parent / str(content.pop("logs"))
         zone, description = content.pop("zone", None), content.pop("description", None)
-        own = {key: resolved(known[key], value, path.parent) if key in known else value
-               for key, value in content.items()}
         usual = FleetSettings().to_dict()
         asked = {key: value for key, value in settings.to_dict().items() if value != usual[key]}
-        chosen = settle(FleetSettings, None, own | asked)
+        chosen = settle(FleetSettings, None, resolved(content, options_of(FleetSettings), path.parent) | asked)
     except KeyError as error:
         raise InvalidStudy(f"{file}: {error} is needed: robot = \"robot.toml\", logs = \"logs.csv\"") from None
     except (OSError, InvalidInput, UnicodeDecodeError) as error:
@@ -116,10 +110,9 @@ def _log(line: Mapping[str, str], folder: Path, zone: str | None, description: s
 def _write_table(path: Path, columns: Mapping[str, list[Any]]) -> None:
     """Write a table as Parquet, or as CSV where pyarrow is not installed."""
     if find_spec("pyarrow") is None:
-        with replacing(path.with_suffix(".csv")) as stream:
-            text = io.StringIO(newline="")
-            csv.writer(text).writerows([list(columns), *zip(*columns.values())])
-            stream.write(text.getvalue().encode())
+        text = io.StringIO(newline="")
+        csv.writer(text).writerows([list(columns), *zip(*columns.values())])
+        write_text(path.with_suffix(".csv"), text.getvalue())
         return
     import pyarrow
     from pyarrow import parquet

@@ -1,7 +1,4 @@
-"""Turn a robot that another program wrote (URDF, MJCF, SDF, SYMORO) into a robot file, with its loops closed.
-
-Example:  gough import robot.urdf --loops robot.yaml -o robot.toml
-"""
+"""The verb that takes in robots of other programs: it closes their loops and guesses what their files leave open."""
 
 from __future__ import annotations
 
@@ -14,17 +11,17 @@ import numpy as np
 
 from gough.core.errors import InvalidMechanism, LoopNotClosed, SingularConfiguration, nearest
 from gough.core.files import require_free, write_text
-from gough.core.options import About, Settings, option
+from gough.core.options import Settings, option
 from gough.core.showing import listed
 from gough.engine.loops import Loops
 from gough.engine.mobility import assemble, close_loops
-from gough.mechanism import Mechanism, parse_robot, robot_text
+from gough.mechanism import parse_robot, robot_text
 from gough.mechanism.closures import CLOSURES
 from gough.mechanism.formats.description import Description, describe, inside, without_placeholders
 from gough.mechanism.formats.reading import read_tree
 from gough.mechanism.formats.tree import FREE, Connection, Link, Loop, RobotTree
 from gough.mechanism.placement import HERE, inverse, transform
-from gough.study.common import Force
+from gough.study.verbs import Force, from_file, to_file
 
 AWAY = (0.1, 0.2, 0.4, 0.8)  # how far starts are drawn from a singular one [m or rad]
 WELL = 2e-3  # distance to a singularity that will do; the bundled robots start at 0.07 to 0.35
@@ -68,19 +65,25 @@ class ImportSettings(Settings):
     platform: str | None = option(None, "Link that carries the tool: gets task coordinates.")
 
 
-def import_(file: Annotated[str, About(help="The robot: .urdf, .xml (MJCF), .sdf or .par (SYMORO).", file=True)],
+def import_(file: Annotated[str, from_file("The robot: .urdf, .xml (MJCF), .sdf or .par (SYMORO).")],
             settings: ImportSettings, *,
-            output: Annotated[str | None, About(
-                help="Robot file to write; the file's name with .toml by default.", file=True, short="-o")] = None,
+            output: Annotated[str | None, to_file(
+                "Robot file to write; the file's name with .toml by default.")] = None,
             force: Force = False) -> Import:
+    """Turn a robot that another program wrote (URDF, MJCF, SDF, SYMORO) into a robot file, with its loops closed.
+
+    Example:  gough import robot.urdf --loops robot.yaml -o robot.toml
+    """
     target = Path(output) if output is not None else Path(file).with_suffix(".toml")
     require_free(target, force)
     text, source = robot_text(file)
     tree = read_tree(text, source, settings.loops)
-    if settings.motors:
-        tree = tree.driven_by(_names(settings.motors))
-    if settings.lock:
-        tree = _locked(tree, source, _names(settings.lock))
+    motors, lock = ([name.strip() for text in given for name in text.split(",") if name.strip()]
+                    for given in (settings.motors, settings.lock))
+    if motors:
+        tree = tree.driven_by(motors)
+    if lock:
+        tree = _locked(tree, source, lock)
     tree = without_placeholders(tree)
     tree = replace(tree, joints=tuple(replace(j, limits=replace(
         j.limits, velocity=settings.velocity or j.limits.velocity, effort=settings.effort or j.limits.effort))
@@ -95,46 +98,34 @@ def import_(file: Annotated[str, About(help="The robot: .urdf, .xml (MJCF), .sdf
                   loops=len(mechanism.closures) - len(closed.held), assembly=closed.assembly, notes=done.notes)
 
 
-def _names(given: Sequence[str]) -> list[str]:
-    return [name.strip() for text in given for name in text.split(",") if name.strip()]
-
-
-def _read(tree: RobotTree, source: str, redundant: bool = True) -> tuple[Description, Mechanism]:
-    """Return a tree as robot file, and that file as read."""
-    done = describe(tree, source, redundant)
-    return done, parse_robot(done.text, source)
-
-
 def _started(tree: RobotTree, done: Description, loops: Loops) -> RobotTree:
-    """Return a tree that starts where its loops are closed."""
+    """Return a tree that starts where its loops are closed; joints that were cut stay as they are."""
     home = dict(zip(loops.mechanism.coordinates, loops.home.tolist()))
     return replace(tree, joints=tuple(
         replace(joint, start=tuple(home[name] for name in done.coordinates[joint.name]))
-        if joint.name in done.coordinates else joint for joint in tree.joints))  # joints that were cut have none
+        if joint.name in done.coordinates else joint for joint in tree.joints))
 
 
 def _locked(tree: RobotTree, source: str, names: list[str]) -> RobotTree:
     """Hold joints where the loops are closed: all motions of a joint, or the one a coordinate is named after."""
-    done, mechanism = _read(tree if any(j.actuated for j in tree.joints) else tree.driven_by(tree.single()), source)
-    started = {joint.name: joint for joint in _started(tree, done, assemble(mechanism)).joints}
+    done = describe(tree if any(j.actuated for j in tree.joints) else tree.driven_by(tree.single()), source)
+    loops = assemble(parse_robot(done.text, source))
+    starts = {joint.name: joint.start for joint in _started(tree, done, loops).joints}
     single = {name: (joint, k) for joint, own in done.coordinates.items() for k, name in enumerate(own) if len(own) > 1}
     held: dict[str, list[float | None]] = {}
     for name in names:
         joint, which = single[name] if name in single else (tree.known([name])[0], None)
-        start = started[joint].start
-        own = held.setdefault(joint, [None] * len(start))
-        for k in range(len(start)) if which is None else [which]:
-            own[k] = start[k]
+        own = held.setdefault(joint, [None] * len(starts[joint]))
+        for k, start in enumerate(starts[joint]):
+            if which in (None, k):
+                own[k] = start
     return tree.locked(held)
 
 
 def _closed(tree: RobotTree, source: str) -> tuple[Description, Loops]:
-    """Close the loops and return the robot file that starts there.
-
-    Raises:
-        LoopNotClosed, InvalidMechanism, SingularConfiguration: See `close_loops`; says which options answer it.
-    """
-    done, mechanism = _read(tree, source)
+    """Close the loops and return the robot file that starts there; errors say which options answer them."""
+    done = describe(tree, source)
+    mechanism = parse_robot(done.text, source)
     rng, tried, singular = np.random.default_rng(0), list[Loops](), None
     for reach in (0.0, *AWAY):
         shift = reach * rng.uniform(-1, 1, len(mechanism.joints))
@@ -160,12 +151,12 @@ def _closed(tree: RobotTree, source: str) -> tuple[Description, Loops]:
     if not tried:
         raise singular or InvalidMechanism(f"{source}: no pose found")
     loops = max(tried, key=lambda loops: loops.margin(loops.home, "actuated"))
-    moved = "" if loops is tried[0] and singular is None else (
-        "guessed: the start pose of the file is singular, or nearly; another one near it was taken")
-    notes = [moved, f"held, as all they do is turn bodies about themselves: {', '.join(loops.held)}" if loops.held
-             else ""]
-    started = _started(tree, done, loops).noting(*filter(None, notes))
-    return describe(started, source, redundant=loops.redundant), loops
+    notes = []
+    if loops is not tried[0] or singular is not None:
+        notes.append("guessed: the start pose of the file is singular, or nearly; another one near it was taken")
+    if loops.held:
+        notes.append(f"held, as all they do is turn bodies about themselves: {', '.join(loops.held)}")
+    return describe(_started(tree, done, loops).noting(*notes), source, redundant=loops.redundant), loops
 
 
 def _hinted(error: InvalidMechanism | LoopNotClosed, tree: RobotTree) -> InvalidMechanism | LoopNotClosed:

@@ -1,13 +1,11 @@
-"""What all verbs share: consoles, errors, JSON, progress."""
+"""What all commands share: consoles, tables, JSON, progress."""
 
 from __future__ import annotations
 
 import json
-import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from time import monotonic
-from types import FrameType
 from typing import Annotated, Any
 
 import typer
@@ -24,21 +22,18 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines inst
 Force = Annotated[bool, typer.Option("--force", help="Overwrite what is already there.")]
 
 
+def say(text: str) -> None:
+    """Print plain text; nothing in it is taken as markup."""
+    out.print(escape(text), soft_wrap=True)
+
+
 def print_json(value: Any) -> None:
     """Print a value as JSON on standard output, and nothing else."""
-    typer.echo(json.dumps(value, indent=2, allow_nan=False, default=_plain))
+    typer.echo(json.dumps(value, indent=2, allow_nan=False, default=lambda array: array.tolist()))
 
 
-def _plain(value: Any) -> Any:
-    if hasattr(value, "tolist"):
-        return value.tolist()
-    raise TypeError(f"{type(value).__name__} has no JSON form")
-
-
-def table(title: str, columns: list[str], rows: list[list[str]]) -> None:
+def table(columns: list[str], rows: list[list[str]]) -> None:
     """Print a table; columns of numbers are flush right."""
-    if title:
-        say(title)  # a title of the table itself would be folded to the table's width
     grid = Table(header_style="bold", box=None, pad_edge=False)
     for k, name in enumerate(columns):
         numbers = all(row[k][:1] in "+-.0123456789" for row in rows if row[k])
@@ -53,17 +48,6 @@ def failed(result: Any) -> bool:
     return not getattr(result, "passed", True)
 
 
-def end(result: Any) -> None:
-    """Leave with an exit code of its own if a result is beyond the thresholds that were asked for."""
-    if failed(result):
-        raise typer.Exit(FAILED)
-
-
-def say(text: str) -> None:
-    """Print plain text; nothing in it is taken as markup."""
-    out.print(escape(text), soft_wrap=True)
-
-
 @contextmanager
 def progress(label: str, quiet: bool = False) -> Iterator[Callable[[float], None]]:
     """Show a bar on standard error once a task takes more than a second; gives a function of the fraction done."""
@@ -71,27 +55,14 @@ def progress(label: str, quiet: bool = False) -> Iterator[Callable[[float], None
     bar = Progress(TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:>3.0f} %"),
                    TimeElapsedColumn(), console=err, transient=True, disable=quiet)
     task = bar.add_task(escape(label), total=1.0)
-    shown = False
 
     def update(fraction: float) -> None:
-        nonlocal shown
-        if not shown and monotonic() - started > 1.0:
-            bar.start()
-            shown = True
-        if shown:
-            bar.update(task, completed=min(max(fraction, 0.0), 1.0))
+        if monotonic() - started > 1.0:
+            bar.start()  # a second time does nothing
+        bar.update(task, completed=min(max(fraction, 0.0), 1.0))
 
     try:
         yield update
     finally:
-        if shown:
+        if bar.live.is_started:
             bar.stop()
-
-
-def stop_on_terminate() -> None:
-    """Make a termination request behave like Ctrl-C, so that half-written files are removed."""
-
-    def interrupt(number: int, frame: FrameType | None) -> None:
-        raise KeyboardInterrupt
-
-    signal.signal(signal.SIGTERM, interrupt)
