@@ -1,9 +1,8 @@
 """Symbolic model -> kernels -> kinematics, regressor, base parameters, dynamics."""
 
 from gough.engine.base import base_parameters, random_motion, standard_from_base
-from gough.engine.chain import Margins
 from gough.engine.check import Check, check
-from gough.engine.kinematics import ClosedChain
+from gough.engine.kinematics import ClosedChain, Margins
 from gough.engine.model import Model, Robot, as_model
 
 __all__ = [

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import casadi as ca
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import least_squares
 
 from gough.core.arrays import BoolArray, FloatArray
 from gough.core.errors import InvalidMechanism, LoopNotClosed
-from gough.engine.symbolic import Transform, body_transforms, closure_ends
+from gough.engine.symbolic import Transform, body_transforms, closure_ends, equation_owners
 from gough.mechanism.closures import CLOSURES
 from gough.mechanism.types import Closure
 
@@ -26,6 +24,9 @@ CLOSED = 1e-10  # a loop is closed below this residual [rad, or lengths of the r
 REACHES = (0.3, 1.0, 3.0)
 DRAWS = 12  # a box
 ROUNDED = 1e-5  # what is left where lengths and angles were printed with five digits
+# A centre of mass this near the axis, in lengths of the robot: motors feel a hundredth of the body's weight at most.
+# Rods drawn in CAD have theirs on the axis to 1e-15.
+IDLE = 1e-2
 NEARLY = 1e-6  # loops closed so far are closed this well before the next one is added
 
 
@@ -54,16 +55,34 @@ def assemble_start(loops: Loops) -> tuple[FloatArray, str]:
             most = int(np.argmax(np.abs((pose - start) / loops.units)))
             return pose, (f"by search from {search.tried} starts, the nearest of {branches} poses found; "
                           f"'{joints[most].name}' moved most, by {pose[most] - start[most]:.3g} {joints[most].unit}")
-    raise _refusal(loops, pose, failed)
+    for wrong in failed:
+        if isinstance(wrong, InvalidMechanism):  # limits are in the way
+            raise wrong
+    nearest = wrong_with(loops, pose, loops.residual(pose))
+    at = dict(zip(loops.mechanism.coordinates, pose.tolist()))
+    told = ", ".join(f"{name} = {value:.4g}" for name, value in list(at.items())[:12])
+    raise LoopNotClosed(f"{nearest}; nearest pose found: {told}{', ...' if len(at) > 12 else ''}",
+                        **{**getattr(nearest, "numbers", {}), "pose": at})
 
 
 class _Search:
     """Closes one loop after the other from drawn poses."""
 
     def __init__(self, loops: Loops) -> None:
+        """Write the closures as fractions of the robot, with what leads away from solutions that are not meant."""
         self.loops, self.tried, self.rng = loops, 0, np.random.default_rng(0)
-        self.guided, self.owner = _guided(loops)
         self.ways = [_moves(loops, closure) for closure in loops.mechanism.closures]
+        q = ca.SX.sym("q", len(loops.home))
+        rows, owner = [ca.DM(loops.weights) * loops.equations(q)[0]], equation_owners(loops.mechanism)
+        poses = body_transforms(loops.mechanism, q)
+        for k, closure in enumerate(loops.mechanism.closures):
+            guide = CLOSURES[closure.kind].guide
+            if guide is not None:
+                rows.append(guide(*closure_ends(closure, poses)))
+                owner.append(k)
+        stacked = ca.densify(ca.vertcat(*rows))
+        self.equations = ca.Function("guided", [q], [stacked, ca.densify(ca.jacobian(stacked, q))])
+        self.owner = np.array(owner)
 
     def run(self, held: BoolArray) -> tuple[FloatArray, list[FloatArray]]:
         """Return the closed pose nearest to the start and all that were found; if none, one that is nearly closed.
@@ -75,27 +94,45 @@ class _Search:
         pose, found = start, list[FloatArray]()
         for k, moves in enumerate(self.ways):
             for reach in (0.0, *REACHES):
-                found = [home for draw in range(DRAWS if reach else 1)
-                         if (home := self._closed(k, involved, pose + reach * units * self.rng.uniform(
-                             -1, 1, len(start)) * moves * ~(before if draw % 2 else held))) is not None]
+                found = []
+                for draw in range(DRAWS if reach else 1):
+                    free = moves & ~(before if draw % 2 else held)
+                    drawn = pose + reach * units * self.rng.uniform(-1, 1, len(start)) * free
+                    found += self._closed(k, involved, drawn)
                 if found:
                     pose = min(found, key=lambda home: float(np.linalg.norm((home - start) / units)))
                     break
             if not found:
-                break
+                return self._bounded(len(self.ways), pose, involved)[0], []
             before = before | moves
-        rest = self.owner >= 0
-        return (pose if found else _bounded(self.loops, self.guided, rest, pose, involved)[0]), found
+        return pose, found
 
-    def _closed(self, k: int, involved: BoolArray, drawn: FloatArray) -> FloatArray | None:
-        """Close the loops up to number k from a drawn pose; None where that fails."""
+    def _closed(self, k: int, involved: BoolArray, drawn: FloatArray) -> list[FloatArray]:
+        """Close the loops up to number k from a drawn pose; nothing where that fails."""
         self.tried += 1
-        home, error = _bounded(self.loops, self.guided, self.owner <= k, drawn, involved)
+        home, error = self._bounded(k, drawn, involved)
         if k < len(self.ways) - 1:
-            return home if np.abs(error).max() < NEARLY else None
+            return [home] if np.abs(error).max() < NEARLY else []
         home, error = gauss_newton(self.loops, home, involved, iterations=30)
         home = _unwound(self.loops, home)
-        return home if wrong_with(self.loops, home, error) is None else None
+        return [home] if wrong_with(self.loops, home, error) is None else []
+
+    def _bounded(self, k: int, start: FloatArray, free: BoolArray) -> tuple[FloatArray, FloatArray]:
+        """Return the pose of least squares inside the limits near a start, and what loops up to number k lack there."""
+        loops, rows = self.loops, self.owner <= k
+        low, high = np.array([joint.limits.position or (-np.inf, np.inf) for joint in loops.mechanism.joints]).T
+        room = 1e-9 * np.minimum(high - low, 1.0)
+        whole = np.clip(start, low + room, high - room)
+
+        def at(values: FloatArray, output: int) -> FloatArray:
+            whole[free] = values
+            return np.array(self.equations(whole)[output])[rows]
+
+        found = least_squares(
+            lambda x: at(x, 0).ravel(), whole[free], jac=lambda x: at(x, 1)[:, free], bounds=(low[free], high[free]),
+            x_scale=loops.units[free], max_nfev=60, xtol=1e-12, ftol=1e-12, gtol=1e-12)
+        whole[free] = found.x
+        return whole, np.asarray(found.fun)
 
 
 def _moves(loops: Loops, closure: Closure) -> BoolArray:
@@ -110,24 +147,13 @@ def _moves(loops: Loops, closure: Closure) -> BoolArray:
     return found
 
 
-def _refusal(loops: Loops, best: FloatArray, first: list[Failure]) -> Failure:
-    """Return what is said of loops that do not close: limits if these are in the way, else the nearest pose."""
-    beyond = next((error for error in first if isinstance(error, InvalidMechanism)), None)
-    if beyond is not None:
-        return beyond
-    wrong = wrong_with(loops, best, loops.residual(best))
-    pose = dict(zip(loops.mechanism.coordinates, best.tolist()))
-    told = ", ".join(f"{name} = {value:.4g}" for name, value in list(pose.items())[:12])
-    return LoopNotClosed(f"{wrong}; nearest pose found: {told}{', ...' if len(pose) > 12 else ''}",
-                         **{**getattr(wrong, "numbers", {}), "pose": pose})
-
-
 def wrong_with(loops: Loops, home: FloatArray, error: FloatArray) -> Failure | None:
     """Return what is wrong with a pose: an open loop, a branch that is not meant, a limit exceeded; or nothing."""
     mechanism = loops.mechanism
     if error.size and not np.abs(error).max() < CLOSED:
         worst = int(np.argmax(np.where(np.isfinite(error), np.abs(error), np.inf)))
-        residual, name = float(np.abs(error / loops.weights)[worst]), loops.loop_name(worst)
+        residual = float(np.abs(error / loops.weights)[worst])
+        name = mechanism.closures[equation_owners(mechanism)[worst]].name
         cure = ("its equations are more than it needs and contradict each other in their last digits: give lengths and "
                 "angles with more digits, or close it with fewer equations" if np.abs(error).max() < ROUNDED else
                 "check the keys 'start' of the joints or the link lengths")
@@ -135,9 +161,13 @@ def wrong_with(loops: Loops, home: FloatArray, error: FloatArray) -> Failure | N
             f"[[closure]] '{name}': this loop of '{mechanism.name}' stays open by {residual:.2e} m (or rad) when "
             f"assembled from the start values; {cure}",
             loop=name, residual=residual)
-    for closure, text in _mistaken(loops, home):
-        return LoopNotClosed(f"[[closure]] '{closure.name}': this loop of '{mechanism.name}' assembles with {text};"
-                             " change the keys 'start' of its joints", loop=closure.name, residual=np.pi)
+    poses = body_transforms(mechanism, ca.SX(ca.DM(home)))
+    for closure in mechanism.closures:
+        ends = [Transform(number(end.rotation), number(end.translation)) for end in closure_ends(closure, poses)]
+        mistaken = CLOSURES[closure.kind].mistaken
+        if mistaken and (text := mistaken(*ends)):
+            return LoopNotClosed(f"[[closure]] '{closure.name}': this loop of '{mechanism.name}' assembles with {text};"
+                                 " change the keys 'start' of its joints", loop=closure.name, residual=np.pi)
     for joint, value in zip(mechanism.joints, home):
         low, high = joint.limits.position or (-np.inf, np.inf)
         if not low - 1e-3 * (high - low) <= value <= high + 1e-3 * (high - low):
@@ -146,54 +176,6 @@ def wrong_with(loops: Loops, home: FloatArray, error: FloatArray) -> Failure | N
                 f"limits {low:g} to {high:g}; check the keys 'start' of the joints, the link lengths or the limits",
                 joint=joint.name, position=float(value))
     return None
-
-
-def _mistaken(loops: Loops, home: FloatArray) -> Iterator[tuple[Closure, str]]:
-    """Yield the closures whose equations hold in another way than meant, and in which."""
-    poses = body_transforms(loops.mechanism, ca.SX(ca.DM(home)))
-    for closure in loops.mechanism.closures:
-        mistaken = CLOSURES[closure.kind].mistaken
-        if mistaken is not None:
-            ends = [Transform(number(end.rotation), number(end.translation)) for end in closure_ends(closure, poses)]
-            if text := mistaken(*ends):
-                yield closure, text
-
-
-def _guided(loops: Loops) -> tuple[ca.Function, NDArray[np.int64]]:
-    """Return q -> closures as fractions of the robot and their derivative, and the number of each row's closure.
-
-    With what leads away from solutions that are not meant.
-    """
-    mechanism = loops.mechanism
-    q = ca.SX.sym("q", len(loops.home))
-    poses, closures = body_transforms(mechanism, q), mechanism.closures
-    rows = [ca.DM(loops.weights) * loops.equations(q)[0]]
-    owner = [k for k, closure in enumerate(closures) for _ in range(closure.equations)]
-    for k, closure in enumerate(closures):
-        guide = CLOSURES[closure.kind].guide
-        if guide is not None:
-            rows.append(guide(*closure_ends(closure, poses)))
-            owner.append(k)
-    stacked = ca.densify(ca.vertcat(*rows))
-    return ca.Function("guided", [q], [stacked, ca.densify(ca.jacobian(stacked, q))]), np.array(owner)
-
-
-def _bounded(loops: Loops, guided: ca.Function, rows: BoolArray, start: FloatArray,
-             free: BoolArray) -> tuple[FloatArray, FloatArray]:
-    """Return the pose of least squares inside the limits near a start, and the rows that are left there."""
-    low, high = np.array([joint.limits.position or (-np.inf, np.inf) for joint in loops.mechanism.joints]).T
-    room = 1e-9 * np.minimum(high - low, 1.0)
-    whole = np.clip(start, low + room, high - room)
-
-    def at(values: FloatArray) -> FloatArray:
-        whole[free] = values
-        return whole
-
-    found = least_squares(
-        lambda x: np.array(guided(at(x))[0]).ravel()[rows], whole[free],
-        jac=lambda x: np.array(guided(at(x))[1])[rows][:, free], bounds=(low[free], high[free]),
-        x_scale=loops.units[free], max_nfev=60, xtol=1e-12, ftol=1e-12, gtol=1e-12)
-    return np.array(at(found.x)), np.asarray(found.fun)
 
 
 def _unwound(loops: Loops, home: FloatArray) -> FloatArray:
@@ -250,11 +232,6 @@ def idle_directions(loops: Loops, null: FloatArray, passive: list[int]) -> Float
     _, values, vt = np.linalg.svd(effect[:, passive] @ null.T)
     still = np.concatenate([values, np.zeros(len(null) - len(values))]) < IDLE
     return np.asarray(vt[still] @ null)
-
-
-# A centre of mass this near the axis, in lengths of the robot: motors feel a hundredth of the body's weight at most.
-# Rods drawn in CAD have theirs on the axis to 1e-15.
-IDLE = 1e-2
 
 
 def number(expression: ca.SX) -> Any:

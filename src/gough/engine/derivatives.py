@@ -33,7 +33,7 @@ import numpy as np
 
 from gough.core.errors import InvalidInput, nearest
 from gough.engine.elimination import cholesky_solve, choose_pivots, determinant, solve
-from gough.engine.loops import By, Closure, closure_expressions
+from gough.engine.loops import By, Closed
 from gough.engine.model import Model
 from gough.engine.symbolic import TreeEfforts, body_transforms
 from gough.kernels.kernel import compiled
@@ -53,26 +53,20 @@ class _Graph:
         self.model, self.smooth = model, smooth
         self.q, self.v, self.a = ca.SX.sym("q", n), ca.SX.sym("v", m), ca.SX.sym("a", m)
         self.band = ca.SX.sym("band", n)
-        self.closure: Closure = closure_expressions(loops, by, self.q)
+        self.closure = Closed(loops, by, self.q)
         self.dynamic, self.check = self.closure, self.closure.check
         if by != loops.dynamic:
-            self.dynamic = closure_expressions(loops, loops.dynamic, self.q)
+            self.dynamic = Closed(loops, loops.dynamic, self.q)
             self.check = ca.fmax(self.check, self.dynamic.check)
         self.qd, self.qdd = self.closure.rates(self.v, self.a)
 
     def regressor(self, names: tuple[str, ...], covariance: ca.SX) -> ca.SX:
-        """Return the regressor with rows of independent unit noise: L^-1 W with L L^T the noise of the rows.
-
-        That noise is Sigma, or E_act^T Sigma E_act for a robot with more motors than degrees of freedom.
-        """
+        """Return the regressor with rows of independent unit noise: L^-1 W with L L^T = E_act^T Sigma E_act."""
         model = self.model
         tree = TreeEfforts(model.mechanism, self.q, self.qd, self.qdd, self.band, smooth=self.smooth)
         rows = model.projected_columns(tree, self.dynamic.closure_map, names)
-        if model.loops.redundant:
-            act = self.dynamic.closure_map[model.actuated, :]
-            return ca.densify(_lower_solve(_cholesky(act.T @ covariance @ act), rows))
-        order = [model.actuated.index(i) for i in model.independent]
-        return ca.densify(_lower_solve(_cholesky(covariance[order, order]), rows))
+        act = self.dynamic.closure_map[model.actuated, :]
+        return ca.densify(ca.solve(_cholesky(act.T @ covariance @ act), rows))
 
     @cached_property
     def tangents(self) -> tuple[ca.SX, ca.SX, ca.SX]:
@@ -115,7 +109,7 @@ class _Graph:
         tau = self._put(t, w, u)
         if part.dependent:
             K, D = self.dynamic.jacobian[part.rows, :], part.dependent
-            force = solve(K[:, D].T, tau[D], [(column, row) for row, column in part.pivots])
+            force = solve(K[:, D].T, tau[D], tuple((column, row) for row, column in part.pivots))
             forces = ca.SX.sym("lambda", force.shape[0])
             held = ca.substitute(ca.jacobian(K.T @ forces, self.q), forces, force)
         rows, slopes = E_r.T @ tau, E_r.T @ self._by_motion(t, w, u, held)
@@ -131,16 +125,12 @@ class _Graph:
 
     def motor_efforts(self, rows: ca.SX, derivative: ca.SX) -> tuple[ca.SX, ca.SX]:
         """Return the (smallest) motor efforts (a,) whose effect on the rows is given (m,), and their derivative."""
-        model = self.model
-        if not model.loops.redundant:
-            order = [model.independent.index(i) for i in model.actuated]
-            return rows[order], derivative[order, :]
         m = rows.shape[0]
         held = ca.SX.sym("rows", m)
-        act = self.dynamic.closure_map[model.actuated, :]
+        act = self.dynamic.closure_map[self.model.actuated, :]
         motors = act @ cholesky_solve(act.T @ act, held)
         direct = ca.substitute(ca.jtimes(motors, self.q, self.closure.closure_map), held, rows)
-        change = ca.jacobian(motors, held) @ derivative + ca.horzcat(direct, ca.SX(len(model.actuated), 2 * m))
+        change = ca.jacobian(motors, held) @ derivative + ca.horzcat(direct, ca.SX(act.shape[0], 2 * m))
         return ca.substitute(motors, held, rows), change
 
     def twist_norms(self) -> dict[str, tuple[ca.SX, ca.SX]]:
@@ -172,7 +162,7 @@ def smooth_regressor(model: Model, names: tuple[str, ...], by: By) -> ca.Functio
 
     Its q is the assembled configuration (n,), v and a are those of the partition `by`, (m,), band is the velocity scale
     of tanh (n,), covariance that of the motor efforts (a, a). The elimination behind a sample is sound where its check
-    is below `chain.CHECK`.
+    is below `kinematics.CHECK`.
     """
     graph, covariance = _Graph(model, by), _covariance(model)
     W = graph.regressor(names, covariance)
@@ -224,7 +214,7 @@ def gravity_regressor(model: Model, names: tuple[str, ...]) -> ca.Function:
     """
     n = len(model.mechanism.joints)
     q, rest = ca.SX.sym("q", n), ca.SX(n, 1)
-    closure = closure_expressions(model.loops, model.loops.dynamic, q)
+    closure = Closed(model.loops, model.loops.dynamic, q)
     falling = [k for k, name in enumerate(names) if model.resolve(name)[0].inertial]
     parts = []
     for unit in np.eye(3):
@@ -292,7 +282,7 @@ def _regularity(graph: _Graph) -> ca.SX:
     if "task" in loops.partitions:
         own = graph.closure if graph.closure.partition is loops.partitions["task"] else graph.dynamic
         if own.partition is not loops.partitions["task"]:
-            own = closure_expressions(loops, "task", graph.q)
+            own = Closed(loops, "task", graph.q)
         matrix = own.closure_map[model.actuated, :]
         if loops.redundant:
             matrix = matrix.T @ matrix
@@ -310,26 +300,13 @@ def _covariance(model: Model) -> ca.SX:
     return ca.SX.sym("covariance", len(model.actuated), len(model.actuated))
 
 
-def _cholesky(matrix: ca.SX) -> list[list[ca.SX]]:
-    """Return the rows of L with L L^T = matrix."""
-    lower: list[list[ca.SX]] = []
+def _cholesky(matrix: ca.SX) -> ca.SX:
+    """Return L with L L^T = matrix."""
+    lower = ca.SX(*matrix.shape)
     for i in range(matrix.shape[0]):
-        row: list[ca.SX] = []
         for j in range(i + 1):
             rest = matrix[i, j]
             for k in range(j):
-                rest -= row[k] * (row if i == j else lower[j])[k]
-            row.append(ca.sqrt(rest) if i == j else rest / lower[j][j])
-        lower.append(row)
+                rest -= lower[i, k] * lower[j, k]
+            lower[i, j] = ca.sqrt(rest) if i == j else rest / lower[j, j]
     return lower
-
-
-def _lower_solve(lower: list[list[ca.SX]], right: ca.SX) -> ca.SX:
-    """Return L^-1 right."""
-    rows: list[ca.SX] = []
-    for i, row in enumerate(lower):
-        rest = right[i, :]
-        for k in range(i):
-            rest = rest - row[k] * rows[k]
-        rows.append(rest / row[i])
-    return ca.vertcat(*rows)

@@ -8,8 +8,6 @@ order is poor can be solved again with pivoting.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import casadi as ca
 import numpy as np
 
@@ -17,7 +15,6 @@ from gough.core.arrays import FloatArray
 from gough.core.errors import SingularConfiguration
 
 Pivots = tuple[tuple[int, int], ...]
-Row = dict[int, ca.SX]
 THRESHOLD = 0.1  # smallest accepted ratio of a pivot to the largest entry of its column
 
 
@@ -57,78 +54,48 @@ def choose_pivots(samples: FloatArray, pattern: FloatArray) -> Pivots:
     return tuple(pivots)
 
 
-def solve(matrix: ca.SX, right: ca.SX, pivots: Sequence[tuple[int, int]]) -> ca.SX:
+def solve(matrix: ca.SX, right: ca.SX, pivots: Pivots) -> ca.SX:
     """Return matrix^-1 right, (n, n) and (n, k), as expressions, eliminating in the order of `choose_pivots`."""
-    rows, rhs = _eliminated(matrix, right, pivots)
+    size, rows = len(pivots), _eliminated(ca.horzcat(matrix, right), pivots)
     solution: dict[int, dict[int, ca.SX]] = {}
-    for row, column in reversed(pivots):
-        values = dict(rhs[row])
-        for j, coefficient in rows[row].items():
-            if j == column:
-                continue
-            for k, value in solution[j].items():
-                values[k] = values[k] - coefficient * value if k in values else -coefficient * value
-        inverse = 1 / rows[row][column]
-        solution[column] = {k: value * inverse for k, value in values.items()}
     result = ca.SX(*right.shape)
-    for i, values in solution.items():
-        for k, value in values.items():
-            result[i, k] = value
+    for row, column in reversed(pivots):
+        inverse = 1 / rows[row].pop(column)
+        values = {k: value for k, value in rows[row].items() if k >= size}
+        for j in (j for j in rows[row] if j < size):
+            _subtract(values, rows[row][j], solution[j])
+        solution[column] = {k: value * inverse for k, value in values.items()}
+        for k, value in solution[column].items():
+            result[column, k - size] = value
     return result
 
 
-def cholesky_solve(matrix: ca.SX, right: ca.SX) -> ca.SX:
-    """Return matrix^-1 right for a symmetric positive definite matrix (L D L^T, no pivoting needed)."""
-    size = matrix.shape[0]
-    lower, scaled = ca.SX.eye(size), ca.SX(size, size)  # L and L D
-    for j in range(size):
-        for i in range(j, size):
-            value = matrix[i, j]
-            for k in range(j):
-                value -= scaled[i, k] * lower[j, k]
-            scaled[i, j] = value
-            if i > j:
-                lower[i, j] = value / scaled[j, j]
-    result = ca.SX(right)
-    for i in range(size):
-        for k in range(i):
-            result[i, :] -= lower[i, k] * result[k, :]
-    for i in range(size):
-        result[i, :] = result[i, :] / scaled[i, i]
-    for i in reversed(range(size)):
-        for k in range(i + 1, size):
-            result[i, :] -= lower[k, i] * result[k, :]
-    return result
-
-
-def determinant(matrix: ca.SX, pivots: Sequence[tuple[int, int]]) -> ca.SX:
+def determinant(matrix: ca.SX, pivots: Pivots) -> ca.SX:
     """Return the determinant up to a constant sign, by elimination in the given pivot order."""
-    rows, _ = _eliminated(matrix, ca.SX(matrix.shape[0], 0), pivots)
-    product = ca.SX(1)
+    rows, product = _eliminated(matrix, pivots), ca.SX(1)
     for row, column in pivots:
         product *= rows[row][column]
     return product
 
 
-def _eliminated(matrix: ca.SX, right: ca.SX, pivots: Sequence[tuple[int, int]]) -> tuple[list[Row], list[Row]]:
-    """Return the rows of a matrix and of a right side once each pivot's column is gone from the rows after it."""
-    rows, rhs = ([_entries(part, i) for i in range(matrix.shape[0])] for part in (matrix, right))
-    waiting = [i for i, _ in pivots]
-    for row, column in pivots:
-        waiting.remove(row)
+def _eliminated(table: ca.SX, pivots: Pivots) -> list[dict[int, ca.SX]]:
+    """Return the non-zero entries of rows by column, once each pivot's column is gone from the rows after it."""
+    entries = [[(j, table[i, j]) for j in range(table.shape[1])] for i in range(len(pivots))]
+    rows = [{j: value for j, value in row if value.nnz() and not value.is_zero()} for row in entries]
+    for k, (row, column) in enumerate(pivots):
         inverse = 1 / rows[row][column]
-        for other in waiting:
-            if column not in rows[other]:
-                continue
-            factor = rows[other].pop(column) * inverse
-            for target, source in ((rows[other], rows[row]), (rhs[other], rhs[row])):
-                for j, value in source.items():
-                    if j != column or target is rhs[other]:
-                        target[j] = target[j] - factor * value if j in target else -factor * value
-    return rows, rhs
+        others = {j: value for j, value in rows[row].items() if j != column}
+        for other, _ in pivots[k + 1:]:
+            if column in rows[other]:
+                _subtract(rows[other], rows[other].pop(column) * inverse, others)
+    return rows
 
 
-def _entries(matrix: ca.SX, row: int) -> Row:
-    """Return the non-zero entries of a row by column."""
-    entries = ((j, matrix[row, j]) for j in range(matrix.shape[1]))
-    return {j: value for j, value in entries if value.nnz() and not value.is_zero()}
+def _subtract(target: dict[int, ca.SX], factor: ca.SX, row: dict[int, ca.SX]) -> None:
+    for j, value in row.items():
+        target[j] = target[j] - factor * value if j in target else -factor * value
+
+
+def cholesky_solve(matrix: ca.SX, right: ca.SX) -> ca.SX:
+    """Return matrix^-1 right for a symmetric positive definite matrix (L D L^T, no pivoting needed)."""
+    return ca.ldl_solve(right, *ca.ldl(matrix.T, False))

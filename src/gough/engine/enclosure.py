@@ -18,7 +18,7 @@ import numpy as np
 from gough.core.arrays import FloatArray
 from gough.core.errors import NotConverged
 from gough.core.intervals import Interval, above_sum, size_of_product, up
-from gough.engine.loops import By, closure_expressions
+from gough.engine.loops import By, Closed
 from gough.engine.model import Model
 from gough.engine.symbolic import TreeEfforts
 from gough.kernels.enclosure import Bundle, enclose
@@ -46,7 +46,7 @@ def closed_box(model: Model, by: By, independent: Interval, near: FloatArray) ->
         return Interval(lower, upper)
     centre = model.kinematics.close(centre, by)[0]
     q = ca.SX.sym("q", centre.shape[1])
-    closure = closure_expressions(model.loops, by, q)
+    closure = Closed(model.loops, by, q)
     equations = read_tape(ca.Function("closures", [q], [closure.residual[rows], closure.jacobian[rows, :]]))
     still = np.zeros((len(centre), 1))
     gap = enclose(equations, [Bundle.constant(Interval.point(centre))], still)[0]
@@ -93,8 +93,8 @@ def _graphs(model: Model, names: tuple[str, ...], by: By) -> tuple[Tape, Tape, T
     """Return q -> E; q, v -> qd; and q, v, a, signs of the velocities -> regressor."""
     n, m = len(model.mechanism.joints), model.degrees_of_freedom
     q, v, a, sign = symbols = [ca.SX.sym(name, size) for name, size in (("q", n), ("v", m), ("a", m), ("sign", n))]
-    closure = closure_expressions(model.loops, by, q)
-    rows = closure if by == model.loops.dynamic else closure_expressions(model.loops, model.loops.dynamic, q)
+    closure = Closed(model.loops, by, q)
+    rows = closure if by == model.loops.dynamic else Closed(model.loops, model.loops.dynamic, q)
     qd, qdd = closure.rates(v, a)
     tree = TreeEfforts(model.mechanism, q, qd, qdd, ca.SX(n, 1))
     tree.sign = sign

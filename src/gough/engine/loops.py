@@ -14,7 +14,7 @@ from gough.core.arrays import FloatArray
 from gough.core.errors import InvalidInput, InvalidMechanism
 from gough.engine.assembly import CLOSED as CLOSED, number
 from gough.engine.elimination import Pivots, solve
-from gough.engine.symbolic import Transform, body_transforms, closure_ends, closure_equations
+from gough.engine.symbolic import Transform, body_transforms, closure_ends, closure_equations, equation_owners
 from gough.mechanism.closures import CLOSURES
 from gough.mechanism.types import BASE, Mechanism
 
@@ -25,12 +25,10 @@ SHORTEST = 1e-9  # length of a force element below which rounding makes its dire
 
 @dataclass(frozen=True, eq=False)
 class Partition:
-    """A choice of independent coordinates.
-
-    Indices are lists, which NumPy and CasADi take as such.
+    """A choice of independent coordinates, as lists of indices, which NumPy and CasADi take as such.
 
     Args:
-        independent: Their indices, (m,).
+        independent: (m,).
         dependent: The others, (n - m,).
         rows: Closure equations that determine them, (n - m,); the rest is redundant but consistent.
         pivots: Elimination order of K[rows, dependent].
@@ -62,13 +60,13 @@ class Loops:
 
     mechanism: Mechanism
     home: FloatArray
-    degrees_of_freedom: int
-    partitions: dict[By, Partition]
-    dynamic: By
     neighbours: FloatArray
     length: float
     equations: ca.Function
-    bending: list[int] = field(default_factory=list)
+    bending: list[int]
+    degrees_of_freedom: int = 0
+    partitions: dict[By, Partition] = field(default_factory=dict)
+    dynamic: By = "actuated"
     assembly: str = ""
     held: tuple[str, ...] = ()
 
@@ -80,7 +78,12 @@ class Loops:
     @cached_property
     def weights(self) -> FloatArray:
         """What makes a closure residual [m or rad] a fraction of the robot, (c,)."""
-        return row_scale(self.mechanism, self.length) / self.length
+        kinds, weights = {joint.name: joint.kind for joint in self.mechanism.joints}, list[float]()
+        for closure in self.mechanism.closures:
+            turning = all(kinds[joint] == "revolute" for joint in closure.coefficients)
+            units = {"rad": 1.0, "m": 1 / self.length, "joints": 1.0 if turning else 1 / self.length}
+            weights += [units[unit] for unit in CLOSURES[closure.kind].units]
+        return np.array(weights)
 
     def partition_of(self, by: By) -> Partition:
         """Return which coordinates are independent; `InvalidInput` if the robot cannot be driven by such."""
@@ -118,8 +121,6 @@ class Loops:
 
     def free_motions(self, q: FloatArray) -> FloatArray:
         """Return the directions in which a configuration can move, (m, n). [rad or lengths of the robot]"""
-        if not self.mechanism.closures:
-            return np.eye(len(q))
         return np.asarray(np.linalg.svd(self.jacobian(q))[2][len(q) - self.degrees_of_freedom:])
 
     def margin(self, q: FloatArray, by: By) -> float:
@@ -151,125 +152,87 @@ class Loops:
         points = self.neighbours[:4] if self.mechanism.closures else (self.home, *near)
         return pose, np.hstack([np.array(here(x)[2]) @ (self.free_motions(x) * self.units).T for x in points])
 
-    def loop_name(self, equation: int) -> str:
-        """Return the closure an equation belongs to."""
-        for closure in self.mechanism.closures:
-            if equation < closure.equations:
-                return closure.name
-            equation -= closure.equations
-        raise IndexError(equation)
-
-
-def row_scale(mechanism: Mechanism, length: float) -> FloatArray:
-    """Return the length for closure rows that are angles, one for those that are lengths."""
-    scale = {"m": 1.0, "rad": length}
-    kinds = {joint.name: joint.kind for joint in mechanism.joints}
-    rows: list[float] = []
-    for closure in mechanism.closures:
-        turning = all(kinds[joint] == "revolute" for joint in closure.coefficients)
-        own = scale | {"joints": length if turning else 1.0}
-        rows += [own[unit] for unit in CLOSURES[closure.kind].units]
-    return np.array(rows)
-
 
 def open_loops(mechanism: Mechanism) -> Loops:
     """Return the loops of a mechanism at its start values, closed or not; it has no independent coordinates yet."""
     q = ca.SX.sym("q", len(mechanism.joints))
     phi = closure_equations(mechanism, q)
     equations = ca.Function("closures", [q], [phi, ca.densify(ca.jacobian(phi, q))])
-    start = _start(mechanism, equations)
-    bends = [r for r in range(phi.shape[0]) if ca.depends_on(ca.jacobian(phi[r], q), q)]
-    pattern = ca.jacobian(phi[bends], q).sparsity()
-    return Loops(mechanism=mechanism, home=start, degrees_of_freedom=0, partitions={}, dynamic="actuated",
-                 neighbours=start[None], length=_characteristic_length(mechanism, start), equations=equations,
-                 bending=sorted(set(pattern.get_triplet()[1])))
-
-
-def _start(mechanism: Mechanism, equations: ca.Function) -> FloatArray:
-    """Return the start values of all coordinates (n,); those of force elements follow from the others."""
     start = np.array([joint.start for joint in mechanism.joints])
-    rows = [closure.name for closure in mechanism.closures for _ in range(closure.equations)]
-    gaps = np.array(equations(start)[0]).ravel()
-    for name, closure in mechanism.forces.items():
-        i, row = mechanism.coordinates.index(name), rows.index(name)
-        length = float(gaps[row] + start[i] - closure.constant)
+    gaps, owners = np.array(equations(start)[0]).ravel(), equation_owners(mechanism)
+    for name, closure in mechanism.forces.items():  # their coordinates follow from the others
+        i, gap = mechanism.coordinates.index(name), gaps[owners.index(mechanism.closures.index(closure))]
+        length = float(gap + start[i] - closure.constant)
         if not length > SHORTEST:
             raise InvalidMechanism(
                 f"[[force]] '{name}' has the length {length:.1e} m at the start pose: its points coincide and it has "
                 "no direction; move one of them, or the start pose", force=name, length=length)
-        start[i] += gaps[row]
-    return start
+        start[i] += gap
+    bends = [r for r in range(phi.shape[0]) if ca.depends_on(ca.jacobian(phi[r], q), q)]
+    pattern = ca.jacobian(phi[bends], q).sparsity()
+    return Loops(mechanism=mechanism, home=start, neighbours=start[None], equations=equations,
+                 length=_characteristic_length(mechanism, start), bending=sorted(set(pattern.get_triplet()[1])))
 
 
 def _characteristic_length(mechanism: Mechanism, q: FloatArray) -> float:
     """Return the rms distance of body origins and closure points from their mean. [m]"""
     poses = body_transforms(mechanism, ca.SX(ca.DM(q)))
-    points = [number(pose.translation).ravel() for pose in poses.values()]
-    for closure in mechanism.closures:
-        points += [number(end.translation).ravel() for frame, end in zip(closure.frames, closure_ends(closure, poses))
-                   if frame.body != BASE]
-    spread = np.array(points) - np.mean(points, axis=0)
-    size = float(np.sqrt((spread**2).sum(axis=1).mean()))
+    places = [*poses.values(), *(
+        end for closure in mechanism.closures for frame, end in zip(closure.frames, closure_ends(closure, poses))
+        if frame.body != BASE)]
+    points = np.array([number(place.translation).ravel() for place in places])
+    size = float(np.sqrt(((points - points.mean(axis=0))**2).sum(axis=1).mean()))
     return size if size > 1e-9 else 1e-3  # all in one point, as in a spherical wrist: any length will do
 
 
-@dataclass(frozen=True, eq=False)
-class Closure:
-    """Expressions of the closed chain for one partition.
+class Closed:
+    """The closed chain as expressions of q, for one partition.
 
-    qd = E v,  qdd = E a + e,  E = [1; -K_D^-1 K_I],  e_D = -K_D^-1 (dK/dt) qd.
+        qd = E v,  qdd = E a + e,  E = [1; -K_D^-1 K_I],  e_D = -K_D^-1 (dK/dt) qd
+
+    With K in fractions of the robot and u moving every independent coordinate by a radian or the robot's length, the
+    check is |K E u| / (|K| |E u|), rounding if the fixed pivots served and larger where they did not, plus a share of
+    |E u| that counts only where the closures lose rank: elimination may solve singular equations exactly.
+
+    Attributes:
+        residual, jacobian: phi and K of all closures.
+        closure_map: E.
     """
 
-    partition: Partition
-    jacobian: ca.SX
-    residual: ca.SX
-    closure_map: ca.SX
-    check: ca.SX
-    q: ca.SX
+    def __init__(self, loops: Loops, by: By, q: ca.SX) -> None:
+        self.q, self.partition = q, loops.partitions[by]
+        self.residual = closure_equations(loops.mechanism, q)
+        self.jacobian = ca.jacobian(self.residual, q)
+        self.closure_map, self.check = ca.SX(q.shape[0], len(self.partition.independent)), ca.SX(0)
+        own, D, rows = self.partition.independent, self.partition.dependent, self.partition.rows
+        for k, i in enumerate(own):
+            self.closure_map[i, k] = 1
+        if D:
+            self.closure_map[D, :] = self._solve(-self.jacobian[rows, own])
+            total = self.closure_map @ ca.DM(loops.units[own])
+            used = ca.DM(np.diag(loops.weights[rows])) @ self.jacobian[rows, :]
+            scale = ca.sqrt(ca.sumsqr(ca.fabs(used) @ ca.fabs(total)))
+            growth = ca.sqrt(ca.sumsqr(total / ca.DM(loops.units)))
+            self.check = ca.sqrt(ca.sumsqr(used @ total)) / scale + GROWTH * growth
+
+    def _solve(self, right: ca.SX) -> ca.SX:
+        """Return K_D^-1 right."""
+        part = self.partition
+        return solve(self.jacobian[part.rows, part.dependent], right, part.pivots)
 
     def rates(self, velocity: ca.SX, acceleration: ca.SX) -> tuple[ca.SX, ca.SX]:
         """Return velocities and accelerations of all coordinates."""
-        E = self.closure_map
-        qd, qdd = ca.densify(E @ velocity), ca.densify(E @ acceleration)  # a coordinate may stand still
-        part = self.partition
-        if part.dependent:
+        # dense, as a coordinate may stand still
+        qd, qdd = (ca.densify(self.closure_map @ x) for x in (velocity, acceleration))
+        if self.partition.dependent:
             v = ca.SX.sym("v", self.q.shape[0])
-            rate = ca.substitute(ca.jtimes(self.jacobian[part.rows, :] @ v, self.q, v), v, qd)
-            extra = solve(self.jacobian[part.rows, part.dependent], -rate, part.pivots)
-            qdd[part.dependent] = qdd[part.dependent] + extra
+            rate = ca.substitute(ca.jtimes(self.jacobian[self.partition.rows, :] @ v, self.q, v), v, qd)
+            qdd[self.partition.dependent] += self._solve(-rate)
         return qd, qdd
 
     def newton_step(self) -> ca.SX:
         """Return the step of all coordinates that closes the loops to first order, independent ones fixed."""
         step = ca.SX(self.q.shape[0], 1)
-        part = self.partition
-        if part.dependent:
-            step[part.dependent] = solve(self.jacobian[part.rows, part.dependent], -self.residual[part.rows],
-                                         part.pivots)
+        if self.partition.dependent:
+            step[self.partition.dependent] = self._solve(-self.residual[self.partition.rows])
         return step
-
-
-def closure_expressions(loops: Loops, by: By, q: ca.SX) -> Closure:
-    """Write the closed chain for one partition.
-
-    With K in fractions of the robot and u moving every independent coordinate by a radian or the robot's length, the
-    check is |K E u| / (|K| |E u|), rounding if the fixed pivots served and larger where they did not, plus a share of
-    |E u| that counts only where the closures lose rank: elimination may solve singular equations exactly.
-    """
-    part = loops.partitions[by]
-    n, m = q.shape[0], len(part.independent)
-    phi = closure_equations(loops.mechanism, q)
-    jacobian = ca.jacobian(phi, q)
-    closure_map = ca.SX(n, m)
-    for k, i in enumerate(part.independent):
-        closure_map[i, k] = 1
-    check = ca.SX(0)
-    if part.dependent:
-        rows, D = part.rows, part.dependent
-        closure_map[D, :] = solve(jacobian[rows, D], -jacobian[rows, part.independent], part.pivots)
-        total = closure_map @ ca.DM(loops.units[part.independent])
-        used = ca.DM(np.diag(loops.weights[rows])) @ jacobian[rows, :]
-        scale = ca.sqrt(ca.sumsqr(ca.fabs(used) @ ca.fabs(total)))
-        growth = ca.sqrt(ca.sumsqr(total / ca.DM(loops.units)))
-        check = ca.sqrt(ca.sumsqr(used @ total)) / scale + GROWTH * growth
-    return Closure(part, jacobian, phi, closure_map, check, q)

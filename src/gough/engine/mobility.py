@@ -4,28 +4,24 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gough.core.arrays import FloatArray
 from gough.core.errors import InvalidMechanism, LoopNotClosed, SingularConfiguration
 from gough.engine.assembly import CLOSED, GIVEN, assemble_start, gauss_newton, idle_directions, wrong_with
 from gough.engine.elimination import choose_pivots
 from gough.engine.loops import By, Loops, Partition, open_loops
+from gough.engine.symbolic import equation_owners
 from gough.mechanism.types import Closure, Mechanism
+
+SINGULAR = 1e-9  # ratio of singular values of K_D taken as singular
 
 
 def close_loops(mechanism: Mechanism) -> Loops:
     """Assemble a mechanism from its start values and find its mobility and independent coordinates.
 
     Where right angles of few digits (1.5708) take away mobility, or let loops contradict each other, they are right.
-
-    Raises:
-        LoopNotClosed: The loops do not assemble from the start values.
-        SingularConfiguration: The assembled pose, or the architecture, is singular.
-        InvalidMechanism: The number of motors does not fit the mobility.
     """
     try:
         if not mechanism.closures or mechanism.idealised is mechanism:
@@ -43,43 +39,43 @@ def _as_printed(mechanism: Mechanism, ideal: Loops) -> Loops:
     home, error = gauss_newton(loops, ideal.home)
     if np.abs(error).max() < CLOSED:
         with suppress(SingularConfiguration, InvalidMechanism):
-            found = _close_loops(mechanism, replace(loops, home=home, assembly=ideal.assembly))
+            found = _close_loops(mechanism, (home, ideal.assembly))
             if found.degrees_of_freedom == ideal.degrees_of_freedom:
                 return found
     return replace(ideal, assembly=f"{ideal.assembly}, with right angles for those printed with few digits")
 
 
-def assemble(mechanism: Mechanism) -> Loops:
-    """Close the loops of a mechanism whatever its motors: all there is before mobility is looked at."""
+def assemble(mechanism: Mechanism, known: tuple[FloatArray, str] | None = None) -> Loops:
+    """Close the loops of a mechanism whatever its motors, or take a home that is known and how it was found."""
     loops = open_loops(mechanism)
-    home, assembly = assemble_start(loops)
+    home, assembly = known or assemble_start(loops)
     return replace(loops, home=home, neighbours=home[None], assembly=assembly)
 
 
-def _close_loops(mechanism: Mechanism, assembled: Loops | None = None) -> Loops:
-    loops = assemble(mechanism) if assembled is None else replace(
-        open_loops(mechanism), home=assembled.home, neighbours=assembled.home[None], assembly=assembled.assembly)
+def _close_loops(mechanism: Mechanism, known: tuple[FloatArray, str] | None = None) -> Loops:
+    loops = assemble(mechanism, known)
     neighbours, mobility = _explore(loops)
     loops = replace(loops, home=neighbours[0], degrees_of_freedom=mobility, neighbours=neighbours)
-    index = {name: i for i, name in enumerate(mechanism.coordinates)}
-    if assembled is None:
-        _refuse_stuck(loops, [index[a] for a in mechanism.actuated])
+    motors, task = ([mechanism.coordinates.index(name) for name in names]
+                    for names in (mechanism.actuated, mechanism.task))
+    if known is None:
+        _refuse_stuck(loops, motors)
     held = _check_motors(loops)
     if held:
-        closed = _close_loops(replace(mechanism, closures=(*mechanism.closures, *held)), loops)
-        return replace(closed, held=tuple(name for closure in held for name in closure.coefficients))
-    partitions: dict[By, Partition] = {}
-    partitions["actuated"] = _partition(loops, [index[a] for a in mechanism.actuated], "actuated")
-    task = [index[a] for a in mechanism.task]
-    ranks = (_rank(np.linalg.svd(loops.free_motions(q)[:, task], compute_uv=False)) for q in loops.neighbours)
+        closures = [Closure(name=f"{name}_held", kind="coupling", coefficients={name: 1.0},
+                            constant=-float(loops.home[mechanism.coordinates.index(name)])) for name in held]
+        fewer = replace(mechanism, closures=(*mechanism.closures, *closures))
+        return replace(_close_loops(fewer, (loops.home, loops.assembly)), held=held)
+    partitions: dict[By, Partition] = {"actuated": _partition(loops, motors, "actuated")}
+    ranks = (_rank(loops.free_motions(q)[:, task]) for q in loops.neighbours)
     if len(task) == mobility or (len(task) > mobility and max(ranks) == mobility):  # fewer beside a gripper
         partitions["task"] = _partition(loops, task, "task")
     dynamic: By = "task" if loops.redundant and "task" in partitions else "actuated"
     return replace(loops, partitions=partitions, dynamic=dynamic)
 
 
-def _rank(values: NDArray[Any]) -> int:
-    return int((values > 1e-7 * max(values[0], 1e-300)).sum()) if values.size else 0
+def _rank(matrix: FloatArray) -> int:
+    return int(np.linalg.matrix_rank(matrix, rtol=1e-7)) if matrix.size else 0
 
 
 def _explore(loops: Loops) -> tuple[FloatArray, int]:
@@ -89,7 +85,7 @@ def _explore(loops: Loops) -> tuple[FloatArray, int]:
         return loops.home[None], n
     rng = np.random.default_rng(0)
     _, values, vt = np.linalg.svd(loops.jacobian(loops.home))
-    rank_home = _rank(values)
+    rank_home = _rank(loops.jacobian(loops.home))
     free = vt[rank_home:]
     found, ranks = [], []
     for _ in range(24):
@@ -97,7 +93,7 @@ def _explore(loops: Loops) -> tuple[FloatArray, int]:
         q, error = gauss_newton(loops, loops.home + 0.05 * loops.units * step / max(np.abs(step).max(), 1e-12))
         if np.abs(error).max() < CLOSED and np.abs((q - loops.home) / loops.units).max() < 0.5:
             found.append(q)
-            ranks.append(_rank(np.linalg.svd(loops.jacobian(q), compute_uv=False)))
+            ranks.append(_rank(loops.jacobian(q)))
     generic = max(ranks, default=rank_home)
     if generic > rank_home and loops.assembly != GIVEN:  # found by search: what is beside it is as good
         for q, rank in zip(found, ranks):
@@ -114,8 +110,8 @@ def _explore(loops: Loops) -> tuple[FloatArray, int]:
     return np.array([loops.home, *found]), n - generic
 
 
-def _check_motors(loops: Loops) -> list[Closure]:
-    """Return what holds joints that turn bodies about their own centres of mass and have no motor."""
+def _check_motors(loops: Loops) -> tuple[str, ...]:
+    """Return joints without a motor to be held: all they do is turn bodies about their own centres of mass."""
     mechanism, mobility = loops.mechanism, loops.degrees_of_freedom
     motors = len(mechanism.actuated)
     if motors > mobility and not mechanism.redundant:
@@ -125,14 +121,13 @@ def _check_motors(loops: Loops) -> list[Closure]:
             degrees_of_freedom=mobility, actuated=motors)
     passive = [i for i, joint in enumerate(mechanism.joints) if not joint.actuated]
     if motors >= mobility or not passive:
-        return []
-    _, values, vt = np.linalg.svd(loops.jacobian(loops.home)[:, passive])
-    null = vt[_rank(values):]
+        return ()
+    K = loops.jacobian(loops.home)[:, passive]
+    null = np.linalg.svd(K)[2][_rank(K):]
     idle = idle_directions(loops, null, passive)
     if motors + len(idle) >= mobility:
-        chosen = [passive[i] for i in _best_columns(idle, mobility - motors)]
-        return [Closure(name=f"{mechanism.coordinates[i]}_held", kind="coupling", constant=-float(loops.home[i]),
-                            coefficients={mechanism.coordinates[i]: 1.0}) for i in sorted(chosen)]
+        return tuple(mechanism.coordinates[i] for i in sorted(
+            passive[k] for k in _best_columns(idle, mobility - motors)))
     away = null - null @ np.linalg.pinv(idle) @ idle if len(idle) else null
     away = away * [1e3 if "k" in mechanism.joints[i].terms else 1.0 for i in passive]  # springs are named first
     loose = [mechanism.coordinates[passive[i]] for i in _best_columns(away, mobility - motors - len(idle))]
@@ -149,24 +144,37 @@ def _partition(loops: Loops, candidates: list[int], by: By) -> Partition:
     n, m = len(loops.home), loops.degrees_of_freedom
     if len(candidates) > m:  # more motors, or platform coordinates, than freedom: the best-conditioned of them
         candidates = sorted(candidates[i] for i in _best_columns(loops.free_motions(loops.home)[:, candidates], m))
-    dependent = [i for i in range(n) if i not in candidates]
-    if not dependent:
-        return Partition(candidates, [], [], ())
-    samples = np.array([np.array(loops.equations(q)[1]) for q in loops.neighbours])
-    home = loops.jacobian(loops.home)[:, dependent]
-    values = np.linalg.svd(home, compute_uv=False)
-    if not values[-1] > 1e-7 * values[0]:
+    part = Partition(candidates, [i for i in range(n) if i not in candidates], [], ())
+    margin = replace(loops, partitions={by: part}).margin(loops.home, by)
+    if not margin > 1e-7:
         kind = "Type-2 (motors locked, platform moves)" if by == "actuated" else "Type-1 (platform locked, motors move)"
         raise SingularConfiguration(
             f"'{loops.mechanism.name}' is at a {kind} singularity at its start pose: the {by} coordinates do not "
-            f"determine the others (singular value ratio {values[-1] / values[0]:.1e}); change the start pose",
-            singular_value=float(values[-1]), sample=0, time=0.0)
-    rows = list(range(len(home)))
-    if len(rows) > len(dependent):
-        rows = sorted(_best_columns(home.T, len(dependent)))
-    pattern = (np.abs(samples) > 0).any(axis=0)
-    pivots = choose_pivots(samples[:, rows][:, :, dependent], pattern[np.ix_(rows, dependent)])
-    return Partition(candidates, dependent, rows, pivots)
+            f"determine the others (singular value ratio {margin:.1e}); change the start pose",
+            singular_value=margin, sample=0, time=0.0)
+    return _ordered(loops, part, loops.neighbours)
+
+
+def _ordered(loops: Loops, part: Partition, samples: FloatArray) -> Partition:
+    """Choose closure rows that determine the dependent coordinates at the first sample, and pivots that suit all."""
+    D = part.dependent
+    if not D:
+        return part
+    rows = sorted(_best_columns(loops.jacobian(samples[0])[:, D].T, len(D)))
+    K = np.array([np.array(loops.equations(q)[1]) for q in samples])[:, rows][:, :, D]
+    return replace(part, rows=rows, pivots=choose_pivots(K, (np.abs(K) > 0).any(axis=0)))
+
+
+def suited(loops: Loops, by: By, q: FloatArray, sample: int) -> Loops:
+    """Return the loops with rows and pivots that suit a configuration; its number is for messages."""
+    margin = loops.margin(q, by)
+    with suppress(SingularConfiguration):
+        if margin > SINGULAR:
+            return replace(loops, partitions={**loops.partitions, by: _ordered(loops, loops.partitions[by], q[None])})
+    raise SingularConfiguration(
+        f"'{loops.mechanism.name}' is singular at sample {sample}: the {by} coordinates do not determine the others "
+        f"(singular value ratio {margin:.1e}); keep the motion away from this configuration",
+        sample=sample, time=float("nan"), singular_value=margin)
 
 
 def _refuse_stuck(loops: Loops, motors: list[int]) -> None:
@@ -177,14 +185,10 @@ def _refuse_stuck(loops: Loops, motors: list[int]) -> None:
         if not motors:
             return
     closures, home = loops.mechanism.closures, loops.jacobian(loops.home)
-    owner = np.array([k for k, closure in enumerate(closures) for _ in range(closure.equations)])
-
-    def rank(rows: FloatArray) -> int:
-        return _rank(np.linalg.svd(rows, compute_uv=False))
-
+    owner = np.array(equation_owners(loops.mechanism))
     alone = np.eye(len(loops.home))[motors[0]]
     freeing = [f"'{closure.name}'" for k, closure in enumerate(closures)
-               if rank(np.vstack([home[owner != k], alone])) > rank(home[owner != k])]
+               if _rank(np.vstack([home[owner != k], alone])) > _rank(home[owner != k])]
     name = loops.mechanism.coordinates[motors[0]]
     raise SingularConfiguration(  # loops may close in several ways, and hold a motor in one of them only
         f"the motor '{name}' of '{loops.mechanism.name}' cannot move, at the start pose or near it: "

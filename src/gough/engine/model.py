@@ -20,11 +20,10 @@ from gough.core.names import INERTIAL, Parameter, parameters as named
 from gough.core.parameters import BaseParameters
 from gough.core.regression import Regression
 from gough.core.showing import expect
-from gough.engine.chain import doubted
 from gough.engine.columns import Columns, column_names
 from gough.engine.elimination import cholesky_solve
-from gough.engine.kinematics import ClosedChain
-from gough.engine.loops import Closure, closure_expressions
+from gough.engine.kinematics import ClosedChain, carefully
+from gough.engine.loops import Closed
 from gough.engine.memory import Carry, remember
 from gough.engine.mobility import close_loops
 from gough.engine.symbolic import TreeEfforts, body_transforms
@@ -100,29 +99,33 @@ class Model(Columns):
         """Indices of the actuated coordinates."""
         return [i for i, joint in enumerate(self.mechanism.joints) if joint.actuated]
 
-    def expressions(self, extra: int = 0) -> tuple[list[ca.SX], TreeEfforts, Closure]:
+    def expressions(self, extra: int = 0) -> tuple[list[ca.SX], TreeEfforts, Closed]:
         """Return symbols q, v, a of the rows and band (with `extra` numbers remembered), and what follows from them."""
         n, m = len(self.mechanism.joints), self.degrees_of_freedom
         q, v, a = ca.SX.sym("q", n), ca.SX.sym("v", m), ca.SX.sym("a", m)
         band = ca.vertcat(ca.SX.sym("band", n), ca.SX.sym("remembered", extra))
-        closure = closure_expressions(self.loops, self.loops.dynamic, q)
-        tree = TreeEfforts(self.mechanism, q, *closure.rates(v, a), band)
-        return [q, v, a, band], tree, closure
+        closed = Closed(self.loops, self.loops.dynamic, q)
+        return [q, v, a, band], TreeEfforts(self.mechanism, q, *closed.rates(v, a), band), closed
 
     def projected_columns(self, tree: TreeEfforts, closure_map: ca.SX, names: Sequence[str]) -> ca.SX:
-        """Return E^T times the tree columns of named parameters, (m, p)."""
-        members = [self.resolve(name) for name in names]
+        """Return E^T times the derivative of the tree efforts by named parameters, (m, p)."""
         if len(tree.passed) < len(self.mechanism.loaded):
             self.pass_on(tree, closure_map, self.mechanism.standard.as_dict().get)
-        flat = list(dict.fromkeys(m for group in members for m in group))
-        columns = tree.columns(flat)
-        position = {name: k for k, name in enumerate(flat)}
-        weights = ca.DM(len(flat), len(members))
-        for k, (name, group) in enumerate(zip(named(names), members)):
+        units, parts = ca.SX.sym("units", len(names)), dict[str, ca.SX]()
+        for k, name in enumerate(named(names)):
             ten = dict(zip(INERTIAL, self._mounted(name)[1])) if name.payload is not None else {}
-            for member in group:
-                weights[position[member], k] = ten.get(member.kind, 1.0)
-        return closure_map.T @ (columns @ weights)
+            for member in self.resolve(name):
+                parts[member] = parts.get(member, 0) + ten.get(member.kind, 1.0) * units[k]
+        efforts = self._tree_efforts(tree, parts.get)
+        # forwards: a unit wrench goes down to the base along its own leg; backwards all legs would be felt by all rows
+        return closure_map.T @ ca.jacobian(efforts, units, {"allow_reverse": False})
+
+    def _tree_efforts(self, tree: TreeEfforts, value: Callable[[Parameter], Any]) -> ca.SX:
+        """Return the tree efforts (n,), friction that depends on what joints pass on included."""
+        efforts = tree.total(value)
+        for i in self.mechanism.loaded:
+            efforts[i] += tree.friction(i, value)
+        return efforts
 
     def generalised_efforts(self, tree: TreeEfforts, closure_map: ca.SX, chi: ca.SX, load: ca.SX,
                             applied: ca.SX | None = None) -> ca.SX:
@@ -135,25 +138,18 @@ class Model(Columns):
 
     def mass_expressions(self, tree: TreeEfforts, closure_map: ca.SX, chi: ca.SX, load: ca.SX) -> ca.SX:
         """Return the mass matrix of the rows, E^T M E with the sparse M of a tree whose accelerations are symbols."""
-        value = self.valued(chi, load)
-        efforts = tree.total(value)  # the rows by their own accelerations would take each leg once for every motor
-        for i in self.mechanism.loaded:
-            efforts[i] += tree.friction(i, value)
-        return ca.densify(closure_map.T @ (ca.jacobian(efforts, tree.qdd) @ closure_map))
+        # the rows by their own accelerations would take each leg once for every motor
+        mass = ca.jacobian(self._tree_efforts(tree, self.valued(chi, load)), tree.qdd)
+        return ca.densify(closure_map.T @ (mass @ closure_map))
 
-    def valued(self, chi: ca.SX, load: ca.SX) -> Callable[[str], ca.SX | None]:
+    def valued(self, chi: ca.SX, load: ca.SX) -> Callable[[Parameter], ca.SX | None]:
         """Return what gives a standard parameter by name, for parameters chi (p,) and a load (10 l,)."""
-        index: dict[str, int] = {name: i for i, name in enumerate(self.mechanism.standard.names)}
-        extra: dict[str, ca.SX] = {name: load[k] for k, name in enumerate(self.load_columns)}
+        known: dict[str, ca.SX] = {name: chi[i] for i, name in enumerate(self.mechanism.standard.names)}
+        for k, name in enumerate(self.load_columns):
+            known[name] = known[name] + load[k] if name in known else load[k]
+        return known.get
 
-        def value(name: str) -> ca.SX | None:
-            own = chi[index[name]] if name in index else None
-            more = extra.get(name)
-            return own if more is None else more if own is None else own + more
-
-        return value
-
-    def pass_on(self, tree: TreeEfforts, closure_map: ca.SX, value: Callable[[str], Any],
+    def pass_on(self, tree: TreeEfforts, closure_map: ca.SX, value: Callable[[Parameter], Any],
                 applied: ca.SX | None = None) -> ca.SX:
         """Let a tree know what its joints pass on; return the rows' efforts without friction that depends on it, (m,).
 
@@ -224,37 +220,37 @@ class Model(Columns):
                 for name in self.mechanism.standard.names]
         return self._row_efforts(motion, np.where(lost, 0.0, self.passing), load, dead_band)
 
-    def inverse_expressions(self, extra: int = 0, applied: ca.SX | None = None) -> tuple[list[ca.SX], ca.SX, Closure]:
+    def inverse_expressions(self, extra: int = 0, applied: ca.SX | None = None) -> tuple[list[ca.SX], ca.SX, Closed]:
         """Return the symbols of `expressions`, chi and load, the rows' efforts and the chain.
 
         What joints pass on follows from the accelerations, or from efforts applied to the rows.
         """
-        symbols, tree, closure = self.expressions(extra)
+        symbols, tree, closed = self.expressions(extra)
         chi, load = ca.SX.sym("chi", len(self.mechanism.standard)), ca.SX.sym("load", len(self.load_columns))
-        return [*symbols, chi, load], self.generalised_efforts(tree, closure.closure_map, chi, load, applied), closure
+        return [*symbols, chi, load], self.generalised_efforts(tree, closed.closure_map, chi, load, applied), closed
 
     @compiled
     def regressor_kernel(self, names: tuple[str, ...]) -> ca.Function:
         """Return the kernel (q, v, a, context) -> regressor (m, p), check; v and a are those of the rows."""
-        symbols, tree, closure = self.expressions(self.accompanying)
-        columns = self.projected_columns(tree, closure.closure_map, names)
-        return ca.Function("regressor", symbols, [columns, closure.check])
+        symbols, tree, closed = self.expressions(self.accompanying)
+        columns = self.projected_columns(tree, closed.closure_map, names)
+        return ca.Function("regressor", symbols, [columns, closed.check])
 
     @compiled
     def effort_kernel(self, *, settled: bool = True) -> ca.Function:
         """Return the kernel (q, v, a, band or `context`, chi, load) -> efforts of the rows (m,), check."""
-        symbols, tau, closure = self.inverse_expressions(0 if settled else self.remembers)
-        return ca.Function("efforts", symbols, [tau, closure.check])
+        symbols, tau, closed = self.inverse_expressions(0 if settled else self.remembers)
+        return ca.Function("efforts", symbols, [tau, closed.check])
 
     @compiled
     def dynamics_kernel(self) -> ca.Function:
         """Return the kernel (q, v, tau, band, chi, load) -> mass matrix, bias, acceleration of the rows, check."""
         applied = ca.SX.sym("tau", self.degrees_of_freedom)
-        (q, v, a, band, chi, load), tau, closure = self.inverse_expressions(applied=applied)
+        (q, v, a, band, chi, load), tau, closed = self.inverse_expressions(applied=applied)
         mass = ca.densify(ca.jacobian(tau, a))
         bias = ca.substitute(tau, a, ca.SX.zeros(a.shape[0]))
         acceleration = cholesky_solve(mass, applied - bias)
-        return ca.Function("dynamics", [q, v, applied, band, chi, load], [mass, bias, acceleration, closure.check])
+        return ca.Function("dynamics", [q, v, applied, band, chi, load], [mass, bias, acceleration, closed.check])
 
     @compiled
     def platform_kernel(self) -> ca.Function:
@@ -291,16 +287,12 @@ class Model(Columns):
         names = column_names(parameters)
         if not names:
             raise InvalidInput("there are no parameters to take the regressor of; the list is empty")
-        v, a = (np.ascontiguousarray(x[:, self.independent]) for x in (motion.qd, motion.qdd))
-        context = self.context(motion, dead_band)
-        result, check = self.regressor_kernel(names)(motion.q, v, a, context)
+        v, a = (x[:, self.independent] for x in (motion.qd, motion.qdd))
+        result, = carefully(Model.regressor_kernel, self, self.loops.dynamic, motion.q, v, a,
+                            self.context(motion, dead_band), names=names)
         result = result.reshape(len(motion), self.degrees_of_freedom, len(names))
-        bad = doubted(check)
-        if bad.size:
-            result[bad] = self._careful(lambda tree, E: self.projected_columns(tree, E, names),
-                                        (motion.q[bad], v[bad], a[bad]), bad, _at(context, bad))
         self._check_terms(motion, names, result)
-        return result
+        return np.asarray(result)
 
     def _check_terms(self, motion: Motion, names: Sequence[Parameter], regressor: FloatArray) -> None:
         """Raise where a term has no value on the motion: a division by zero, the root of what is negative."""
@@ -315,21 +307,6 @@ class Model(Columns):
             raise InvalidInput(f"the term '{term.expression}' of {name} has no value at sample {sample} "
                                f"(t = {motion.time[sample]:.6g} s), or a huge one; does it divide by zero there?",
                                sample=sample, term=term.name, joint=name.owner)
-
-    def _careful(self, build: Callable[..., ca.SX], motion: tuple[FloatArray, FloatArray, FloatArray],
-                 samples: np.ndarray, context: FloatArray, *more: FloatArray) -> FloatArray:
-        """Return what is built from a tree, a closure map and more symbols, where the fixed elimination order failed.
-
-        The closure map is found with pivoting, sample by sample.
-        """
-        n, m = len(self.mechanism.joints), self.degrees_of_freedom
-        q, qd, qdd, E = (ca.SX.sym("q", n), ca.SX.sym("qd", n), ca.SX.sym("qdd", n), ca.SX.sym("E", n, m))
-        around, *rest = symbols = [ca.SX.sym("given", given.shape[-1]) for given in (context, *more)]
-        tree = TreeEfforts(self.mechanism, q, qd, qdd, around)
-        function = ca.Function("careful", [q, qd, qdd, E, *symbols], [build(tree, E, *rest)])
-        maps, qd_all, qdd_all = self.kinematics.pivoted_rates(*motion, self.loops.dynamic, samples)
-        each = [np.broadcast_to(given, (len(samples), given.shape[-1])) for given in (context, *more)]
-        return np.stack([np.array(function(*x)) for x in zip(motion[0], qd_all, qdd_all, maps, *each)])
 
     def regression(self, motion: Motion, effort: FloatArray, parameters: Sequence[str] | BaseParameters, *,
                    dead_band: ArrayLike | None = None, covariance: FloatArray | None = None,
@@ -382,16 +359,11 @@ class Model(Columns):
     def _row_efforts(self, motion: Motion, values: ArrayLike | None, load: ArrayLike | None,
                      dead_band: ArrayLike | None) -> FloatArray:
         """Return the rows' efforts, (t, m); arguments as in `inverse_dynamics`."""
-        chi, extra = self._given(values, load)
-        v, a = (np.ascontiguousarray(x[:, self.independent]) for x in (motion.qd, motion.qdd))
-        context = self.context(motion, dead_band, passed=False)
-        kernel = self.effort_kernel(settled=False) if self.remembers else self.effort_kernel()
-        rows, check = kernel(motion.q, v, a, context, chi, extra)
-        bad = doubted(check)
-        if bad.size:
-            rows[bad] = self._careful(self.generalised_efforts, (motion.q[bad], v[bad], a[bad]), bad,
-                                      _at(context, bad), _at(chi, bad), extra)[:, :, 0]
-        return rows
+        v, a = (x[:, self.independent] for x in (motion.qd, motion.qdd))
+        rows, = carefully(Model.effort_kernel, self, self.loops.dynamic, motion.q, v, a,
+                          self.context(motion, dead_band, passed=False), *self._given(values, load),
+                          settled=not self.remembers)
+        return np.asarray(rows)
 
     def distribute(self, q: FloatArray, rows: FloatArray) -> FloatArray:
         """Return the smallest motor efforts (t, a) whose effect on the rows is given (t, m)."""
@@ -444,18 +416,9 @@ class Model(Columns):
     def _dynamics(self, q: FloatArray, velocity: FloatArray, rows: FloatArray, values: ArrayLike | None,
                   load: ArrayLike | None, dead_band: ArrayLike | None) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return mass matrix (t, m, m), bias (t, m) and acceleration (t, m) of the rows under their efforts (t, m)."""
-        (chi, extra), band, m = self._given(values, load), self._band(dead_band), self.degrees_of_freedom
-        mass, bias, acceleration, check = self.dynamics_kernel()(q, velocity, rows, band, chi, extra)
-        mass = mass.reshape(len(q), m, m)
-        for k in doubted(check):  # the columns of the mass matrix one by one
-            at, speed = (np.repeat(x[k][None], m + 1, axis=0) for x in (q, velocity))
-            efforts = self._careful(self.generalised_efforts, (at, speed, np.eye(m + 1, m, -1)), np.full(m + 1, k),
-                                    band, _at(chi, k), extra)[:, :, 0]
-            bias[k], mass[k] = efforts[0], (efforts[1:] - efforts[0]).T
-            acceleration[k] = np.nan
-            if np.isfinite(mass[k]).all() and np.isfinite(rows[k] - bias[k]).all():
-                acceleration[k] = np.linalg.lstsq(mass[k], rows[k] - bias[k], rcond=None)[0]
-        return mass, bias, acceleration
+        mass, bias, acceleration = carefully(Model.dynamics_kernel, self, self.loops.dynamic, q, velocity, rows,
+                                             self._band(dead_band), *self._given(values, load))
+        return mass.reshape(len(q), rows.shape[1], rows.shape[1]), bias, acceleration
 
     def _given(self, values: ArrayLike | None, load: ArrayLike | None) -> tuple[FloatArray, FloatArray]:
         """Return standard parameters, and a load for all bodies that may carry one; ten parameters are on the first."""
@@ -464,11 +427,6 @@ class Model(Columns):
         if extra.ndim == 1:
             extra = np.concatenate([extra, np.zeros(len(self.load_columns) - len(extra))])
         return chi, extra
-
-
-def _at(values: FloatArray, samples: Any) -> FloatArray:
-    """Return the values of some samples, (t, x), or those that all share, (x,)."""
-    return values if values.ndim == 1 else values[samples]
 
 
 Robot = Model | Mechanism | str | Path

@@ -24,7 +24,7 @@ import numpy as np
 
 from gough.core.arrays import FloatArray
 from gough.engine.elimination import cholesky_solve
-from gough.engine.loops import Closure, Loops, closure_expressions
+from gough.engine.loops import Closed, Loops
 from gough.engine.model import Model
 from gough.engine.symbolic import TreeEfforts
 from gough.kernels.kernel import compiled
@@ -70,7 +70,7 @@ def computed_torque_kernel(model: Model, lanes: int | None = None) -> ca.Functio
         guess = memory[:n] + period * memory[n:2 * n]
         guess[model.actuated] = position
         q = ca.SX.sym("q", n)
-        closing = ca.Function("closing", [q], [q + closure_expressions(model.loops, "actuated", q).newton_step()])
+        closing = ca.Function("closing", [q], [q + Closed(model.loops, "actuated", q).newton_step()])
         symbols, efforts, closure = model.inverse_expressions()
         qd = ca.Function("qd", symbols[:2], [ca.densify(closure.closure_map @ symbols[1])])
         inverse = ca.Function("inverse", symbols, [efforts])
@@ -105,7 +105,7 @@ def runge_kutta_kernel(model: Model) -> ca.Function:
     Few arrays, because a call costs as much for each of them as for a hundred operations. Inputs: state [q, v, w]
     (n + m + x); tau (a, 3) at the start, middle and end of the step; constants [h, band, chi, load] (1 + n + p + 10 l).
     Output: [q, a, q_end, v_end, w_end, check] (2n + 2m + x + 1): q with the loops closed and the rows' acceleration at
-    the start, the state at the end with q not yet closed, and the check at the start (see `closure_expressions`): the
+    the start, the state at the end with q not yet closed, and the check at the start (see `Closed`): the
     stages are within a step of it, and a tenth of the operations would be checks.
     """
     state, tau = ca.SX.sym("state", _state(model)), ca.SX.sym("tau", len(model.actuated), 3)
@@ -159,7 +159,7 @@ def closing_kernel(model: Model) -> ca.Function:
     """
     m = model.degrees_of_freedom
     q, v, a = ca.SX.sym("q", len(model.mechanism.joints)), ca.SX.sym("v", m), ca.SX.sym("a", m)
-    closure = closure_expressions(model.loops, "actuated", q)
+    closure = Closed(model.loops, "actuated", q)
     at = ca.Function("at", [q, v, a], [*closure.rates(v, a), closure.check])
     closed = q + closure.newton_step()
     return ca.Function("closing", [q, v, a], [ca.densify(x) for x in (closed, *at(closed, v, a))])
@@ -173,7 +173,7 @@ def _stage(model: Model) -> ca.Function:
     band, chi = ca.SX.sym("band", n), ca.SX.sym("chi", len(model.mechanism.standard))
     load = ca.SX.sym("load", len(model.load_columns))
     tau = ca.SX.sym("tau", len(model.actuated))
-    closure = closure_expressions(model.loops, model.loops.dynamic, q)
+    closure = Closed(model.loops, model.loops.dynamic, q)
     qd, extra = closure.rates(v, ca.SX.zeros(m))
     usual = ca.SX(ca.DM(list(model.mechanism.channels.values())))
     tree = TreeEfforts(model.mechanism, q, qd, qdd, ca.vertcat(band, w, usual))
@@ -200,7 +200,7 @@ def controller_graphs(model: Model, values: FloatArray, load: FloatArray,
     """
     part = model.loops.partitions["actuated"]
     q = ca.SX.sym("q", len(model.mechanism.joints))
-    closure = closure_expressions(model.loops, "actuated", q)
+    closure = Closed(model.loops, "actuated", q)
     step = closure.newton_step()
     newton = ca.Function("newton", [q], [ca.densify(step), _sizes(model.loops, closure, step)])
     a = len(model.actuated)
@@ -240,7 +240,7 @@ def _lags(mechanism: Mechanism) -> list[tuple[JointTerm, Node, float]]:
     return [(term, node, float(term.value(still, node.parts[1]))) for term, node in found]
 
 
-def _sizes(loops: Loops, closure: Closure, step: ca.SX) -> ca.SX:
+def _sizes(loops: Loops, closure: Closed, step: ca.SX) -> ca.SX:
     """Return the sizes of residual and step as fractions of the robot.
 
     With s_r and u_i one for angles and the characteristic length for lengths,

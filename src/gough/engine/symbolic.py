@@ -5,7 +5,7 @@ Notation: q all coordinates, phi(q) = 0 the closures, K = dphi/dq. Vectors of a 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +13,8 @@ import casadi as ca
 import numpy as np
 
 from gough.core.arrays import FloatArray
-from gough.core.names import INERTIAL, Parameter, parameters
+from gough.core.inertia import PLACES
+from gough.core.names import INERTIAL, Parameter
 from gough.mechanism.closures import CLOSURES, Configuration
 from gough.mechanism.placement import Placement
 from gough.mechanism.terms import JointState
@@ -42,8 +43,7 @@ class Transform:
         return ca.jacobian(self.translation, q), ca.horzcat(*angular)
 
 
-def fixed_transform(placement: Placement) -> Transform:
-    """Return a placement as constant expressions."""
+def _fixed(placement: Placement) -> Transform:
     return Transform(_sparse(placement.rotation), _sparse(placement.translation))
 
 
@@ -52,15 +52,9 @@ def _sparse(values: FloatArray) -> ca.SX:
     return ca.SX(ca.sparsify(ca.DM(values)))
 
 
-def _cross(a: ca.SX, b: ca.SX) -> ca.SX:
-    """Return a x (each column of b)."""
-    return ca.vertcat(a[1] * b[2, :] - a[2] * b[1, :], a[2] * b[0, :] - a[0] * b[2, :], a[0] * b[1, :] - a[1] * b[0, :])
-
-
 def _rotation(axis: FloatArray, angle: ca.SX) -> ca.SX:
     """Return a a^T + cos (1 - a a^T) + sin [a]x for a unit vector a."""
-    x, y, z = axis
-    along, cross = np.outer(axis, axis), np.array([[0, -z, y], [z, 0, -x], [-y, x, 0]])
+    along, cross = np.outer(axis, axis), np.cross(axis, np.eye(3)).T
     return _sparse(along) + ca.cos(angle) * _sparse(np.eye(3) - along) + ca.sin(angle) * _sparse(cross)
 
 
@@ -68,19 +62,17 @@ def joint_transforms(mechanism: Mechanism, q: ca.SX) -> list[Transform]:
     """Return the transform from each joint's parent body to its child body."""
     transforms = []
     for i, joint in enumerate(mechanism.joints):
-        fixed = fixed_transform(joint.placement)
         if joint.kind == "revolute":
-            turn = _rotation(joint.direction, q[i])
-            transforms.append(Transform(fixed.rotation @ turn, fixed.translation))
+            move = Transform(_rotation(joint.direction, q[i]), ca.SX(3, 1))
         else:
-            along = fixed.rotation @ _sparse(joint.direction) * q[i]
-            transforms.append(Transform(fixed.rotation, fixed.translation + along))
+            move = Transform(_sparse(np.eye(3)), _sparse(joint.direction) * q[i])
+        transforms.append(_fixed(joint.placement) @ move)
     return transforms
 
 
 def body_transforms(mechanism: Mechanism, q: ca.SX) -> dict[str, Transform]:
     """Return the pose of every body in the base frame, by name."""
-    poses = {BASE: Transform(ca.SX(ca.Sparsity.diag(3), 1), ca.SX(3, 1))}
+    poses = {BASE: _fixed(Placement())}
     for joint, transform in zip(mechanism.joints, joint_transforms(mechanism, q)):
         poses[joint.child] = poses[joint.parent] @ transform
     return poses
@@ -96,77 +88,24 @@ def closure_equations(mechanism: Mechanism, q: ca.SX) -> ca.SX:
     return ca.densify(ca.vertcat(*parts)) if parts else ca.SX(0, 1)
 
 
+def equation_owners(mechanism: Mechanism) -> list[int]:
+    """Return the number of the closure that each closure equation belongs to, (c,)."""
+    return [k for k, closure in enumerate(mechanism.closures) for _ in range(closure.equations)]
+
+
 def closure_ends(closure: Closure, poses: Mapping[str, Transform]) -> list[Transform]:
     """Return where the frames are that a closure brings together."""
-    return [poses[frame.body] @ fixed_transform(frame.placement) for frame in closure.frames]
-
-
-def velocity_sign(qd: ca.SX, dead_band: ca.SX, smooth: bool) -> ca.SX:
-    """Return sign(qd) as documented: linear inside the dead band, +-1 outside; tanh while optimising.
-
-    A band of zero gives the plain sign with sign(0) = 0.
-    """
-    scaled = qd / ca.fmax(dead_band, 1e-300)
-    return ca.tanh(scaled) if smooth else ca.fmax(ca.fmin(scaled, 1.0), -1.0)
-
-
-@dataclass(frozen=True)
-class Kinematics:
-    """Motion of all bodies: acceleration of the origin minus gravity, angular velocity and acceleration."""
-
-    transforms: list[Transform]
-    linear: dict[str, ca.SX]
-    rate: dict[str, ca.SX]
-    angular: dict[str, ca.SX]
-
-
-def forward_kinematics(mechanism: Mechanism, q: ca.SX, qd: ca.SX, qdd: ca.SX) -> Kinematics:
-    """Run the outward Newton-Euler recursion over the tree."""
-    transforms = joint_transforms(mechanism, q)
-    linear = {BASE: _sparse(-np.array(mechanism.gravity))}
-    rate, angular = {BASE: ca.SX(3, 1)}, {BASE: ca.SX(3, 1)}
-    for i, joint in enumerate(mechanism.joints):
-        axis = _sparse(joint.direction)
-        R, r = transforms[i].rotation, transforms[i].translation
-        w, wd, a = rate[joint.parent], angular[joint.parent], linear[joint.parent]
-        turned = R.T @ w
-        carried = R.T @ (a + _cross(wd, r) + _cross(w, _cross(w, r)))
-        if joint.kind == "revolute":
-            rate[joint.child] = turned + axis * qd[i]
-            angular[joint.child] = R.T @ wd + axis * qdd[i] + _cross(turned, axis * qd[i])
-            linear[joint.child] = carried
-        else:
-            rate[joint.child] = turned
-            angular[joint.child] = R.T @ wd
-            linear[joint.child] = carried + axis * qdd[i] + 2 * _cross(turned, axis * qd[i])
-    return Kinematics(transforms, linear, rate, angular)
-
-
-def wrench_columns(a: ca.SX, w: ca.SX, wd: ca.SX) -> dict[str, tuple[ca.SX, ca.SX]]:
-    """Return force and moment of a body for a unit of each inertial parameter.
-
-    f = m a + wd x s + w x (w x s),  n = s x a + I wd + w x I w, s the first moment, I about the frame's origin.
-    """
-    columns = {"m": (a, ca.SX(3, 1))}
-    unit = [_sparse(e) for e in np.eye(3)]
-    for name, e in zip(("mx", "my", "mz"), unit):
-        columns[name] = (_cross(wd, e) + _cross(w, _cross(w, e)), _cross(e, a))
-    for i, j in ((0, 0), (0, 1), (1, 1), (0, 2), (1, 2), (2, 2)):
-        inertia = np.zeros((3, 3))
-        inertia[i, j] = inertia[j, i] = 1.0
-        tensor = _sparse(inertia)
-        columns["I" + "xyz"[i] + "xyz"[j]] = (ca.SX(3, 1), tensor @ wd + _cross(w, tensor @ w))
-    return {name: columns[name] for name in INERTIAL}
+    return [poses[frame.body] @ _fixed(frame.placement) for frame in closure.frames]
 
 
 class TreeEfforts:
-    """Generalised efforts of the open tree for unit parameters: the columns before projection.
+    """Generalised efforts of the open tree by the Newton-Euler recursion.
 
     Args:
         q, qd, qdd: All coordinates and their derivatives, symbols or expressions, (n,).
         dead_band: Velocity below which Coulomb terms are interpolated, (n,), then, where they are known, what the robot
             remembers and recorded channels, (n + x,), see `Model.context`; else lags have settled. [m/s or rad/s]
-        smooth: Use tanh for the sign (optimisation).
+        smooth: Use tanh for the sign (optimisation); else it is linear inside the dead band, +-1 outside.
 
     Attributes:
         passed: Efforts that joints pass on, by index, for terms that depend on them; from `dead_band` where it is
@@ -178,29 +117,28 @@ class TreeEfforts:
         self.mechanism = mechanism
         self.q, self.qd, self.qdd = q, qd, qdd
         n, kept = len(mechanism.joints), len(mechanism.memories)
-        self.sign = velocity_sign(qd, dead_band[:n], smooth)
+        scaled = qd / ca.fmax(dead_band[:n], 1e-300)  # a band of zero gives the plain sign with sign(0) = 0
+        self.sign = ca.tanh(scaled) if smooth else ca.fmax(ca.fmin(scaled, 1.0), -1.0)
         known = dead_band.shape[0] > n
         self._lags = dead_band[n:n + kept] if known else None
         self._channels = {name: dead_band[n + kept + k] for k, name in enumerate(mechanism.channels)} if known else {}
         last = dead_band[n + kept + len(mechanism.channels):]
         self.passed = {i: last[k] for k, i in enumerate(mechanism.loaded) if k < last.shape[0]}
-        self.kinematics = forward_kinematics(mechanism, q, qd, qdd)
-        self._carrier = {joint.child: i for i, joint in enumerate(mechanism.joints)}
-        self._index = {joint.name: i for i, joint in enumerate(mechanism.joints)}
-        self._wrenches: dict[str, dict[str, tuple[ca.SX, ca.SX]]] = {}
+        self._outward()
 
-    def project_wrench(self, body: str, force: ca.SX, moment: ca.SX) -> ca.SX:
-        """Return the tree efforts (n, k) of wrenches (3, k) at a body's origin, in its frame."""
-        efforts = ca.SX(len(self.mechanism.joints), force.shape[1])
-        while body != BASE:
-            i = self._carrier[body]
-            joint = self.mechanism.joints[i]
-            efforts[i, :] = _sparse(joint.direction).T @ (moment if joint.kind == "revolute" else force)
-            R, r = self.kinematics.transforms[i].rotation, self.kinematics.transforms[i].translation
-            force, moment = R @ force, R @ moment
-            moment = moment + _cross(r, force)
-            body = joint.parent
-        return efforts
+    def _outward(self) -> None:
+        """Find the motion of all bodies: acceleration of the origin minus gravity, angular velocity, acceleration."""
+        self._transforms = joint_transforms(self.mechanism, self.q)
+        self._motion = {BASE: (_sparse(-np.array(self.mechanism.gravity)), ca.SX(3, 1), ca.SX(3, 1))}
+        for i, joint in enumerate(self.mechanism.joints):
+            R, r = self._transforms[i].rotation, self._transforms[i].translation
+            a, w, wd = self._motion[joint.parent]
+            speed, thrust = (_sparse(joint.direction) * x[i] for x in (self.qd, self.qdd))
+            a, w, wd = R.T @ (a + ca.cross(wd, r) + ca.cross(w, ca.cross(w, r))), R.T @ w, R.T @ wd
+            if joint.kind == "revolute":
+                self._motion[joint.child] = a, w + speed, wd + thrust + ca.cross(w, speed)
+            else:
+                self._motion[joint.child] = a + thrust + 2 * ca.cross(w, speed), w, wd
 
     def _term(self, i: int, name: str) -> Any:
         """Return a joint term for a unit coefficient."""
@@ -213,8 +151,8 @@ class TreeEfforts:
             self._lags[k] for k, memory in enumerate(mechanism.memories) if memory[:2] == (i, name)]
         return JointState(
             q=self.q[i], qd=self.qd[i], qdd=self.qdd[i], sign=self.sign[i], math=ca, lags=own, channels=self._channels,
-            effort=self.passed.get(i, 0.0),
-            other=lambda other: self._state(self._index[mechanism.joint_near(mechanism.joints[i], other).name]))
+            effort=self.passed.get(i, 0.0), other=lambda other: self._state(
+                mechanism.coordinates.index(mechanism.joint_near(mechanism.joints[i], other).name)))
 
     def memory(self) -> tuple[ca.SX, ca.SX]:
         """Return what each lag follows, and how fast, both (x,): d lag/dt = rate (followed - lag). [1/s]"""
@@ -227,66 +165,46 @@ class TreeEfforts:
             rates.append((ca.fabs(self.qd[i]) if term.lag_distance(lag) else 1.0) / length)
         return ca.SX(ca.vertcat(*followed)), ca.SX(ca.vertcat(*rates))
 
-    def columns(self, names: Sequence[str]) -> ca.SX:
-        """Return the tree efforts for a unit of each named standard parameter, (n, p)."""
-        result = ca.SX(len(self.mechanism.joints), len(names))
-        wanted: dict[str, list[tuple[int, str]]] = {}
-        for k, name in enumerate(parameters(names)):
-            if name.kind in self.mechanism.terms and name.owner in self._index:
-                result[self._index[name.owner], k] = self._term(self._index[name.owner], name.kind)
-            else:
-                wanted.setdefault(name.owner, []).append((k, name.kind))
-        for body, requests in wanted.items():
-            if body not in self._wrenches:
-                kin = self.kinematics
-                self._wrenches[body] = wrench_columns(kin.linear[body], kin.rate[body], kin.angular[body])
-            unit = self._wrenches[body]
-            force = ca.horzcat(*[unit[parameter][0] for _, parameter in requests])
-            moment = ca.horzcat(*[unit[parameter][1] for _, parameter in requests])
-            result[:, [k for k, _ in requests]] = self.project_wrench(body, force, moment)
-        return result
+    def total(self, value: Callable[[Parameter], Any]) -> ca.SX:
+        """Return the tree efforts (n,) of all bodies and joint terms.
 
-    def total(self, value: Callable[[str], Any]) -> ca.SX:
-        """Return the tree efforts (n,) of all bodies and joint terms; cheaper than the columns times the values.
+        With the first moment s and the inertia I about the origin of a body, its wrench is
 
-        These are expressions by name, or None where the mechanism does not have a parameter. Without the own friction
+            f = m a + wd x s + w x (w x s),    n = s x a + I wd + w x I w.
+
+        Values are expressions by name, or None where the mechanism does not have a parameter. Without the own friction
         of joints with a term that depends on the effort they pass on: see `friction`.
         """
-        kin, joints = self.kinematics, self.mechanism.joints
-        force = {body.name: ca.SX(3, 1) for body in self.mechanism.bodies}
-        moment = {body.name: ca.SX(3, 1) for body in self.mechanism.bodies}
-        for body in self.mechanism.bodies:
-            given = {p: value(Parameter.of(body.name, p)) for p in INERTIAL}
-            if all(v is None for v in given.values()):
+        mechanism, efforts = self.mechanism, ca.SX(len(self.mechanism.joints), 1)
+        wrenches = {body.name: (ca.SX(3, 1), ca.SX(3, 1)) for body in mechanism.bodies} | {
+            BASE: (ca.SX(3, 1), ca.SX(3, 1))}
+        for body in mechanism.bodies:
+            given = [value(Parameter.of(body.name, kind)) for kind in INERTIAL]
+            if all(v is None for v in given):
                 continue
-            number = {p: ca.SX(0) if v is None else v for p, v in given.items()}
-            a, w, wd = kin.linear[body.name], kin.rate[body.name], kin.angular[body.name]
-            s = ca.sparsify(ca.vertcat(number["mx"], number["my"], number["mz"]))
-            tensor = ca.sparsify(ca.vertcat(
-                ca.horzcat(number["Ixx"], number["Ixy"], number["Ixz"]),
-                ca.horzcat(number["Ixy"], number["Iyy"], number["Iyz"]),
-                ca.horzcat(number["Ixz"], number["Iyz"], number["Izz"])))
-            force[body.name] = number["m"] * a + _cross(wd, s) + _cross(w, _cross(w, s))
-            moment[body.name] = _cross(s, a) + tensor @ wd + _cross(w, tensor @ w)
-        efforts = ca.SX(len(joints), 1)
-        for i in reversed(range(len(joints))):
-            joint = joints[i]
-            f, n = force[joint.child], moment[joint.child]
-            own = _sparse(joint.direction).T @ (n if joint.kind == "revolute" else f)
-            efforts[i] = own + self._terms(i, value, [
-                t for t in joint.terms if i not in self.mechanism.loaded or not self.mechanism.terms[t].own_friction])
-            if joint.parent != BASE:
-                R, r = kin.transforms[i].rotation, kin.transforms[i].translation
-                carried = R @ f
-                force[joint.parent] = force[joint.parent] + carried
-                moment[joint.parent] = moment[joint.parent] + R @ n + _cross(r, carried)
+            m, *rest = (ca.SX(0) if v is None else v for v in given)
+            tensor, s = ca.SX(3, 3), ca.sparsify(ca.vertcat(*rest[:3]))
+            for (i, j), v in zip(PLACES, rest[3:]):
+                tensor[i, j] = tensor[j, i] = v
+            tensor, (a, w, wd) = ca.sparsify(tensor), self._motion[body.name]
+            wrenches[body.name] = (m * a + ca.cross(wd, s) + ca.cross(w, ca.cross(w, s)),
+                                   ca.cross(s, a) + tensor @ wd + ca.cross(w, tensor @ w))
+        for i, joint in reversed(list(enumerate(mechanism.joints))):
+            R, r = self._transforms[i].rotation, self._transforms[i].translation
+            force, moment = wrenches[joint.child]
+            passing = [t for t in joint.terms if i not in mechanism.loaded or not mechanism.terms[t].own_friction]
+            own = _sparse(joint.direction).T @ (moment if joint.kind == "revolute" else force)
+            efforts[i] = own + self._terms(i, value, passing)
+            f, n = wrenches[joint.parent]
+            carried = R @ force
+            wrenches[joint.parent] = f + carried, n + R @ moment + ca.cross(r, carried)
         return efforts
 
-    def friction(self, i: int, value: Callable[[str], Any]) -> ca.SX:
+    def friction(self, i: int, value: Callable[[Parameter], Any]) -> ca.SX:
         """Return the own friction of a joint, where it passes on `passed[i]`."""
         terms = self.mechanism.terms
         return self._terms(i, value, [t for t in self.mechanism.joints[i].terms if terms[t].own_friction])
 
-    def _terms(self, i: int, value: Callable[[str], Any], names: Sequence[str]) -> ca.SX:
+    def _terms(self, i: int, value: Callable[[Parameter], Any], names: list[str]) -> ca.SX:
         given = {name: value(Parameter.of(self.mechanism.joints[i].name, name)) for name in names}
         return sum((v * self._term(i, name) for name, v in given.items() if v is not None), ca.SX(0))

@@ -13,9 +13,9 @@ from gough.core.arrays import FloatArray
 from gough.core.errors import InvalidInput
 from gough.core.parameters import BaseParameters
 from gough.core.trajectory import Fourier, fourier_basis, rest_basis
-from gough.engine.chain import CHECK
 from gough.engine.columns import column_names
 from gough.engine.derivatives import regressor_adjoint, response, smooth_regressor
+from gough.engine.kinematics import CHECK
 from gough.engine.limits import Limit
 from gough.engine.loops import CLOSED, By
 from gough.engine.model import Model

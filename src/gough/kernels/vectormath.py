@@ -1,8 +1,7 @@
 """Elementary functions as vector instructions: LLVM IR text, all lanes at once.
 
 Calling libm lane by lane would cost more than the rest of a kernel. No fast-math flags here: the rounding errors
-must cancel as written. Largest measured errors in units in the last place: sine and cosine 1.3, exp 1, atan2 1.5,
-asin and acos 2, tanh 2.2.
+must cancel as written. Largest measured errors in units in the last place: sine and cosine 1.3, exp 1, tanh 2.2.
 """
 
 from __future__ import annotations
@@ -25,11 +24,6 @@ _SIN = tuple(map(float.fromhex, (
 _COS = tuple(map(float.fromhex, (
     "0x1.555555555554cp-5", "-0x1.6c16c16c15177p-10", "0x1.a01a019cb1590p-16",
     "-0x1.27e4f809c52adp-22", "0x1.1ee9ebdb4b1c4p-29", "-0x1.8fae9be8838d4p-37")))
-# Cephes, atan.c: atan(t) = t + t z P(z) / Q(z) with z = t^2, |t| <= 0.66
-_ATAN_P = (-6.485021904942025371773e1, -1.228866684490136173410e2, -7.500855792314704667340e1,
-           -1.615753718733365076637e1, -8.750608600031904122785e-1)
-_ATAN_Q = (1.945506571482613964425e2, 4.853903996359136964868e2, 4.328810604912902668951e2,
-           1.650270098316988542046e2, 2.485846490142306297962e1, 1.0)
 
 
 def splat(value: float) -> str:
@@ -50,17 +44,8 @@ class Lines:
         self.text.append(f"  {name} = {expression}")
         return name
 
-    def add(self, a: str, b: str) -> str:
-        return self.let(f"fadd {self.vector} {a}, {b}")
-
-    def sub(self, a: str, b: str) -> str:
-        return self.let(f"fsub {self.vector} {a}, {b}")
-
-    def mul(self, a: str, b: str) -> str:
-        return self.let(f"fmul {self.vector} {a}, {b}")
-
-    def div(self, a: str, b: str) -> str:
-        return self.let(f"fdiv {self.vector} {a}, {b}")
+    def op(self, word: str, a: str, b: str) -> str:
+        return self.let(f"{word} {self.vector} {a}, {b}")
 
     def call(self, word: str, *operands: str) -> str:
         arguments = ", ".join(f"{self.vector} {x}" for x in operands)
@@ -69,9 +54,6 @@ class Lines:
     def lanes(self, word: str, *operands: str) -> str:
         """Call a function of the C library lane by lane."""
         return self.let(f"call {self.vector} @lanes_{word}({', '.join(f'{self.vector} {x}' for x in operands)})")
-
-    def compare(self, word: str, a: str, b: str) -> str:
-        return self.let(f"fcmp {word} {self.vector} {a}, {b}")
 
     def select(self, condition: str, yes: str, no: str) -> str:
         return self.let(f"select {self.truth} {condition}, {self.vector} {yes}, {self.vector} {no}")
@@ -102,20 +84,20 @@ def sincos(at: Lines, x: str, block: str) -> tuple[str, str]:
     the polynomials of fdlibm on [-pi/4, pi/4]. The lines begin in the basic block `block` and end in `<prefix>.join`.
     """
     v, b = at.vector, at.truth
-    large = at.compare("ogt", at.call("fabs", x), splat(SINCOS_LIMIT))
+    large = at.op("fcmp ogt", at.call("fabs", x), splat(SINCOS_LIMIT))
     shifted = at.fma(x, splat(_TWO_OVER_PI), splat(_ROUND))
-    k = at.sub(shifted, splat(_ROUND))
+    k = at.op("fsub", shifted, splat(_ROUND))
     r = x
     for part in _PI_HALF:
         r = at.fma(k, splat(-part), r)
 
-    z = at.mul(r, r)
+    z = at.op("fmul", r, r)
     # sin(r) = r + r^3 S(z)
-    sine = at.fma(at.mul(z, r), at.horner(z, _SIN), r)
+    sine = at.fma(at.op("fmul", z, r), at.horner(z, _SIN), r)
     # cos(r) = w + ((1 - w) - z / 2) + z^2 C(z)  with  w = 1 - z / 2 rounded
     w = at.fma(z, splat(-0.5), splat(1.0))
-    lost = at.fma(z, splat(-0.5), at.sub(splat(1.0), w))
-    cosine = at.add(w, at.fma(at.mul(z, z), at.horner(z, _COS), lost))
+    lost = at.fma(z, splat(-0.5), at.op("fsub", splat(1.0), w))
+    cosine = at.op("fadd", w, at.fma(at.op("fmul", z, z), at.horner(z, _COS), lost))
 
     quadrant = at.bits(shifted)
     odd = at.let(f"trunc {at.integer} {quadrant} to {b}")
@@ -134,78 +116,38 @@ def sincos(at: Lines, x: str, block: str) -> tuple[str, str]:
     return merged[0], merged[1]
 
 
-def atan2(at: Lines, y: str, x: str) -> str:
-    """Emit the angle of (x, y): m pi/4 + s atan(t) with |t| <= 0.66, after folding into the first octant."""
-    rise, run = at.call("fabs", y), at.call("fabs", x)
-    steep = at.compare("ogt", rise, run)
-    ratio = at.div(at.select(steep, run, rise), at.select(steep, rise, run))
-    ratio = at.select(at.compare("oeq", rise, run), splat(1.0), ratio)  # also two infinities
-    ratio = at.select(at.compare("oeq", at.add(rise, run), splat(0.0)), splat(0.0), ratio)
-    wide = at.compare("ogt", ratio, splat(0.66))
-    t = at.select(wide, at.div(at.sub(ratio, splat(1.0)), at.add(ratio, splat(1.0))), ratio)
-    z = at.mul(t, t)
-    angle = at.fma(t, at.div(at.mul(z, at.horner(z, _ATAN_P)), at.horner(z, _ATAN_Q)), t)
-    m = at.select(wide, splat(1.0), splat(0.0))
-    # pi/2 - (m pi/4 + angle) where steep, then pi - (m pi/4 + angle) where x is negative, -0 included
-    back = at.let(f"icmp slt {at.integer} {at.bits(x)}, zeroinitializer")
-    for folded, eighths in ((steep, 2.0), (back, 4.0)):
-        m = at.select(folded, at.sub(splat(eighths), m), m)
-        angle = at.select(folded, at.let(f"fneg {at.vector} {angle}"), angle)
-    total = at.fma(m, splat(_PI_HALF[0] / 2), at.fma(m, splat(_PI_HALF[1] / 2), angle))
-    return at.call("copysign", total, y)
-
-
-def atan(at: Lines, x: str) -> str:
-    return atan2(at, x, splat(1.0))
-
-
-def asin(at: Lines, x: str) -> str:
-    return atan2(at, x, _leg(at, x))
-
-
-def acos(at: Lines, x: str) -> str:
-    return atan2(at, _leg(at, x), x)
-
-
-def _leg(at: Lines, x: str) -> str:
-    """sqrt(1 - x^2), accurate near |x| = 1 and NaN beyond."""
-    return at.call("sqrt", at.mul(at.sub(splat(1.0), x), at.add(splat(1.0), x)))
-
-
 def exp(at: Lines, x: str) -> str:
     """Emit e^x = 2^k (1 + e^r - 1), k in two halves so that results below the normal range come out right."""
     x = at.call("maximum", at.call("minimum", x, splat(710.0)), splat(-746.0))
     k, rest = _exp_parts(at, x)
     half = at.integers("ashr", k, 1)
-    value = at.add(splat(1.0), rest)
+    value = at.op("fadd", splat(1.0), rest)
     for part in (half, at.integers("sub", k, half)):
-        value = at.mul(value, _power_of_two(at, part))
+        value = at.op("fmul", value, _power_of_two(at, part))
     return value
 
 
 def tanh(at: Lines, x: str) -> str:
     """Emit tanh(x) = e / (e + 2) with e = exp(2 |x|) - 1 = 2^k (e^r - 1) + (2^k - 1)."""
     size = at.call("fabs", x)
-    k, rest = _exp_parts(at, at.call("minimum", at.add(size, size), splat(45.0)))  # tanh(22.5) rounds to 1
+    k, rest = _exp_parts(at, at.call("minimum", at.op("fadd", size, size), splat(45.0)))  # tanh(22.5) rounds to 1
     scale = _power_of_two(at, k)
-    e = at.fma(scale, rest, at.sub(scale, splat(1.0)))
-    return at.call("copysign", at.div(e, at.add(e, splat(2.0))), x)
+    e = at.fma(scale, rest, at.op("fsub", scale, splat(1.0)))
+    return at.call("copysign", at.op("fdiv", e, at.op("fadd", e, splat(2.0))), x)
 
 
 def _exp_parts(at: Lines, x: str) -> tuple[str, str]:
     """Integer k and e^r - 1 with x = k log(2) + r, by the Taylor series to r^13 (|r| < 0.347)."""
     shifted = at.fma(x, splat(_LOG2_E), splat(_ROUND))
-    whole = at.sub(shifted, splat(_ROUND))
+    whole = at.op("fsub", shifted, splat(_ROUND))
     k = at.integers("sub", at.bits(shifted), struct.unpack("<q", struct.pack("<d", _ROUND))[0])
     r = at.fma(whole, splat(-_LOG_2[1]), at.fma(whole, splat(-_LOG_2[0]), x))
     series = at.horner(r, tuple(1.0 / factorial(n) for n in range(2, 14)))
-    return k, at.fma(at.mul(r, r), series, r)
+    return k, at.fma(at.op("fmul", r, r), series, r)
 
 
 def _power_of_two(at: Lines, k: str) -> str:
     return at.double(at.integers("shl", at.integers("add", k, 1023), 52))
 
 
-VECTORISED: dict[str, Callable[..., str]] = {
-    "atan2": atan2, "atan": atan, "asin": asin, "acos": acos, "exp": exp, "tanh": tanh,
-}
+VECTORISED: dict[str, Callable[..., str]] = {"exp": exp, "tanh": tanh}
