@@ -45,6 +45,11 @@ def text(x: float, y: float, content: str, class_: str = "label", **attributes: 
     return tag("text", content, x=x, y=y, class_=class_, **attributes)
 
 
+def line(x: Sequence[float], y: Sequence[float], class_: str) -> Markup:
+    """Return a line between two points."""
+    return tag("line", x1=x[0], x2=x[1], y1=y[0], y2=y[1], class_=class_)
+
+
 def ticks(low: float, high: float, count: int = 5) -> list[float]:
     """Return about `count` round numbers (1, 2 or 5 times a power of ten) between two bounds."""
     span = high - low
@@ -88,19 +93,20 @@ class Plot:
         return self.top + self.height
 
     def across(self, value: float) -> float:
-        """Return the horizontal place of a value."""
         return self.left + self.width * (value - self.x[0]) / (self.x[1] - self.x[0])
 
     def up(self, value: float) -> float:
-        """Return the vertical place of a value."""
         return self.bottom - self.height * (value - self.y[0]) / (self.y[1] - self.y[0])
+
+    def level(self, value: float, class_: str) -> Markup:
+        """Return a line from left to right at a value."""
+        return line((self.left, self.right), (self.up(value),) * 2, class_)
 
     def y_axis(self, count: int = 4, *, log: bool = False) -> Markup:
         """Return horizontal grid lines with their values."""
         marks = decades(*self.y) if log else ticks(*self.y, count)
         return Markup("").join(
-            tag("line", x1=self.left, x2=self.right, y1=self.up(v), y2=self.up(v),
-                class_="zero" if v == 0 and not log else "grid")
+            self.level(v, "zero" if v == 0 and not log else "grid")
             + text(self.left - 5, self.up(v) + 3, label(v, marks, log), "tick end") for v in marks)
 
     def x_axis(self, count: int = 5, unit: str = "", *, log: bool = False) -> Markup:
@@ -111,16 +117,21 @@ class Plot:
         return tag("g", *(text(self.across(v), self.bottom + 12, word, "tick middle") for v, word in zip(marks, words)),
                    class_="x-ticks")
 
+    def dots(self, x: FloatArray, y: FloatArray, radius: float, classes: Sequence[str]) -> list[Markup]:
+        return [tag("circle", cx=round(self.across(a), 1), cy=round(self.up(b), 1), r=radius, class_=word)
+                for a, b, word in zip(x, y, classes)]
+
     def curve(self, x: FloatArray, y: FloatArray, class_: str) -> Markup:
-        """Return a line through points; a NaN interrupts it."""
-        pieces, drawing = [], False
-        for a, b in zip(x, y):
-            if math.isfinite(a) and math.isfinite(b):
-                pieces.append(f"{'L' if drawing else 'M'}{self.across(a):.1f} {self.up(b):.1f}")
-                drawing = True
-            else:
-                drawing = False
-        return tag("path", d="".join(pieces), class_=class_)
+        """Return a line through points; those that are not finite are left out."""
+        points = [f"{self.across(a):.1f} {self.up(b):.1f}" for a, b in zip(x, y) if math.isfinite(a + b)]
+        return tag("path", d="M" * bool(points) + "L".join(points), class_=class_)
+
+    def picture(self, y_axis: Markup, x_axis: Markup, *children: str | Markup, left: str = "", right: str = "",
+                title: str) -> Markup:
+        """Return a picture of its usual width: what is drawn between the axes, and words below them."""
+        words = [text(self.right, self.bottom + 25, right, "tick end")] if right else []
+        words += [text(self.left, self.bottom + 25, left, "tick")] if left else []
+        return svg(420, self.bottom + 30, y_axis, *children, x_axis, *words, title=title)
 
     def window(self, *children: Markup) -> Markup:
         """Return a drawing area of `FINE` by `TALL` steps over the plot, for packed curves; it can be zoomed."""

@@ -17,14 +17,16 @@ from gough.estimators.estimate import Enclosure, Estimate
 from gough.identification import Fit, Identification
 from gough.mechanism.terms import JointState, JointTerm
 from gough.mechanism.types import Joint
-from gough.report.charts import FINE, TALL, Plot, span_of, svg, tag, text, ticks
+from gough.processing.choice import ProcessingChoice
+from gough.report.charts import FINE, TALL, Plot, line, span_of, svg, tag, text, ticks
 from gough.report.numbers import number, percent, unit
 
 POINTS = 60_000  # curve points in all effort pictures together
 SHADES = 8  # steps of each colour of the correlation matrix
 TALLEST = 800  # height of a comparison that fits on a page
 REACH = 6.0  # standard deviations shown when estimators are compared
-MARKS = ("circle", "square", "diamond", "triangle", "cross", "circle", "square", "diamond")
+MARKS = ("m-3 0a3 3 0 1 0 6 0a3 3 0 1 0-6 0z", "m-2.6-2.6h5.2v5.2h-5.2z", "m0-3.6l3.6 3.6l-3.6 3.6l-3.6-3.6z",
+         "m0-3.4l3.3 5.8h-6.6z", "m-3-1h2v-2h2v2h2v2h-2v2h-2v-2h-2z")  # circle, square, diamond, triangle, cross
 SHOWN = 300  # points of a picture
 STEPS = 241  # of a curve
 
@@ -38,35 +40,29 @@ def effort_charts(fit: Fit, rows: Sequence[str], units: Sequence[str], panels: i
     gap = np.diff(fit.time, prepend=fit.time[0])
     usual = float(np.median(gap[1:])) if len(gap) > 1 else 1.0
     segment = np.cumsum((gap > 4 * usual).astype(int))
-    return [_effort_chart(fit, j, row, name, segment, count) for j, (row, name) in enumerate(zip(rows, units))]
+    return [_effort_chart(fit, j, row, unit(own), segment, count) for j, (row, own) in enumerate(zip(rows, units))]
 
 
-def _effort_chart(fit: Fit, j: int, row: str, row_unit: str, segment: NDArray[np.int_], count: int) -> Markup:
-    measured, predicted = fit.measured[:, j], fit.predicted[:, j]
+def _effort_chart(fit: Fit, j: int, row: str, own: str, segment: NDArray[np.int_], count: int) -> Markup:
+    measured, predicted, used = fit.measured[:, j], fit.predicted[:, j], _used(fit, j)
     residual = measured - predicted
     keep = extremes(residual, count)
-    used = _used(fit, j)
-    rms = float(np.sqrt(np.mean(residual[used] ** 2)))
-    size = float(np.sqrt(np.mean(measured[used] ** 2)))
+    rms, size = (float(np.sqrt(np.mean(values[used] ** 2))) for values in (residual, measured))
     x = (float(fit.time[0]), float(fit.time[-1])) if len(fit.time) > 1 else (0.0, 1.0)
     top = Plot(left=46, top=26, width=366, height=112, x=x, y=span_of(measured, predicted))
     largest = float(np.abs(residual[used]).max()) * 1.15 or 1.0
     low = Plot(left=46, top=148, width=366, height=44, x=x, y=(-largest, largest))
     time, parts, left_out = fit.time[keep], segment[keep], _left_out(top, fit.time, used)
     return svg(
-        420, 208,
-        text(top.left, 14, row, "name"),
-        text(top.right, 14, f"rms residual {number(rms, 3)} {unit(row_unit)}, {percent(rms / max(size, 1e-300))}",
-             "note end"),
+        420, 208, text(top.left, 14, row, "name"),
+        text(top.right, 14, f"rms residual {number(rms, 3)} {own}, {percent(rms / max(size, 1e-300))}", "note end"),
         top.y_axis(4), low.y_axis(3), low.x_axis(6, "s"),
         top.window(left_out, top.packed(time, measured[keep], parts, "measured"),
                    top.packed(time, predicted[keep], parts, "predicted")),
         low.window(left_out, low.packed(time, residual[keep], parts, "residual")),
-        tag("line", x1=0, x2=0, y1=top.top, y2=low.bottom, class_="cursor"),
-        text(8, top.top - 12, unit(row_unit), "tick"),
+        line((0, 0), (top.top, low.bottom), "cursor"), text(8, top.top - 12, own, "tick"),
         title=f"{row}: measured and predicted effort, {fit.label}", class_="chart effort", tabindex=0,
-        data_x=f"{x[0]!r} {x[1]!r}", data_y=f"{top.y[0]!r} {top.y[1]!r}", data_r=repr(largest),
-        data_unit=unit(row_unit))
+        data_x=f"{x[0]!r} {x[1]!r}", data_y=f"{top.y[0]!r} {top.y[1]!r}", data_r=repr(largest), data_unit=own)
 
 
 def _used(fit: Fit, j: int) -> NDArray[np.bool_]:
@@ -94,47 +90,44 @@ def extremes(values: FloatArray, count: int) -> NDArray[np.int_]:
     return np.array(sorted(found))
 
 
+def _residuals(fits: Sequence[Fit], j: int) -> list[tuple[str, list[tuple[FloatArray, FloatArray]]]]:
+    """Return times and residuals of a row that count, (t,), of logs seen and unseen."""
+    return [(word, [(f.time[use], (f.measured[:, j] - f.predicted[:, j])[use]) for f in fits if f.held_out == held_out
+                    for use in [_used(f, j)]]) for word, held_out in (("seen", False), ("unseen", True))]
+
+
 def histogram(fits: Sequence[Fit], j: int, row: str) -> Markup:
     """Return the distribution of a row's residual over its own rms, beside a Gaussian of that spread."""
     plot = Plot(left=6, top=4, width=168, height=54, x=(-4.0, 4.0), y=(0.0, 0.55))
     edges, grid = np.linspace(-4, 4, 33), np.linspace(-4, 4, 65)
     curves = [plot.curve(grid, np.exp(-grid**2 / 2) / np.sqrt(2 * np.pi), "gauss")]
-    for held_out in (False, True):
-        parts = [(f.measured[:, j] - f.predicted[:, j])[_used(f, j)] for f in fits if f.held_out == held_out]
-        residual = np.concatenate([np.zeros(0), *parts])
+    for word, parts in _residuals(fits, j):
+        residual = np.concatenate([np.zeros(0), *(values for _, values in parts)])
         if residual.size and residual.std() > 0:
             height = np.histogram(np.clip(residual / np.sqrt(np.mean(residual**2)), -4, 4), edges, density=True)[0]
-            curves.append(plot.curve(np.repeat(edges, 2)[1:-1], np.repeat(np.minimum(height, 0.55), 2),
-                                     "unseen" if held_out else "seen"))
-    axis = tag("line", x1=plot.left, x2=plot.right, y1=plot.bottom, y2=plot.bottom, class_="zero")
-    marks = [text(plot.across(v), plot.bottom + 11, f"{'−' if v < 0 else ''}{abs(v)}σ" if v else "0", "tick middle")
-             for v in (-3, 0, 3)]
-    return svg(180, 72, axis, *marks, *curves, title=f"distribution of the residual of {row}")
+            curves.append(plot.curve(np.repeat(edges, 2)[1:-1], np.repeat(np.minimum(height, 0.55), 2), word))
+    marks = [text(plot.across(v), plot.bottom + 11, word, "tick middle")
+             for v, word in ((-3, "−3σ"), (0, "0"), (3, "3σ"))]
+    return svg(180, 72, plot.level(0, "zero"), *marks, *curves, title=f"distribution of the residual of {row}")
 
 
 def spectra(fits: Sequence[Fit], rows: Sequence[str]) -> list[Markup]:
     """Return the amplitude density of each row's residual over frequency, on common axes. [row unit / sqrt(Hz)]"""
-    found: list[list[tuple[FloatArray, FloatArray, bool]]] = [[] for _ in rows]
-    for held_out in (False, True):
-        for j in range(len(rows)):
-            fit = next((f for f in fits if f.held_out == held_out and _used(f, j).sum() >= 16), None)
-            if fit is not None:
-                used = _used(fit, j)
-                residual = (fit.measured[:, j] - fit.predicted[:, j])[used]
-                frequency, density = amplitude_density(fit.time[used], residual)
-                found[j].append((np.log10(frequency), np.log10(density), held_out))
-    every = [curve for curves in found for curve in curves]
-    if not every:
+    found: list[list[tuple[FloatArray, FloatArray, str]]] = [[] for _ in rows]
+    for j in range(len(rows)):
+        for word, parts in _residuals(fits, j):
+            for time, values in [part for part in parts if len(part[0]) >= 16][:1]:
+                frequency, density = amplitude_density(time, values)
+                found[j].append((np.log10(frequency), np.log10(density), word))
+    if not any(found):
         return [Markup("")] * len(rows)
-    x = span_of(*(f for f, _, _ in every), pad=0.0)
+    x = span_of(*(f for curves in found for f, _, _ in curves), pad=0.0)
     pictures = []
     for row, curves in zip(rows, found):
-        low, high = span_of(*(d for _, d, _ in curves), pad=0.05)
+        low, high = span_of(*(d for _, d, _ in curves), np.zeros(0), pad=0.05)
         plot = Plot(left=34, top=4, width=200, height=54, x=x, y=(low, max(high, low + 1.0)))
-        pictures.append(svg(
-            240, 72, plot.y_axis(log=True), plot.x_axis(log=True),
-            *(plot.curve(f, d, "unseen" if held_out else "seen") for f, d, held_out in curves),
-            title=f"spectrum of the residual of {row}"))
+        pictures.append(svg(240, 72, plot.y_axis(log=True), plot.x_axis(log=True),
+                            *(plot.curve(*curve) for curve in curves), title=f"spectrum of the residual of {row}"))
     return pictures
 
 
@@ -229,8 +222,8 @@ def _comparison_chart(chosen: Estimate, results: Mapping[str, Estimate | Enclosu
     boxes = {k: r for k, r in results.items() if isinstance(r, Enclosure)}
     p, margin = len(chosen), 14 + 5.9 * max(len(name) for name in chosen.parameters)
     plot = Plot(left=margin, top=34, width=860 - margin, height=p * pitch, x=(-REACH, REACH), y=(0.0, float(p)))
-    parts = [tag("line", x1=plot.across(v), x2=plot.across(v), y1=plot.top, y2=plot.bottom,
-                 class_="zero" if v == 0 else "grid") for v in ticks(-REACH, REACH, 6)]
+    parts = [line((plot.across(v),) * 2, (plot.top, plot.bottom), "zero" if v == 0 else "grid")
+             for v in ticks(-REACH, REACH, 6)]
     scale = np.where(chosen.std > 0, chosen.std, np.maximum(np.abs(chosen.values), 1e-300) * 1e-2)
     for i, name in enumerate(chosen.parameters):
         top = plot.top + i * pitch
@@ -262,8 +255,8 @@ def _box(plot: Plot, top: float, pitch: float, k: int, edges: Sequence[float]) -
     """Return a box from edge to edge; edges beyond the picture are not drawn."""
     low, high = (plot.across(float(np.clip(edge, -REACH, REACH))) for edge in edges)
     band = tag("rect", x=low, y=top + 2, height=pitch - 4, width=max(high - low, 1.5), class_=f"box box-{k % 2}")
-    return [band, *(tag("line", x1=plot.across(edge), x2=plot.across(edge), y1=top + 2, y2=top + pitch - 2,
-                        class_="edge") for edge in edges if abs(edge) < REACH)]
+    return [band, *(line((plot.across(edge),) * 2, (top + 2, top + pitch - 2), "edge")
+                    for edge in edges if abs(edge) < REACH)]
 
 
 def _answer(plot: Plot, at: float, estimate: Estimate, name: str, centre: float, scale: float, k: int) -> list[Markup]:
@@ -273,46 +266,47 @@ def _answer(plot: Plot, at: float, estimate: Estimate, name: str, centre: float,
     if abs(place) > REACH:
         side, shift, arrow, end = (REACH, 2, "→", "end") if place > 0 else (-REACH, -2, "←", "")
         return [text(plot.across(side) + shift, at + 3, f"{arrow} {number(place, 2)}", f"tick answer-{k % 8} {end}")]
-    return [tag("line", x1=plot.across(low), x2=plot.across(high), y1=at, y2=at, class_=f"whisker answer-{k % 8}"),
+    return [line((plot.across(low), plot.across(high)), (at, at), f"whisker answer-{k % 8}"),
             _mark(plot.across(place), at, k)]
 
 
 def _mark(x: float, y: float, k: int) -> Markup:
-    shapes = {
-        "circle": "m-3 0a3 3 0 1 0 6 0a3 3 0 1 0-6 0z", "square": "m-2.6-2.6h5.2v5.2h-5.2z",
-        "diamond": "m0-3.6l3.6 3.6l-3.6 3.6l-3.6-3.6z", "triangle": "m0-3.4l3.3 5.8h-6.6z",
-        "cross": "m-3-1h2v-2h2v2h2v2h-2v2h-2v-2h-2z"}
-    return tag("path", d=f"M{x:.1f} {y:.1f}{shapes[MARKS[k % 8]]}", class_=f"dot answer-{k % 8}")
+    return tag("path", d=f"M{x:.1f} {y:.1f}{MARKS[k % 8 % 5]}", class_=f"dot answer-{k % 8}")
 
 
 def singular_value_chart(base: BaseParameters) -> Markup:
     """Return the singular values of the sampled regressor: the gap between kept and dropped ones is the rank."""
     values = np.log10(np.maximum(base.singular_values, 1e-300) / max(float(base.singular_values.max()), 1e-300))
-    values = np.maximum(values, -20.0)
+    values, order = np.maximum(values, -20.0), np.arange(1.0, len(values) + 1)
     plot = Plot(left=52, top=8, width=358, height=112, x=(0.0, len(values) + 1.0), y=span_of(values, np.zeros(1)))
-    dots = [tag("circle", cx=plot.across(k + 1), cy=plot.up(v), r=2.2, class_="kept" if k < len(base) else "dropped")
-            for k, v in enumerate(values)]
     limit = np.log10(base.tolerance) if base.tolerance > 0 else plot.y[0]
-    line = tag("line", x1=plot.left, x2=plot.right, y1=plot.up(limit), y2=plot.up(limit), class_="limit") \
-        if plot.y[0] < limit < plot.y[1] else ""
-    words = "singular value of the structure, relative to the largest"
-    return svg(420, 150, plot.y_axis(log=True), line, *dots, plot.x_axis(6),
-               text(plot.right, plot.bottom + 24, words, "tick end"), title="singular values of the structure")
+    return plot.picture(
+        plot.y_axis(log=True), plot.x_axis(6), plot.level(limit, "limit") if plot.y[0] < limit < plot.y[1] else "",
+        *plot.dots(order, values, 2.2, ["kept" if k <= len(base) else "dropped" for k in order]),
+        right="singular value of the structure, relative to the largest", title="singular values of the structure")
 
 
-def candidate_chart(candidates: Sequence[tuple[float, float]], chosen: float | None, label: str, *,
-                    log: bool = False) -> Markup:
-    """Return the prediction error over a number of the processing, the one taken marked."""
-    tried, error = (np.array(column) for column in zip(*candidates))
-    x, percents = (np.log10(tried) if log else tried), 100 * error
-    plot = Plot(left=52, top=10, width=358, height=112, x=span_of(x, pad=0.03), y=span_of(percents, np.zeros(1)))
-    marked = None if chosen is None else int(np.abs(tried - chosen).argmin())
-    dots = [tag("circle", cx=plot.across(a), cy=plot.up(b), r=2.6, class_="chosen" if k == marked else "kept")
-            for k, (a, b) in enumerate(zip(x, percents))]
-    return svg(420, 152, plot.y_axis(4), plot.curve(x, percents, "candidates"), *dots, plot.x_axis(log=log),
-               text(plot.right, plot.bottom + 25, label, "tick end"),
-               text(plot.left, plot.bottom + 25, "error of the prediction [%]", "tick"),
-               title=f"error of the prediction over the {label}")
+def candidate_charts(choice: ProcessingChoice | None) -> list[Markup]:
+    """Return the prediction error over each number of the processing that was chosen by it, the one taken marked."""
+    if choice is None:
+        return []
+    used, window = choice.processing.cutoff, choice.processing.window
+    cutoffs = [(c.cutoff, c.error) for c in choice.cutoffs if c.cutoff is not None]
+    windows = [(1e3 * c.window, c.error) for c in choice.windows]
+    pictures = []
+    for tried, taken, label, log in ((cutoffs, used, "cut-off [Hz]", True), (
+            windows, None if window is None else 1e3 * window, "window about reversals [ms]", False)):
+        if len(tried) < 2:
+            continue
+        number, percents = np.array(tried).T * [[1.0], [100.0]]
+        x = np.log10(number) if log else number
+        plot = Plot(left=52, top=10, width=358, height=112, x=span_of(x, pad=0.03), y=span_of(percents, np.zeros(1)))
+        marked = -1 if taken is None else int(np.abs(number - taken).argmin())
+        dots = plot.dots(x, percents, 2.6, ["chosen" if k == marked else "kept" for k in range(len(x))])
+        pictures.append(plot.picture(plot.y_axis(), plot.x_axis(log=log), plot.curve(x, percents, "candidates"), *dots,
+                                     left="error of the prediction [%]", right=label,
+                                     title=f"error of the prediction over the {label}"))
+    return pictures
 
 
 def friction_charts(model: Model, result: Identification) -> list[dict[str, Any]]:
@@ -362,7 +356,5 @@ def _sum(terms: Sequence[JointTerm], joint: Joint, values: dict[Any, float], q: 
 
 def _chart(x: FloatArray, y: FloatArray, grid: FloatArray, curve: FloatArray, axis: str, title: str) -> Markup:
     plot = Plot(left=52, top=10, width=358, height=132, x=span_of(x, pad=0.03), y=span_of(y, curve))
-    dots = [tag("circle", cx=round(plot.across(a), 1), cy=round(plot.up(b), 1), r=1.3, class_="kept")
-            for a, b in zip(x, y)]
-    return svg(420, 172, plot.y_axis(4), *dots, plot.curve(grid, curve, "candidates"), plot.x_axis(unit=axis),
-               text(plot.left, plot.bottom + 25, title, "tick"), title=title)
+    return plot.picture(plot.y_axis(), plot.x_axis(unit=axis), *plot.dots(x, y, 1.3, ["kept"] * len(x)),
+                        plot.curve(grid, curve, "candidates"), left=title, title=title)

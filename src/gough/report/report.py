@@ -27,13 +27,11 @@ from gough.estimators.estimate import Enclosure, Estimate
 from gough.identification import Identification
 from gough.identification.compare import Comparison
 from gough.report import figures, tables
-from gough.report.figures import friction_charts
 from gough.report.numbers import number, percent, unit, with_std
 from gough.report.scene import path_scene, robot_scene
 
 SPREAD = {"period": "the scatter of repetitions", "hac": "autocorrelated residuals",
           "white": "white noise", "stretches": "leaving stretches out", "recordings": "leaving logs out"}
-CHOSEN = {"cutoff": "cut-off [Hz]", "window": "window about reversals [ms]"}  # what the processing was chosen by
 MADE_WITH = ("numpy", "scipy", "casadi", "llvmlite")  # what numbers may depend on
 LONG = 32  # characters of a name that does not wrap
 
@@ -68,7 +66,7 @@ def page(template: str, **content: Any) -> str:
     environment = Environment(loader=PackageLoader("gough", "report"), autoescape=True, undefined=StrictUndefined,
                               trim_blocks=True, lstrip_blocks=True)
     environment.filters |= {"percent": percent, "unit": unit, "number": number, "dotted": dotted,
-                            "joined": lambda text: text.replace(" %", "\u00a0%")}
+                            "with_std": with_std, "joined": lambda text: text.replace(" %", "\u00a0%")}
     script, style = (resources.files("gough.report").joinpath(name).read_text(encoding="utf-8")
                      for name in ("report.js", "report.css"))
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
@@ -88,25 +86,24 @@ def _content(model: Model, result: Identification) -> dict[str, Any]:
     parameters = tables.parameter_rows(model, result)
     answers: dict[str, Estimate | Enclosure] = {**result.estimates, **result.enclosures}
     recordings, quality = tables.quality_table(result)
-    residuals = tables.residual_rows(result)
-    spectra = dict(zip(model.rows, figures.spectra(fits, model.rows)))
-    for row in residuals:
-        shown = bool(fits) and row["name"] in spectra
-        row["spectrum"] = spectra[row["name"]] if shown else ""
-        row["histogram"] = figures.histogram(fits, model.rows.index(row["name"]), row["name"]) if shown else ""
     scenes = {}
     if fits and len(fits[0].time):
         scenes = {"robot": robot_scene(model, fits[0]), "paths": path_scene(model, fits)}
+    shown = sorted((fit for fit in fits if len(fit.time)), key=lambda fit: not fit.held_out)  # first, for the verdict
     return {
         "mechanism": model.mechanism, "result": result, "estimate": estimate, "verdict": _verdict(result),
         "parameters": [row for row in parameters if row["name"].payload is None and not row["name"].is_gain],
         "payload": [row for row in parameters if row["name"].payload is not None],
         "known_payload": tables.known_payload(result),
-        "gains": tables.gain_rows(model, result), "share_bar": figures.share_bar,
+        "gains": tables.gain_rows(model, result), "share_bar": figures.share_bar, "change_bar": figures.change_bar,
         "boxes": [tables.box_title(label) for label in result.enclosures],
         "robot_file": Path(model.mechanism.source).name,
         "identified_gains": any(name.is_gain for name in estimate.parameters),
-        "regroupings": tables.regroupings(result), "fits": _recordings(model, result), "residuals": residuals,
+        "regroupings": tables.regroupings(result),
+        "fits": [(fit, figures.effort_charts(fit, model.rows, model.row_units, len(fits) * len(model.rows)))
+                 for fit in shown],
+        "histograms": {row: figures.histogram(fits, j, row) for j, row in enumerate(model.rows) if fits},
+        "spectra": dict(zip(model.rows, figures.spectra(fits, model.rows))),
         "matrix": figures.correlation_matrix(estimate) if len(estimate) > 1 else "",
         "pairs": tables.strongest_pairs(estimate), "recordings": recordings, "quality": quality,
         "structure": figures.singular_value_chart(result.base),
@@ -115,23 +112,13 @@ def _content(model: Model, result: Identification) -> dict[str, Any]:
         "comparison_charts": figures.comparison_charts(estimate, answers) if len(answers) > 1 else [],
         "certificates": tables.certificates(result),
         "spread": SPREAD.get(estimate.uncertainty, estimate.uncertainty), "choice": result.structures,
-        "diagnosis": tables.diagnosis(result), "shares": tables.shares(estimate),
-        "candidates": [figures.candidate_chart(tried, taken, CHOSEN[name], log=name == "cutoff")
-                       for name, (tried, taken) in tables.candidates(result).items() if len(tried) > 1],
+        "diagnosis": result.diagnosis, "candidates": figures.candidate_charts(result.choice),
         "settings": tables.setting_rows({**result.logs, **result.settings, **result.processing.to_dict()}),
-        "scenes": scenes, "friction": friction_charts(model, result),
+        "scenes": scenes, "friction": figures.friction_charts(model, result),
         # for the pointer: correlations in thousandths, lower triangle row by row
         "data": {"scenes": scenes, "correlation": {"names": list(estimate.parameters), "rows": [
             np.rint(1000 * row[:i + 1]).astype(int).tolist() for i, row in enumerate(estimate.correlation)]}},
     }
-
-
-def _recordings(model: Model, result: Identification) -> list[dict[str, Any]]:
-    """Return held-out recordings first: they are what the verdict rests on."""
-    ordered = sorted(result.fits, key=lambda fit: not fit.held_out)
-    return [{"name": fit.label.partition(": ")[2] or fit.label, "held_out": fit.held_out,
-             "charts": figures.effort_charts(fit, model.rows, model.row_units, len(ordered) * len(model.rows))}
-            for fit in ordered if len(fit.time)]
 
 
 def _verdict(result: Identification) -> dict[str, Any]:
@@ -158,12 +145,7 @@ def comparison_page(results: Sequence[Identification], comparison: Comparison) -
     first, labels = results[0].estimate, comparison.labels
     common = {d.name for d in comparison.differences}
     answers = {label: result.estimate for label, result in zip(labels, results)}
-    rows = [{"name": d.name, "result": d.result, "first": with_std(d.first, d.first_std),
-             "other": with_std(d.value, d.std), "change": d.change, "sigmas": number(d.sigmas, 2),
-             "p": number(d.p_corrected, 2), "unit": d.unit, "differs": d.differs} for d in comparison.differences]
     return page(
-        "comparison.html", robot=results[0].robot, comparison=comparison, rows=rows, labels=labels,
-        methods=[result.estimate.method for result in results], notes=comparison.notes,
+        "comparison.html", robot=results[0].robot, comparison=comparison, answers=answers,
         charts=figures.comparison_charts(first.select([n for n in first.parameters if n in common]), answers),
-        together=[(label, None if p is None else number(p, 2)) for label, p in comparison.together.items()],
         logs=list(next(iter(comparison.errors.values()), {})))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise, product
 from typing import Any
@@ -16,7 +16,7 @@ from gough.engine import Model
 from gough.engine.kinematics import ClosedChain
 from gough.identification import Fit
 from gough.mechanism.closures import CLOSURES
-from gough.mechanism.types import BASE, Mechanism
+from gough.mechanism.types import BASE
 
 RANGE = 20000  # integer steps from the centre to the far end of a picture
 PATH = 700  # most points of a drawn path
@@ -29,18 +29,15 @@ def robot_scene(model: Model, fit: Fit) -> dict[str, Any]:
     """Return the moving picture of a robot along a log, in axes whose third points up."""
     times, q = frames(model, fit.time, fit.q)
     drawn = skeleton(model.kinematics, model.load_body, q)
-    tool = drawn.points[:, [drawn.tool]]
-    tips = tool + 0.09 * drawn.size * np.swapaxes(drawn.turn, 1, 2)
-    path = tool_path(model, fit)
+    tips = drawn.points[:, [drawn.tool]] + 0.09 * drawn.size * np.swapaxes(drawn.turn, 1, 2)
     axes = upright(model.mechanism.gravity)
-    points, way = np.concatenate([drawn.points, tips], axis=1) @ axes.T, path @ axes.T
-    centre, scale = _frame_of(np.concatenate([points.reshape(-1, 3), way]))
+    points, way = np.concatenate([drawn.points, tips], axis=1) @ axes.T, tool_path(model, fit) @ axes.T
+    pack, scale = _packing(np.concatenate([points.reshape(-1, 3), way]))
     count = drawn.points.shape[1]
     return {
         "kind": "robot", "frames": len(times), "count": points.shape[1], "start": float(times[0]),
         "step": float(np.diff(times[:2]).sum()) or 1.0,
-        "whole": bool(times[-1] >= fit.time[-1] - 1e-9),
-        "points": _pack((points - centre) / scale), "path": _pack((way - centre) / scale),
+        "whole": bool(times[-1] >= fit.time[-1] - 1e-9), "points": pack(points), "path": pack(way),
         "links": [list(link) for link in drawn.links], "plates": [[list(ring), kind] for ring, kind in drawn.plates],
         "dots": [list(dot) for dot in drawn.dots], "tool": drawn.tool, "triad": [count, count + 1, count + 2],
         "size": drawn.size / scale, "view": _view(points.reshape(-1, 3)),
@@ -53,26 +50,28 @@ def path_scene(model: Model, fits: Sequence[Fit]) -> dict[str, Any]:
     paths = [tool_path(model, fit) for fit in fits]
     low, high = (edge(np.concatenate(paths), axis=0) for edge in (np.min, np.max))
     turned = [path @ axes.T for path in paths]
-    centre, scale = _frame_of(np.concatenate(turned))
-    corners = np.array([*product(*zip(low, high))]) @ axes.T
+    pack, _ = _packing(np.concatenate(turned))
     return {
-        "kind": "paths", "paths": [_pack((path - centre) / scale) for path in turned],
-        "held_out": [fit.held_out for fit in fits], "box": _pack((corners - centre) / scale),
-        "extent": [float(x) for x in high - low], "size": 2.0, "view": _view(np.concatenate(turned)),
+        "kind": "paths", "paths": [pack(path) for path in turned], "held_out": [fit.held_out for fit in fits],
+        "box": pack(np.array([*product(*zip(low, high))]) @ axes.T), "extent": [float(x) for x in high - low],
+        "size": 2.0, "view": _view(np.concatenate(turned)),
     }
 
 
 def tool_path(model: Model, fit: Fit) -> FloatArray:
     """Return where the tool was, thinned evenly in time, (t, 3). [m]"""
-    kept = thin(fit.time, float(fit.time[-1] - fit.time[0]) / PATH) if len(fit.time) > 1 else [0]
+    kept = thin(fit.time, float(fit.time[-1] - fit.time[0]) / PATH)
     bodies = [body.name for body in model.mechanism.bodies]
     origins = model.kinematics.body_poses(np.ascontiguousarray(fit.q[kept]))[1]
     return np.asarray(origins[:, bodies.index(model.load_body)])
 
 
-def _frame_of(points: FloatArray) -> tuple[FloatArray, float]:
+def _packing(points: FloatArray) -> tuple[Callable[[FloatArray], str], float]:
+    """Return what writes points as 16-bit integers about the middle of all, little endian in base 64, and its scale."""
     low, high = points.min(axis=0), points.max(axis=0)
-    return (low + high) / 2, max(float((high - low).max()) / 2, 1e-9)
+    centre, scale = (low + high) / 2, max(float((high - low).max()) / 2, 1e-9)
+    return lambda values: base64.b64encode(
+        np.rint((values - centre) / scale * RANGE).astype("<i2").tobytes()).decode("ascii"), scale
 
 
 def _view(points: FloatArray) -> list[float]:
@@ -90,30 +89,16 @@ def _view(points: FloatArray) -> list[float]:
     return [float(np.arctan2(normal[1], normal[0])) + 0.35, 0.2]
 
 
-def _pack(values: FloatArray) -> str:
-    """Return numbers between -1.6 and 1.6 as 16-bit integers, little endian, in base 64."""
-    return base64.b64encode(np.rint(values * RANGE).astype("<i2").tobytes()).decode("ascii")
-
-
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Skeleton:
-    """Points of a robot along a motion and how to join them.
+    """Points of a robot along a motion and how to join them."""
 
-    Args:
-        points: In the base frame, (t, k, 3). [m]
-        links: Pairs of points with their kind: `body`, `rod` (massless) or `slide` (of a prismatic joint).
-        plates: Closed polygons with their kind: `base` or `platform`.
-        dots: Points with their kind: `motor` or `joint`.
-        tool: Index of the tool point.
-        turn: Orientation of the tool, (t, 3, 3).
-    """
-
-    points: FloatArray
-    links: tuple[tuple[int, int, str], ...]
-    plates: tuple[tuple[tuple[int, ...], str], ...]
-    dots: tuple[tuple[int, str], ...]
+    points: FloatArray  # in the base frame, (t, k, 3) [m]
+    links: tuple[tuple[int, int, str], ...]  # of a `body`, a massless `rod`, or the `slide` of a prismatic joint
+    plates: tuple[tuple[tuple[int, ...], str], ...]  # closed polygons: `base`, `platform`
+    dots: tuple[tuple[int, str], ...]  # `motor`, `joint`
     tool: int
-    turn: FloatArray
+    turn: FloatArray  # orientation of the tool, (t, 3, 3)
 
     @property
     def size(self) -> float:
@@ -135,9 +120,16 @@ def skeleton(chain: ClosedChain, tool: str, q: FloatArray) -> Skeleton:
             return np.tile(local, (len(q), 1))
         return np.asarray(origins[:, place[body]] + rotations[:, place[body]] @ local)
 
-    anchors = _anchors(mechanism)
-    found: list[FloatArray] = []
+    joints = [joint for joint in mechanism.joints if not (joint.virtual or joint.name in mechanism.forces)]
+    frames = [frame for closure in mechanism.closures for frame in closure.frames]
+    hidden = {joint.child for joint in mechanism.joints if joint.virtual} | set(mechanism.forces)
+    hidden -= {mechanism.platform}
+    anchors: dict[str, list[FloatArray]] = {BASE: []}  # where each body meets its neighbours, in its frame
+    anchors |= {body.name: [np.zeros(3)] for body in mechanism.bodies if body.name not in hidden}
+    for body, at in (*((j.parent, j.placement) for j in joints), *((f.body, f.placement) for f in frames)):
+        anchors[body].append(at.translation)
     size = float(np.ptp(np.concatenate([world(b, p) for b, local in anchors.items() for p in local]), axis=0).max())
+    found: list[FloatArray] = []
 
     def index(body: str, local: FloatArray) -> int:
         point = world(body, local)
@@ -160,41 +152,21 @@ def skeleton(chain: ClosedChain, tool: str, q: FloatArray) -> Skeleton:
         else:
             links |= {(members[0], k): "body" for k in members[1:]}
     dots: dict[int, str] = {}
-    for joint in mechanism.joints:
-        if joint.virtual or joint.name in mechanism.forces:
-            continue
+    for joint in joints:
         start, end = index(joint.parent, joint.placement.translation), index(joint.child, np.zeros(3))
         if start != end:
             links.setdefault((start, end), "slide")
         if joint.actuated or start not in dots:
             dots[start] = "motor" if joint.actuated else "joint"
     for closure in mechanism.closures:
-        if not closure.frames:
-            continue
-        a, b = (index(frame.body, frame.placement.translation) for frame in closure.frames)
-        if "length" in closure.values or CLOSURES[closure.kind].measures:
-            links[a, b] = "rod"
-        for k in (a, b):
+        ends = [index(frame.body, frame.placement.translation) for frame in closure.frames]
+        if ends and ("length" in closure.values or CLOSURES[closure.kind].measures):
+            links[ends[0], ends[1]] = "rod"
+        for k in ends:
             dots.setdefault(k, "joint")
     return Skeleton(points=np.stack(found, axis=1), links=tuple((a, b, kind) for (a, b), kind in links.items()),
                     plates=tuple(plates), dots=tuple(dots.items()), tool=index(tool, np.zeros(3)),
                     turn=rotations[:, place[tool]])
-
-
-def _anchors(mechanism: Mechanism) -> dict[str, list[FloatArray]]:
-    """Return where each body meets its neighbours, in its own frame, its origin first; not for virtual bodies."""
-    carried = {joint.child: joint for joint in mechanism.joints}
-    anchors = {body.name: [np.zeros(3)] for body in mechanism.bodies
-               if body.name == mechanism.platform
-               or not (carried[body.name].virtual or body.name in mechanism.forces)}
-    anchors = {BASE: []} | anchors
-    for joint in mechanism.joints:
-        if not joint.virtual and joint.name not in mechanism.forces:
-            anchors[joint.parent].append(joint.placement.translation)
-    for closure in mechanism.closures:
-        for frame in closure.frames:
-            anchors[frame.body].append(frame.placement.translation)
-    return anchors
 
 
 def _around(points: FloatArray) -> list[int]:
@@ -230,9 +202,8 @@ def frames(model: Model, time: FloatArray, q: FloatArray) -> tuple[FloatArray, F
 def thin(time: FloatArray, gap: float) -> list[int]:
     """Return samples at least `gap` apart, first and last included."""
     kept = [0]
-    for k in range(1, len(time)):
-        if time[k] - time[kept[-1]] >= gap or k == len(time) - 1:
-            kept.append(k)
+    while kept[-1] < len(time) - 1:
+        kept.append(min(max(int(np.searchsorted(time, time[kept[-1]] + gap)), kept[-1] + 1), len(time) - 1))
     return kept
 
 
