@@ -10,13 +10,7 @@ from scipy.signal import lfilter
 from gough.core.errors import GoughError, InvalidInput, LoopNotClosed, NotConverged, NotIdentifiable
 from gough.core.regression import Regression
 from gough.estimators.linear.least_squares import GaussMarkov
-from gough.estimators.linear.likelihood import (
-    CutoffLikelihood,
-    FullLikelihood,
-    _evaluate,
-    _whitened_jacobian,
-    fourier_bins,
-)
+from gough.estimators.linear.likelihood import CutoffLikelihood, FullLikelihood, Point, fourier_bins
 
 
 def pendulum(q, qd, qdd):
@@ -160,12 +154,12 @@ def test_the_hand_written_derivatives_are_right():
 def test_the_gradient_of_the_profile_is_its_derivative(robot, cross):
     family, z, mixed = make_family(robot, cross=cross)
     point = z + 0.01 * np.random.default_rng(3).normal(size=len(z))
-    here = _evaluate(family, point, mixed)
-    gradient = here.residual @ _whitened_jacobian(family, point, here)
+    here = Point(family, point, mixed)
+    gradient = here.residual @ here.whitened(*here.jacobians())
     for k in range(len(z)):
         step = np.zeros(len(z))
         step[k] = 1e-5
-        numeric = (_evaluate(family, point + step, mixed).cost - _evaluate(family, point - step, mixed).cost) / 2e-5
+        numeric = (Point(family, point + step, mixed).cost - Point(family, point - step, mixed).cost) / 2e-5
         np.testing.assert_allclose(gradient[k], numeric, rtol=2e-6, atol=1e-5 * np.abs(gradient).max())
 
 

@@ -36,8 +36,7 @@ class Source(Value):
     Args:
         kind: 'white' (noise without memory), 'period' (scatter of repetitions), 'hac' (noise with memory),
             'stretches' (leaving stretches of the motion out), 'recordings' (leaving whole recordings out), ...
-        std: Standard deviations, (p,).
-        degrees_of_freedom: Behind each, (p,).
+        std, degrees_of_freedom: Of each parameter, (p,).
         count: How many repetitions, stretches or recordings; 0 where that means nothing.
     """
 
@@ -54,21 +53,20 @@ class Source(Value):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Spread:
-    """Covariance of the estimation error, (p, p), degrees of freedom behind each variance, (p,), and where from.
-
-    Args:
-        covariance: (p, p). [product of the units]
-        degrees_of_freedom: (p,).
-        kind: Which source decides.
-        sources: All that were asked.
-        notes: What deserves mention.
-    """
+    """Covariance of the estimation error, (p, p), degrees of freedom behind each variance, (p,), and where from."""
 
     covariance: FloatArray
     degrees_of_freedom: FloatArray
     kind: str
-    sources: tuple[Source, ...]
+    count: int = 0
     notes: tuple[str, ...] = ()
+    sources: tuple[Source, ...] = ()  # all that were asked
+
+    @property
+    def source(self) -> Source:
+        """What is said of each parameter alone."""
+        return Source(kind=self.kind, std=np.sqrt(np.diag(self.covariance)), count=self.count,
+                      degrees_of_freedom=self.degrees_of_freedom)
 
     def grown(self, factor: FloatArray) -> Spread:
         """Return the same with the variances of the parameters times a factor, (p,)."""
@@ -82,17 +80,14 @@ class Estimate(Shown, Value, Stored):
     """Parameter values with their covariance and the residual they leave.
 
     Args:
-        parameters, units: Names and units, (p,).
-        values: (p,).
+        parameters, units, values: (p,).
         covariance: Of the estimation error, (p, p). [product of the units]
         rows, row_units: Names and units of the equation rows, (r,).
-        residual_rms: Per row, (r,). [row unit]
+        residual_rms, residual_mean: Per row, (r,); a mean that was condensed away is not a number. [row unit]
         residual_relative: rms residual / rms effort per row, (r,). [1]
-        residual_mean: Per row, (r,); not a number where it was condensed away. [row unit]
         samples: Samples behind the estimate.
         counts: How many of them count in each row, (r,); all by default.
-        degrees_of_freedom: Behind each standard deviation, (p,) or one number for all; sets the quantile of `interval`.
-            Infinite means Gaussian.
+        degrees_of_freedom: Behind each standard deviation, (p,) or one number; sets the quantile of `interval`.
         condition_number: Of the whitened regressor with columns of unit length. [1]
         method: Which estimator, e.g. 'weighted least squares'.
         uncertainty: Which source decides the covariance, e.g. 'period'.
@@ -221,14 +216,12 @@ class Estimate(Shown, Value, Stored):
     def select(self, parameters: Sequence[str]) -> Estimate:
         """Return the estimate of some parameters, in the given order; the others stay marginalised."""
         keep = [index_of(self.parameters, name) for name in parameters]
-        return replace(self, parameters=tuple(self.parameters[i] for i in keep),
-                       units=tuple(self.units[i] for i in keep),
-                       degrees_of_freedom=self.degrees_of_freedom[keep],
-                       values=self.values[keep], covariance=self.covariance[np.ix_(keep, keep)],
-                       information=None if self.information is None else self.information[keep],
-                       sources=tuple(replace(source, std=source.std[keep],
-                                             degrees_of_freedom=source.degrees_of_freedom[keep])
-                                     for source in self.sources))
+        sources = (replace(source, std=source.std[keep], degrees_of_freedom=source.degrees_of_freedom[keep])
+                   for source in self.sources)
+        return replace(self, parameters=tuple(self.parameters[i] for i in keep), values=self.values[keep],
+                       units=tuple(self.units[i] for i in keep), covariance=self.covariance[np.ix_(keep, keep)],
+                       degrees_of_freedom=self.degrees_of_freedom[keep], sources=tuple(sources),
+                       information=None if self.information is None else self.information[keep])
 
     def predict(self, regression: Regression) -> FloatArray:
         """Return the effort the estimate predicts, (t, r). [row unit]
@@ -242,15 +235,13 @@ class Estimate(Shown, Value, Stored):
 
     def summary(self) -> str:
         """Return the result as plain text: parameters, residual per row, condition number, notes."""
-        others = [source for source in self.sources if source.kind != self.uncertainty]
-        known = () if self.information is None else ("over noise",)
-        header = ["parameter", "value", "std", "std/|value|", "unit", *(f"{source.kind} std" for source in others),
-                  *known]
-        lines = [[name, *rounded(value, std), relative(value, std), unit,
-                  *(f"{source.std[k]:.3g}" for source in others),
-                  *([] if self.information is None else [f"{self.information[k]:.2g}"])]
-                 for k, (name, value, std, unit) in
-                 enumerate(zip(self.parameters, self.values, self.std, self.units))]
+        extra = [(f"{source.kind} std", [f"{std:.3g}" for std in source.std]) for source in self.sources
+                 if source.kind != self.uncertainty]
+        if self.information is not None:
+            extra.append(("over noise", [f"{ratio:.2g}" for ratio in self.information]))
+        header = ["parameter", "value", "std", "std/|value|", "unit", *(title for title, _ in extra)]
+        lines = [[name, *rounded(value, std), relative(value, std), unit, *(cells[k] for _, cells in extra)]
+                 for k, (name, value, std, unit) in enumerate(zip(self.parameters, self.values, self.std, self.units))]
         residual = [[row, f"{rms:.4g}", f"{100 * ratio:.3g} %", f"{mean:.3g}", unit, f"{count}",
                      f"{100 * count / max(self.samples, 1):.0f} %"]
                     for row, rms, ratio, mean, unit, count in
@@ -299,12 +290,9 @@ class Enclosure(Shown, Value, Stored):
     """A box that contains every parameter vector consistent with the stated error bounds.
 
     Args:
-        parameters, units: Names and units, (p,).
-        lower: (p,), may be -inf.
-        upper: (p,), may be +inf.
-        method: How it was found, e.g. 'interval Gauss-Seidel'.
-        certificate: What the guarantee rests on, as plain numbers, strings and lists (error bound, dual gap, rows
-            removed, ...).
+        parameters, units, lower, upper: (p,); bounds may be infinite.
+        method: E.g. 'interval Gauss-Seidel'.
+        certificate: What the guarantee rests on, as plain numbers, strings and lists (error bound, dual gap, ...).
         notes: Remarks, e.g. that the guarantee is conditional.
         settings: How it was found, enough to find it again.
     """

@@ -20,12 +20,12 @@ from typing import Literal
 
 import numpy as np
 
-from gough.core.arrays import FloatArray, IntArray
+from gough.core.arrays import TINY, FloatArray, IntArray
 from gough.core.condensed import Condensed
 from gough.core.errors import InvalidInput
 from gough.core.regression import Regression
 from gough.core.statistics import f_tail
-from gough.estimators.estimate import Source, Spread
+from gough.estimators.estimate import Spread
 from gough.estimators.linear.noise import pooled_freedom
 from gough.estimators.problem import Problem
 
@@ -46,21 +46,13 @@ PRIOR = 4.0  # degrees of freedom that the mean of all parameters is worth besid
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Influence:
-    """What the covariance of an estimator follows from, see the head of this file.
+    """What the covariance of an estimator follows from, see the head of this file."""
 
-    Args:
-        condensed: The data, A_j = [W_j y_j], by piece.
-        sampled: The same sample by sample, or None.
-        jacobian: D_j, (r, p + 1, q).
-        residual: n_j, (r, p + 1).
-        root: L, (q, q).
-    """
-
-    condensed: Condensed
-    sampled: Regression | None
-    jacobian: FloatArray
-    residual: FloatArray
-    root: FloatArray
+    condensed: Condensed  # A_j = [W_j y_j], by piece
+    sampled: Regression | None  # the same sample by sample
+    jacobian: FloatArray  # D_j, (r, p + 1, q)
+    residual: FloatArray  # n_j, (r, p + 1)
+    root: FloatArray  # L, (q, q)
 
     @cached_property
     def pieces(self) -> tuple[FloatArray, FloatArray]:
@@ -82,10 +74,9 @@ def linear_influence(condensed: Condensed, sampled: Regression | None, root: Flo
                      values: FloatArray | None = None) -> Influence:
     """Return the influence of values (p,) on whitened rows; without values the effort is the residual already."""
     p, r = len(condensed.parameters), len(condensed.rows)
-    pick = np.concatenate([np.eye(p), np.zeros((1, p))])
     residual = np.append(np.zeros(p) if values is None else values, -1.0)
-    return Influence(condensed=condensed, sampled=sampled, jacobian=np.broadcast_to(pick, (r, p + 1, p)), root=root,
-                     residual=np.broadcast_to(residual, (r, p + 1)))
+    return Influence(condensed=condensed, sampled=sampled, jacobian=np.broadcast_to(np.eye(p + 1, p), (r, p + 1, p)),
+                     residual=np.broadcast_to(residual, (r, p + 1)), root=root)
 
 
 def useful_samples(problem: Problem, mode: Uncertainty) -> Regression | None:
@@ -97,7 +88,8 @@ def useful_samples(problem: Problem, mode: Uncertainty) -> Regression | None:
     return None if mode == "auto" and plain and len(sampled) >= LONGEST else sampled
 
 
-def spread(influence: Influence, *, white: FloatArray, white_freedom: FloatArray | float, mode: Uncertainty) -> Spread:
+def spread(influence: Influence, mode: Uncertainty, freedom: FloatArray | float, white: FloatArray | None = None,
+           ) -> Spread:
     """Return the covariance of an estimate the way asked for.
 
     'auto' first takes the noise: from the scatter over five or more repetitions if the problem holds them, with fewer
@@ -109,94 +101,60 @@ def spread(influence: Influence, *, white: FloatArray, white_freedom: FloatArray
 
     Args:
         influence: Where the covariance follows from.
-        white: Covariance under white noise, (q, q).
-        white_freedom: Degrees of freedom of `white`, (q,) or one number.
         mode: 'auto', or one source alone.
-
-    Raises:
-        InvalidInput: The problem does not hold what the mode needs.
+        freedom: Degrees of freedom under white noise, (q,) or one number.
+        white: Covariance under white noise, (q, q); L L^T by default.
     """
     if mode not in MODES:
         raise InvalidInput(f"uncertainty '{mode}' is not known; choose {', '.join(MODES[:-1])} or {MODES[-1]}",
                            mode=mode)
-    base = _Level(covariance=white, freedom=np.broadcast_to(np.asarray(white_freedom, dtype=float), (len(white),)),
-                  kind="white", shared=True)
-    if mode == "white":
-        return base.spread((), ())
-    if mode in ("stretches", "recordings"):
-        labels = _labels(influence.condensed, mode)
-        if labels is None:
-            raise InvalidInput(f"the problem does not hold enough {mode} to leave some out; use uncertainty='auto'")
-        level = _beyond(influence, base, labels, mode, always=True)
-        return base.spread(() if level is None else (level,), ())
-    noise, notes = _noise(influence, base, mode)
-    levels = [] if noise is base else [noise]
-    last = noise
+    white = influence.root @ influence.root.T if white is None else white
+    base = Spread(covariance=white, kind="white",
+                  degrees_of_freedom=np.broadcast_to(np.asarray(freedom, dtype=float), (len(white),)))
+    last = _noise(influence, base, mode) if mode in ("auto", "period", "hac") else base
+    asked, notes = [base] if last.kind == "white" else [base, last], last.notes
     for kind in ("stretches", "recordings"):
-        labels = _labels(influence.condensed, kind) if mode == "auto" else None
-        level = None if labels is None else _beyond(influence, last, labels, kind)
-        if level is not None:
-            levels.append(level)
-            if level.decides:
+        labels = _labels(influence.condensed, kind) if mode in ("auto", kind) else None
+        if labels is None and mode == kind:
+            raise InvalidInput(f"the problem does not hold enough {mode} to leave some out; use uncertainty='auto'")
+        found = None if labels is None else _beyond(influence, last, labels, kind)
+        if found is not None:
+            level, chance = found
+            asked.append(level)
+            if mode == kind:
+                last = level
+            elif chance < CHANCE:
                 last, notes = level, (*notes, *level.notes)
-    if last is base and levels:
-        notes = (*notes, f"noise is taken as white: {levels[0].count} {levels[0].kind} do not say otherwise")
-    return base.spread(levels, notes)
+    if last.kind == "white" and len(asked) > 1:
+        notes = (*notes, f"noise is taken as white: {asked[1].count} {asked[1].kind} do not say otherwise")
+    return replace(last, notes=notes, sources=tuple(level.source for level in asked))
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class _Level:
-    """What one source says: covariance (q, q), degrees of freedom (q,) and whether it counts.
-
-    `shared`: all parameters hang on the same few noise variances, so more parameters do not make these better known.
-    """
-
-    covariance: FloatArray
-    freedom: FloatArray
-    kind: str
-    count: int = 0
-    shared: bool = False
-    decides: bool = True
-    notes: tuple[str, ...] = ()
-
-    @property
-    def source(self) -> Source:
-        return Source(kind=self.kind, std=np.sqrt(np.diag(self.covariance)), degrees_of_freedom=self.freedom,
-                      count=self.count)
-
-    def spread(self, others: tuple[_Level, ...] | list[_Level], notes: tuple[str, ...]) -> Spread:
-        last = next((level for level in reversed(others) if level.decides), self)
-        return Spread(covariance=last.covariance, degrees_of_freedom=last.freedom, kind=last.kind, notes=notes,
-                      sources=(self.source, *(level.source for level in others)))
-
-
-def _noise(influence: Influence, white: _Level, mode: str) -> tuple[_Level, tuple[str, ...]]:
-    """Return what is known of the noise, by repetitions, groups or autocorrelation, and what deserves mention."""
+def _noise(influence: Influence, white: Spread, mode: str) -> Spread:
+    """Return what is known of the noise, by repetitions, groups or autocorrelation."""
     sampled, condensed = influence.sampled, influence.condensed
     memory = sampled is not None and len(sampled) >= SHORTEST
     if mode in ("auto", "period"):
         if sampled is not None and sampled.replicates is not None and len(sampled.replicates) > 1:
             return _repetitions(influence, sampled, white, always=mode == "period")
         found = _groups(influence, white, fewest=2 if mode == "period" else ENOUGH_GROUPS)
-        if isinstance(found, _Level) and (mode == "period" or not memory or found.freedom.min() >= ENOUGH_FREEDOM):
-            return found, found.notes
+        if isinstance(found, Spread) and (
+                mode == "period" or not memory or found.degrees_of_freedom.min() >= ENOUGH_FREEDOM):
+            return found
         if mode == "period":
             raise InvalidInput(f"scatter between periods cannot be used: {found}; use uncertainty='hac' or 'white'")
     if mode == "hac" and sampled is None:
         raise InvalidInput("autocorrelated noise needs the samples, which a condensed problem no longer has; "
                            "condense with groups and use uncertainty='period', or 'stretches'")
     if sampled is not None and memory and (mode == "hac" or condensed.repeats or len(sampled) < LONGEST):
-        found = _autocorrelated(influence, sampled)
-        return found, found.notes
-    if _labels(condensed, "stretches") is None:
-        few = f"{condensed.samples} samples are too few to tell otherwise"
-        return white, (f"standard deviations assume white noise: {few}",)
-    return white, ()
+        return _autocorrelated(influence, sampled)
+    return white if _labels(condensed, "stretches") is not None else replace(white, notes=(
+        f"standard deviations assume white noise: {condensed.samples} samples are too few to tell otherwise",))
 
 
 def _labels(condensed: Condensed, kind: str) -> IntArray | None:
     """Return which stretch or recording each piece belongs to, (u,), or None if there are too few."""
-    if condensed.pieces is None or (kind == "stretches" and condensed.repeats):
+    if kind == "stretches" and condensed.repeats:
         return None  # groups repeat one motion: they show its noise, not what the model misses
     labels = condensed.stretches(STRETCHES) if kind == "stretches" else condensed.recording
     return labels if len(np.unique(labels)) >= (ENOUGH_STRETCHES if kind == "stretches" else 2) else None
@@ -204,26 +162,19 @@ def _labels(condensed: Condensed, kind: str) -> IntArray | None:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _Scatter:
-    """Shifts of the estimate that g parts ask for, and how they would be distributed under white noise.
+    """Shifts of the estimate that g parts ask for, and how they would be distributed under white noise."""
 
-    Args:
-        shifts: (g, q).
-        gram: Covariance of the shifts over |L_k|^2, (k, g, k, g): what white noise of variance 1 gives.
-        leverage: Largest share of a part in any direction.
-        weakest: That direction, in parameters, (q,).
-    """
+    shifts: FloatArray  # (g, q)
+    gram: FloatArray  # covariance of the shifts over |L_k|^2 that white noise of variance 1 gives, (k, g, k, g)
+    leverage: float  # largest share of a part in any direction
+    weakest: FloatArray  # that direction, in parameters, (q,)
 
-    shifts: FloatArray
-    gram: FloatArray
-    leverage: float
-    weakest: FloatArray
-
-    @cached_property
+    @property
     def expected(self) -> FloatArray:
         """Sum of squares over the white variance that white noise gives each parameter, (q,)."""
         return np.asarray(np.einsum("kgkg->k", self.gram))
 
-    @cached_property
+    @property
     def freedom(self) -> FloatArray:
         """Degrees of freedom of each parameter's sum of squares, by Satterthwaite, (q,)."""
         square = np.einsum("kgkh,kgkh->k", self.gram, self.gram)
@@ -260,45 +211,46 @@ def _scatter(influence: Influence, labels: IntArray, power: float) -> _Scatter:
                     weakest=influence.root @ vectors[worst, :, -1])
 
 
-def _beyond(influence: Influence, noise: _Level, labels: IntArray, kind: str, *, always: bool = False) -> _Level | None:
-    """Return the noise widened by what leaving parts out shows beyond it, or None if that says nothing.
+def _beyond(influence: Influence, noise: Spread, labels: IntArray, kind: str) -> tuple[Spread, float] | None:
+    """Return the noise widened by what leaving parts out shows beyond it, and the chance of noise alone doing this.
 
     With v the jackknife variance (g - 1) / g sum_c shift_c^2, n that of the noise and e n what the noise would make of
     v, the surplus v / n - e is estimated for each parameter with its degrees of freedom d and for all together, and
-    n (1 + surplus) is reported: DerSimonian and Laird's random effects, shrunk to the mean of the parameters.
+    n (1 + surplus) is reported: DerSimonian and Laird's random effects, shrunk to the mean of the parameters. None if
+    that says nothing of half of them.
     """
     found, count = _scatter(influence, labels, 1.0), len(np.unique(labels))
     share = (count - 1) / count
     level = np.diag(noise.covariance)
     ratio = share * (found.shifts**2).sum(axis=0) / np.where(level > 0, level, 1.0)
-    expected = share * found.expected
-    own = np.where((expected < HOLLOW) & (found.freedom >= 1) & (level > 0), found.freedom, 0.0)
-    if np.count_nonzero(own) < len(own) / 2:
+    expected, freedom = share * found.expected, found.freedom
+    known = (expected < HOLLOW) & (freedom >= 1) & (level > 0)
+    if known.sum() < len(known) / 2:
         return None
-    surplus = np.where(own > 0, ratio - expected, 0.0)
+    own = np.where(known, freedom, 0.0)
+    surplus = np.where(known, ratio - expected, 0.0)
     mean = max(float(own @ surplus / own.sum()), 0.0)
     growth = 1 + np.maximum((own * surplus + PRIOR * mean) / (own + PRIOR), 0.0)
-    known = own > 0
     single = ratio[known] / expected[known]
     together = float(own[known] @ single / own.sum())
     correlation = noise.covariance[np.ix_(known, known)] / np.sqrt(np.outer(level[known], level[known]))
     independent = known.sum() ** 2 / float((correlation**2).sum())  # parameters that differ
-    below = float(noise.freedom[known].mean()) * (1.0 if noise.shared else independent)
-    weight = np.where(known, own / np.where(known, found.expected, 1.0), 0.0)
-    worst = min(f_tail(*each) for each in zip(single, own[known], noise.freedom[known]))
-    chance = min(f_tail(together, found.together(weight), below), worst * len(single))
-    decides = always or chance < CHANCE
+    below = noise.degrees_of_freedom[known]
+    # under white noise all hang on the same few variances of the rows: more parameters do not make these better known
+    pooled = float(below.mean()) * (1.0 if noise.kind == "white" else independent)
+    weight = own / np.where(known, expected, 1.0)
+    worst = min(f_tail(*each) for each in zip(single, own[known], below))
+    chance = min(f_tail(together, found.together(weight), pooled), worst * len(single))
     times = np.sqrt(float(own @ growth / own.sum()))
     note = (f"estimates differ between {count} stretches of the motion more than noise explains (errors of the model): "
             f"standard deviations are {times:.2g} times those of the noise" if kind == "stretches" else
             "the model does not carry from one motion to another: estimates without single recordings differ "
             f"{times:.2g} times as much as their standard deviations say, which are widened by as much")
-    return _Level(covariance=noise.covariance * np.sqrt(np.outer(growth, growth)), freedom=own + PRIOR, kind=kind,
-                  count=count, decides=decides, notes=(note,))
+    return Spread(covariance=noise.covariance * np.sqrt(np.outer(growth, growth)), degrees_of_freedom=own + PRIOR,
+                  kind=kind, count=count, notes=(note,)), chance
 
 
-def _repetitions(influence: Influence, problem: Regression, white: _Level, *, always: bool,
-                 ) -> tuple[_Level, tuple[str, ...]]:
+def _repetitions(influence: Influence, problem: Regression, white: Spread, *, always: bool) -> Spread:
     """Return the covariance of the mean over k repetitions, recording by recording.
 
     Scatter of the k solutions / k, k - 1 degrees of freedom. With few of them, the scatter is known to a factor only,
@@ -307,7 +259,7 @@ def _repetitions(influence: Influence, problem: Regression, white: _Level, *, al
     """
     assert problem.replicates is not None
     slopes, _ = influence.samples(problem)
-    gap = (problem.replicates - problem.effort) * (True if problem.mask is None else problem.mask)
+    gap = (problem.replicates - problem.effort) * problem.counting
     labels = np.zeros(len(problem), np.int64) if problem.recording is None else problem.recording
     runs = []
     for label in np.unique(labels):
@@ -332,25 +284,25 @@ def _repetitions(influence: Influence, problem: Regression, white: _Level, *, al
             freedoms.append(np.full(len(total), k - 1.0))
         covariances.append(total / (k * (k - 1)))
     covariance = np.sum(covariances, axis=0)
+    many = "+".join(str(k) for k in counts)
+    notes: tuple[str, ...] = (f"standard deviations from what differs between {many} repetitions, autocorrelation "
+                              f"allowed for ({lags} lags after prewhitening)",)
+    if not few:
+        covariance, more = _full_rank(covariance, white.covariance, sum(counts) - len(counts))
+        notes = (f"standard deviations from the scatter of {many} repetitions", *more)
     freedom = pooled_freedom(np.array([np.diag(c) for c in covariances]), np.array(freedoms))
-    many = f"{counts[0]}" if len(counts) == 1 else "+".join(str(k) for k in counts)
-    if few:
-        notes = (f"standard deviations from what differs between {many} repetitions, autocorrelation allowed for "
-                 f"({lags} lags after prewhitening)",)
-        return _Level(covariance=covariance, freedom=freedom, kind="hac", count=max(counts)), notes
-    covariance, more = _full_rank(covariance, white.covariance, sum(counts) - len(counts))
-    return (_Level(covariance=covariance, freedom=freedom, kind="period", count=max(counts)),
-            (f"standard deviations from the scatter of {many} repetitions", *more))
+    return Spread(covariance=covariance, degrees_of_freedom=freedom, kind="hac" if few else "period",
+                  count=max(counts), notes=notes)
 
 
-def _groups(influence: Influence, white: _Level, *, fewest: int) -> _Level | str:
+def _groups(influence: Influence, white: Spread, *, fewest: int) -> Spread | str:
     """Return the covariance from the scatter of the scores between repetitions of a motion, or the reason why not.
 
     Bell and McCaffrey: covariance = sum_c a_c a_c^T,  a_c = L (1 - K_c)^(-1/2) u_c: exact for equal groups (factor
     g / (g - 1)).
     """
     condensed = influence.condensed
-    if condensed.pieces is None or not condensed.repeats:
+    if not condensed.repeats:
         return "the problem has no groups"
     count = len(condensed.pieces)
     if count < fewest:
@@ -360,8 +312,8 @@ def _groups(influence: Influence, white: _Level, *, fewest: int) -> _Level | str
         part = np.abs(found.weakest) / np.linalg.norm(influence.root, axis=1)
         return f"one group alone determines {condensed.parameters[int(np.argmax(part))]}"
     covariance, notes = _full_rank(found.shifts.T @ found.shifts, white.covariance, count - 1)
-    return _Level(covariance=covariance, freedom=np.clip(found.freedom, 1.0, count - 1.0), kind="period", count=count,
-                  notes=(f"standard deviations from the scatter between {count} groups", *notes))
+    return Spread(covariance=covariance, degrees_of_freedom=np.clip(found.freedom, 1.0, count - 1.0), kind="period",
+                  count=count, notes=(f"standard deviations from the scatter between {count} groups", *notes))
 
 
 def _full_rank(covariance: FloatArray, white: FloatArray, freedom: int) -> tuple[FloatArray, tuple[str, ...]]:
@@ -374,7 +326,7 @@ def _full_rank(covariance: FloatArray, white: FloatArray, freedom: int) -> tuple
                                             f"{freedom} degrees of freedom for {len(white)} parameters",)
 
 
-def _autocorrelated(influence: Influence, problem: Regression) -> _Level:
+def _autocorrelated(influence: Influence, problem: Regression) -> Spread:
     problem = replace(problem, replicates=None).in_order()
     slopes, left = influence.samples(problem)
     count, share = np.maximum(problem.counts, 1), (slopes**2).sum(axis=(0, 2))
@@ -383,28 +335,22 @@ def _autocorrelated(influence: Influence, problem: Regression) -> _Level:
     labels = [label for label in (problem.recording, problem.group) if label is not None]
     group = np.unique(np.stack(labels), axis=1, return_inverse=True)[1].reshape(-1) if labels else None
     covariance, lags, freedom = long_run_covariance(shifts, group)
-    return _Level(covariance=covariance, freedom=freedom, kind="hac",
+    return Spread(covariance=covariance, degrees_of_freedom=freedom, kind="hac",
                   notes=(f"standard deviations allow for autocorrelated noise, {lags} lags after prewhitening",))
 
 
 def long_run_covariance(
     shifts: FloatArray, group: IntArray | None = None, *, lags: int | None = None, prewhiten: bool = True
 ) -> tuple[FloatArray, int, FloatArray]:
-    """Return the covariance of a sum of autocorrelated terms, the lags used and degrees of freedom.
+    """Return the covariance of a sum of autocorrelated terms (t, q) in the order of time, lags and degrees of freedom.
 
     Newey and West: sum_h (1 - |h| / (lags + 1)) Gamma_h, lags by Andrews' AR(1) rule, after prewhitening each column by
-    its own AR(1) (Andrews and Monahan), which keeps the result positive. Lags stay inside a group.
+    its own AR(1) (Andrews and Monahan), which keeps the result positive. Terms of different groups are independent.
     Degrees of freedom: those of the kernel, 3 t / (2 lags + 2), and of the AR(1) factor, t (1 - a) / (2 (1 + a)).
-
-    Args:
-        shifts: Terms in time order, (t, q).
-        group: Stretch of each sample, (t,); terms of different stretches are independent.
-        lags: Lags to use; None chooses.
-        prewhiten: Take out an AR(1) first.
     """
     t, q = shifts.shape
     labels = np.zeros(t, np.int64) if group is None else group
-    size = np.maximum(np.abs(shifts).max(axis=0, initial=0.0), np.finfo(float).tiny)
+    size = np.maximum(np.abs(shifts).max(axis=0, initial=0.0), TINY)
     terms = shifts / size  # keeps fourth powers in range
     memory = np.zeros(q)
     if prewhiten:

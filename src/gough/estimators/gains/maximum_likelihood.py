@@ -52,13 +52,7 @@ class MaximumLikelihoodGains:
     uncertainty: Uncertainty = "auto"
 
     def fit(self, problem: GainProblem) -> Estimate:
-        """Return gains, base and payload parameters.
-
-        Raises:
-            NotIdentifiable: Dependent columns, or gains the data cannot determine and that have no nominal value.
-            InconsistentData: All gains negative: recordings swapped.
-            NotConverged: Gauss-Newton did not settle.
-        """
+        """Return gains, base and payload parameters."""
         return determine_gains(problem, self.nominal, self.fit_or_name)
 
     def fit_or_name(self, problem: GainProblem) -> Estimate | Sequence[str]:
@@ -71,8 +65,7 @@ class MaximumLikelihoodGains:
             values, step, noise, freedom = self._gauss_newton(problem, condensed, rough_solution(problem))
         except NotIdentifiable as error:  # a gain ran away until its column hung on the others
             return open_gains(problem, error)
-        found = spread(self._influence(problem, condensed, values, noise, step.root),
-                       white=step.root @ step.root.T, white_freedom=freedom, mode=self.uncertainty)
+        found = spread(self._influence(problem, condensed, values, noise, step.root), self.uncertainty, freedom)
         return assemble(problem, values, found, method="maximum likelihood of currents",
                         condition_number=step.condition_number, notes=dead_rows(condensed),
                         noise_covariance=None if problem.effort_map is not None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -11,7 +11,7 @@ import numpy as np
 from gough.core.arrays import BoolArray, FloatArray
 from gough.core.condensed import Condensed
 from gough.core.errors import InvalidInput, NotConverged, NotIdentifiable
-from gough.estimators.estimate import Estimate, Source, Spread, assemble
+from gough.estimators.estimate import Estimate, Spread, assemble
 from gough.estimators.gains.gain_problem import GainProblem, determine_gains, rough_solution
 from gough.estimators.gains.maximum_likelihood import MaximumLikelihoodGains
 from gough.estimators.problem import factors_of
@@ -53,13 +53,7 @@ class TotalLeastSquares:
     nominal: Mapping[str, float] = field(default_factory=dict)
 
     def fit(self, problem: GainProblem) -> Estimate:
-        """Return gains, base and payload parameters.
-
-        Raises:
-            NotIdentifiable: Dependent columns, or gains the data cannot determine and that have no nominal value.
-            InconsistentData: All gains negative: recordings swapped.
-            NotConverged: There is no maximum likelihood to take weights from.
-        """
+        """Return gains, base and payload parameters."""
         if self.scaling not in ("noise", "none"):
             raise InvalidInput(f"scaling '{self.scaling}' is not known; choose noise or none")
         return determine_gains(problem, self.nominal, self._fit)
@@ -127,31 +121,27 @@ def _spread(condensed: Condensed, values: FloatArray, sigma: FloatArray, factor:
     sigma_W^2 (1 + |chi|^2) (What^T What)^-1 over the first c - 1 columns, the factor being |Wtot n|^2 / free by (38).
     """
     n, p = np.append(values, -1.0), len(values)
-    compatible, free = (np.eye(p + 1) - np.outer(n, n) / (n @ n))[:, :p], float(condensed.equations.sum() - p - 1)
+    compatible, free = np.eye(p + 1, p) - np.outer(n, n[:p]) / (n @ n), float(condensed.equations.sum() - p - 1)
     squares = float(np.sum((factor @ n) ** 2))
     half = np.linalg.inv(np.linalg.qr(factor @ compatible, mode="r"))
-    paper = half @ half.T * squares / free
-    white = Source(kind="white", std=np.sqrt(np.diag(paper)), degrees_of_freedom=np.asarray(free))
-    strata: list[FloatArray] = []
-    if condensed.pieces is not None:
-        influence = Influence(condensed=condensed, sampled=None, root=np.eye(p), residual=n / sigma[:, None],
-                              jacobian=compatible / sigma[:, None, None])
-        second = factor[:, :p].T @ factor[:, :p] - squares / (n @ n) * np.eye(p)
-        moves = np.linalg.solve(second, influence.pieces[0].T).T
-        label = np.arange(len(moves)) if condensed.repeats else condensed.stretches(STRETCHES)
-        loaded = condensed.pieces[..., -1].any(axis=(1, 2))
-        strata = [np.array([moves[(label == k) & kind].sum(axis=0) for k in np.unique(label[kind])])
-                  for kind in (~loaded, loaded) if kind.any()]
+    white = Spread(covariance=half @ half.T * squares / free, degrees_of_freedom=np.asarray(free), kind="white", notes=(
+        "standard deviations by BG13 (39), which assumes independent errors: too few stretches",))
+    influence = Influence(condensed=condensed, sampled=None, root=np.eye(p), residual=n / sigma[:, None],
+                          jacobian=compatible / sigma[:, None, None])
+    second = factor[:, :p].T @ factor[:, :p] - squares / (n @ n) * np.eye(p)
+    moves = np.linalg.solve(second, influence.pieces[0].T).T
+    label = np.arange(len(moves)) if condensed.repeats else condensed.stretches(STRETCHES)
+    loaded = condensed.pieces[..., -1].any(axis=(1, 2))
+    strata = [np.array([moves[(label == k) & kind].sum(axis=0) for k in np.unique(label[kind])])
+              for kind in (~loaded, loaded) if kind.any()]
     count = sum(map(len, strata))
     if count < ENOUGH_GROUPS or min(map(len, strata)) < 2:
-        return Spread(covariance=paper, degrees_of_freedom=white.degrees_of_freedom, kind="white", sources=(white,),
-                      notes=("standard deviations by BG13 (39), which assumes independent errors: too few stretches",))
-    covariance = np.sum([len(part) * np.cov(part.T) for part in strata], axis=0)
-    found = Source(kind="period" if condensed.repeats else "stretches", std=np.sqrt(np.diag(covariance)),
-                   degrees_of_freedom=np.asarray(float(count - len(strata))), count=count)
-    return Spread(covariance=covariance, degrees_of_freedom=found.degrees_of_freedom, kind=found.kind,
-                  sources=(white, found), notes=(
-                      f"standard deviations from what each of {count} stretches does to the solution",))
+        return replace(white, sources=(white.source,))
+    found = Spread(covariance=np.sum([len(part) * np.cov(part.T) for part in strata], axis=0), count=count,
+                   degrees_of_freedom=np.asarray(float(count - len(strata))),
+                   kind="period" if condensed.repeats else "stretches",
+                   notes=(f"standard deviations from what each of {count} stretches does to the solution",))
+    return replace(found, sources=(white.source, found.source))
 
 
 def _row_residual(condensed: Condensed, values: FloatArray) -> FloatArray:

@@ -36,11 +36,8 @@ class LeastSquares:
         solution = solve(condensed.factors, condensed.parameters)
         free = float(condensed.equations.sum() - len(condensed.parameters))
         rounding = max(1e-15 * float(np.linalg.norm(condensed.factors[:, :, -1])), 1e-30)  # keeps weights finite
-        size = max(solution.residual_norm, rounding)
-        noise = np.eye(len(condensed.rows)) * size**2 / free  # BG13 (26)
-        white = condensed.whitened(noise)
-        return _estimate(problem, white, solve(white.factors, condensed.parameters), self.uncertainty, noise=noise,
-                         freedom=free, method="least squares")
+        noise = np.eye(len(condensed.rows)) * max(solution.residual_norm, rounding) ** 2 / free  # BG13 (26)
+        return _estimate(problem, condensed.whitened(noise), self.uncertainty, noise, free, "least squares")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,11 +60,7 @@ class WeightedLeastSquares:
 
     def fit(self, problem: LinearProblem) -> Estimate:
         """Return the estimate of a regression or its condensed form."""
-        condensed = factors_of(problem)
-        found = estimated_noise(condensed, full=False, iterations=self.iterations, tolerance=self.tolerance)
-        return _estimate(problem, condensed.whitened(found.covariance), found.solution,
-                         "white" if found.exact else self.uncertainty, noise=found.covariance, freedom=found.freedom,
-                         growth=found.growth, method="weighted least squares", notes=found.notes)
+        return _iterated(problem, self, full=False, method="weighted least squares")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -96,40 +89,39 @@ class GaussMarkov:
             raise InvalidInput(f"covariance is {self.covariance!r}, expected an array, 'estimated' or None")
 
     def fit(self, problem: LinearProblem) -> Estimate:
-        """Return the estimate of a regression, or of a problem condensed with `joint=True`.
-
-        Raises:
-            InvalidInput: A given covariance is not positive definite, or does not fit the problem.
-        """
+        """Return the estimate of a regression, or of a problem condensed with `joint=True`."""
         covariance = getattr(problem, "covariance", None) if self.covariance is None else self.covariance
         if covariance is None or isinstance(covariance, str):
-            condensed = factors_of(problem, joint=True)
-            found = estimated_noise(condensed, full=True, iterations=self.iterations, tolerance=self.tolerance)
-            return _estimate(problem, condensed.whitened(found.covariance), found.solution,
-                             "white" if found.exact else self.uncertainty, noise=found.covariance,
-                             freedom=found.freedom, growth=found.growth, method="Gauss-Markov",
-                             notes=("covariance of the rows estimated from the residuals", *found.notes))
+            return _iterated(problem, self, full=True, method="Gauss-Markov",
+                             notes=("covariance of the rows estimated from the residuals",))
         if covariance.ndim == 2:
             check_shape(covariance, (len(problem.rows),) * 2, "covariance of the rows")
-            white = factors_of(problem, joint=bool(np.any(covariance - np.diag(np.diag(covariance))))
-                               ).whitened(covariance)
+            joint = bool(np.any(covariance - np.diag(np.diag(covariance))))
+            white = factors_of(problem, joint=joint).whitened(covariance)
         else:
             white = samples_of(problem, "a covariance per sample needs the samples (or whiten blocks before condensing "
                                "them, and give the identity)").whitened(covariance).condensed()
-        return _estimate(problem, white, solve(white.factors, white.parameters), self.uncertainty, noise=covariance,
-                         freedom=np.inf, method="Gauss-Markov")
+        return _estimate(problem, white, self.uncertainty, covariance, np.inf, "Gauss-Markov")
 
 
-def _estimate(problem: LinearProblem, white: Condensed, solution: Solution, mode: Uncertainty, *, noise: FloatArray,
-              freedom: FloatArray | float, method: str, growth: FloatArray | None = None,
+def _iterated(problem: LinearProblem, settings: WeightedLeastSquares | GaussMarkov, *, full: bool, method: str,
               notes: tuple[str, ...] = ()) -> Estimate:
-    """Assemble the estimate from whitened factors and the solution they gave; variances grow by `growth`, (p,)."""
+    condensed = factors_of(problem, joint=full)
+    found = estimated_noise(condensed, full=full, iterations=settings.iterations, tolerance=settings.tolerance)
+    freedom, growth = found.freedom_and_growth()
+    return _estimate(problem, condensed.whitened(found.covariance), "white" if found.exact else settings.uncertainty,
+                     found.covariance, freedom, method, (*notes, *found.notes), growth, found.solution)
+
+
+def _estimate(problem: LinearProblem, white: Condensed, mode: Uncertainty, noise: FloatArray,
+              freedom: FloatArray | float, method: str, notes: tuple[str, ...] = (), growth: FloatArray | None = None,
+              solution: Solution | None = None) -> Estimate:
+    """Assemble the estimate from whitened factors and the solution they give; variances grow by `growth`, (p,)."""
+    solution = solution or solve(white.factors, white.parameters)
     sampled = useful_samples(problem, mode)
     influence = linear_influence(white, None if sampled is None else sampled.whitened(noise), solution.root,
                                  solution.values)
-    found = spread(influence, white=solution.root @ solution.root.T, white_freedom=freedom, mode=mode)
-    if growth is not None:
-        found = found.grown(growth)
-    return assemble(problem, solution.values, found, method=method, condition_number=solution.condition_number,
-                    noise_covariance=noise if noise.ndim == 2 else noise.mean(axis=0),
-                    notes=(*notes, *dead_rows(white)))
+    found = spread(influence, mode, freedom)
+    return assemble(problem, solution.values, found if growth is None else found.grown(growth), method=method,
+                    condition_number=solution.condition_number, notes=(*notes, *dead_rows(white)),
+                    noise_covariance=noise if noise.ndim == 2 else noise.mean(axis=0))

@@ -8,13 +8,13 @@ from typing import Literal, Protocol
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gough.core.arrays import BoolArray, FloatArray, Value, check_finite, check_shape
+from gough.core.arrays import FloatArray, Value, check_finite, check_shape
 from gough.core.condensed import inverse_root, whiten
 from gough.core.errors import GoughError, InvalidInput, NotConverged, NotIdentifiable
 from gough.core.regression import Regression
 from gough.estimators.estimate import Estimate, assemble
 from gough.estimators.linear.least_squares import GaussMarkov
-from gough.estimators.linear.solve import RANK_TOLERANCE, Solution, solve
+from gough.estimators.linear.solve import RANK_TOLERANCE, solve
 from gough.estimators.uncertainty import Uncertainty, linear_influence, spread, useful_samples
 
 
@@ -27,15 +27,12 @@ class RegressionFamily(Protocol):
     @property
     def position_covariance(self) -> FloatArray:
         """Covariance of the measured positions' errors, (a, a). [m2 or rad2]"""
-        ...
 
     def regression(self, z: FloatArray) -> Regression:
         """Return the regression at z, (k,); its covariance is that of the efforts' errors."""
-        ...
 
     def position_residual(self, z: FloatArray) -> FloatArray:
         """Return measured minus implied positions, (t, a). [m or rad]"""
-        ...
 
 
 class SmoothFamily(RegressionFamily, Protocol):
@@ -43,36 +40,23 @@ class SmoothFamily(RegressionFamily, Protocol):
 
     def position_jacobian(self, z: FloatArray) -> FloatArray:
         """Return the derivative of the implied positions by z, (t, a, k)."""
-        ...
 
     def effort_jacobian(self, z: FloatArray, values: FloatArray) -> FloatArray:
         """Return the derivative of regressor @ values by z with the values (p,) fixed, (t, r, k)."""
-        ...
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class CutoffResult(Value):
-    """Maximum likelihood over filter cut-offs.
+    """Maximum likelihood over k filter cut-offs."""
 
-    Args:
-        estimate: At the chosen cut-off.
-        cutoff: The chosen one. [Hz]
-        cutoffs: All tried, (k,). [Hz]
-        position_term: Half the weighted squares of the position errors, (k,). [1]
-        effort_term: Half the weighted squares of the effort errors, linear parameters profiled out, (k,). [1]
-        orders: Real parameters of the trajectory each cut-off keeps, (k,).
-        values: Linear parameters at each cut-off, (k, p).
-        fitted_term: The position term at the most likely trajectory of each order instead of the filtered one, (k,).
-    """
-
-    estimate: Estimate
-    cutoff: float
-    cutoffs: FloatArray
-    position_term: FloatArray
-    effort_term: FloatArray
-    orders: FloatArray
-    values: FloatArray
-    fitted_term: FloatArray
+    estimate: Estimate  # at the chosen cut-off
+    cutoff: float  # the chosen one [Hz]
+    cutoffs: FloatArray  # all tried, (k,) [Hz]
+    position_term: FloatArray  # half the weighted squares of the position errors, (k,) [1]
+    effort_term: FloatArray  # half those of the effort errors, linear parameters profiled out, (k,) [1]
+    orders: FloatArray  # real parameters of the trajectory each cut-off keeps, (k,)
+    values: FloatArray  # linear parameters at each cut-off, (k, p)
+    fitted_term: FloatArray  # position term at the most likely trajectory of each order, not the filtered one, (k,)
 
     @property
     def printed(self) -> FloatArray:
@@ -126,7 +110,7 @@ class CutoffLikelihood:
         if not len(tried) or not (tried > 0).all():
             raise InvalidInput(f"cut-offs are {tried.tolist()} Hz, expected at least one, all positive")
         terms, values = np.empty((2, len(tried))), []
-        root = inverse_root(family.position_covariance, _names(len(family.position_covariance)))
+        root = _position_root(family)
         for i, cutoff in enumerate(tried):
             z = np.array([cutoff])
             regression = family.regression(z)
@@ -148,15 +132,9 @@ class CutoffLikelihood:
 
 
 def fourier_bins(duration: float, highest: int, coordinates: int) -> tuple[FloatArray, FloatArray]:
-    """Return the cut-offs that keep the first 1, 2, ..., `highest` bins of a record, and how much they keep.
+    """Return the cut-offs that keep the first 1, 2, ..., `highest` bins of a record of whole periods, and how much.
 
-    Args:
-        duration: Of the record: a whole number of periods. [s]
-        highest: Last bin.
-        coordinates: How many coordinates are filtered.
-
-    Returns:
-        Cut-offs, (highest,). [Hz] Real parameters: two per bin and coordinate, (highest,).
+    That is two real parameters per bin and filtered coordinate, (highest,). Duration in [s], cut-offs in [Hz].
     """
     if not duration > 0 or highest < 1 or coordinates < 1:
         raise InvalidInput(f"{highest} bins of {coordinates} coordinates over {duration} s; expected positive numbers")
@@ -166,28 +144,16 @@ def fourier_bins(duration: float, highest: int, coordinates: int) -> tuple[Float
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class LikelihoodResult(Value):
-    """Full maximum likelihood.
+    """Full maximum likelihood of p linear and k nonlinear parameters."""
 
-    Args:
-        estimate: Of the linear parameters; its covariance counts the uncertainty of the trajectory.
-        nonlinear: z, e.g. the coefficients of the executed trajectory, (k,).
-        nonlinear_covariance: Under the stated covariances, white noise, (k, k).
-        cost: Half the weighted squares that are left; the negative log-likelihood up to a constant. [1]
-        consistency: 2 cost / degrees of freedom; 1 if both covariances are right. [1]
-        iterations: Steps taken.
-        bound: Errors-in-variables bound: no unbiased estimator has smaller standard deviations under the stated
-            covariances, white noise, (p,).
-        believing: Those of Gauss-Markov, which believes the trajectory that fits the positions best, (p,).
-    """
-
-    estimate: Estimate
-    nonlinear: FloatArray
-    nonlinear_covariance: FloatArray
-    cost: float
-    consistency: float
+    estimate: Estimate  # of the linear parameters; its covariance counts the uncertainty of the trajectory
+    nonlinear: FloatArray  # z, e.g. the coefficients of the executed trajectory, (k,)
+    nonlinear_covariance: FloatArray  # under the stated covariances, white noise, (k, k)
+    cost: float  # half the weighted squares that are left: the negative log-likelihood up to a constant [1]
+    consistency: float  # 2 cost / degrees of freedom; 1 if both covariances are right [1]
     iterations: int
-    bound: FloatArray
-    believing: FloatArray
+    bound: FloatArray  # errors in variables: no unbiased estimator has smaller std under white noise, (p,)
+    believing: FloatArray  # those of Gauss-Markov, which believes the trajectory that fits the positions best, (p,)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -220,26 +186,22 @@ class FullLikelihood:
             cross_covariance: Between position and effort errors (feedback correlates them), (a, r), or None.
             position_periods: Positions of each repetition, (n, t, a), or None; those of the efforts are the
                 regression's `replicates`.
-
-        Raises:
-            NotConverged: Not at a minimum after `iterations` steps.
-            NotIdentifiable: Data do not determine some z or p.
         """
         z = np.array(start, dtype=float)
         check_shape(z, (None,), "start")
         check_finite(z, "start")
-        point = _evaluate(family, z, cross_covariance)
+        point = Point(family, z, cross_covariance, position_periods)
         damping = 0.0
         for step in range(self.iterations + 1):
-            triangle, target = _linearise(family, z, point)
+            triangle, target = point.linearised()
             if (target**2).sum() / 2 < self.tolerance:
-                return self._result(family, z, point, step, position_periods)
+                return self._result(point, step)
             while True:  # Marquardt: more damping until the cost falls
                 scale = np.sqrt(damping) * np.linalg.norm(triangle, axis=0)
                 change = np.linalg.lstsq(np.concatenate([triangle, np.diag(scale)]),
                                          np.concatenate([target, np.zeros(len(z))]), rcond=None)[0]
                 try:
-                    trial = _evaluate(family, z + change, cross_covariance)
+                    trial = Point(family, point.z + change, cross_covariance, position_periods)
                     if trial.cost <= point.cost:
                         break
                 except GoughError:  # the step left what the family can do, e.g. the workspace
@@ -248,27 +210,28 @@ class FullLikelihood:
                 if damping > 1e8:
                     raise NotConverged("no step lowers the cost although its gradient is not zero; check the "
                                        "derivatives of the family", cost=point.cost, iterations=step)
-            z, point, damping = z + change, trial, damping / 10 if damping > 1e-4 else 0.0
+            point, damping = trial, damping / 10 if damping > 1e-4 else 0.0
         raise NotConverged(f"maximum likelihood still improves after {self.iterations} steps; start nearer or allow "
                            "more", iterations=self.iterations, cost=point.cost)
 
-    def _result(self, family: SmoothFamily, z: FloatArray, point: _Point, iterations: int,
-                periods: FloatArray | None) -> LikelihoodResult:
-        k, p = len(z), point.regressor.shape[1]
-        jacobian = _whitened_jacobian(family, z, point)
+    def _result(self, point: Point, iterations: int) -> LikelihoodResult:
+        k, p = len(point.z), len(point.regression.parameters)
+        position, effort = point.jacobians()
+        jacobian = point.whitened(position, effort)
         basis, triangle = np.linalg.qr(np.column_stack([jacobian, point.regressor]))
         # The last block of R is the information of its columns once the others are free.
         root = np.linalg.inv(triangle[k:, k:])
         other = np.linalg.inv(_triangle(point.regressor, jacobian)[p:, p:])
-        white, freedom = root @ root.T, point.measurements - k - p
+        freedom = point.measurements - k - p
         consistency = 2 * point.cost / freedom
-        scores = _scores(point, basis[:, k:] @ triangle[k:, k:], np.sqrt((freedom + k) / freedom),
-                         _replicates(family, z, point, periods))
+        white, left = point.white, point.white.left(point.solution.values)
+        scores = replace(  # the linear problem that the errors of p solve: z projected out of the columns
+            white, regressor=(basis[:, k:] @ triangle[k:, k:]).reshape(white.regressor.shape),
+            effort=np.sqrt((freedom + k) / freedom) * left, covariance=None,
+            replicates=None if white.replicates is None else white.replicates - white.effort + left)
         found = spread(linear_influence(scores.condensed(), useful_samples(scores, self.uncertainty), root),
-                       white=white, white_freedom=np.inf, mode=self.uncertainty)
-        noise = point.regression.covariance
-        assert noise is not None
-        bound, believing = np.sqrt(np.diag(white)), _believing(family, z, point)
+                       self.uncertainty, np.inf)
+        bound, believing = np.linalg.norm(root, axis=1), point.believing(position, effort)
         times, worst = believing / bound, int(np.argmax(believing / bound))
         notes = [f"{k} nonlinear parameters estimated along in {iterations} steps",
                  "no unbiased estimator can do better than the errors-in-variables bound, the white standard "
@@ -281,140 +244,100 @@ class FullLikelihood:
         estimate = assemble(
             point.regression, point.solution.values, found, method="full maximum likelihood", notes=notes,
             condition_number=point.solution.condition_number,
-            noise_covariance=noise.mean(axis=0) if noise.ndim == 3 else noise)
-        return LikelihoodResult(estimate=estimate, nonlinear=z, nonlinear_covariance=other @ other.T, cost=point.cost,
-                                consistency=consistency, iterations=iterations, bound=bound, believing=believing)
+            noise_covariance=point.noise.mean(axis=0) if point.noise.ndim == 3 else point.noise)
+        return LikelihoodResult(estimate=estimate, nonlinear=point.z, nonlinear_covariance=other @ other.T,
+                                cost=point.cost, consistency=consistency, iterations=iterations, bound=bound,
+                                believing=believing)
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class _Point:
-    """All that is needed at one z: whitened rows of positions and efforts, stacked sample by sample."""
+class Point:
+    """Positions and efforts at one z as the rows of one problem, and the linear parameters that solve it."""
 
-    regression: Regression
-    covariance: FloatArray  # of positions and efforts together, (a + r, a + r) or (t, a + r, a + r)
-    mask: BoolArray | None  # which of them count, (t, a + r)
-    rows: tuple[str, ...]
-    regressor: FloatArray  # (t (a + r), p)
-    residual: FloatArray  # (t (a + r),)
-    solution: Solution
+    def __init__(self, family: SmoothFamily, z: FloatArray, cross: FloatArray | None = None,
+                 periods: FloatArray | None = None) -> None:
+        self.family, self.z, self.regression = family, z, family.regression(z)
+        delta, regression, efforts = family.position_residual(z), self.regression, self.regression.covariance
+        if efforts is None:
+            raise InvalidInput("maximum likelihood needs the covariance of the effort noise; the regression has none")
+        self.noise = efforts
+        t, r, p = regression.regressor.shape
+        check_shape(delta, (t, None), "position residual")
+        a = delta.shape[1]
+        check_shape(family.position_covariance, (a, a), "position covariance")
+        covariance = np.zeros((*efforts.shape[:-2], a + r, a + r))
+        covariance[..., :a, :a], covariance[..., a:, a:] = family.position_covariance, efforts
+        if cross is not None:
+            check_shape(cross, (a, r), "cross-covariance of positions and efforts")
+            covariance[..., :a, a:], covariance[..., a:, :a] = cross, cross.T
+        replicates = regression.replicates
+        if periods is not None and replicates is not None:
+            check_shape(np.asarray(periods), (len(replicates), t, a), "positions of the repetitions")
+            replicates = np.concatenate([periods - np.mean(periods, axis=0) + delta, replicates], axis=2)
+        self.joint = replace(
+            regression, effort=np.hstack([delta, regression.effort]), covariance=covariance,
+            regressor=np.concatenate([np.zeros((t, a, p)), regression.regressor], axis=1),
+            rows=_names(a) + regression.rows, row_units=("1",) * (a + r),
+            mask=None if regression.mask is None else np.hstack([np.ones((t, a), bool), regression.mask]),
+            replicates=None if periods is None else replicates)
+        self.white = self.joint.whitened()
+        self.regressor = self.white.regressor.reshape(-1, p)  # (t (a + r), p)
+        self.solution = solve(self.white.stacked(), regression.parameters)
+        self.residual = self.white.left(self.solution.values).ravel()
+        self.cost = float(self.residual @ self.residual) / 2
+        self.measurements = int(self.white.counts.sum())
 
-    @property
-    def cost(self) -> float:
-        return float(self.residual @ self.residual) / 2
+    def jacobians(self) -> tuple[FloatArray, FloatArray]:
+        """Return the derivatives of positions and efforts by z with p fixed, (t, a, k) and (t, r, k)."""
+        position = self.family.position_jacobian(self.z)
+        effort = self.family.effort_jacobian(self.z, self.solution.values)
+        t, r = self.regression.effort.shape
+        check_shape(position, (t, None, len(self.z)), "position Jacobian")
+        check_shape(effort, (t, r, len(self.z)), "effort Jacobian")
+        return position, effort
 
-    @property
-    def measurements(self) -> int:
-        return len(self.residual) if self.mask is None else int(self.mask.sum())
+    def whitened(self, position: FloatArray, effort: FloatArray) -> FloatArray:
+        """Return the derivative of the whitened residual by z, (t (a + r), k)."""
+        joint, columns = self.joint, np.concatenate([position, effort], axis=1)
+        assert joint.covariance is not None
+        return -whiten(columns, joint.covariance, joint.mask, joint.rows).reshape(-1, len(self.z))
 
-    def whitened(self, columns: FloatArray) -> FloatArray:
-        """Return columns (t, a + r, c) with errors that are independent and of variance 1."""
-        return whiten(columns, self.covariance, self.mask, self.rows)
+    def linearised(self) -> tuple[FloatArray, FloatArray]:
+        """Return R and b: |R dz - b|^2 is the linearised problem with p eliminated, |b|^2 what a step can gain."""
+        k, p = len(self.z), self.regressor.shape[1]
+        if self.measurements <= p + k:
+            raise NotIdentifiable(f"{self.measurements} measurements for {p} linear and {k} nonlinear parameters; "
+                                  "record longer or leave out parameters", measurements=self.measurements)
+        jacobian = self.whitened(*self.jacobians())
+        factor = _triangle(self.regressor, jacobian, -self.residual)
+        triangle, target = factor[p:-1, p:-1], factor[p:-1, -1]
+        weak = np.flatnonzero(np.abs(np.diag(triangle)) <= RANK_TOLERANCE * np.linalg.norm(jacobian, axis=0)).tolist()
+        if weak:
+            raise NotIdentifiable(f"nonlinear parameters number {', '.join(str(i) for i in weak)} of {k} change "
+                                  "nothing that others do not change as well; leave them out", indices=weak)
+        return triangle, target
 
+    def believing(self, position: FloatArray, effort: FloatArray) -> FloatArray:
+        """Return standard deviations of Gauss-Markov on the trajectory fitted to the positions alone, (p,).
 
-def _evaluate(family: RegressionFamily, z: FloatArray, cross: FloatArray | None) -> _Point:
-    regression, delta = family.regression(z), family.position_residual(z)
-    t, r, p = regression.regressor.shape
-    check_shape(delta, (t, None), "position residual")
-    a = delta.shape[1]
-    rows = np.zeros((t, a + r, p + 1))
-    rows[:, :a, p], rows[:, a:] = delta, regression.stacked()
-    covariance, names = _joint_covariance(family, regression, a, cross), _names(a) + regression.rows
-    mask = None if regression.mask is None else np.concatenate([np.ones((t, a), bool), regression.mask], axis=1)
-    stacked = whiten(rows, covariance, mask, names).reshape(-1, p + 1)
-    solution = solve(stacked, regression.parameters)
-    return _Point(regression=regression, covariance=covariance, mask=mask, rows=names, regressor=stacked[:, :p],
-                  solution=solution, residual=stacked[:, p] - stacked[:, :p] @ solution.values)
-
-
-def _joint_covariance(family: RegressionFamily, regression: Regression, a: int, cross: FloatArray | None) -> FloatArray:
-    efforts = regression.covariance
-    if efforts is None:
-        raise InvalidInput("maximum likelihood needs the covariance of the effort noise; the regression has none")
-    r = len(regression.rows)
-    check_shape(family.position_covariance, (a, a), "position covariance")
-    joint = np.zeros((*efforts.shape[:-2], a + r, a + r))
-    joint[..., :a, :a], joint[..., a:, a:] = family.position_covariance, efforts
-    if cross is not None:
-        check_shape(cross, (a, r), "cross-covariance of positions and efforts")
-        joint[..., :a, a:], joint[..., a:, :a] = cross, cross.T
-    return joint
+        Errors of that trajectory, of covariance C = (J_d^T Sigma_dd^-1 J_d)^-1, reach the efforts by their Jacobian
+        J_e: cov p = (X^T X)^-1 + A J_e C J_e^T A^T,  A = (X^T X)^-1 X^T, X and J_e whitened by the efforts' covariance.
+        """
+        problem, p, k = self.regression, self.regressor.shape[1], len(self.z)
+        own = _triangle((_position_root(self.family) @ position).reshape(-1, k))
+        both = whiten(np.concatenate([problem.regressor, effort], axis=2), self.noise, problem.mask, problem.rows)
+        basis, triangle = np.linalg.qr(both[:, :, :p].reshape(-1, p))
+        inverse = np.linalg.inv(triangle)
+        pulled = inverse @ np.linalg.solve(own.T, (basis.T @ both[:, :, p:].reshape(-1, k)).T).T
+        return np.asarray(np.sqrt((inverse**2).sum(axis=1) + (pulled**2).sum(axis=1)))
 
 
 def _names(positions: int) -> tuple[str, ...]:
     return tuple(f"position {i + 1}" for i in range(positions))
 
 
-def _whitened_jacobian(family: SmoothFamily, z: FloatArray, point: _Point) -> FloatArray:
-    """Return the derivative of the whitened residual by z with p fixed, (t (a + r), k)."""
-    position, effort = family.position_jacobian(z), family.effort_jacobian(z, point.solution.values)
-    t, r = point.regression.effort.shape
-    check_shape(position, (t, None, len(z)), "position Jacobian")
-    check_shape(effort, (t, r, len(z)), "effort Jacobian")
-    return -point.whitened(np.concatenate([position, effort], axis=1)).reshape(-1, len(z))
-
-
-def _believing(family: SmoothFamily, z: FloatArray, point: _Point) -> FloatArray:
-    """Return standard deviations of Gauss-Markov on the trajectory fitted to the positions alone, (p,).
-
-    Errors of that trajectory, of covariance C = (J_d^T Sigma_dd^-1 J_d)^-1, reach the efforts by their Jacobian J_e:
-    cov p = (X^T X)^-1 + A J_e C J_e^T A^T,  A = (X^T X)^-1 X^T, X and J_e whitened by the efforts' covariance.
-    """
-    regression = point.regression
-    position = family.position_jacobian(z)
-    effort = family.effort_jacobian(z, point.solution.values)
-    root = inverse_root(family.position_covariance, _names(position.shape[1]))
-    own = _triangle((root @ position).reshape(-1, len(z)))
-    assert regression.covariance is not None
-    both = whiten(np.concatenate([regression.regressor, effort], axis=2), regression.covariance, regression.mask,
-                  regression.rows)
-    p = regression.regressor.shape[2]
-    basis, triangle = np.linalg.qr(both[:, :, :p].reshape(-1, p))
-    inverse = np.linalg.inv(triangle)
-    pulled = inverse @ np.linalg.solve(own.T, (basis.T @ both[:, :, p:].reshape(-1, len(z))).T).T
-    return np.asarray(np.sqrt((inverse**2).sum(axis=1) + (pulled**2).sum(axis=1)))
-
-
-def _linearise(family: SmoothFamily, z: FloatArray, point: _Point) -> tuple[FloatArray, FloatArray]:
-    """Return R and b such that |R dz - b|^2 is the linearised problem with p eliminated; |b|^2 what a step can gain."""
-    p = point.regressor.shape[1]
-    if point.measurements <= p + len(z):
-        raise NotIdentifiable(f"{point.measurements} measurements for {p} linear and {len(z)} nonlinear parameters; "
-                              "record longer or leave out parameters", measurements=point.measurements)
-    jacobian = _whitened_jacobian(family, z, point)
-    factor = _triangle(point.regressor, jacobian, -point.residual)
-    triangle, target = factor[p:-1, p:-1], factor[p:-1, -1]
-    length = np.linalg.norm(jacobian, axis=0)
-    weak = [i for i, (own, whole) in enumerate(zip(np.abs(np.diag(triangle)), length)) if own <= RANK_TOLERANCE * whole]
-    if weak:
-        raise NotIdentifiable(f"nonlinear parameters number {', '.join(str(i) for i in weak)} of {len(z)} change "
-                              "nothing that others do not change as well; leave them out", indices=weak)
-    return triangle, target
+def _position_root(family: RegressionFamily) -> FloatArray:
+    return inverse_root(family.position_covariance, _names(len(family.position_covariance)))
 
 
 def _triangle(*columns: FloatArray) -> FloatArray:
     return np.asarray(np.linalg.qr(np.column_stack(columns), mode="r"))
-
-
-def _replicates(family: RegressionFamily, z: FloatArray, point: _Point, periods: FloatArray | None,
-                ) -> FloatArray | None:
-    """Return the whitened residuals of each repetition, (n, t, a + r), or None without repetitions of both."""
-    efforts = point.regression.replicates
-    if periods is None or efforts is None:
-        return None
-    measured = np.asarray(periods, dtype=float)
-    residual = family.position_residual(z)
-    check_shape(measured, (len(efforts), *residual.shape), "positions of the repetitions")
-    implied = point.regression.regressor @ point.solution.values
-    both = np.concatenate([measured - measured.mean(axis=0) + residual, efforts - implied], axis=2)
-    return point.whitened(both.transpose(1, 2, 0)).transpose(2, 0, 1)
-
-
-def _scores(point: _Point, columns: FloatArray, growth: float, replicates: FloatArray | None) -> Regression:
-    """Return the linear problem that the errors of p solve: whitened rows, z projected out of the columns (M, p)."""
-    regression, width = point.regression, len(point.rows)
-    t, p = len(regression), columns.shape[1]
-    return Regression(
-        regressor=columns.reshape(t, width, p), effort=growth * point.residual.reshape(t, width),
-        rows=tuple(f"row {i + 1}" for i in range(width)), row_units=("1",) * width, parameters=regression.parameters,
-        units=regression.units, time=regression.time, group=regression.group, recording=regression.recording,
-        mask=point.mask, replicates=replicates)

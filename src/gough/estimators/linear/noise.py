@@ -25,113 +25,83 @@ ENOUGH = 7.0  # degrees of freedom of a row per row, below which correlations be
 # to 7 rows 95 % intervals covered 72 % at 3, 86 to 91 % at 6 and 94 to 95 % from 7 on
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Noise:
-    """Noise of the rows and the solution that goes with it.
-
-    Args:
-        covariance: (r, r). [product of the row units]
-        solution: Found with it.
-        freedom: Degrees of freedom behind each parameter's variance, (p,).
-        growth: Factor on each parameter's variance because the weights are estimates themselves, (p,).
-        exact: Nothing is left but rounding.
-        notes: How the iteration ended, if not as usual.
-    """
-
-    covariance: FloatArray
-    solution: Solution
-    freedom: FloatArray
-    growth: FloatArray
-    exact: bool
-    notes: tuple[str, ...] = ()
-
-
 class _Singular(Exception):
     """The noise of some rows is a combination of that of others."""
 
 
 def estimated_noise(condensed: Condensed, *, full: bool, iterations: int, tolerance: float | None) -> Noise:
-    """Return the noise of the rows, with correlations between them if `full`.
+    """Return the noise of the rows, with correlations between them if `full`, which needs the rows side by side.
 
     Passes end when the covariance changes by less than `tolerance` of itself; from `PATIENCE` passes on it is enough
     that no parameter moves by more than `SETTLED` standard deviations, and steps are halved. If that is not reached
     either, the most likely pass is taken and a note says so. Weights that run away until a row is fitted exactly are
     replaced by those of the first pass, a covariance that is singular or of too few samples by that of single rows.
-
-    Args:
-        condensed: The problem; with the rows side by side if `full`.
-        full: Estimate correlations between rows too.
-        iterations: Most passes.
-        tolerance: None makes all passes (one is BG13's estimator).
+    A tolerance of None makes all passes (one is BG13's estimator).
 
     Raises:
         NotIdentifiable: Dependent parameters, or a row with as many parameters of its own as equations.
     """
     if iterations < 1 or (tolerance is not None and not tolerance > 0):
         raise InvalidInput(f"iterations {iterations} and tolerance {tolerance} must be positive")
-    notes: tuple[str, ...] = ()
-    this = best = first = _Pass(condensed, _parts(condensed, full), np.eye(len(condensed.rows)))
-    if full and (few := this.too_few()):
-        return _single_rows(condensed, iterations, tolerance, few)
+    parts = tuple(replace(part, data=part.data[:, part.present]) for part in condensed.patterns) if full else tuple(
+        Joint(piece=0, present=np.array([j]), samples=int(count), data=condensed.factors[j][:, None])
+        for j, count in enumerate(condensed.counts))
+    this = Noise(condensed=condensed, parts=parts, covariance=np.eye(len(condensed.rows)))
+    try:
+        if full:
+            this.check_enough()
+        return _iterated(this, iterations, tolerance)
+    except _Singular as reason:
+        rows = estimated_noise(condensed, full=False, iterations=iterations, tolerance=tolerance)
+        return replace(rows, notes=(*rows.notes, f"{reason}: each row was weighted on its own"))
+
+
+def _iterated(this: Noise, iterations: int, tolerance: float | None) -> Noise:
+    best = first = this
     for k in range(iterations):
         try:
-            new = this.residual_noise()
-        except _Singular as reason:
-            return _single_rows(condensed, iterations, tolerance, str(reason))
+            new = this.of_residuals()
         except NotIdentifiable as reason:
             if k < 2:
                 raise
-            this, notes = first, (f"row weights ran away ({reason}); those of the first pass were kept",)
-            break
+            return replace(first, notes=(f"row weights ran away ({reason}); those of the first pass were kept",))
         size = np.sqrt(np.diag(new))
-        change = float(np.abs((new - this.noise) / np.outer(size, size)).max())
+        change = float(np.abs((new - this.covariance) / np.outer(size, size)).max())
         late = k >= PATIENCE and tolerance is not None
-        before, this = this, _Pass(condensed, this.parts, (new + this.noise) / 2 if late else new)
+        before, this = this, replace(this, covariance=(new + this.covariance) / 2 if late else new)
         first = this if k == 0 else first
         best = this if k == 0 or this.deviance < best.deviance else best
-        moved = this.moved(before)
+        step = np.abs(this.solution.values - before.solution.values)
+        moved = float((step / np.linalg.norm(this.solution.root, axis=1)).max(initial=0.0))
         if tolerance is not None and (change < tolerance or (late and moved < SETTLED)):
-            break
-    else:
-        if tolerance is not None and moved > SETTLED:
-            this = best
-            notes = (f"row weights still change after {iterations} passes and move parameters by up to {moved:.2g} "
-                     "standard deviations; the most likely pass was taken",)
-    silent = np.diag(this.noise) <= (2 * this.rounding) ** 2
-    freedom, growth = this.freedom_and_growth()
-    return Noise(covariance=this.noise, solution=this.solution, freedom=freedom, growth=growth, notes=notes,
-                 exact=bool(silent[condensed.equations > 0].all()))
+            return this
+    if tolerance is None or moved <= SETTLED:
+        return this
+    return replace(best, notes=(
+        f"row weights still change after {iterations} passes and move parameters by up to {moved:.2g} "
+        "standard deviations; the most likely pass was taken",))
 
 
-def _single_rows(condensed: Condensed, iterations: int, tolerance: float | None, reason: str) -> Noise:
-    """Return the noise without correlations between rows, and why."""
-    rows = estimated_noise(condensed, full=False, iterations=iterations, tolerance=tolerance)
-    return replace(rows, notes=(*rows.notes, f"{reason}: each row was weighted on its own"))
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Noise:
+    """A covariance of the rows, the solution that it gives, and what follows from both."""
 
+    condensed: Condensed
+    parts: tuple[Joint, ...]  # rows whose noise may be correlated side by side, or each row alone
+    covariance: FloatArray  # (r, r) [product of the row units]
+    notes: tuple[str, ...] = ()  # how the iteration ended, if not as usual
 
-def _parts(condensed: Condensed, full: bool) -> tuple[Joint, ...]:
-    """Return rows whose noise may be correlated side by side: those that count together, or each row alone."""
-    if full:
-        return tuple(replace(part, data=part.data[:, part.present]) for part in condensed.patterns)
-    return tuple(Joint(piece=0, present=np.array([j]), samples=int(count), data=condensed.factors[j][:, None])
-                 for j, count in enumerate(condensed.counts))
+    @cached_property
+    def roots(self) -> list[FloatArray]:
+        """Inverse roots of the covariance of the rows in each part."""
+        return [inverse_root(self.covariance[np.ix_(part.present, part.present)],
+                             tuple(self.condensed.rows[j] for j in part.present)) for part in self.parts]
 
-
-class _Pass:
-    """The solution that a covariance of the rows gives, and what follows from it."""
-
-    def __init__(self, condensed: Condensed, parts: tuple[Joint, ...], noise: FloatArray) -> None:
-        self.condensed, self.parts, self.noise = condensed, parts, noise
-        self.roots = [inverse_root(noise[np.ix_(part.present, part.present)],
-                                   tuple(condensed.rows[j] for j in part.present)) for part in parts]
-        self.solution = solve(np.concatenate([
-            (root @ part.data).reshape(-1, part.data.shape[2]) for root, part in zip(self.roots, parts)]),
-            condensed.parameters)
-
-    def moved(self, before: _Pass) -> float:
-        """Return the largest change of a parameter in standard deviations."""
-        step = np.abs(self.solution.values - before.solution.values)
-        return float((step / np.linalg.norm(self.solution.root, axis=1)).max(initial=0.0))
+    @cached_property
+    def solution(self) -> Solution:
+        """The fit of the rows weighted by it."""
+        return solve(np.concatenate([(root @ part.data).reshape(-1, part.data.shape[2])
+                                     for root, part in zip(self.roots, self.parts)]), self.condensed.parameters)
 
     @cached_property
     def deviance(self) -> float:
@@ -139,17 +109,23 @@ class _Pass:
         size = sum(-2 * part.samples * float(np.linalg.slogdet(root)[1]) for root, part in zip(self.roots, self.parts))
         return size + self.solution.residual_norm**2
 
-    @cached_property
+    @property
     def rounding(self) -> FloatArray:
         """Level of each row below which a residual is no measure of noise, (r,); 1 for rows of zeros."""
         terms = self.condensed.factors * np.append(self.solution.values, 1.0)
         size = np.linalg.norm(terms, axis=1).max(axis=1) / np.sqrt(np.maximum(self.condensed.counts, 1))
         return np.asarray(np.where(size > 0, ROUNDING * size, 1.0))
 
+    @property
+    def exact(self) -> bool:
+        """Nothing is left but rounding."""
+        silent = np.diag(self.covariance) <= (2 * self.rounding) ** 2
+        return bool(silent[self.condensed.equations > 0].all())
+
     @cached_property
     def row_freedom(self) -> FloatArray:
         """Equations of each row less its share in the parameters, (r,); infinite for rows that say nothing."""
-        share = np.zeros(len(self.noise))
+        share = np.zeros(len(self.covariance))
         for root, part in zip(self.roots, self.parts):
             spared = part.data[:, :, :-1] @ self.solution.root
             share[part.present] += (spared * (root.T @ (root @ spared))).sum(axis=(0, 2))
@@ -164,27 +140,26 @@ class _Pass:
     @cached_property
     def pair_freedom(self) -> FloatArray:
         """Degrees of freedom of a covariance between two rows, n_ij sqrt(f_i f_j / (n_i n_j)), (r, r)."""
-        pairs = np.zeros_like(self.noise)
+        pairs = np.zeros_like(self.covariance)
         for part in self.parts:
             pairs[np.ix_(part.present, part.present)] += part.samples
         known = np.isfinite(self.row_freedom)
         share = np.where(known, self.row_freedom, 1.0) / np.maximum(np.diag(pairs), 1)
         return np.where((pairs > 0) & np.outer(known, known), pairs * np.sqrt(np.outer(share, share)), np.inf)
 
-    def too_few(self) -> str:
-        """Return why correlations between rows cannot be estimated, or nothing if they can."""
+    def check_enough(self) -> None:
+        """Raise `_Singular` if there are too few samples to estimate correlations between rows."""
         alive = self.condensed.equations > 0
-        free = float(self.row_freedom[alive].mean())
-        if alive.sum() < 2 or free >= ENOUGH * alive.sum():
-            return ""
-        return f"{free:.0f} degrees of freedom a row are too few for correlations between {alive.sum()} rows"
+        free, many = float(self.row_freedom[alive].mean()), int(alive.sum())
+        if many > 1 and free < ENOUGH * many:
+            raise _Singular(f"{free:.0f} degrees of freedom a row are too few for correlations between {many} rows")
 
-    def residual_noise(self) -> FloatArray:
+    def of_residuals(self) -> FloatArray:
         """Return the covariance of what the solution leaves, (r, r).
 
         sigma_ij = sum over samples where both rows count of e_i e_j / f_ij.
         """
-        total = np.zeros_like(self.noise)
+        total = np.zeros_like(self.covariance)
         for part in self.parts:
             left = part.data @ self.solution.extended
             total[np.ix_(part.present, part.present)] += left.T @ left
@@ -214,7 +189,7 @@ class _Pass:
         (Kackar and Harville 1984, to first order with few parameters): it grows by 1 / (1 - Lambda)^2.
         """
         spread = self.solution.root @ self.solution.root.T
-        C = np.zeros((len(spread), *self.noise.shape))
+        C = np.zeros((len(spread), *self.covariance.shape))
         for root, part in zip(self.roots, self.parts):
             slopes = (root @ (part.data[:, :, :-1] @ spread)).transpose(2, 0, 1)
             C[np.ix_(np.arange(len(C)), part.present, part.present)] += slopes.transpose(0, 2, 1) @ slopes

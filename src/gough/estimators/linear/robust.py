@@ -45,12 +45,7 @@ class Robust:
     uncertainty: Uncertainty = "auto"
 
     def fit(self, problem: Problem) -> Estimate:
-        """Return the estimate of a regression; weights per sample need the samples.
-
-        Raises:
-            InvalidInput: A condensed problem, or settings that make no sense.
-            NotIdentifiable: Dependent parameters, or a row half of whose samples are fitted exactly.
-        """
+        """Return the estimate of a regression; weights per sample need the samples."""
         if self.loss not in TUNING:
             raise InvalidInput(f"loss '{self.loss}' is not known; choose huber or tukey", loss=self.loss)
         tuning = TUNING[self.loss] if self.tuning is None else self.tuning
@@ -88,10 +83,9 @@ class Robust:
         slope_j = mean of psi'(u) over row j. For independent errors the variance of a pseudo residual is Huber's
         k^2 mean(psi^2) n / (n - h_j) / slope_j with k = 1 + (h_j / n) var(psi') / slope_j^2.
         """
-        count, mask = np.maximum(problem.counts, 1), problem.mask
-        scale, left = row_scale(problem, values), problem.left(values)
-        u = left / scale
-        derivative = slope(u, self.loss, tuning) if mask is None else np.where(mask, slope(u, self.loss, tuning), 0.0)
+        count, scale = np.maximum(problem.counts, 1), row_scale(problem, values)
+        u = problem.left(values) / scale
+        derivative = np.where(problem.counting, slope(u, self.loss, tuning), 0.0)
         mean = np.where(problem.counts > 0, derivative.sum(axis=0) / count, 1.0)
         if not (mean > 0).all():
             bad = problem.rows[int(np.argmin(mean))]
@@ -111,7 +105,7 @@ class Robust:
         half = np.sqrt(variance)[:, None, None] * (condensed.factors[:, :, :-1] @ solution.root @ solution.root.T)
         white = np.einsum("rkp,rkq->pq", half, half)
         found = spread(linear_influence(condensed, useful_samples(moved, self.uncertainty), solution.root, values),
-                       white=white, white_freedom=pooled_freedom((half**2).sum(axis=1), free), mode=self.uncertainty)
+                       self.uncertainty, pooled_freedom((half**2).sum(axis=1), free), white)
         down = (np.abs(u) > tuning).sum(axis=0) / count
         word = "weighed down" if self.loss == "huber" else "removed"
         beyond = (f"{100 * part:.1f} % of row {row} beyond {tuning:g} x {size:.3g} {unit} {word}"
@@ -140,6 +134,5 @@ def row_scale(problem: Regression, values: FloatArray) -> FloatArray:
     """Return the noise scale of each row, median |residual| / 0.6745, not below 1e-8 of its largest effort, (r,)."""
     data, left = np.abs(problem.stacked()), np.abs(problem.left(values))
     size = (data * np.append(np.abs(values), 1.0)).max(axis=(0, 2), initial=0.0)
-    middle = np.median(left, axis=0) if problem.mask is None else np.array([
-        np.median(row[mask]) if mask.any() else 0.0 for row, mask in zip(left.T, problem.mask.T)])
+    middle = np.array([np.median(row[there]) if there.any() else 0.0 for row, there in zip(left.T, problem.counting.T)])
     return np.asarray(np.maximum(middle / MAD, np.where(size > 0, 1e-8 * size, 1.0)))

@@ -213,10 +213,8 @@ def _noise_spread(white: Regression, found: Seen) -> Spread:
     matrix = np.zeros((p + 1, q + 1))
     matrix[:p, :q], matrix[:p, q], matrix[p, q] = found.along, -found.values, 1.0  # what is left is the effort
     turned = white.transform(matrix, [f"direction{k}" for k in range(q)], ["1"] * q)
-    influence = linear_influence(turned.condensed(), useful_samples(turned, "auto"),
-                                 np.diag(found.information**-0.5))
-    own = spread(influence, white=np.diag(1 / found.information), mode="auto",
-                 white_freedom=max(float(white.counts.sum()) - q, 1.0))
+    influence = linear_influence(turned.condensed(), useful_samples(turned, "auto"), np.diag(found.information**-0.5))
+    own = spread(influence, "auto", max(float(white.counts.sum()) - q, 1.0))
     part = found.back**2 * np.diag(own.covariance)
     few = part.sum(axis=1) / np.maximum((part / own.degrees_of_freedom).sum(axis=1), np.finfo(float).tiny)
     return replace(own, covariance=found.back @ own.covariance @ found.back.T, sources=(),
