@@ -26,8 +26,7 @@ from gough.core.executors import Cluster, Executor, InProcess, Processes
 from gough.core.names import Parameter
 from gough.engine import Model, base_parameters
 from gough.estimators.estimate import Estimate
-from gough.estimators.fleet.drift import drifts, trend
-from gough.estimators.fleet.hierarchy import hierarchy
+from gough.estimators.fleet import drifts, hierarchy, trend
 from gough.estimators.linear.least_squares import WeightedLeastSquares
 from gough.identification.many import frozen_job, sample_of
 from gough.mechanism import load_robot

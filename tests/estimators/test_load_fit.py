@@ -10,8 +10,7 @@ from scipy.signal import lfilter
 
 from gough.core.names import INERTIAL, LOAD
 from gough.core.regression import Regression
-from gough.estimators.load.fit import LoadProblem, fit, in_words, seen
-from gough.estimators.load.over_time import Pieces, changes, history
+from gough.estimators.load.fit import LoadProblem, Pieces, changes, fit, history, in_words, seen
 
 G = 9.81
 VALUES = np.array([20.0, 1.0, -2.0, 5.0, 2.0, 0.1, 1.8, -0.2, 0.3, 0.9])  # m mx my mz Ixx Ixy Iyy Ixz Iyz Izz

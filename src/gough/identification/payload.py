@@ -22,8 +22,7 @@ from gough.core.text import rounded, text_table
 from gough.engine import Model, Robot, as_model
 from gough.engine.columns import column_names
 from gough.estimators.estimate import Estimate, Source, assemble
-from gough.estimators.load.fit import LoadFit, LoadProblem, fit, in_words, seen
-from gough.estimators.load.over_time import History, Pieces, changes, history
+from gough.estimators.load.fit import History, LoadFit, LoadProblem, Pieces, changes, fit, history, in_words, seen
 from gough.estimators.noise_information import OBSERVED
 from gough.estimators.physical.pseudo_inertia import pseudo_inertia
 from gough.identification.load_friction import refuse_loaded

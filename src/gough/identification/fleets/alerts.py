@@ -15,8 +15,7 @@ from gough.core.errors import GoughError
 from gough.core.executors import Executor
 from gough.core.names import Parameter
 from gough.core.statistics import normal_quantile, robust_scale, robust_scores, student_quantile
-from gough.estimators.fleet.drift import Drifts
-from gough.estimators.fleet.hierarchy import Hierarchy, hierarchy
+from gough.estimators.fleet import Drifts, Hierarchy, hierarchy
 from gough.estimators.selection.scores import LEAST_SEEN, Fitted, ScoreProblem, Scores
 from gough.identification.diagnosis.diagnose import DiagnoseSettings, diagnose, evidence_from
 from gough.identification.diagnosis.directions import Suspicion, suspicions_of, words

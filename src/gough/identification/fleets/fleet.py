@@ -14,8 +14,7 @@ from gough.core.names import Parameter
 from gough.core.options import Settings, nested, option, settle, takes
 from gough.engine import Model
 from gough.engine.base import TIE_LEGS
-from gough.estimators.fleet.drift import Drifts, drifts
-from gough.estimators.fleet.hierarchy import Hierarchy, hierarchy
+from gough.estimators.fleet import Drifts, Hierarchy, drifts, hierarchy
 from gough.identification.fleets.alerts import Alert, drifting, strange
 from gough.identification.fleets.history import FleetLog, RobotHistory, date_of, history_of, tasks_of
 from gough.identification.many import FactorSettings, frozen_job, sample_of

@@ -16,7 +16,7 @@ from gough.core.errors import NotIdentifiable
 from gough.core.factors import Factor, load_factor, merge_all
 from gough.core.statistics import robust_scores
 from gough.estimators.estimate import Estimate
-from gough.estimators.fleet.drift import Trend, trend
+from gough.estimators.fleet import Trend, trend
 from gough.estimators.linear.least_squares import WeightedLeastSquares
 from gough.processing.factors import Collected
 
