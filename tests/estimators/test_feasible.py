@@ -19,11 +19,15 @@ from gough.estimators.physical.pseudo_inertia import (
     possible_body,
     prior_body,
     pseudo_inertia,
-    relative_to,
 )
 
 UNITS = dict(zip(INERTIAL, ("kg", *("kg m",) * 3, *("kg m2",) * 6))) | {
     "ia": "kg m2", "fv": "N m s/rad", "fs": "N m", "off": "N m"}
+
+
+def relative_to(L, J):
+    """Return L^-1 J L^-T, (4, 4)."""
+    return np.linalg.inv(L) @ J @ np.linalg.inv(L).T
 
 
 def cloud(rng, points=6, size=0.2):

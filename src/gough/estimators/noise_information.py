@@ -27,16 +27,10 @@ OBSERVED = 3.0  # below, noise makes more than a third of what is known: "not ob
 def information_over_noise(rows: FloatArray, changes: FloatArray, parameters: Sequence[str]) -> FloatArray:
     """Return for each parameter the information over that of noise alone, (p,); infinite without noise. [1]
 
-    About 1 means that noise is all there is.
-
-    Args:
-        rows: W, whitened rows of the regressor, or a triangular factor of them, (k, p).
-        changes: D of equally many rows, or anything with the expected Gram matrix of D, (l, p).
-
-    Raises:
-        NotIdentifiable: Columns of W are dependent.
+    About 1 means that noise is all there is. `rows` are W, or a triangular factor of it, (k, p), `changes` D of equally
+    many rows, or anything with the expected Gram matrix of D, (l, p).
     """
-    root = solve(np.column_stack([rows, np.zeros(len(rows))]), tuple(parameters)).root
+    root = _root(rows, parameters)
     inverse = root @ root.T
     known = np.diag(inverse)
     noise = ((changes @ (inverse / known)) ** 2).sum(axis=0)  # |D c_k|^2
@@ -48,23 +42,20 @@ def attenuation(rows: FloatArray, changes: FloatArray, values: FloatArray, param
 
     (G - N)^-1 N x with G = W^T W and N = E[D^T D]; where N is nearly G, at most what `OBSERVED` allows.
     """
-    root = solve(np.column_stack([rows, np.zeros(len(rows))]), tuple(parameters)).root
+    root = _root(rows, parameters)
     share, axes = np.linalg.eigh(np.asarray((changes @ root).T @ (changes @ root)))
     pulled = axes.T @ np.linalg.solve(root, values)
     return np.asarray(root @ (axes @ (share / np.maximum(1 - share, 1 / OBSERVED) * pulled)))
 
 
-def whitened_rows(problem: Regression, std: FloatArray) -> FloatArray:
-    """Return the equations that count, each over the noise of its row, as a triangular factor, (p, p) or fewer rows.
+def _root(rows: FloatArray, parameters: Sequence[str]) -> FloatArray:
+    return solve(np.column_stack([rows, np.zeros(len(rows))]), tuple(parameters)).root
 
-    Args:
-        problem: Its effort plays no part.
-        std: Noise of the rows, (r,). [row unit]
-    """
-    counts = problem.counting
+
+def whitened_rows(problem: Regression, std: FloatArray) -> FloatArray:
+    """Return the regressor that counts, each row over its noise (r,), as a triangular factor, (p, p) or fewer rows."""
     weight = np.divide(1.0, std, out=np.zeros(len(std)), where=std > 0)
-    rows = (problem.regressor * weight[:, None])[counts]
-    return np.asarray(np.linalg.qr(rows, mode="r"))
+    return np.asarray(np.linalg.qr((problem.regressor * weight[:, None])[problem.counting], mode="r"))
 
 
 def not_observed(parameters: Sequence[str], ratio: FloatArray) -> tuple[str, ...]:

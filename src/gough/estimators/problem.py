@@ -66,12 +66,7 @@ Linear = TypeVar("Linear", bound=LinearProblem)
 
 
 def factors_of(problem: Problem, *, joint: bool = False) -> Condensed:
-    """Return the factors of a problem and check that it holds more equations than parameters.
-
-    Raises:
-        InvalidInput: Not a problem, empty, or condensed without the rows side by side.
-        NotIdentifiable: Fewer equations than parameters.
-    """
+    """Return the factors of a problem and check that it holds more equations than parameters."""
     if not hasattr(problem, "condensed"):
         raise InvalidInput(f"an estimator takes a Regression or its condensed form, not {type(problem).__name__}")
     result = problem.condensed(joint=joint)
@@ -128,7 +123,6 @@ def tie_parameters(problem: Linear, groups: Mapping[str, Sequence[str]]) -> Line
     labels = [place.get(name, name) for name in problem.parameters]
     names = list(dict.fromkeys(labels))
     matrix = np.zeros((len(labels) + 1, len(names) + 1))
-    for i, label in enumerate(labels):
-        matrix[i, names.index(label)] = 1.0
+    matrix[np.arange(len(labels)), [names.index(label) for label in labels]] = 1.0
     matrix[-1, -1] = 1.0
     return problem.transform(matrix, names, [problem.units[labels.index(name)] for name in names])

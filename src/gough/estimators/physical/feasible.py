@@ -26,14 +26,11 @@ from gough.core.parameters import BaseParameters, ParameterTable
 from gough.core.statistics import chi2_quantile
 from gough.estimators.estimate import Estimate
 from gough.estimators.physical.pseudo_inertia import (
-    Body,
     group_bodies,
     inertial_parameters,
     metric,
     possible_body,
     prior_body,
-    pseudo_inertia,
-    relative_to,
     symmetric_basis,
     usual_size,
 )
@@ -48,28 +45,18 @@ _REGULAR = 1e-7  # weight of the distance to the prior in the first programme: m
 class FeasibleEstimate:
     """Standard parameters of a possible robot, and the base estimate they give.
 
-    Args:
-        standard: Values of all standard parameters. They have no standard deviations: data know the base parameters
-            only, the rest is the prior's.
-        bodies: Ten inertial parameters of every body, also those the model does not see, (10,) each.
-        estimate: Of the base parameters M chi, with the covariance of the unconstrained estimate: moved onto the
-            consistent set it is no longer Gaussian there, see notes.
-        margins: Smallest eigenvalue of each body's pseudo-inertia relative to its prior; zero is the limit of the
-            possible. [1]
-        boundary: Bodies and parameters that the constraints hold.
-        misfit: |R (M chi - beta)|^2, in noise variances, spent on being possible and near the prior.
-        least_misfit: What being possible alone costs. [1]
-        distance: To the prior, see `Feasible`. [1]
+    The standard parameters have no standard deviations: data know the base parameters only, the rest is the prior's.
+    The estimate keeps the covariance of the unconstrained one: moved onto the consistent set it is no longer Gaussian.
     """
 
     standard: ParameterTable
-    bodies: Mapping[str, FloatArray]
-    estimate: Estimate
-    margins: Mapping[str, float]
-    boundary: tuple[str, ...]
-    misfit: float
-    least_misfit: float
-    distance: float
+    bodies: Mapping[str, FloatArray]  # ten inertial parameters of every body, also those the model does not see
+    estimate: Estimate  # of the base parameters M chi
+    margins: Mapping[str, float]  # least eigenvalue of each pseudo-inertia over its prior; zero is the limit [1]
+    boundary: tuple[str, ...]  # bodies and parameters that the constraints hold
+    misfit: float  # |R (M chi - beta)|^2, in noise variances, spent on being possible and near the prior
+    least_misfit: float  # what being possible alone costs [1]
+    distance: float  # to the prior, see `Feasible` [1]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -109,13 +96,7 @@ class Feasible:
             model: Which combinations of standard parameters the base parameters are.
             prior: Values of all standard parameters, e.g. from a drawing. Bodies that cannot exist, or only just (a rod
                 without thickness), are thickened until they can (`possible_body`); a note says which.
-
-        Raises:
-            InvalidInput: Names do not fit, or a body has no prior mass.
-            NotConverged: The solver found no answer.
         """
-        values = np.array([prior[name] for name in model.standard])
-        rows = [index_of(model.names, name, "base parameter") for name in base.parameters]
         seen = problem.select(base.parameters)
         condensed = factors_of(seen)
         noise = base.residual_rms if base.noise_covariance is None else np.sqrt(np.diag(base.noise_covariance))
@@ -123,32 +104,29 @@ class Feasible:
         sigma = np.maximum(noise, _EXACT * effort)
         whitened = condensed.factors[:, :, :-1] / np.where(sigma > 0, sigma, 1.0)[:, None, None]
         R = np.asarray(np.linalg.qr(np.concatenate(whitened), mode="r"))  # of rows over their noise, (b, b)
-        space = _Space(model.standard, values, self)
-        values = space.values
-        offset = R @ (base.values - model.matrix[rows] @ values)
-        programme = _Programme(space, R @ model.matrix[rows] @ space.map, offset, self.margin)
+        matrix = model.matrix[[index_of(model.names, name, "base parameter") for name in base.parameters]]
+        programme = _Programme(self, model.standard, np.array([prior[name] for name in model.standard]), R @ matrix,
+                               R @ base.values)
         least = programme.misfit(programme.solve(None))
-        allowed = least + self.loss * max(1.0, least / len(rows))
-        x = space.inside(programme.solve(np.sqrt(allowed)), self.margin)
+        allowed = least + self.loss * max(1.0, least / len(matrix))
+        x = programme.inside(programme.solve(np.sqrt(allowed)))
         misfit = programme.misfit(x)
-
-        standard = values + space.map @ x
-        standard[space.nonnegative] = np.maximum(standard[space.nonnegative], 0.0)  # tolerance of the solver
-        bodies = {body.name: frozen(inertial_parameters(pseudo_inertia(first) + L @ space.matrix(x, k) @ L.T))
-                  for k, (body, first, L) in enumerate(zip(space.bodies, space.priors, space.metrics))}
-        margins = {name: float(np.linalg.eigvalsh(relative_to(L, pseudo_inertia(bodies[name])))[0])
-                   for name, L in zip(bodies, space.metrics)}
         if misfit > 2 * allowed - least:
             raise NotConverged(f"possible bodies leave {misfit:.4g} noise variances instead of {allowed:.4g}; is the "
                                "prior far from the data (units, swapped legs)?", misfit=misfit, allowed=allowed)
+        standard = programme.values + programme.map @ x
+        nonnegative = programme.nonnegative
+        standard[nonnegative] = np.maximum(standard[nonnegative], 0.0)  # tolerance of the solver
+        changes = [programme.change(x, k) for k in range(len(programme.bodies))]
+        bodies = {body.name: frozen(inertial_parameters(L @ (np.eye(4) + change) @ L.T))
+                  for body, L, change in zip(programme.bodies, programme.metrics, changes)}
+        margins = {name: 1 + float(np.linalg.eigvalsh(change)[0]) for name, change in zip(bodies, changes)}
         boundary = (*(name for name, margin in margins.items() if margin < self.margin + 1e-5),
-                    *(model.standard[i] for i in space.nonnegative if standard[i] <= 1e-6 * space.scale[i]))
-        found = model.matrix[rows] @ standard
-        left = seen.residual(found)
-        estimate = replace(base, values=found, residual_rms=left.rms, residual_relative=left.relative,
-                           residual_mean=left.mean,
-                           method=f"physically consistent, from {base.method}",
-                           notes=(*base.notes, *_notes(base, model, least, boundary), *space.notes))
+                    *(model.standard[i] for i in nonnegative if standard[i] <= 1e-6 * programme.scale[i]))
+        left = seen.residual(matrix @ standard)
+        estimate = replace(base, values=matrix @ standard, residual_rms=left.rms, residual_relative=left.relative,
+                           residual_mean=left.mean, method=f"physically consistent, from {base.method}",
+                           notes=(*base.notes, *_notes(base, model, least, boundary), *programme.notes))
         return FeasibleEstimate(
             standard=ParameterTable(names=model.standard, values=standard,
                                     units=tuple(prior.units[prior.index(name)] for name in model.standard)),
@@ -173,110 +151,89 @@ def _notes(base: Estimate, model: BaseParameters, least: float, boundary: tuple[
     return notes
 
 
-class _Space:
-    """Coordinates in which the distance to the prior is Euclidean: chi = prior + map @ x.
+class _Programme:
+    """The two semidefinite programmes, in coordinates x where the distance to the prior is Euclidean.
 
-    Ten for each body (an orthonormal basis of symmetric matrices), then one for every other parameter.
+    chi = values + map @ x: ten for each body (an orthonormal basis of symmetric matrices), then one for every other
+    parameter. Beside x stands the misfit u = design x - offset, rotated: with design = U S V^T and v = U^T u the
+    equations are V^T x - v / S = U^T offset / S, all entries near one, whatever the noise.
     """
 
-    def __init__(self, names: tuple[Parameter, ...], values: FloatArray, settings: Feasible) -> None:
-        self.bodies: tuple[Body, ...] = group_bodies(names)
-        self.values = values.copy()
-        self.priors, self.notes = [], []
+    def __init__(self, settings: Feasible, names: tuple[Parameter, ...], values: FloatArray, design: FloatArray,
+                 target: FloatArray) -> None:
+        self.margin, self.values = settings.margin, values.copy()
+        self.bodies, self.basis = group_bodies(names), symmetric_basis()
+        self.metrics: list[FloatArray] = []
+        self.notes: list[str] = []
+        inertial = {i for body in self.bodies for i in body.standard}
+        others = [i for i in range(len(names)) if i not in inertial]
+        ten = 10 * len(self.bodies)
+        n, b = ten + len(others), len(target)
+        self.map, zeros = np.zeros((len(names), n)), [np.zeros((0, n))]  # structural zeros stay zero
         size = usual_size(self.bodies, values)
-        for body in self.bodies:
+        for k, body in enumerate(self.bodies):
             first, thicker = possible_body(prior_body(body, values, size), size)
-            self.priors.append(first)
             self.values[list(body.standard)] = first[list(body.present)]
             if thicker > 0:
                 self.notes.append(f"prior of {body.name} has no thickness or is impossible: its mass was spread "
                                   f"by {thicker:.2g} m along each axis")
-        self.metrics = [metric(first) for first in self.priors]
-        self.basis = symmetric_basis()
-        inertial = {i for body in self.bodies for i in body.standard}
-        others = [i for i in range(len(names)) if i not in inertial]
-        kinds = [name.kind for name in names]
-        self.nonnegative = [i for i in others if kinds[i] in (settings.nonnegative or ())]
+            L = metric(first)
+            self.metrics.append(L)
+            step = np.zeros((10, n))
+            step[:, 10 * k : 10 * k + 10] = inertial_parameters(L @ self.basis @ L.T).T
+            self.map[list(body.standard)] = step[list(body.present)]
+            zeros.append(step[list(body.zeros)])
         self.scale = np.ones(len(names))
-        for i in others:
-            like = [abs(values[k]) for k in others if kinds[k] == kinds[i] and values[k] != 0]
-            self.scale[i] = abs(values[i]) or (float(np.median(like)) if like else 1.0)
-        self.size = 10 * len(self.bodies) + len(others)
-        self.map = np.zeros((len(names), self.size))
-        self.zero_map = np.zeros((0, self.size))  # of structural zeros
-        for k, (body, L) in enumerate(zip(self.bodies, self.metrics)):
-            step = inertial_parameters(L @ self.basis @ L.T).T  # (10 parameters, 10 coordinates)
-            block = slice(10 * k, 10 * k + 10)
-            self.map[list(body.standard), block] = step[list(body.present)]
-            zero = np.zeros((len(body.zeros), self.size))
-            zero[:, block] = step[list(body.zeros)]
-            self.zero_map = np.vstack([self.zero_map, zero])
-        self.column = {i: 10 * len(self.bodies) + k for k, i in enumerate(others)}
-        for i, column in self.column.items():
-            self.map[i, column] = self.scale[i]
-        self.bound = {self.column[i]: values[i] / self.scale[i] for i in self.nonnegative}
+        for column, i in enumerate(others, ten):
+            like = [abs(values[k]) for k in others if names[k].kind == names[i].kind and values[k] != 0]
+            self.scale[i] = self.map[i, column] = abs(values[i]) or (float(np.median(like)) if like else 1.0)
+        self.nonnegative = [i for i in others if names[i].kind in (settings.nonnegative or ())]
+        self.design, self.offset = design @ self.map, target - design @ self.values
+        U, S, Vt = np.linalg.svd(self.design, full_matrices=False)
+        divisor = np.maximum(S, 1.0)
+        fixed = np.vstack(zeros)
+        rows = np.vstack([(S / divisor)[:, None] * Vt,
+                          fixed / np.maximum(np.linalg.norm(fixed, axis=1, keepdims=True), 1e-300),
+                          -self.map[self.nonnegative] / self.scale[self.nonnegative, None], -np.eye(ten, n)])
+        self._rows = np.hstack([rows, np.zeros((len(rows), b))])
+        self._rows[:b, n:] = -np.diag(1 / divisor)
+        least = np.einsum("kii->k", self.basis) * (1 - self.margin)  # of 1 + change beyond the margin
+        self._right = np.concatenate([U.T @ self.offset / divisor, np.zeros(len(fixed)),
+                                      values[self.nonnegative] / self.scale[self.nonnegative],
+                                      np.tile(least, len(self.bodies))])
+        import clarabel  # only who asks for possible bodies waits for the solver
 
-    def inside(self, x: FloatArray, margin: float) -> FloatArray:
+        self._cones: list[Any] = [clarabel.ZeroConeT(b + len(fixed))]
+        if self.nonnegative:
+            self._cones.append(clarabel.NonnegativeConeT(len(self.nonnegative)))
+        self._cones += [clarabel.PSDTriangleConeT(4) for _ in self.bodies]
+
+    def change(self, x: FloatArray, body: int) -> FloatArray:
+        """Return L^-1 (J - J_0) L^-T of a body, (4, 4)."""
+        return np.asarray(np.tensordot(x[10 * body : 10 * body + 10], self.basis, axes=1))
+
+    def inside(self, x: FloatArray) -> FloatArray:
         """Return x with bodies that miss their margin by the solver's tolerance pulled towards their prior, (n,).
 
         L^-1 J L^-T = 1 + X, so a body at (1 - e) X has the margin 1 + (1 - e) least eigenvalue of X.
         """
         moved = x.copy()
         for k in range(len(self.bodies)):
-            least = float(np.linalg.eigvalsh(self.matrix(x, k))[0])
-            if least < margin - 1:
-                moved[10 * k : 10 * k + 10] *= (margin - 1) / least
+            least = float(np.linalg.eigvalsh(self.change(x, k))[0])
+            if least < self.margin - 1:
+                moved[10 * k : 10 * k + 10] *= (self.margin - 1) / least
         return moved
-
-    def matrix(self, x: FloatArray, body: int) -> FloatArray:
-        """Return L^-1 (J - J_0) L^-T of a body, (4, 4)."""
-        return np.asarray(np.tensordot(x[10 * body : 10 * body + 10], self.basis, axes=1))
-
-
-class _Programme:
-    """The two semidefinite programmes in (x, v): weighted misfit u = design x - offset, rotated so that v = U^T u.
-
-    With design = U S V^T the equations are V^T x - v / S = U^T offset / S: all entries near one, whatever the noise.
-    """
-
-    def __init__(self, space: _Space, design: FloatArray, offset: FloatArray, margin: float) -> None:
-        self.space, self.design, self.offset = space, design, offset
-        U, S, Vt = np.linalg.svd(design, full_matrices=False)
-        n, b = space.size, len(offset)
-        divisor = np.maximum(S, 1.0)
-        fit = np.hstack([(S / divisor)[:, None] * Vt, -np.diag(1 / divisor)])
-        fixed = np.hstack([space.zero_map / np.maximum(np.linalg.norm(space.zero_map, axis=1, keepdims=True), 1e-300),
-                           np.zeros((len(space.zero_map), b))])
-        columns = list(space.bound)
-        signs = np.zeros((len(columns), n + b))
-        signs[np.arange(len(columns)), columns] = -1.0
-        cone = np.zeros((10 * len(space.bodies), n + b))
-        cone[:, : len(cone)] = -np.eye(len(cone))
-        start = [np.einsum("kij,ij->k", space.basis, relative_to(L, pseudo_inertia(first)) - margin * np.eye(4))
-                 for first, L in zip(space.priors, space.metrics)]
-        self._rows = np.vstack([fit, fixed, signs, cone])
-        self._right = np.concatenate([U.T @ offset / divisor, np.zeros(len(fixed)), list(space.bound.values()), *start])
-        import clarabel  # only who asks for possible bodies waits for the solver
-
-        self._cones: list[Any] = [clarabel.ZeroConeT(len(fit) + len(fixed))]
-        if columns:
-            self._cones.append(clarabel.NonnegativeConeT(len(columns)))
-        self._cones += [clarabel.PSDTriangleConeT(4) for _ in space.bodies]
 
     def misfit(self, x: FloatArray) -> float:
         """Return |R (M chi - beta)|^2."""
         return float(np.sum((self.design @ x - self.offset) ** 2))
 
     def solve(self, radius: float | None) -> FloatArray:
-        """Minimise the misfit, or with a radius of it the distance to the prior, (n,).
-
-        Raises:
-            NotConverged: No answer.
-        """
+        """Minimise the misfit, or with a radius of it the distance to the prior, (n,)."""
         import clarabel
         from scipy import sparse
 
-        n, b = self.space.size, len(self.offset)
+        n, b = self.map.shape[1], len(self.offset)
         rows, right, cones = self._rows, self._right, list(self._cones)
         if radius is None:
             cost = np.append(np.full(n, _REGULAR), np.ones(b))
@@ -295,6 +252,6 @@ class _Programme:
         # stopped for lack of progress: good enough if both values agree; `fit` checks the constraints
         near = answer.status in (status.AlmostSolved, status.InsufficientProgress) and gap < _GAP
         if answer.status != status.Solved and not near:
-            raise NotConverged(f"semidefinite programme of {len(self.space.bodies)} bodies ended as '{answer.status}'; "
+            raise NotConverged(f"semidefinite programme of {len(self.bodies)} bodies ended as '{answer.status}'; "
                                "is the prior far from the data (units, swapped legs)?", status=str(answer.status))
         return np.array(answer.x)[:n]

@@ -12,7 +12,7 @@ m > 0, a positive inertia about the centre of mass and the triangle inequalities
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -50,19 +50,18 @@ def inertial_parameters(J: FloatArray) -> FloatArray:
     return np.stack([J[..., 3, 3], *(J[..., i, 3] for i in range(3)), *entries], axis=-1)
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Body:
-    """The inertial parameters of one body.
+class Body(NamedTuple):
+    """The inertial parameters of one body."""
 
-    Args:
-        name: E.g. 'leg1.rod'.
-        present: Those the model has, indices into `INERTIAL`, (k,).
-        standard: Their positions among the standard parameters, (k,).
-    """
+    name: str  # e.g. 'leg1.rod'
+    present: tuple[int, ...]  # those the model has, indices into `INERTIAL`, (k,)
+    standard: tuple[int, ...]  # their positions among the standard parameters, (k,)
 
-    name: str
-    present: tuple[int, ...]
-    standard: tuple[int, ...]
+    def of(self, values: FloatArray) -> FloatArray:
+        """Return its ten parameters from all standard ones, (p,), zeros where the model has none, (10,)."""
+        full = np.zeros(10)
+        full[list(self.present)] = values[list(self.standard)]
+        return full
 
     @property
     def zeros(self) -> tuple[int, ...]:
@@ -80,32 +79,21 @@ def group_bodies(names: Sequence[str]) -> tuple[Body, ...]:
     for position, name in enumerate(parameters(names)):
         if name.inertial:
             members.setdefault(name.owner, []).append((INERTIAL.index(name.kind), position))
-    return tuple(
-        Body(name=body, present=tuple(k for k, _ in sorted(found)), standard=tuple(i for _, i in sorted(found)))
-        for body, found in members.items())
+    return tuple(Body(body, *zip(*sorted(found))) for body, found in members.items())
 
 
 def usual_size(bodies: Sequence[Body], values: FloatArray) -> float:
     """Return the median radius of gyration about the frames of bodies that have one. [m]"""
     found = []
-    for body in bodies:
-        full = np.zeros(10)
-        full[list(body.present)] = values[list(body.standard)]
+    for full in (body.of(values) for body in bodies):
         square = full[list(_MOMENTS)].sum() / 2 / full[0] if full[0] > 0 else 0.0
         found += [np.sqrt(square)] if square > 0 else []
     return float(np.median(found)) if found else _SIZE
 
 
 def prior_body(body: Body, values: FloatArray, size: float = _SIZE) -> FloatArray:
-    """Return the ten prior parameters of a body, those unseen by the model filled in, (10,).
-
-    Args:
-        body: Which.
-        values: Of the standard parameters, (p,).
-        size: Of a body about which nothing is known. [m]
-    """
-    full = np.zeros(10)
-    full[list(body.present)] = values[list(body.standard)]
+    """Return the ten prior parameters of a body, those unseen by the model filled in as of a usual size [m], (10,)."""
+    full = body.of(values)
     absent = [k for k in range(10) if k not in body.present]
     moments, h = list(_MOMENTS), float(np.linalg.norm(full[1:4]))
     if 0 in absent:
@@ -142,12 +130,6 @@ def metric(prior: FloatArray) -> FloatArray:
     pull-back metric of Lee & Park 2018).
     """
     return np.asarray(np.linalg.cholesky(pseudo_inertia(prior)))
-
-
-def relative_to(L: FloatArray, J: FloatArray) -> FloatArray:
-    """Return L^-1 J L^-T, (4, 4)."""
-    inverse = np.linalg.inv(L)
-    return np.asarray(inverse @ J @ inverse.T)
 
 
 def symmetric_basis() -> FloatArray:

@@ -31,22 +31,13 @@ PROBABLE = 0.01  # chance of any false name among all columns tried
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ScoreProblem(Value):
-    """Whitened equations, a regressor and columns that it may lack.
+    """Equations divided by their noise, a regressor and columns that it may lack."""
 
-    Args:
-        regressor: (n, p), rows divided by their noise.
-        target: Effort, (n,), likewise.
-        columns: What may be missing, (n, k), likewise.
-        stretch: Which contiguous piece an equation belongs to, 0 ... g - 1, (n,).
-        deviations: Noise of the target as repetitions show it, (m, n): the squares of the m rows add up to its
-            variance. None without repetitions.
-    """
-
-    regressor: FloatArray
-    target: FloatArray
-    columns: FloatArray
-    stretch: IntArray
-    deviations: FloatArray | None = None
+    regressor: FloatArray  # (n, p)
+    target: FloatArray  # effort, (n,)
+    columns: FloatArray  # what may be missing, (n, k)
+    stretch: IntArray  # which contiguous piece an equation belongs to, 0 ... g - 1, (n,)
+    deviations: FloatArray | None = None  # as repetitions show them, (m, n): their squares add up to the noise variance
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -60,23 +51,14 @@ class ScoreProblem(Value):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Fitted:
-    """Sizes of one or several columns fitted together.
+    """Sizes of k columns fitted together."""
 
-    Args:
-        size: (k,). [per unit of the columns]
-        covariance: Jackknife over stretches, at least what repetitions show, (k, k).
-        probability: Chance of sizes this large if the columns are not missing.
-        share: Of the residual's power explained. [1]
-        gain: Fall of the error on stretches left out, 1 - after / before in power. [1]
-        inflation: Variance of the sizes by noise over that under white noise of the whitened rows, at least 1.
-    """
-
-    size: FloatArray
-    covariance: FloatArray
-    probability: float
-    share: float
-    gain: float
-    inflation: float
+    size: FloatArray  # (k,) [per unit of the columns]
+    covariance: FloatArray  # jackknife over stretches, at least what repetitions show, (k, k)
+    probability: float  # chance of sizes this large if the columns are not missing
+    share: float  # of the residual's power explained [1]
+    gain: float  # fall of the error on stretches left out, 1 - after / before in power [1]
+    inflation: float  # variance of the sizes by noise over that under white noise of the rows, at least 1
 
     @property
     def sigma(self) -> FloatArray:
@@ -100,11 +82,10 @@ class Scores:
 
     def __init__(self, problem: ScoreProblem) -> None:
         W, D, y = problem.regressor, problem.columns, problem.target
-        length = np.linalg.norm(W, axis=0)
+        length, lengths = np.linalg.norm(W, axis=0), np.maximum(np.linalg.norm(D, axis=0), 1e-300)
         unit = W / np.where(length > 0, length, 1.0)
         Q, both = _range(unit), np.column_stack([D, y])
         self._equations = len(y)
-        lengths = np.maximum(np.linalg.norm(D, axis=0), 1e-300)
         self._lengths = np.where(length > 0, length, np.inf), lengths
         self._mimic = np.linalg.pinv(unit.T @ unit, rcond=1e-12, hermitian=True) @ (unit.T @ (D / lengths))
         free = both - Q @ (Q.T @ both)
@@ -147,12 +128,7 @@ class Scores:
         return rest, unseen
 
     def fit(self, columns: Sequence[int], given: Sequence[int] = ()) -> Fitted:
-        """Return sizes of some columns fitted together, with others already in the model.
-
-        Args:
-            columns: Which to report.
-            given: Which are fitted beside them.
-        """
+        """Return sizes of some columns fitted together, with others given in the model."""
         use = [*columns, *given]
         total = self._within.sum(axis=0)
         sizes, base = self._solve(total, use), self._solve(total, list(given))
@@ -181,12 +157,7 @@ class Scores:
                                                * self._scale[-1] ** 2)))
 
     def sigma(self, column: int, *, white: bool = False) -> float:
-        """Return the standard deviation of a column's size by noise.
-
-        Args:
-            column: Which.
-            white: Whitened rows have noise 1; else it is what repetitions show, or what the fit leaves.
-        """
+        """Return the standard deviation of a column's size by noise: 1 if white, else as repetitions or the fit say."""
         free = self._scale[column]
         if white:
             return float(1 / free)
@@ -251,12 +222,7 @@ def _solve_soft(M: FloatArray, C: FloatArray) -> FloatArray:
 
 
 def cut_stretches(samples: Sequence[int], count: int = STRETCHES) -> list[IntArray]:
-    """Return a stretch label for every sample of some logs, about `count` in all, none across a log's border.
-
-    Args:
-        samples: Samples of each log.
-        count: Stretches in all; every log has at least one.
-    """
+    """Return a stretch label for every sample of some logs, about `count` in all, none across a log's border."""
     total, first, labels = sum(samples), 0, []
     for n in samples:
         own = max(1, min(n, round(count * n / max(total, 1))))

@@ -23,19 +23,12 @@ MENTIONED = 0.3  # share of a direction from which a parameter is named
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class EliminationStep:
-    """One model on the way down: what was removed to get here, its estimate, and how it predicts.
+    """One model on the way down: what was removed to get here, its estimate, and how it predicts."""
 
-    Args:
-        removed: Parameter removed before this step; None for the full model.
-        estimate: Of the parameters left.
-        ratio: Largest over smallest relative standard deviation.
-        held_out: Relative error of each row on data not used, (r,), or None.
-    """
-
-    removed: str | None
+    removed: str | None  # before this step; None for the full model
     estimate: Estimate
-    ratio: float
-    held_out: FloatArray | None
+    ratio: float  # largest over smallest relative standard deviation
+    held_out: FloatArray | None  # relative error of each row on data not used, (r,)
 
     @property
     def held_out_error(self) -> float | None:
@@ -45,17 +38,11 @@ class EliminationStep:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Elimination:
-    """The way from all base parameters to the essential ones.
+    """The way from all base parameters to the essential ones."""
 
-    Args:
-        steps: First the full model, last the one where the elimination ended.
-        ratio: What the ratio of relative standard deviations was to fall below.
-        reached: Whether it did.
-    """
-
-    steps: tuple[EliminationStep, ...]
-    ratio: float
-    reached: bool
+    steps: tuple[EliminationStep, ...]  # first the full model
+    ratio: float  # what the ratio of relative standard deviations was to fall below
+    reached: bool  # whether it did
 
     @property
     def estimate(self) -> Estimate:
@@ -72,24 +59,15 @@ class Elimination:
         """Step to stop at: the smallest model whose held-out error is within 1 % of the best; the last without it."""
         errors = [step.held_out_error for step in self.steps]
         known = [error for error in errors if error is not None]
-        if len(known) < len(errors):
-            return len(self.steps) - 1
-        return max(i for i, error in enumerate(known) if error <= 1.01 * min(known))
+        return max((i for i, error in enumerate(known) if error <= 1.01 * min(known)), default=len(errors) - 1)
 
 
 @one_blas_thread
-def essential_parameters(
-    problem: Problem, estimator: Estimator, ratio: float = 10.0, *, held_out: Problem | None = None
-) -> Elimination:
+def essential_parameters(problem: Problem, estimator: Estimator, ratio: float = 10.0, *,
+                         held_out: Problem | None = None) -> Elimination:
     """Remove the parameter of largest relative standard deviation and estimate again, until max / min < ratio (BG13).
 
-    Drive gains are never removed. Estimators on condensed problems make this a matter of milliseconds a step.
-
-    Args:
-        problem: All base parameters.
-        estimator: Run anew at every step.
-        ratio: BG13 advise 10 to 30.
-        held_out: Data not used, whose prediction error is recorded at every step.
+    Drive gains are never removed. The prediction error of data that were held out is recorded at every step.
     """
     if not ratio > 1:
         raise InvalidInput(f"ratio is {ratio}, expected more than 1; BG13 advise 10 to 30", ratio=ratio)
@@ -99,14 +77,12 @@ def essential_parameters(
     while True:
         estimate = estimator.fit(problem.select(names))
         spread = estimate.relative_noise_std
-        step = EliminationStep(removed=removed, estimate=estimate, ratio=float(spread.max() / spread.min()),
-                               held_out=None if held_out is None else held_out_error(estimate, held_out))
-        steps.append(step)
-        if step.ratio < ratio:
-            return Elimination(steps=tuple(steps), ratio=ratio, reached=True)
+        steps.append(EliminationStep(removed=removed, estimate=estimate, ratio=float(spread.max() / spread.min()),
+                                     held_out=None if held_out is None else held_out_error(estimate, held_out)))
+        reached = steps[-1].ratio < ratio
         free = [(relative, name) for name, relative in zip(estimate.parameters, spread) if not name.is_gain]
-        if not free or len(names) == 1:
-            return Elimination(steps=tuple(steps), ratio=ratio, reached=False)
+        if reached or not free or len(names) == 1:
+            return Elimination(steps=tuple(steps), ratio=ratio, reached=reached)
         removed = max(free)[1]
         names.remove(removed)
 
@@ -138,10 +114,8 @@ class StructureResult:
     reason: str = ""
 
 
-def compare_structures(
-    problem: LinearProblem, structures: Mapping[str, Structure], estimator: Estimator, *,
-    held_out: LinearProblem | None = None
-) -> dict[str, StructureResult]:
+def compare_structures(problem: LinearProblem, structures: Mapping[str, Structure], estimator: Estimator, *,
+                       held_out: LinearProblem | None = None) -> dict[str, StructureResult]:
     """Estimate each structure and compare by the condition of the correlation matrix (AH09 (11)) and held-out error.
 
     A structure is a list of parameter names; a tuple of names inside it is tied to one parameter
@@ -157,14 +131,15 @@ def compare_structures(
                 groups[" = ".join(item) if label in groups else label] = tuple(item)
         flat = [n for item in structure for n in ((item,) if isinstance(item, str) else item)]
         part = tie_parameters(problem.select(flat), groups)
+        estimate, error, reason = None, None, ""
         try:
             estimate = estimator.fit(part)
-        except NotIdentifiable as reason:
-            results[name] = StructureResult(name=name, parameters=part.parameters, estimate=None, held_out=None,
-                                            reason=str(reason))
-            continue
-        error = None if held_out is None else held_out_error(estimate, tie_parameters(held_out.select(flat), groups))
-        results[name] = StructureResult(name=name, parameters=part.parameters, estimate=estimate, held_out=error)
+            if held_out is not None:
+                error = held_out_error(estimate, tie_parameters(held_out.select(flat), groups))
+        except NotIdentifiable as why:
+            reason = str(why)
+        results[name] = StructureResult(name=name, parameters=part.parameters, estimate=estimate, held_out=error,
+                                        reason=reason)
     return results
 
 
@@ -217,10 +192,6 @@ def tie_test(estimate: Estimate, groups: Sequence[Sequence[str]]) -> tuple[Symme
     With C the differences to the first member, T = (C chi)^T (C P C^T)^-1 (C chi), k constraints and d degrees of
     freedom behind P: F = T / k under white noise (the usual F-test of tied against free), and Hotelling's
     F = T (d - k + 1) / (k d) where P is a scatter matrix.
-
-    Args:
-        estimate: With all members as parameters of their own.
-        groups: Members, at least two each.
     """
     if not groups or any(len(group) < 2 for group in groups):
         raise InvalidInput("a tie test needs groups of at least two parameters")
