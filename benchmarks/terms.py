@@ -102,14 +102,14 @@ def coverage(name: str, seeds: int, first: int) -> str:
         log = record(simulation, seed=[7, seed])
         start = prepare(model, [log], base)
         began = time.perf_counter()
-        values = fit_constants(model, start)
+        values = fit_constants(start)
         search += time.perf_counter() - began
         again = Model(model.mechanism.with_constants(values))
         experiment = prepare(again, [log], base, processing=start.processing)
         began = time.perf_counter()
         plain = GaussMarkov().fit(experiment.problem)
         linear += time.perf_counter() - began
-        made, found = with_constants(again, experiment, experiment.problem, {"gm": GaussMarkov()}, {"gm": plain},
+        made, found = with_constants(experiment, experiment.problem, {"gm": GaussMarkov()}, {"gm": plain},
                                      values)
         freedom = float(np.median(plain.degrees_of_freedom))
         reach = 1.96 + 2.4 / max(freedom, 1.0)

@@ -48,7 +48,7 @@ from gough.estimators.gains.maximum_likelihood import MaximumLikelihoodGains
 from gough.estimators.gains.total_least_squares import TotalLeastSquares
 from gough.estimators.selection.selection import Elimination, essential_parameters
 from gough.excitation.design import Run
-from gough.identification import currents_problem
+from gough.identification.currents import currents_problem, known_payload
 
 RUNS = ("loaded", "other", "second", "unloaded")
 PAYLOAD, SECOND = "calibration", "second"
@@ -118,8 +118,9 @@ class Study:
 
     def problem(self, seed: int, processing: Processing | None = None, loaded: str = "loaded") -> GainProblem:
         """Return the equations of unloaded and loaded log, BG13 (33)."""
-        return currents_problem(self.model, [self.log("unloaded", seed)], [self.log(loaded, seed)], PAYLOAD, None,
-                                self.base, processing=processing or self.processing)[0]
+        return currents_problem(self.model, [self.log("unloaded", seed)], [self.log(loaded, seed)],
+                                known_payload(self.model, PAYLOAD), self.base,
+                                processing=processing or self.processing)[0]
 
     def truth(self, problem: GainProblem) -> FloatArray:
         """Return the true values of a problem's unknowns."""

@@ -133,9 +133,8 @@ def test_coefficients_are_found_without_prior_knowledge(result: Identification) 
 def test_the_linear_problem_is_the_derivative_of_the_prediction(unknown: Model, simulation: Simulation) -> None:
     base = base_parameters(unknown)
     plain = Processing(method="time", cutoff=20.0, decimation=1, window=0.0)
-    model, experiment = with_passed_efforts(unknown, prepare(unknown, [record(simulation, seed=1)], base,
-                                                             processing=plain))
-    found = dict(zip(unknown.mechanism.standard.names, model.passing))
+    experiment = with_passed_efforts(prepare(unknown, [record(simulation, seed=1)], base, processing=plain))
+    found = dict(zip(unknown.mechanism.standard.names, experiment.model.passing))
     log, values = experiment.processed[0], base.matrix @ [found[name] for name in base.standard]
 
     def predicted(at: np.ndarray) -> np.ndarray:
@@ -156,7 +155,7 @@ def test_what_the_robot_file_lacks_does_not_keep_it_from_settling(robot: Model, 
     assert recording.effort is not None
     recording = replace(recording, effort=recording.effort + np.sin(40 * recording.position))
     plain = Processing(method="time", cutoff=20.0, decimation=1, window=0.0)
-    experiment = with_passed_efforts(unknown, prepare(unknown, [recording], base, processing=plain))[1]
+    experiment = with_passed_efforts(prepare(unknown, [recording], base, processing=plain))
     found = WeightedLeastSquares().fit(experiment.problem)
     log = experiment.processed[0]
     left = [np.linalg.norm(log.effort - unknown.inverse_dynamics(log.motion, values, dead_band=log.dead_band))

@@ -23,6 +23,7 @@ def result_with(std: Sequence[float] = (0.1, 0.2, 0.3), **fields: Any) -> Identi
     base = BaseParameters(names=names, units=units, standard=names, matrix=np.eye(3), independent=(0, 1, 2),
                           singular_values=np.ones(3), tolerance=1e-9)
     validation = Validation(rows=("left.motor",), row_units=("N m",), rms=np.ones(1), relative=np.ones(1),
-                            whiteness=np.ones(1), numerics=True, predicts="not tested", doubts=(), source="")
+                            relative_all=np.ones(1), share=np.ones(1), whiteness=np.ones(1),
+                            numerics=True, predicts="not tested", doubts=(), source="")
     return Identification(robot='two "arms"', estimator="gm", estimate=estimate, base=base, tied=False,
                           validation=validation, **fields)

@@ -58,15 +58,14 @@ def experiment(log: Recording) -> Experiment:
 
 
 def test_both_constants_are_found_from_a_wrong_start(experiment: Experiment) -> None:
-    found = fit_constants(robot(SPEED, PITCH), experiment)
+    found = fit_constants(experiment)
     assert found["stribeck.speed"] == pytest.approx(0.3, rel=0.2)
     assert found["ripple.pitch"] == pytest.approx(TRUE["ripple.pitch"], rel=5e-3)
 
 
 def test_derivatives_are_those_of_the_prediction(experiment: Experiment) -> None:
     """Central differences of the columns times fixed coefficients."""
-    model = robot(SPEED, PITCH)
-    search = ConstantSearch(model, experiment, {name: model.mechanism.constants[name] for name in TRUE})
+    search = ConstantSearch(experiment, tuple(TRUE))
     D, _, C = search.derivative(TRUE)
     log = search._logs[0]
     chi = np.linalg.lstsq(C, search._y, rcond=1e-10)[0]
@@ -78,7 +77,7 @@ def test_derivatives_are_those_of_the_prediction(experiment: Experiment) -> None
 
 def test_the_columns_are_those_of_the_model(experiment: Experiment) -> None:
     model = robot(SPEED, PITCH)
-    search = ConstantSearch(model, experiment, {name: model.mechanism.constants[name] for name in TRUE})
+    search = ConstantSearch(experiment, tuple(TRUE))
     start = {name: model.mechanism.constants[name].value for name in TRUE}
     np.testing.assert_allclose(search._logs[0].regressor(start), experiment.problem.regressor[:, :, search.free],
                                atol=1e-12)
@@ -92,11 +91,11 @@ def test_intervals_hold_the_truth(simulation: Simulation) -> None:
     for seed in range(6):
         log = record(simulation, seed=[5, seed])
         first = prepare(model, [log], base)
-        values = fit_constants(model, first)
+        values = fit_constants(first)
         again = Model(model.mechanism.with_constants(values))
         experiment = prepare(again, [log], base, processing=first.processing)
         plain = GaussMarkov().fit(experiment.problem)
-        made, found = with_constants(again, experiment, experiment.problem, {"gm": GaussMarkov()}, {"gm": plain},
+        made, found = with_constants(experiment, experiment.problem, {"gm": GaussMarkov()}, {"gm": plain},
                                      values)
         inside += [abs(found.values[name] - true) < 2.2 * found.std[name] for name, true in TRUE.items()]
         names = [name for name in plain.parameters if name.kind in ("stribeck", "ripple_sin", "ripple_cos")]

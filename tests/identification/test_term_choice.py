@@ -42,7 +42,7 @@ def test_the_term_that_is_missing_is_found_where_it_is_missing(term: str, values
     base = base_parameters(model)
     known = prepare(model, [log_of(term, values, 1)], base)
     unseen = prepare(model, [log_of(term, values, 2)], base, processing=known.processing)
-    found = choose_terms(model, known, unseen)
+    found = choose_terms(known, unseen)
     assert found.steps[0].label == label
     assert found.steps[0].joints == ("left.motor",)
     if label == "ripple":

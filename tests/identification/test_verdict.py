@@ -65,7 +65,8 @@ def estimate(values: list[float], std: list[float], names: tuple[str, ...] = (),
 def validation(relative: tuple[float, float], rms: tuple[float, float] = (0.1, 0.1),
                predicts: str = "good") -> Validation:
     return Validation(rows=ROWS, row_units=("N", "N"), rms=np.array(rms), relative=np.array(relative),
-                      whiteness=np.ones(2), numerics=True, predicts=predicts, doubts=(), source="other")
+                      relative_all=np.array(relative), share=np.ones(2), whiteness=np.ones(2),
+                      numerics=True, predicts=predicts, doubts=(), source="other")
 
 
 # -- the headline -----------------------------------------------------------------------------------------------------

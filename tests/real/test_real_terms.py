@@ -22,7 +22,7 @@ def chosen(model: Model, logs: list[Recording], left_out: int) -> TermChoice:
     logs = [inspected(log) for log in logs]
     base = base_parameters(model)
     known = prepare(model, [log for k, log in enumerate(logs) if k != left_out], base)
-    return choose_terms(model, known, prepare(model, [logs[left_out]], base, processing=known.processing))
+    return choose_terms(known, prepare(model, [logs[left_out]], base, processing=known.processing))
 
 
 @needs("double_pendulum")
@@ -56,7 +56,7 @@ def test_ball_screws_of_the_upv_robot_ripple_and_a_run_left_out_shows_it() -> No
 def test_the_emps_axis_asks_for_viscous_friction_that_differs_by_direction() -> None:
     model, log = machines.emps(), machines.emps_log()
     base = base_parameters(model)
-    found = choose_terms(model, prepare(model, [log], base))
+    found = choose_terms(prepare(model, [log], base))
     assert found.steps[0].label == "asymmetric viscous friction"
     assert found.steps[0].after < 0.8 * found.steps[0].before
 

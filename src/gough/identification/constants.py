@@ -23,12 +23,12 @@ from gough.core.names import Parameter
 from gough.core.regression import Regression
 from gough.core.text import text_table
 from gough.engine import Model
+from gough.engine.columns import column_names
 from gough.engine.memory import ANALYTIC, joint_state, remember
 from gough.estimators.estimate import Estimate
 from gough.estimators.linear.least_squares import GaussMarkov
 from gough.estimators.problem import Estimator
 from gough.identification.experiment import Experiment
-from gough.mechanism.terms import Constant
 from gough.mechanism.types import Mechanism
 from gough.processing import Processed
 from gough.processing.decimation import decimated
@@ -47,7 +47,6 @@ class TermColumns:
     Args:
         model: The robot, for its closures.
         mechanism: The same robot, perhaps with more terms.
-        processed: The log.
         members: Standard parameters of each column, tied ones summed.
         maps: The closure map of the log's samples, (t, n, m), if it is known already.
     """
@@ -55,9 +54,9 @@ class TermColumns:
     def __init__(self, model: Model, mechanism: Mechanism, processed: Processed,
                  members: Sequence[Sequence[Parameter]], maps: FloatArray | None = None) -> None:
         self._model, self._mechanism, self._log, self._members = model, mechanism, processed, members
-        joints = [mechanism.coordinates.index(name.owner) for group in members for name in group]
         whole = model.kinematics.closure_map(processed.motion.q) if maps is None else maps
-        self._maps = {j: np.ascontiguousarray(whole[:, j]) for j in set(joints)}
+        joints = {mechanism.coordinates.index(name.owner) for group in members for name in group}
+        self._maps = {j: np.ascontiguousarray(whole[:, j]) for j in joints}
         kept, known = len(model.mechanism.memories), processed.motion.remembered
         self._channels = {} if known is None else dict(zip(model.mechanism.channels, known[:, kept:].T))
         self._efforts: dict[int, FloatArray] = {}
@@ -106,18 +105,15 @@ class TermColumns:
             regressor=columns, effort=np.zeros(columns.shape[:2]), rows=model.rows, row_units=model.row_units,
             parameters=names, units=("1",) * len(names), time=log.motion.time, sample=log.sample, mask=log.mask,
             group=log.group)
-        around = log.average is not None
-        return np.concatenate([part.regressor for part in decimated([whole], log.decimation, around=around)])
+        parts = decimated([whole], log.decimation, around=log.average is not None)
+        return np.concatenate([part.regressor for part in parts])
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class FittedConstants:
-    """Constants of joint terms found from data.
+    """Constants of joint terms found from data, by full name (`stribeck.speed`), SI.
 
-    Args:
-        values, std: By full name (`stribeck.speed`); a standard deviation of infinity where data do not tell.
-        units: SI.
-        notes: Those that the data do not determine, or that ran to a bound.
+    A standard deviation is infinite where data do not tell; notes name those that ran to a bound, too.
     """
 
     values: Mapping[str, float] = field(default_factory=dict)
@@ -132,75 +128,63 @@ class FittedConstants:
 
 
 class ConstantSearch:
-    """Variable projection of an experiment.
+    """Variable projection of an experiment, over constants of its robot by full name."""
 
-    Args:
-        constants: Those to find, by full name.
-    """
-
-    def __init__(self, model: Model, experiment: Experiment, constants: Mapping[str, Constant]) -> None:
-        self.model, self.constants, self.names = model, constants, tuple(constants)
-        base, problem = experiment.base, experiment.problem
-        families = {Parameter(name).owner for name in constants}
-        heads = {name: base.standard[i] for name, i in zip(base.names, base.independent)}
-        terms = model.mechanism.terms
-        self.free = [k for k, name in enumerate(problem.parameters)
-                     if heads[name].kind in terms and terms[heads[name].kind].family in families]
-        members = [model.resolve(heads[problem.parameters[k]]) for k in self.free]
-        self._logs = [TermColumns(model, model.mechanism, log, members) for log in experiment.processed]
-        self._counting = problem.counting
-        fixed = [k for k in range(len(problem.parameters)) if k not in self.free]
-        first = problem.regressor
+    def __init__(self, experiment: Experiment, names: Sequence[str]) -> None:
+        self._mechanism, self.names = experiment.model.mechanism, tuple(names)
+        model, problem, terms = experiment.model, experiment.problem, self._mechanism.terms
+        families = {Parameter(name).owner for name in names}
+        heads = dict(zip(experiment.base.names, column_names(experiment.base)))
+        own = [heads[name] for name in problem.parameters]
+        self.free = [k for k, head in enumerate(own) if head.kind in terms and terms[head.kind].family in families]
+        members = [model.resolve(own[k]) for k in self.free]
+        self._logs = [TermColumns(model, self._mechanism, log, members) for log in experiment.processed]
         weight = np.ones(len(problem.rows))
         for _ in range(5):  # rows weigh by what they leave, as in weighted least squares
-            self._weight = (self._counting * weight).reshape(-1, 1)
-            W, y = self._stack(first), problem.effort.reshape(-1) * self._weight[:, 0]
+            self._weight = (problem.counting * weight).reshape(-1, 1)
+            W, y = self._stack(problem.regressor), problem.effort.reshape(-1) * self._weight[:, 0]
             left = y - W @ np.linalg.lstsq(W, y, rcond=1e-12)[0]
             rms = np.sqrt((left.reshape(-1, len(weight)) ** 2).sum(axis=0) / np.maximum(problem.counts, 1))
             weight = weight / np.maximum(rms, 1e-9 * np.abs(y).max() + np.finfo(float).tiny)
-        self._weight = (self._counting * weight).reshape(-1, 1)
-        self._basis = np.linalg.qr(self._stack(first[:, :, fixed]))[0]
-        self._y = self._off(problem.effort.reshape(-1) * self._weight[:, 0])
+        self._weight = (problem.counting * weight).reshape(-1, 1)
+        self._basis = np.linalg.qr(self._stack(np.delete(problem.regressor, self.free, axis=2)))[0]
+        self._y = self._off(problem.effort[:, :, None])[:, 0]
 
     def _stack(self, columns: FloatArray) -> FloatArray:
         return np.asarray(columns.reshape(-1, columns.shape[2]) * self._weight)
 
     def _off(self, columns: FloatArray) -> FloatArray:
-        """Return columns less what the columns without constants explain of them."""
-        return np.asarray(columns - self._basis @ (self._basis.T @ columns))
+        """Return columns, (s, r, k), stacked and weighed, less what the columns without constants explain of them."""
+        stacked = self._stack(columns)
+        return np.asarray(stacked - self._basis @ (self._basis.T @ stacked))
 
     def cost(self, at: Mapping[str, float]) -> float:
         """Return the weighted squares that constants leave."""
-        C = self._off(self._stack(np.concatenate([log.regressor(at) for log in self._logs])))
+        C = self._off(np.concatenate([log.regressor(at) for log in self._logs]))
         return float(((self._y - C @ np.linalg.lstsq(C, self._y, rcond=1e-10)[0]) ** 2).sum())
 
     def derivative(self, at: Mapping[str, float]) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return D, (s, r, c), what is left, and the columns with constants, both as `cost` has them."""
         parts = np.concatenate([log.with_derivatives(at, self.names) for log in self._logs], axis=1)
-        C = self._off(self._stack(parts[0]))
+        C = self._off(parts[0])
         chi = np.linalg.lstsq(C, self._y, rcond=1e-10)[0]
         return np.moveaxis(parts[1:] @ chi, 0, 2), self._y - C @ chi, C
 
     def step(self, at: Mapping[str, float]) -> FloatArray:
         """Return the Gauss-Newton step of the constants, relative to their size, (c,)."""
         D, left, C = self.derivative(at)
-        D = self._off(self._stack(D)) * np.array([abs(at[name]) or 1.0 for name in self.names])
+        D = self._off(D) * np.array([abs(at[name]) or 1.0 for name in self.names])
         off = D - C @ np.linalg.lstsq(C, D, rcond=1e-10)[0]
         return np.asarray(np.linalg.lstsq(off, left, rcond=1e-8)[0])
 
     def bounds(self, name: str) -> tuple[float, float]:
         """Return between what a constant is sought."""
-        constant = self.constants[name]
-        wavy = self._wavy(name)
-        low, high, start, factor = constant.low, constant.high, constant.value, 2.0 if wavy else SPREAD
-        if not np.isfinite(low):
-            low = start / factor if start > 0 else start * factor if start < 0 else -1.0
-        if not np.isfinite(high):
-            high = start * factor if start > 0 else start / factor if start < 0 else 1.0
-        return low, high
+        constant, factor = self._mechanism.constants[name], 2.0 if self._wavy(name) else SPREAD
+        low, high = sorted((constant.value / factor, constant.value * factor)) if constant.value else (-1.0, 1.0)
+        return (low if constant.low == -np.inf else constant.low, high if constant.high == np.inf else constant.high)
 
     def _wavy(self, name: str) -> bool:
-        return any(term.is_wavy(key) for term in self.model.mechanism.terms.values() for key in term.constants
+        return any(term.is_wavy(key) for term in self._mechanism.terms.values() for key in term.constants
                    if f"{term.family}.{key}" == name)
 
     def grid(self, name: str, reach: float) -> FloatArray:
@@ -231,60 +215,58 @@ class ConstantSearch:
         return cost, now
 
 
-def fit_constants(model: Model, experiment: Experiment) -> dict[str, float]:
+def fit_constants(experiment: Experiment) -> dict[str, float]:
     """Return the constants of a robot's terms that explain an experiment best, by full name; none if none is free.
 
     Each is tried over its bounds while the others stay, densely where it is the pitch of a wave; the best start and the
     robot file's are then improved together.
     """
-    free = {name: constant for name, constant in model.mechanism.constants.items() if constant.fit}
-    if not free:
+    constants = experiment.model.mechanism.constants
+    start = {name: constant.value for name, constant in constants.items() if constant.fit}
+    if not start:
         return {}
-    search = ConstantSearch(model, experiment, free)
-    start = {name: constant.value for name, constant in free.items()}
-    reach = max(float(np.ptp(log.motion.q[:, list(model.actuated)], axis=0).max()) for log in experiment.processed)
+    search, motors = ConstantSearch(experiment, tuple(start)), list(experiment.model.actuated)
+    reach = max(float(np.ptp(log.motion.q[:, motors], axis=0).max()) for log in experiment.processed)
     best = dict(start)
-    for name in free:
+    for name in start:
         tried = [best[name], *search.grid(name, reach).tolist()]
         best[name] = min(tried, key=lambda value: search.cost({**best, name: value}))
     found = [search.descend(at) for at in ([best] if best == start else [best, start])]
     return min(found, key=lambda pair: pair[0])[1]
 
 
-def with_constants(model: Model, experiment: Experiment, problem: Regression, estimators: Mapping[str, Estimator],
+def with_constants(experiment: Experiment, problem: Regression, estimators: Mapping[str, Estimator],
                    estimates: Mapping[str, Estimate],
                    values: Mapping[str, float]) -> tuple[dict[str, Estimate], FittedConstants]:
     """Return estimates whose covariance knows that constants were found from the same data, and the constants.
 
     Args:
-        model: The robot with the constants found.
-        problem: What was estimated from them.
+        experiment: Of the robot with the constants found.
+        problem: What was estimated from it.
         estimators, estimates: By name.
         values: The constants found; their standard deviations are those of the first estimator; where there is none,
             because drive gains were sought, those of Gauss-Markov, as if the gains were known.
     """
-    mechanism = model.mechanism
-    free = {name: mechanism.constants[name] for name in values}
-    search = ConstantSearch(model, experiment, free)
-    D = search.derivative(values)[0]
-    sound, notes = [], []
-    for k, name in enumerate(free):
+    search, units = ConstantSearch(experiment, tuple(values)), {
+        name: experiment.model.mechanism.constants[name].unit for name in values}
+    D, sound, notes = search.derivative(values)[0], [], []
+    for k, (name, value) in enumerate(values.items()):
         low, high = search.bounds(name)
-        at_bound = min(values[name] - low, high - values[name]) <= 1e-6 * (high - low)
+        at_bound = min(value - low, high - value) <= 1e-6 * (high - low)
         if at_bound or not np.abs(D[:, :, k]).max() > 0:
-            why = f"ran to its bound {values[name]:.4g}" if at_bound else "has no effect on the efforts"
-            notes.append(f"the constant {name} {why} {free[name].unit}; the data do not determine it, and standard "
+            why = f"ran to its bound {value:.4g}" if at_bound else "has no effect on the efforts"
+            notes.append(f"the constant {name} {why} {units[name]}; the data do not determine it, and standard "
                          "deviations of its term's coefficients hold for this value only")
         else:
             sound.append(k)
-    names = tuple(Parameter(list(free)[k]) for k in sound)
+    names = tuple(Parameter(search.names[k]) for k in sound)
     wide = replace(problem, regressor=np.concatenate([problem.regressor, D[:, :, sound]], axis=2),
                    parameters=(*problem.parameters, *names),
-                   units=(*problem.units, *(free[name].unit or "1" for name in names)))
-    made, std = dict(estimates), dict.fromkeys(free, np.inf)
+                   units=(*problem.units, *(units[name] or "1" for name in names)))
+    made, std = dict(estimates), dict.fromkeys(values, np.inf)
     for name in estimates or ("",):
         try:
-            joint = estimators[name].fit(wide) if name else GaussMarkov().fit(wide)
+            joint = (estimators[name] if name else GaussMarkov()).fit(wide)
         except GoughError as error:
             notes.append(f"standard deviations of {name} hold for the constants found, as if they were known: {error}")
             continue
@@ -296,7 +278,6 @@ def with_constants(model: Model, experiment: Experiment, problem: Regression, es
             std |= {constant: float(joint.std[len(problem.parameters) + k]) for k, constant in enumerate(names)}
     for name in names:
         if std[name] > VAGUE * abs(values[name]):
-            notes.append(f"the constant {name} is {values[name]:.4g} +- {std[name]:.2g} {free[name].unit}: the data "
+            notes.append(f"the constant {name} is {values[name]:.4g} +- {std[name]:.2g} {units[name]}: the data "
                          "hardly determine it")
-    return made, FittedConstants(values=dict(values), std=std, notes=tuple(notes),
-                                 units={name: constant.unit for name, constant in free.items()})
+    return made, FittedConstants(values=dict(values), std=std, notes=tuple(notes), units=units)

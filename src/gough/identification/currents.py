@@ -8,13 +8,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gough.core.arrays import FloatArray
 from gough.core.errors import InvalidInput, InvalidRecording, nearest
 from gough.core.names import INERTIAL, Parameter
 from gough.core.parameters import BaseParameters
-from gough.core.regression import Regression, concatenate
+from gough.core.regression import concatenate
 from gough.engine import Model
-from gough.estimators.estimate import Estimate
 from gough.estimators.gains.gain_problem import GainProblem, gain_problem
 from gough.logs.recording import Recording
 from gough.processing import Processed, Processing, ProcessingChoice, choose_processing, process, regression
@@ -33,30 +31,11 @@ def payload_of(model: Model, loaded: Sequence[Recording],
     """Return the payload that loaded logs carry, and what was measured of it, by kind, if that is said.
 
     Args:
-        loaded: The logs.
         text: A name of the robot file, measured values (`mass=1.983`), both (`disc:m=1.983,mx=0`), or None.
     """
-    name, measured = read_payload(text)
-    if text is not None and not loaded:
-        raise InvalidInput(f"'{text}' is what the loaded logs carry, and there are none; give them with `loaded`")
-    if name is not None:
-        return model.mechanism.payload(name).name, measured
-    named = {r.payload for r in loaded if r.payload is not None}
-    if len(named) > 1:
-        raise InvalidInput(f"the loaded logs carry different payloads: {', '.join(sorted(named))}; identify one by one")
-    if loaded and not named:
-        raise InvalidInput("the loaded logs do not say which payload they carry; name it with `payload`, one of: "
-                           f"{', '.join(p.name for p in model.mechanism.payloads) or '(the robot file has none)'}")
-    return named.pop() if named else None, measured
-
-
-def read_payload(text: str | None) -> tuple[str | None, dict[str, float] | None]:
-    """Return name and measured values from `calibration`, `mass=1.983` or `calibration:m=1.9,mx=0`."""
-    if text is None:
-        return None, None
-    name, _, rest = text.partition(":")
+    name, _, rest = (text or "").partition(":")
     if "=" in name:
-        name, rest = "", text
+        name, rest = "", text or ""
     measured = {}
     for item in filter(None, rest.split(",")):
         key, _, value = item.partition("=")
@@ -66,7 +45,17 @@ def read_payload(text: str | None) -> tuple[str | None, dict[str, float] | None]
             raise InvalidInput(f"payload '{text}': '{item}' is not name=number, e.g. mass=1.983") from None
     if not all(np.isfinite(list(measured.values()))):
         raise InvalidInput(f"payload '{text}' has a number that is not finite")
-    return name or None, measured or None
+    if text is not None and not loaded:
+        raise InvalidInput(f"'{text}' is what the loaded logs carry, and there are none; give them with `loaded`")
+    if name:
+        return model.mechanism.payload(name).name, measured or None
+    named = sorted({r.payload for r in loaded if r.payload is not None})
+    if len(named) > 1:
+        raise InvalidInput(f"the loaded logs carry different payloads: {', '.join(named)}; identify one by one")
+    if loaded and not named:
+        raise InvalidInput("the loaded logs do not say which payload they carry; name it with `payload`, one of: "
+                           f"{', '.join(p.name for p in model.mechanism.payloads) or '(the robot file has none)'}")
+    return named[0] if named else None, measured or None
 
 
 def check_currents(recordings: Sequence[Recording], loaded: Sequence[Recording]) -> None:
@@ -83,22 +72,10 @@ def check_currents(recordings: Sequence[Recording], loaded: Sequence[Recording])
                                "are loaded and unloaded logs swapped?")
 
 
-def nominal_gains(model: Model, given: Mapping[str, float] | None) -> dict[str, float]:
-    """Return the drive gains that are known by motor: given ones, else the robot file's."""
-    each = {name: (given or {}).get(name, model.mechanism.joint(name).gain) for name in model.mechanism.actuated}
-    return {name: value for name, value in each.items() if value is not None}
-
-
-def gains_of(estimate: Estimate, model: Model, given: Mapping[str, float] | None) -> dict[str, float]:
-    """Return a drive gain for every motor: identified, or what is known of those the data do not determine."""
-    found = {name.owner: float(value) for name, value in zip(estimate.parameters, estimate.values) if name.is_gain}
-    return nominal_gains(model, given) | found
-
-
-def known_payload(model: Model, name: str, known: Mapping[str, float] | None) -> dict[str, float]:
-    """Return the known parameters of a payload by full name (`payload.calibration.m`)."""
+def known_payload(model: Model, name: str, measured: Mapping[str, float] | None = None) -> dict[str, float]:
+    """Return known parameters of a payload by full name (`payload.calibration.m`): measured, or the robot file's."""
     payload = model.mechanism.payload(name)
-    values = {p: float(payload.values.get(p, 0.0)) for p in payload.known} if known is None else dict(known)
+    values = {p: float(payload.values.get(p, 0.0)) for p in payload.known} if measured is None else dict(measured)
     for parameter in values:
         if parameter not in INERTIAL:
             raise InvalidInput(f"no payload parameter '{parameter}'{nearest(parameter, INERTIAL)}")
@@ -107,53 +84,40 @@ def known_payload(model: Model, name: str, known: Mapping[str, float] | None) ->
     return {Parameter.of_payload(name, p): v for p, v in values.items()}
 
 
-def currents_problem(model: Model, recordings: Sequence[Recording], loaded: Sequence[Recording], name: str,
-                     known: Mapping[str, float] | None, base: BaseParameters, *,
+def currents_problem(model: Model, recordings: Sequence[Recording], loaded: Sequence[Recording],
+                     known: Mapping[str, float], base: BaseParameters, *,
                      processing: Processing | None = None) -> CurrentsProblem:
-    """Build BG13 (33) from unloaded and loaded logs with currents.
+    """Build BG13 (33) from unloaded and loaded logs with currents, and known payload parameters by full name.
 
     A robot with more motors than degrees of freedom is taken without decimation: its motors share the load of a row in
     a way that changes from sample to sample.
     """
-    given = known_payload(model, name, known)
-    logs = [replace(record, effort=None) for record in (*recordings, *loaded)]
+    logs, count, shared = [*recordings, *loaded], len(recordings), model.loops.redundant
+    logs = [replace(record, effort=None) for record in logs]
     choice = choose_processing(model, logs, base, processing)
     done = [process(model, log, choice.processing) for log in logs]
-    shared = model.loops.redundant
     parts = [regression(model, replace(log, current=False), base, decimate=not shared) for log in done]
-    count = len(recordings)
-    units = _current_units(recordings[0], model)
+    # Of robots whose rows are not motors the unit is that of the first motor.
+    lookup = dict(zip(recordings[0].joints, recordings[0].current_units))
+    units = tuple(lookup.get(name, recordings[0].current_units[0]) for name in model.rows)
     robot = [n for n in base.names if n.payload is None]
-    unloaded = _stacked(parts[:count], robot, units)
-    mounted = _stacked(parts[count:], [*robot, *(n for n in base.names if n.payload is not None)], units)
-    missing = {n: v for n, v in given.items() if n in mounted.parameters}
+    every = [*robot, *(n for n in base.names if n.payload is not None)]
+    unloaded, mounted = (concatenate([replace(part.select(names), row_units=units, replicates=None, covariance=None)
+                                      for part in own]) for own, names in ((parts[:count], robot),
+                                                                           (parts[count:], every)))
     sharing: dict[str, Any] = {}
-    if shared:
-        each = [_shared_currents(model, log, part) for log, part in zip(done, parts)]
-        both = [tuple(np.concatenate([pair[k] for pair in run]) for run in (each[:count], each[count:]))
-                for k in range(2)]
+    if shared:  # the motors' currents, (t, a), and their levers on the rows, (t, r, a), at the samples of each part
+        each = []
+        for log, part in zip(done, parts):
+            assert part.sample is not None
+            at = part.sample - log.sample[0]
+            maps = model.kinematics.closure_map(log.motion.q[at])[:, list(model.actuated)]
+            each.append((log.effort[at], maps.transpose(0, 2, 1)))
+        currents, levers = ((np.concatenate([pair[k] for pair in each[:count]]),
+                             np.concatenate([pair[k] for pair in each[count:]])) for k in range(2))
         motors = model.mechanism.actuated
         sharing = {"motors": motors, "motor_units": [model.mechanism.joint(name).effort_unit for name in motors],
-                   "currents": both[0], "effort_map": both[1]}
-    problem = gain_problem(unloaded, mounted, missing, effort_units=model.row_units, **sharing)
+                   "currents": currents, "effort_map": levers}
+    known = {n: v for n, v in known.items() if n in mounted.parameters}
+    problem = gain_problem(unloaded, mounted, known, effort_units=model.row_units, **sharing)
     return CurrentsProblem(problem, done, choice)
-
-
-def _shared_currents(model: Model, processed: Processed, part: Regression) -> tuple[FloatArray, FloatArray]:
-    """Return the motors' currents at the samples of a regression, (t, a), and their levers on its rows, (t, r, a)."""
-    assert part.sample is not None
-    at = part.sample - processed.sample[0]
-    maps = model.kinematics.closure_map(processed.motion.q[at])[:, list(model.actuated)]
-    return processed.effort[at], maps.transpose(0, 2, 1)
-
-
-def _current_units(recording: Recording, model: Model) -> tuple[str, ...]:
-    """Return the unit of the current of each row; of robots whose rows are not motors, that of the first motor."""
-    lookup = dict(zip(recording.joints, recording.current_units))
-    return tuple(lookup.get(name, recording.current_units[0]) for name in model.rows)
-
-
-def _stacked(parts: Sequence[Regression], names: Sequence[str], units: tuple[str, ...]) -> Regression:
-    """Return the parts as one problem."""
-    return concatenate([replace(part.select(names), row_units=units, replicates=None, covariance=None)
-                        for part in parts])

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from gough.core.arrays import TINY
+from gough.core.arrays import TINY, FloatArray
 from gough.core.blas import one_blas_thread
 from gough.core.errors import InvalidInput, InvalidRecording, nearest
 from gough.core.names import Parameter, index_of
@@ -39,23 +39,25 @@ ENOUGH = 20000  # samples of a log without periods in which noise shows what it 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Experiment:
-    """Recordings made ready: one regression of all, and each part for pictures.
+    """Logs of a robot, and all that became of them on the way to an estimate.
 
     Args:
-        base: The base parameters of the experiment.
         choice: The processing of all recordings, and what it was chosen from.
-        processed: Each recording.
-        parts: Each recording's regression, with the equations that count.
+        parts: Each recording's regression, with the equations that count, less the efforts of what is `known`.
         problem: All parts together.
         gains: Drive gains used, by joint; empty where efforts were recorded.
+        known: Payload parameters that were measured, by name.
     """
 
+    model: Model
     base: BaseParameters
+    recordings: tuple[Recording, ...]
     choice: ProcessingChoice
     processed: tuple[Processed, ...]
     parts: tuple[Regression, ...]
     problem: Regression
     gains: Mapping[str, float]
+    known: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def processing(self) -> Processing:
@@ -70,17 +72,13 @@ def prepare(model: Model, recordings: Sequence[Recording], base: BaseParameters,
 
     Args:
         base: Base parameters (with payload columns where payloads were carried).
-        processing: How to process; what is not given is chosen from the data.
         gains: Drive gains by joint for logs with currents; the robot file's by default.
-
-    Raises:
-        InvalidInput: No recording, or a given window about reversals that leaves too little of one.
     """
     if not recordings:
         raise InvalidInput("there is no recording to identify from")
     choice = choose_processing(model, recordings, base, processing, gains=gains)
     done = [process(model, recording, choice.processing) for recording in recordings]
-    experiment = assemble(model, done, base, choice, gains=gains)
+    experiment = assemble(model, recordings, done, base, choice, gains=gains)
     window = 0.0 if processing is None else processing.window or 0.0
     for log, part in zip(experiment.processed, experiment.parts):
         if window and part.counts.min() * len(part.rows) < 3 * len(part.parameters):
@@ -89,19 +87,21 @@ def prepare(model: Model, recordings: Sequence[Recording], base: BaseParameters,
     return experiment
 
 
-def prepare_unseen(model: Model, recordings: Sequence[Recording], experiment: Experiment, *,
-                   given: bool = False) -> Experiment:
+def prepare_unseen(experiment: Experiment, recordings: Sequence[Recording], *, given: bool = False) -> Experiment:
     """Make logs that are to be predicted ready, processed as those of the experiment that a model is found from.
 
     Only the cut-off may be higher, unless it was given: what a faster motion loses to it is no error of the model.
     """
-    problem = experiment.problem
-    values = None if given else dict(zip(problem.parameters, first_values(problem).tolist()))
-    return processed_as(model, recordings, experiment.base, experiment.processing, values, experiment.gains or None)
+    names, known = experiment.problem.parameters, experiment.known
+    values = None if given else {name: value + known.get(name, 0.0)
+                                 for name, value in zip(names, first_values(experiment.problem).tolist())}
+    return processed_as(experiment.model, recordings, experiment.base, experiment.processing, values,
+                        experiment.gains or None, known)
 
 
 def processed_as(model: Model, recordings: Sequence[Recording], base: BaseParameters, processing: Processing,
-                 values: Mapping[Parameter, float] | None, gains: Mapping[str, float] | None) -> Experiment:
+                 values: Mapping[Parameter, float] | None, gains: Mapping[str, float] | None,
+                 known: Mapping[str, float] | None = None) -> Experiment:
     """Make logs ready by the processing of others, with a cut-off that values of those parameters predict best with.
 
     A window about reversals that would take half of a row from logs which reverse more often is narrower.
@@ -112,38 +112,47 @@ def processed_as(model: Model, recordings: Sequence[Recording], base: BaseParame
         narrower = used.window / 2
         used = replace(used, window=narrower if narrower * min(log.rate for log in recordings) > 1 else 0.0)
         done = [process(model, recording, used) for recording in recordings]
-    return assemble(model, done, base, ProcessingChoice(processing=used, rows=model.rows), gains=gains)
+    choice = ProcessingChoice(processing=used, rows=model.rows)
+    return assemble(model, recordings, done, base, choice, gains=gains, known=known)
 
 
-def assemble(model: Model, processed: Sequence[Processed], base: BaseParameters, choice: ProcessingChoice, *,
-             gains: Mapping[str, float] | None = None) -> Experiment:
-    """Build the joint regression of processed recordings; arguments as in `prepare`."""
+def assemble(model: Model, recordings: Sequence[Recording], processed: Sequence[Processed], base: BaseParameters,
+             choice: ProcessingChoice, *, gains: Mapping[str, float] | None = None,
+             known: Mapping[str, float] | None = None) -> Experiment:
+    """Build the joint regression of processed recordings."""
     done, factors = in_efforts(model, processed, gains)
     parts = [regression(model, log, base) for log in done]
     if any(part.replicates is not None for part in parts):
         values = first_values(concatenate(parts))
         parts = [with_position_noise(model, log, part, base, values) for log, part in zip(done, parts)]
-    return Experiment(base=base, choice=choice, processed=done, parts=tuple(parts), gains=factors,
-                      problem=parts[0] if len(parts) == 1 else concatenate(parts))
+    if known:
+        parts = [replace(part, effort=part.effort - known_effort(part, known)) for part in parts]
+    return Experiment(model=model, base=base, recordings=tuple(recordings), choice=choice, processed=done,
+                      parts=tuple(parts), problem=parts[0] if len(parts) == 1 else concatenate(parts), gains=factors,
+                      known=known or {})
+
+
+def known_effort(part: Regression, known: Mapping[str, float]) -> FloatArray:
+    """Return the effort of known payload parameters, (t, r). [row unit]"""
+    total = np.zeros(part.effort.shape)
+    for name, value in known.items():
+        if name in part.parameters:
+            total += part.regressor[:, :, part.parameters.index(name)] * value
+    return total
 
 
 @one_blas_thread
-def with_information(model: Model, recordings: Sequence[Recording], experiment: Experiment,
-                     estimate: Estimate) -> Estimate:
+def with_information(experiment: Experiment, estimate: Estimate) -> Estimate:
     """Return an estimate that knows the information on each parameter over that of position noise alone.
 
     What that noise takes from the values is not taken back, as its size is a guess on real logs: it widens the sigmas.
-
-    Args:
-        recordings: The logs of the experiment, in its order.
-        experiment: What they became.
-        estimate: Found from it; drive gains among its parameters have no such figure.
+    Drive gains among the parameters have no such figure.
     """
-    settings, rng = experiment.processing, np.random.default_rng(0)
+    model, settings, rng = experiment.model, experiment.processing, np.random.default_rng(0)
     noise = estimate.residual_rms if estimate.noise_covariance is None else np.sqrt(np.diag(estimate.noise_covariance))
     names = [name for name in estimate.parameters if name in experiment.problem.parameters]
     changes = []
-    for recording, part in zip(recordings, experiment.parts):
+    for recording, part in zip(experiment.recordings, experiment.parts):
         log = ready(model, recording, settings)
         for stretch, more in drawn_again(log, settings, rng):
             first, again = (part if r is log else
@@ -151,10 +160,9 @@ def with_information(model: Model, recordings: Sequence[Recording], experiment: 
                             for r in (stretch, more))
             change = replace(first, regressor=again.regressor - first.regressor).select(names)
             changes.append(whitened_rows(change, noise) * np.sqrt(len(part) / len(first) / AGAIN))
-    rows = whitened_rows(experiment.problem.select(names), noise)
-    every, taken = np.concatenate(changes), np.zeros(len(estimate))
+    rows, every = whitened_rows(experiment.problem.select(names), noise), np.concatenate(changes)
     place = [index_of(estimate.parameters, name) for name in names]
-    information = np.full(len(estimate), np.nan)
+    information, taken = np.full(len(estimate), np.nan), np.zeros(len(estimate))
     information[place] = information_over_noise(rows, every, names)
     taken[place] = attenuation(rows, every, estimate.values[place], names)
     estimate, share = replace(estimate, information=information), np.abs(taken) / np.maximum(estimate.std, TINY)
@@ -181,31 +189,30 @@ def in_efforts(model: Model, processed: Sequence[Processed],
                gains: Mapping[str, float] | None = None) -> tuple[tuple[Processed, ...], dict[str, float]]:
     """Return recordings with currents turned into efforts, and the drive gains used; none where there are no currents.
 
-    Args:
-        gains: Drive gains by joint; the robot file's by default.
+    Given gains come before the robot file's.
     """
     factors = drive_gains(model, gains) if any(log.current for log in processed) else {}
     vector = np.array([factors.get(name, 1.0) for name in model.mechanism.actuated])
     return tuple(log.with_gains(vector) for log in processed), factors
 
 
-def drive_gains(model: Model, gains: Mapping[str, float] | None = None) -> dict[str, float]:
-    """Return a drive gain for every motor: given ones, else the robot file's.
+def nominal_gains(model: Model, given: Mapping[str, float] | None) -> dict[str, float]:
+    """Return the drive gains that are known by motor: given ones, else the robot file's."""
+    each = {name: (given or {}).get(name, model.mechanism.joint(name).gain) for name in model.mechanism.actuated}
+    return {name: float(value) for name, value in each.items() if value is not None}
 
-    Raises:
-        InvalidInput: A gain is missing, not positive, or of no motor.
-    """
+
+def drive_gains(model: Model, gains: Mapping[str, float] | None = None) -> dict[str, float]:
+    """Return a drive gain for every motor: given ones, else the robot file's; raises if one is missing or wrong."""
+    motors, found = model.mechanism.actuated, nominal_gains(model, gains)
     for name in gains or {}:
-        if name not in model.mechanism.actuated:
-            raise InvalidInput(f"drive gain for '{name}', which is no motor{nearest(name, model.mechanism.actuated)}")
-    found = {}
-    for name in model.mechanism.actuated:
-        value = (gains or {}).get(name, model.mechanism.joint(name).gain)
-        if value is None:
+        if name not in motors:
+            raise InvalidInput(f"drive gain for '{name}', which is no motor{nearest(name, motors)}")
+    for name in motors:
+        if name not in found:
             raise InvalidRecording(
                 f"the log holds currents but the drive gain of '{name}' is not known; give 'gain' in the robot file, "
                 "or identify the gains from an unloaded log and one with a weighed payload")
-        if not value > 0:
-            raise InvalidInput(f"the drive gain of '{name}' is {value}, expected a positive number")
-        found[name] = float(value)
+        if not found[name] > 0:
+            raise InvalidInput(f"the drive gain of '{name}' is {found[name]}, expected a positive number")
     return found

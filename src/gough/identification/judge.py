@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property
+from collections.abc import Sequence
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -12,10 +11,9 @@ from scipy.signal import welch
 
 from gough.core.arrays import TINY, FloatArray
 from gough.core.errors import GoughError
-from gough.core.parameters import BaseParameters
 from gough.core.regression import Regression
-from gough.engine import Model
 from gough.estimators.estimate import Estimate
+from gough.identification import verdict as rules
 from gough.identification.diagnosis.diagnose import diagnose_evidence, fading_efforts
 from gough.identification.diagnosis.directions import words
 from gough.identification.diagnosis.evidence import HEARD, Evidence, evidence_of, sources
@@ -25,22 +23,8 @@ from gough.identification.diagnosis.search import Standing
 from gough.identification.diagnosis.steps import mistakes_of_jumps
 from gough.identification.experiment import Experiment
 from gough.identification.prior import judge_physics, judge_prior, prior_of
-from gough.identification.validation import VISIBLE, Validation, noise_variance, without_known
-from gough.identification.verdict import (
-    Bounds,
-    Remark,
-    Verdict,
-    judge_carrying,
-    judge_data,
-    judge_fit,
-    judge_misfit,
-    judge_numerics,
-    judge_prediction,
-    judge_sameness,
-    judge_share,
-    judge_transfer,
-    misfit,
-)
+from gough.identification.validation import VISIBLE, Validation, noise_variance
+from gough.identification.verdict import Bounds, Remark, Remarks, Verdict
 from gough.logs.recording import Recording
 from gough.processing.settings import EDGE
 
@@ -65,10 +49,10 @@ def noise_between(parts: Sequence[Regression], estimate: Estimate) -> Bounds | N
         least^2 = min S (inside + beyond),    most^2 = max S inside + power beyond.
     """
     known = noise_of(parts)
-    if known is not None or not parts:
-        return None if known is None else (known, known)
-    found = [bounds for part in parts if (bounds := _beyond_motion(part, estimate)) is not None]
-    return None if len(found) < len(parts) else tuple(np.sqrt(np.mean(found, axis=0)))
+    if known is not None:
+        return known, known
+    found = [_beyond_motion(part, estimate) for part in parts]
+    return None if not parts or None in found else tuple(np.sqrt(np.mean(np.array(found), axis=0)))
 
 
 def _beyond_motion(part: Regression, estimate: Estimate) -> Bounds | None:
@@ -95,105 +79,60 @@ def expected_error(parts: Sequence[Regression], estimate: Estimate, noise: Float
     """
     square, count = np.zeros(len(parts[0].rows)), np.zeros(len(parts[0].rows))
     for part in parts:
-        names = [name for name in estimate.parameters if name in part.parameters]
-        own = [estimate.parameters.index(name) for name in names]
-        W = part.select(names).regressor
-        counts = part.counting
-        square += (np.einsum("trp,pq,trq->tr", W, estimate.covariance[np.ix_(own, own)], W) * counts).sum(axis=0)
-        count += counts.sum(axis=0)
-    known = np.zeros(len(square)) if noise is None else noise
-    return np.sqrt(known**2 + square / np.maximum(count, 1))
+        own = [k for k, name in enumerate(estimate.parameters) if name in part.parameters]
+        W, C = part.select([estimate.parameters[k] for k in own]).regressor, estimate.covariance[np.ix_(own, own)]
+        square += (np.einsum("trp,pq,trq->tr", W, C, W) * part.counting).sum(axis=0)
+        count += part.counts
+    return np.sqrt((0.0 if noise is None else noise) ** 2 + square / np.maximum(count, 1))
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Trial:
-    """An estimate and all it has to answer for.
-
-    Args:
-        base: Base parameters behind the estimate.
-        estimate: What was identified.
-        alike: The same, with what it leaves of its logs processed as the held-out ones.
-        validation: Its prediction of held-out logs.
-        experiment: The logs it was identified from.
-        unseen: Held-out logs, if there are any.
-        recordings, held_out: Both as recorded.
-        known: Payload parameters that were known and taken out of the efforts, by name.
-    """
-
-    model: Model
-    base: BaseParameters
-    estimate: Estimate
-    alike: Estimate
-    validation: Validation
-    experiment: Experiment
-    unseen: Experiment | None = None
-    recordings: Sequence[Recording] = ()
-    held_out: Sequence[Recording] = ()
-    known: Mapping[str, float] = field(default_factory=dict)
-
-    @cached_property
-    def parts(self) -> list[Regression]:
-        """Regressions it was identified from, without what was known."""
-        return [without_known(part, self.known) for part in self.experiment.parts]
-
-    @cached_property
-    def unseen_parts(self) -> list[Regression]:
-        """Regressions it was tested on, likewise."""
-        return [] if self.unseen is None else [without_known(part, self.known) for part in self.unseen.parts]
-
-    @cached_property
-    def evidence(self) -> Evidence:
-        """The logs as a diagnosis looks at them."""
-        unseen = () if self.unseen is None else sources(self.unseen.processed, self.unseen_parts)
-        return evidence_of(self.model, self.base, self.estimate, sources(self.experiment.processed, self.parts),
-                           unseen, self.known)
-
-
-def judge(trial: Trial, standing: Standing | None = None) -> Verdict:
+def judge(estimate: Estimate, alike: Estimate, validation: Validation, experiment: Experiment,
+          unseen: Experiment | None, standing: Standing | None) -> Verdict:
     """Return what all rules say.
 
     Args:
+        alike: The estimate, with what it leaves of its logs processed as the held-out ones.
         standing: Usual mistakes scored on what is left, or None to leave them out.
     """
-    estimate, validation, parts = trial.estimate, trial.validation, trial.parts
-    unseen = noise_of(trial.unseen_parts)
-    prior = prior_of(trial.model, trial.base)
-    misfits = [found for found in (misfit(part, estimate) for part in parts) if found is not None]
+    parts, others = experiment.parts, () if unseen is None else unseen.parts
+    held_out = () if unseen is None else unseen.recordings
+    every = (*experiment.recordings, *held_out)
+    prior = prior_of(experiment.model, experiment.base)
+    misfits = [found for part in parts if (found := rules.misfit(part, estimate)) is not None]
     counts = np.sum([part.counts for part in parts], axis=0)
-    every = (*trial.recordings, *trial.held_out)
-    return Verdict(sentence=validation.verdict, remarks=(
-        *judge_numerics(estimate), *judge_carrying(estimate), *judge_fit(estimate, noise_between(parts, estimate)),
-        *judge_prediction(validation, noise_between(trial.unseen_parts, estimate)),
-        *(judge_transfer(validation, trial.alike, expected_error(trial.unseen_parts, estimate, unseen))
-          if trial.unseen_parts else ()), *judge_misfit(misfits, estimate.rows),
-        *judge_physics(estimate, trial.base, prior), *judge_prior(estimate, trial.base, prior, trial.experiment.gains),
-        *judge_sameness(trial.recordings, trial.held_out), *judge_share(estimate.rows, counts, sum(map(len, parts))),
-        *judge_data(every), *judge_encoders(every),
-        *(() if standing is None else judge_drift(standing.evidence, trial.recordings)),
-        *(() if standing is None else judge_directions(standing, estimate))))
+    remarks = (
+        *rules.judge_numerics(estimate), *rules.judge_carrying(estimate),
+        *rules.judge_fit(estimate, noise_between(parts, estimate)),
+        *rules.judge_prediction(validation, noise_between(others, estimate)),
+        *(() if unseen is None else rules.judge_transfer(
+            validation, alike, expected_error(others, estimate, noise_of(others)))),
+        *rules.judge_misfit(misfits, estimate.rows), *judge_physics(estimate, experiment.base, prior),
+        *judge_prior(estimate, experiment.base, prior, experiment.gains),
+        *rules.judge_sameness(experiment.recordings, held_out),
+        *rules.judge_share(estimate.rows, counts, sum(map(len, parts))), *rules.judge_data(every),
+        *judge_encoders(every), *(() if standing is None else (
+            *judge_drift(standing.evidence, experiment.recordings), *judge_directions(standing, estimate))))
+    return Verdict(sentence=validation.verdict, remarks=remarks)
 
 
-def judge_encoders(recordings: Sequence[Recording]) -> tuple[Remark, ...]:
+def judge_encoders(recordings: Sequence[Recording]) -> Remarks:
     """Speak if a position jumps or stands still as no motor does: counts wrapped or lost, a channel that froze."""
-    return tuple(Remark(rule="data", level="look", message=f"{mistake.text}; {mistake.advice}")
-                 for mistake in mistakes_of_jumps(recordings))[:1]
+    return tuple(Remark("data", "look", f"{mistake.text}; {mistake.advice}")
+                 for mistake in mistakes_of_jumps(recordings)[:1])
 
 
-def judge_drift(evidence: Evidence, recordings: Sequence[Recording]) -> tuple[Remark, ...]:
+def judge_drift(evidence: Evidence, recordings: Sequence[Recording]) -> Remarks:
     """Speak if an effort fades or grows from period to period: the mean of all periods is then no single machine."""
-    found = fading_efforts(evidence, recordings)
-    if not found:
-        return ()
-    worst = max(found, key=lambda mistake: abs(mistake.size[0]))
-    return (Remark(rule="drift", level="look", numbers={"change": worst.size[0]}, message=worst.text),)
+    found = sorted(fading_efforts(evidence, recordings), key=lambda mistake: -abs(mistake.size[0]))
+    return tuple(Remark("drift", "look", worst.text, {"change": worst.size[0]}) for worst in found[:1])
 
 
-def judge_directions(standing: Standing, estimate: Estimate) -> tuple[Remark, ...]:
+def judge_directions(standing: Standing, estimate: Estimate) -> Remarks:
     """Speak if a usual mistake explains part of what is left beyond chance, and matters.
 
     It matters if it moves some parameter by more than a sigma, or the effort of a row by more than 1 %.
     """
-    std = {name: float(s) for name, s in zip(estimate.parameters, estimate.std)}
+    std = dict(zip(estimate.parameters, estimate.std.tolist()))
     sigma = np.array([std.get(name, np.inf) for name in standing.evidence.base.names])
     for suspicion, fitted in standing.ranked():
         columns = suspicion.columns
@@ -202,34 +141,38 @@ def judge_directions(standing: Standing, estimate: Estimate) -> tuple[Remark, ..
         if moved < MATTERS and standing.effect(columns, fitted.size) < VISIBLE:
             continue
         text = words(suspicion, fitted.size, fitted.sigma, standing.evidence.views[0])
-        return (Remark(rule="direction", level="look", numbers={
-            "chance": standing.chance(suspicion, fitted), "share": fitted.share, "moves": moved},
-            message=f"{text} (chance {standing.chance(suspicion, fitted):.0e}); it explains "
-                    f"{100 * fitted.share:.2g} % of what is left and moves parameters by up to {moved:.1f} sigma"),)
+        chance = standing.chance(suspicion, fitted)
+        return (Remark("direction", "look", f"{text} (chance {chance:.0e}); it explains {100 * fitted.share:.2g} % of "
+                       f"what is left and moves parameters by up to {moved:.1f} sigma",
+                       {"chance": chance, "share": fitted.share, "moves": moved}),)
     return ()
 
 
-def judged(trial: Trial) -> tuple[Verdict, Diagnosis | None]:
-    """Return the verdict of an identification and, if it is not good, the diagnosis behind it.
+def judge_hypotheses(diagnosis: Diagnosis) -> Remarks:
+    """Speak if logs make sense only with a sign, a channel, a unit or a clock changed: the result is then wrong."""
+    return tuple(Remark("mistake", "wrong", mistake.sentence) for mistake in diagnosis.mistakes
+                 if mistake.name in HYPOTHESES)
+
+
+def judged(estimate: Estimate, alike: Estimate, validation: Validation, experiment: Experiment,
+           unseen: Experiment | None) -> tuple[Verdict, Diagnosis | None]:
+    """Return the verdict of an identification and, if it is not good, the diagnosis behind it; arguments as in `judge`.
 
     A diagnosis is not made where only the held-out log is missing, and not where the logs are too short to score
     mistakes on.
     """
+    model, others = experiment.model, () if unseen is None else sources(unseen.processed, unseen.parts)
     try:
-        standing = Standing(trial.evidence)
+        evidence = evidence_of(model, experiment.base, estimate, sources(experiment.processed, experiment.parts),
+                               others, experiment.known)
+        standing = Standing(evidence)
     except GoughError:
-        return judge(trial), None
-    verdict = judge(trial, standing)
-    if all(r.rule == "prediction" and trial.validation.predicts == "not tested" for r in verdict.remarks):
+        return judge(estimate, alike, validation, experiment, unseen, None), None
+    verdict = judge(estimate, alike, validation, experiment, unseen, standing)
+    if all(r.rule == "prediction" and unseen is None for r in verdict.remarks):
         return verdict, None
     try:
-        found = diagnose_evidence(trial.evidence, trial.recordings, found=mistakes_of_jumps(trial.recordings))
+        found = diagnose_evidence(evidence, experiment.recordings, found=mistakes_of_jumps(experiment.recordings))
     except GoughError as error:
-        return verdict, Diagnosis(robot=trial.model.mechanism.name, notes=(f"no diagnosis: {error}",))
+        return verdict, Diagnosis(robot=model.mechanism.name, notes=(f"no diagnosis: {error}",))
     return replace(verdict, remarks=(*verdict.remarks, *judge_hypotheses(found))), found
-
-
-def judge_hypotheses(diagnosis: Diagnosis) -> tuple[Remark, ...]:
-    """Speak if logs make sense only with a sign, a channel, a unit or a clock changed: the result is then wrong."""
-    return tuple(Remark(rule="mistake", level="wrong", message=mistake.sentence) for mistake in diagnosis.mistakes
-                 if mistake.name in HYPOTHESES)

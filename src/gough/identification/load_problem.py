@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
-from gough.core.arrays import BoolArray, FloatArray
-from gough.core.names import LOAD
+from gough.core.arrays import FloatArray
+from gough.core.names import LOAD, Parameter
 from gough.core.parameters import BaseParameters
 from gough.core.regression import Regression, concatenate
 from gough.engine import Model, base_parameters
@@ -23,40 +24,31 @@ from gough.processing.families import period_motions
 from gough.processing.ready import ready
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Unloaded:
-    """What is known of the robot without its load.
-
-    Args:
-        values: Theirs, (b,).
-        covariance: Of the errors of these values and, after them, of drive gains, (b + g, b + g).
-        gains: Motors whose gains were identified, in that order, and these gains, (g,).
-        standard: Standard parameters with the same efforts, by name.
-    """
+class Unloaded(NamedTuple):
+    """What is known of the robot without its load."""
 
     base: BaseParameters
     values: FloatArray
-    covariance: FloatArray
-    gains: tuple[tuple[str, float], ...]
-    standard: Mapping[str, float]
+    covariance: FloatArray  # of the errors of these values and, after them, of drive gains, (b + g, b + g)
+    gains: tuple[tuple[str, float], ...]  # that were identified, by motor, in that order
+    standard: Mapping[str, float]  # parameters with the same efforts, by name
 
-    @classmethod
-    def of(cls, model: Model, result: Identification | None, values: FloatArray | None) -> Unloaded:
-        """Return the robot as identified, or as given or the robot file's, which are taken as exact."""
-        names = model.mechanism.standard.names
-        if result is None or values is not None:
-            table = dict(zip(names, (model.standard_values() if values is None else values).tolist()))
-            base = base_parameters(model)
-            return cls(base=base, values=base.values([table[name] for name in base.standard]), standard=table, gains=(),
-                       covariance=np.zeros((len(base), len(base))))
-        e = result.estimate
-        own = [k for k, name in enumerate(e.parameters) if name.payload is None and not name.is_gain]
-        gains = [k for k, name in enumerate(e.parameters) if name.is_gain]
-        every = [*own, *gains]
-        return cls(base=result.base.select([e.parameters[k] for k in own]), values=e.values[own],
-                   covariance=_alike(e)[np.ix_(every, every)],
-                   gains=tuple((e.parameters[k].owner, float(e.values[k])) for k in gains),
-                   standard=dict(zip(names, result.standard(model).tolist())))
+
+def unloaded_robot(model: Model, result: Identification | None, values: FloatArray | None) -> Unloaded:
+    """Return the robot as identified, or as given or the robot file's, which are taken as exact."""
+    names = model.mechanism.standard.names
+    if result is None or values is not None:
+        table = dict(zip(names, (model.standard_values() if values is None else values).tolist()))
+        base = base_parameters(model)
+        return Unloaded(base, base.values([table[name] for name in base.standard]), np.zeros((len(base), len(base))),
+                        (), table)
+    e = result.estimate
+    own = [k for k, name in enumerate(e.parameters) if name.payload is None and not name.is_gain]
+    gains = [k for k, name in enumerate(e.parameters) if name.is_gain]
+    return Unloaded(result.base.select([e.parameters[k] for k in own]), e.values[own],
+                    _alike(e)[np.ix_([*own, *gains], [*own, *gains])],
+                    tuple((e.parameters[k].owner, float(e.values[k])) for k in gains),
+                    dict(zip(names, result.standard(model).tolist())))
 
 
 def _alike(estimate: Estimate) -> FloatArray:
@@ -67,8 +59,7 @@ def _alike(estimate: Estimate) -> FloatArray:
     taken instead. On a real hexapod the part of the model in a load's mass is 0.1 kg so, and 74 kg otherwise.
     """
     kinds = {source.kind: source for source in estimate.sources}
-    narrow = estimate.noise_std
-    few = kinds.get("period")
+    narrow, few = estimate.noise_std, kinds.get("period")
     if few is not None and "white" in kinds and few.count - 1 < 3 * len(estimate):
         narrow = kinds["white"].std
     ratio = np.divide(estimate.std, narrow, out=np.ones(len(estimate)), where=narrow > 0)
@@ -81,32 +72,44 @@ def load_problem(model: Model, recordings: Sequence[Recording], settings: Proces
 
     Periods that are to be averaged stand one after the other, each with its own motion, low-passed as the mean one is,
     and its own effort: what changes in time is seen, and what differs between periods is noise.
-
-    Args:
-        recordings: Logs with the load.
-        settings: How they are processed; complete.
-        unloaded: The robot without it.
-        gains: Drive gains for logs with currents.
     """
-    rng = np.random.default_rng(0)
-    parts, errors, noise = [], [], []
+    rng, names = np.random.default_rng(0), (*column_names(unloaded.base), *LOAD)
+
+    def carrying(log: Recording) -> Processed:
+        """Process a log, in efforts, that carries the load, whatever it says of its payload."""
+        done = in_efforts(model, [process(model, log, settings)], gains)[0][0]
+        return replace(done, payload=LOAD[0].payload)
+
+    parts, errors, noise = [], [], np.zeros(())
     for recording in recordings:
         log = ready(model, recording, settings)
-        done = _carrying(model, log, settings, gains)
-        every, doubt = _standing(model, done, _in_time(model, done, unloaded), unloaded)
+        done = carrying(log)
+        every, doubt = _standing(model, done, _in_time(model, done, names), unloaded)
         parts.append(_beyond(every, unloaded))
         errors.append(np.concatenate([_model_error(every, unloaded), doubt], axis=2))
-        noise.append(len(every) * _noise(model, log, settings, unloaded, gains, every.counts > 0, rng))
+        # What noise of the positions makes of [W y], over samples, for pairs of rows, (r, r, 11, 11).
+        periods = log.period_count if settings.method_for(log) in ("explicit", "implicit") else 1  # of single ones
+        for pair in drawn_again(log, settings, rng):
+            first, again = (_beyond(regression(model, replace(carrying(each), replicates=None), names), unloaded)
+                            for each in pair)
+            change = (again.stacked() - first.stacked()) * (every.counts > 0)[:, None]
+            share = len(every) / len(change) / AGAIN * periods
+            noise = noise + share * np.einsum("tic,tjd->ijcd", change, change, optimize=True)
     width = max(error.shape[2] for error in errors)
     errors = [np.pad(error, ((0, 0), (0, 0), (0, width - error.shape[2]))) for error in errors]
     data = parts[0] if len(parts) == 1 else concatenate(parts)
-    return LoadProblem(regression=data, noise=np.sum(noise, axis=0) / len(data), model_error=np.concatenate(errors))
+    return LoadProblem(regression=data, noise=noise / len(data), model_error=np.concatenate(errors))
 
 
-def _carrying(model: Model, log: Recording, settings: Processing, gains: Mapping[str, float] | None) -> Processed:
-    """Return a processed log in efforts that carries the load, whatever it says of its payload."""
-    done = in_efforts(model, [process(model, log, settings)], gains)[0][0]
-    return replace(done, payload=LOAD[0].payload)
+def _in_time(model: Model, done: Processed, names: Sequence[Parameter]) -> Regression:
+    """Return the equations of robot and load, those of averaged periods one after the other, each a group."""
+    if done.average is None or done.cutoff is None or done.replicates is None:
+        return regression(model, done, names)
+    parts = []
+    for k, (motion, effort) in enumerate(zip(period_motions(model, done), done.replicates)):
+        part = regression(model, replace(done, motion=motion, effort=effort, replicates=None), names)
+        parts.append(replace(part, group=np.full(len(part), k), recording=None))
+    return replace(concatenate(parts), recording=None)
 
 
 def _beyond(every: Regression, unloaded: Unloaded) -> Regression:
@@ -138,43 +141,15 @@ def _standing(model: Model, done: Processed, every: Regression, unloaded: Unload
     Friction of a joint at rest is anything up to +-f, the same all the time: f / sqrt(3) of standard deviation. That is
     what gravity is read with on a robot that stands.
     """
-    never = every.counts == 0
-    none = np.zeros((*every.effort.shape, 0))
+    never, columns = every.counts == 0, []
     if every.mask is None or not never.any():
-        return every, none
+        return every, np.zeros((*every.effort.shape, 0))
     own = model.kinematics.closure_map(done.motion.q.mean(axis=0, keepdims=True))[0]
-    columns = []
     for j, joint in enumerate(model.mechanism.joints):
         for name in joint.terms:
             jump = model.mechanism.terms[name].coulomb
-            if not jump:
-                continue
-            size = jump * abs(unloaded.standard.get(f"{joint.name}.{name}", 0.0)) / np.sqrt(3.0)
-            columns.append(np.where(never, own[j] * size, 0.0))
-    doubt = np.broadcast_to(np.array(columns).T, (len(every), len(never), len(columns))) if columns else none
-    return replace(every, mask=every.mask | never), doubt
-
-
-def _in_time(model: Model, done: Processed, unloaded: Unloaded) -> Regression:
-    """Return the equations of robot and load, those of averaged periods one after the other, each a group."""
-    names = (*column_names(unloaded.base), *LOAD)
-    if done.average is None or done.cutoff is None or done.replicates is None:
-        return regression(model, done, names)
-    parts = []
-    for k, (motion, effort) in enumerate(zip(period_motions(model, done), done.replicates)):
-        part = regression(model, replace(done, motion=motion, effort=effort, replicates=None), names)
-        parts.append(replace(part, group=np.full(len(part), k), recording=None))
-    return replace(concatenate(parts), recording=None)
-
-
-def _noise(model: Model, log: Recording, settings: Processing, unloaded: Unloaded, gains: Mapping[str, float] | None,
-           rows: BoolArray, rng: np.random.Generator) -> FloatArray:
-    """Return the mean over samples of what noise of the positions makes of [W y], for pairs of rows, (r, r, 11, 11)."""
-    names, total = (*column_names(unloaded.base), *LOAD), np.zeros(())
-    for pair in drawn_again(log, settings, rng):
-        first, again = (_beyond(regression(model, replace(_carrying(model, each, settings, gains), replicates=None),
-                                           names), unloaded) for each in pair)
-        change = (again.stacked() - first.stacked()) * rows[:, None]
-        total = total + np.einsum("tic,tjd->ijcd", change, change, optimize=True) / len(change) / AGAIN
-    averaged = settings.method_for(log) in ("explicit", "implicit")
-    return np.asarray(total * (log.period_count if averaged else 1))  # of single periods
+            if jump:
+                size = jump * abs(unloaded.standard.get(f"{joint.name}.{name}", 0.0)) / np.sqrt(3.0)
+                columns.append(np.where(never, own[j] * size, 0.0))
+    doubt = np.array(columns).reshape(len(columns), len(never)).T
+    return replace(every, mask=every.mask | never), np.broadcast_to(doubt, (len(every), *doubt.shape))

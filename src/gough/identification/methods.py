@@ -8,13 +8,13 @@ too) or `bodies` (a regression with the robot's bodies behind it).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar, cast
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from gough.core.errors import GoughError, InvalidInput, InvalidRecording, NotConverged, NotIdentifiable
+from gough.core.errors import GoughError, InvalidInput, InvalidRecording
 from gough.core.parameters import BaseParameters, ParameterTable
 from gough.core.regression import Condensed, Regression
 from gough.engine import Model
@@ -42,11 +42,7 @@ HIGHEST = 40  # bins tried by default
 
 
 def averaged_period(model: Model, processed: Sequence[Processed], base: BaseParameters) -> AveragedPeriod:
-    """Return the one periodic recording that maximum likelihood works on.
-
-    Raises:
-        InvalidRecording: Several recordings, or one without periods.
-    """
+    """Return the one periodic recording that maximum likelihood works on."""
     if len(processed) != 1:
         raise InvalidRecording(f"maximum likelihood takes one periodic log, got {len(processed)}")
     done = processed[0]
@@ -55,27 +51,23 @@ def averaged_period(model: Model, processed: Sequence[Processed], base: BasePara
     return AveragedPeriod(model=model, processed=done, base=base, mask=done.mask)
 
 
-def cutoff_likelihood(period: AveragedPeriod, *, highest: int = HIGHEST,
-                      settings: CutoffLikelihood | None = None) -> CutoffResult:
+def cutoff_likelihood(period: AveragedPeriod, *, highest: int = HIGHEST) -> CutoffResult:
     """Choose the filter cut-off by likelihood, linear parameters profiled out; AH09 (24).
 
     Where positions do not scatter their errors vanish, nothing is left to choose, and (24) is Gauss-Markov on the
     motion as it was processed (AH09 section 5).
     """
-    if not period.scatters.any():
-        return _without_errors(period)
-    seconds = len(period.average) / period.average.rate
-    highest = min(highest, (len(period.average) - 1) // 2)
-    cutoffs, orders = fourier_bins(seconds, highest, period.pose.shape[1])
-    family = CutoffFamily(period=period)
-    return (settings or CutoffLikelihood()).fit(family, cutoffs, orders, family.fitted_terms(highest))
-
-
-def _without_errors(period: AveragedPeriod) -> CutoffResult:
-    average, problem = period.average, regression(period.model, period.processed, period.base)
+    average, channels = period.average, period.pose.shape[1]
+    seconds = len(average) / average.rate
+    if period.scatters.any():
+        highest = min(highest, (len(average) - 1) // 2)
+        cutoffs, orders = fourier_bins(seconds, highest, channels)
+        family = CutoffFamily(period=period)
+        return CutoffLikelihood().fit(family, cutoffs, orders, family.fitted_terms(highest))
+    problem = regression(period.model, period.processed, period.base)
     estimate = GaussMarkov().fit(problem)
-    bins = int((period.processed.cutoff or average.rate / 2) * len(average) / average.rate * (1 + 1e-9))
-    cutoffs, orders = fourier_bins(len(average) / average.rate, max(1, bins), period.pose.shape[1])
+    bins = int((period.processed.cutoff or average.rate / 2) * seconds * (1 + 1e-9))
+    cutoffs, orders = fourier_bins(seconds, max(1, bins), channels)
     left = solve(problem.whitened().stacked(), problem.parameters).residual_norm
     notes = (f"positions of {average.count} periods do not scatter: without errors of them maximum likelihood is "
              "Gauss-Markov", *estimate.notes)
@@ -85,27 +77,18 @@ def _without_errors(period: AveragedPeriod) -> CutoffResult:
         values=estimate.values[None])
 
 
-def full_likelihood(period: AveragedPeriod, *, harmonics: int | None = None,
-                    settings: FullLikelihood | None = None) -> LikelihoodResult:
-    """Estimate parameters and executed trajectory together: errors in variables, exact derivatives through the loops.
+def full_likelihood(period: AveragedPeriod, *, harmonics: int) -> LikelihoodResult:
+    """Estimate parameters and executed trajectory, of so many harmonics, together: errors in variables.
 
-    Args:
-        period: The averaged period.
-        harmonics: Of the executed trajectory; by default those the cut-off likelihood keeps.
-        settings: Of the optimiser.
+    Derivatives through the loops are exact.
     """
-    if harmonics is None:
-        chosen = cutoff_likelihood(period)
-        harmonics = max(1, round(chosen.cutoff * len(period.average) / period.average.rate))
-    family = TrajectoryFamily(period=period, harmonics=harmonics)
-    average = period.average
-    cross = average.cross_covariance / average.count
-    model = period.model
+    family, average, model = TrajectoryFamily(period=period, harmonics=harmonics), period.average, period.model
     known = None
     if not model.loops.redundant:
+        cross = average.cross_covariance / average.count
         known = cross[:, [model.actuated.index(i) for i in model.independent]]
-    return (settings or FullLikelihood(tolerance=1e-6)).fit(
-        family, family.start(), cross_covariance=known, position_periods=average.position_periods)
+    return FullLikelihood(tolerance=1e-6).fit(family, family.start(), cross_covariance=known,
+                                              position_periods=average.position_periods)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -120,64 +103,24 @@ class PeriodProblem:
         """The cut-off of largest likelihood, and the estimate there."""
         return cutoff_likelihood(self.period)
 
-    @property
-    def harmonics(self) -> int:
-        """Harmonics of the pose below that cut-off."""
-        average = self.period.average
-        return max(1, round(self.cutoff.cutoff * len(average) / average.rate))
+    def full(self) -> Estimate:
+        """Return the estimate together with the executed trajectory, of the harmonics below that cut-off."""
+        if not self.period.scatters.any():
+            return self.cutoff.estimate
+        harmonics = max(1, round(self.cutoff.cutoff * len(self.period.average) / self.period.average.rate))
+        if self.brief and 2 * harmonics * self.period.pose.shape[1] > MOST_COEFFICIENTS:
+            raise InvalidInput(f"{harmonics} harmonics of the executed trajectory take long; ask for it with "
+                               "`estimator='ml'`")
+        return full_likelihood(self.period, harmonics=harmonics).estimate
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class BodyProblem:
+class BodyProblem(NamedTuple):
     """A regression, an estimate of it, and the bodies the base parameters are made of."""
 
     model: Model
     base: BaseParameters
     regression: Regression | Condensed
     start: Estimate
-
-
-@dataclass(frozen=True)
-class CutoffMaximum:
-    """Maximum likelihood with the filter cut-off as a parameter, AH09 (24)."""
-
-    wants: ClassVar[str] = "period"
-
-    def fit(self, problem: PeriodProblem) -> Estimate:
-        """Return the estimate at the cut-off of largest likelihood."""
-        return problem.cutoff.estimate
-
-
-@dataclass(frozen=True)
-class FullMaximum:
-    """Maximum likelihood of parameters and executed trajectory together."""
-
-    wants: ClassVar[str] = "period"
-
-    def fit(self, problem: PeriodProblem) -> Estimate:
-        """Return the estimate.
-
-        Raises:
-            InvalidInput: It would take long, and the problem asks to be brief.
-        """
-        if not problem.period.scatters.any():
-            return problem.cutoff.estimate
-        coefficients = 2 * problem.harmonics * problem.period.pose.shape[1]
-        if problem.brief and coefficients > MOST_COEFFICIENTS:
-            raise InvalidInput(f"{problem.harmonics} harmonics of the executed trajectory take long; ask for it with "
-                               "`estimator='ml'`")
-        return full_likelihood(problem.period, harmonics=problem.harmonics).estimate
-
-
-@dataclass(frozen=True)
-class PossibleBodies:
-    """Physically possible standard parameters nearest to the robot file's that explain the data."""
-
-    wants: ClassVar[str] = "bodies"
-
-    def fit(self, problem: BodyProblem) -> FeasibleEstimate:
-        """Return the bodies, and the base parameters they amount to."""
-        return feasible(problem.model, problem.base, problem.regression, problem.start)
 
 
 def feasible(model: Model, base: BaseParameters, problem: Regression | Condensed, estimate: Estimate,
@@ -208,21 +151,25 @@ def physical_parameters(model: Model, found: FeasibleEstimate) -> tuple[dict[str
     return {body: tuple(found.bodies[min(those)].tolist()) for body, those in owners.items() if len(those) == 1}, terms
 
 
+class Method(NamedTuple):
+    """An estimator that asks a problem of its kind for the answer."""
+
+    wants: str
+    fit: Callable[[Any], Any]
+
+
 ESTIMATORS: dict[str, Any] = {
     "ls": LeastSquares(), "wls": WeightedLeastSquares(), "gm": GaussMarkov(), "robust": Robust(),
     "tls": TotalLeastSquares(), "tls_paper": TotalLeastSquares(scaling="none"), "gain_ml": MaximumLikelihoodGains(),
-    "ml": CutoffMaximum(), "full_ml": FullMaximum(), "feasible": PossibleBodies(),
+    "ml": Method("period", lambda problem: problem.cutoff.estimate), "full_ml": Method("period", PeriodProblem.full),
+    "feasible": Method("bodies", lambda problem: feasible(*problem)),
 }
 BESIDE = {"ml": ("full_ml",), "tls": ("tls_paper", "gain_ml")}  # what is shown beside an estimator
 PREFERRED = ("gain_ml", "tls", "gm", "wls", "ls", "robust")  # the result of `all`: the first that answers
 
 
 def register_estimator(name: str, estimator: Estimator) -> Estimator:
-    """Give an estimator a name, by which `identify` and the command line know it; return it.
-
-    Raises:
-        InvalidInput: The name is taken, or the estimator has no `fit`.
-    """
+    """Give an estimator a name, by which `identify` and the command line know it; return it."""
     if name in ESTIMATORS or name == ALL:
         raise InvalidInput(f"there is already an estimator '{name}'; choose another name", name=name)
     if not isinstance(estimator, Estimator):
@@ -257,50 +204,18 @@ def wanted(asked: str | Estimator, nominal: Mapping[str, float], *, with_current
 def main_of(asked: str | Estimator, estimators: Mapping[str, Any]) -> Estimator:
     """Return the estimator that chooses parameters and structures: quick, and on the main problem."""
     first: Estimator = estimators.get("gain_ml") or next(iter(estimators.values()))
-    if wants(first) == "gains":
-        return first
-    return first if asked != ALL and wants(first) == "regression" else GaussMarkov()
+    quick = wants(first) == "gains" or (asked != ALL and wants(first) == "regression")
+    return first if quick else GaussMarkov()
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Outcome:
-    """What estimators answered, and the errors of those that could not, by name."""
-
-    found: Mapping[str, Any] = field(default_factory=dict)
-    failed: Mapping[str, GoughError] = field(default_factory=dict)
-
-    def name(self, asked: str | Estimator) -> str:
-        """Return whose estimate is the result.
-
-        Raises:
-            GoughError: The estimator asked for could not answer, or, of `all`, none could.
-        """
-        names = PREFERRED if asked == ALL else (asked if isinstance(asked, str) else type(asked).__name__,)
-        for name in names:
-            if name in self.found:
-                return name
-        raise next(self.failed[name] for name in names if name in self.failed)
-
-    def start(self, problem: Regression | Condensed) -> Estimate:
-        """Return an estimate of a regression to start from: that of Gauss-Markov, else weighted least squares."""
-        found = self.found.get("gm") or self.found.get("wls")
-        if found is not None:
-            return cast(Estimate, found)
-        try:
-            return GaussMarkov().fit(problem)
-        except (NotConverged, NotIdentifiable):
-            return WeightedLeastSquares().fit(problem)
-
-
-def run_all(estimators: Mapping[str, Any], problems: Mapping[str, Callable[[], Any]], outcome: Outcome) -> Outcome:
-    """Run the estimators whose problems are given; one that fails takes no other with it.
+def run_all(estimators: Mapping[str, Any], problems: Mapping[str, Callable[[], Any]], found: dict[str, Any],
+            failed: dict[str, GoughError]) -> None:
+    """Put down what the estimators whose problems are given find; one that fails takes no other with it.
 
     Args:
-        estimators: By name.
         problems: How to build each kind of problem; built once, when the first estimator wants it.
-        outcome: Of what ran before.
     """
-    found, failed, built = dict(outcome.found), dict(outcome.failed), {}
+    built: dict[str, Any] = {}
     for name, estimator in estimators.items():
         kind = wants(estimator)
         if kind in problems:
@@ -310,4 +225,12 @@ def run_all(estimators: Mapping[str, Any], problems: Mapping[str, Callable[[], A
                 found[name] = estimator.fit(built[kind])
             except GoughError as error:
                 failed[name] = error
-    return Outcome(found=found, failed=failed)
+
+
+def name_of(asked: str | Estimator, found: Mapping[str, Any], failed: Mapping[str, GoughError]) -> str:
+    """Return whose estimate is the result; raises the error of the one asked for, or if none of `all` answered."""
+    names = PREFERRED if asked == ALL else (asked if isinstance(asked, str) else type(asked).__name__,)
+    for name in names:
+        if name in found:
+            return name
+    raise next(failed[name] for name in names if name in failed)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -26,7 +26,7 @@ from gough.estimators.load.fit import History, LoadFit, LoadProblem, Pieces, cha
 from gough.estimators.noise_information import OBSERVED
 from gough.estimators.physical.pseudo_inertia import pseudo_inertia
 from gough.identification.load_friction import refuse_loaded
-from gough.identification.load_problem import Unloaded, load_problem
+from gough.identification.load_problem import load_problem, unloaded_robot
 from gough.identification.result import Identification
 from gough.logs.readers import Log, as_recordings
 from gough.logs.recording import Recording
@@ -65,24 +65,19 @@ class Load:
                 | {key: figure[k].tolist() if seen else None for key, figure in figures.items()}
                 for k, (name, unit, seen) in enumerate(zip(e.parameters, e.units, self.observed))]
 
+    def __str__(self) -> str:
+        mass = rounded(float(self.estimate.values[0]), float(self.estimate.std[0]))
+        return f"m {mass[0]} +- {mass[1]} kg" if self.observed[0] else "m not observed"
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Change:
-    """Another load from some time on.
 
-    Args:
-        log: The recording.
-        time: On its clock. [s]
-        within: How well the time is known. [s]
-        before: The load until then.
-        after: The load from then on, until the next change.
-    """
+class Change(NamedTuple):
+    """Another load from some time on, on the clock of a log, and how well that is known. [s]"""
 
     log: str
     time: float
     within: float
     before: Load
-    after: Load
+    after: Load  # until the next change
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -90,12 +85,8 @@ class PayloadResult(Shown):
     """What a robot carries, in the end if that has changed.
 
     Args:
-        robot: Name.
-        load: What it carries.
-        changes: When it carried another load.
         history: What was known of it in the course of the logs.
         processing: How the logs were processed.
-        notes: What deserves mention.
         settings: How it was found.
     """
 
@@ -127,10 +118,8 @@ class PayloadResult(Shown):
         return {
             "robot": self.robot, "samples": self.estimate.samples, "parameters": self.load.to_list(),
             "physical": self.load.physical, "unobserved_combinations": list(self.load.hidden),
-            "changes": [{"log": c.log, "time": c.time, "within": c.within, "before": c.before.to_list(),
-                         "after": c.after.to_list()} for c in self.changes],
-            "history": {"time": self.history.time.tolist()} | {
-                name: self.history.values[:, k].tolist() for k, name in enumerate(INERTIAL)},
+            "changes": [c._asdict() | {"before": c.before.to_list(), "after": c.after.to_list()} for c in self.changes],
+            "history": {"time": self.history.time.tolist()} | dict(zip(INERTIAL, self.history.values.T.tolist())),
             "processing": self.processing.to_dict(), "notes": list(self.notes)}
 
     def summary(self) -> str:
@@ -138,18 +127,12 @@ class PayloadResult(Shown):
         rows = [[p["name"], *((*rounded(p["value"], p["std"]), p["unit"], "yes") if p["observed"] else
                               ("-", "-", p["unit"], "not observed")), f"{p['information']:.2g}"]
                 for p in self.load.to_list()]
-        lines = [f"{self.robot}: load about the platform frame, from {self.estimate.samples} samples",
-                 text_table(["parameter", "value", "std", "unit", "seen?", "over noise"], rows)]
-        lines += [f"not seen on this motion: {text}" for text in self.load.hidden if text not in INERTIAL]
-        for c in self.changes:
-            lines.append(f"the load changes at {c.time:.4g} +- {c.within:.2g} s in {c.log}: "
-                         f"m {_told(c.before)} before, {_told(c.after)} after")
-        return "\n".join([*lines, *self.notes])
-
-
-def _told(load: Load) -> str:
-    mass = rounded(float(load.estimate.values[0]), float(load.estimate.std[0]))
-    return f"{mass[0]} +- {mass[1]} kg" if load.observed[0] else "not observed"
+        return "\n".join([
+            f"{self.robot}: load about the platform frame, from {self.estimate.samples} samples",
+            text_table(["parameter", "value", "std", "unit", "seen?", "over noise"], rows),
+            *(f"not seen on this motion: {text}" for text in self.load.hidden if text not in INERTIAL),
+            *(f"the load changes at {c.time:.4g} +- {c.within:.2g} s in {c.log}: {c.before} before, "
+              f"{str(c.after).removeprefix('m ')} after" for c in self.changes), *self.notes])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -170,11 +153,7 @@ class PayloadSettings(Settings):
 
     @property
     def place(self) -> FloatArray | None:
-        """Where the centre of mass is, (3,), if that is known. [m]
-
-        Raises:
-            InvalidInput: Not three numbers.
-        """
+        """Where the centre of mass is, (3,), if that is known. [m]"""
         if self.at is None:
             return None
         try:
@@ -200,26 +179,20 @@ def payload(model: Robot, recordings: Log | Sequence[Log], settings: PayloadSett
             gains are used where others are not given.
         values: Standard parameters of the unloaded robot, (p,), taken as exact; the robot file's by default.
         gains: Drive gains for logs with currents.
-
-    Raises:
-        InvalidInput: No recording, a result of another robot, or a mass or reach that is not positive.
     """
     chosen = settle(PayloadSettings, settings, options)
-    model, recordings = as_model(model), as_recordings(recordings)
+    model, recordings, used = as_model(model), as_recordings(recordings), chosen.processing
     refuse_loaded(model, "a load")
     _ = chosen.place  # refused before logs are processed, if it is no place
     if not recordings:
         raise InvalidInput("there is no recording to find a load in")
-    used = chosen.processing
     if result is not None:
         if result.robot != model.mechanism.name:
             raise InvalidInput(f"the result is a model of '{result.robot}', not of '{model.mechanism.name}'")
-        model = result.fitted(model)
-        used = result.processing_with(used)
-        gains = gains or result.gains
+        model, used, gains = result.fitted(model), result.processing_with(used), gains or result.gains
     if not used.complete:
         used = choose_processing(model, recordings, None, used, gains=gains).processing
-    unloaded = Unloaded.of(model, result, None if values is None else np.asarray(values, dtype=float))
+    unloaded = unloaded_robot(model, result, None if values is None else np.asarray(values, dtype=float))
     if result is not None and chosen.processing.cutoff is None and result.settings.get("cutoff") is None:
         names = column_names(unloaded.base)
         used = raised_cutoff(model, recordings, (*names, *LOAD), used,
@@ -239,46 +212,35 @@ def payload(model: Robot, recordings: Log | Sequence[Log], settings: PayloadSett
     track = history(pieces, clock, prior, chosen.forgetting)
     return PayloadResult(
         robot=model.mechanism.name, load=loads[-1], processing=used, settings=chosen,
-        changes=tuple(_change(recordings, problem.regression, pieces, cut, loads[k], loads[k + 1])
-                      for k, cut in enumerate(cuts)),
+        changes=tuple(_change(recordings, problem.regression, clock, pieces.edges[cut - 1:cut + 2], *both)
+                      for cut, both in zip(cuts, pairwise(loads))),
         history=replace(track, values=sought.fixed + track.values @ sought.map.T,
                         std=np.sqrt((track.std**2) @ (sought.map**2).T)),
-        notes=_notes(loads[-1], result, values))
+        notes=tuple(_notes(loads[-1], exact=result is None or values is not None)))
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class _Sought:
-    """What is sought of a load: ten = fixed + map @ unknowns.
-
-    Args:
-        fixed: (10,).
-        map: (10, p).
-        mass: How heavy it may be at most. [kg]
-        known: That is its mass.
-        reach: How far it may extend. [m]
-    """
+class _Sought(NamedTuple):
+    """What is sought of a load: ten = fixed + map @ unknowns, (10,) and (10, p)."""
 
     fixed: FloatArray
     map: FloatArray
-    mass: float
-    known: bool
-    reach: float
+    mass: float  # how heavy it may be at most [kg]
+    known: bool  # that is its mass
+    reach: float  # how far it may extend [m]
 
     @classmethod
     def of(cls, model: Model, data: Regression, settings: PayloadSettings) -> _Sought:
         """Return what is left to seek once mass or place are known."""
-        point = np.zeros(10)  # a kilogram at the place
-        point[0] = 1.0
-        place = settings.place
+        point, place = np.eye(10)[0], settings.place  # a kilogram at the place
         if place is not None:
             point[1:4] = place
-            point[4:] = [parallel_axes(1.0, point[1:4])[i, j] for i, j in PLACES]
+            point[4:] = [parallel_axes(1.0, place)[i, j] for i, j in PLACES]
         free = np.eye(10)[:, 1 if place is None else 4:]
         gravity = float(np.linalg.norm(model.mechanism.gravity)) or 1.0
         most = max(10 * float(np.abs(data.effort).sum(axis=1).max()) / gravity, 1e-12)
         known = settings.mass is not None
-        return cls(fixed=point * (settings.mass or 0.0), map=free if known else np.column_stack([point, free]),
-                   mass=settings.mass or most, known=known, reach=settings.reach or model.loops.length)
+        return cls(point * (settings.mass or 0.0), free if known else np.column_stack([point, free]),
+                   settings.mass or most, known, settings.reach or model.loops.length)
 
     def prior(self, mass: float) -> FloatArray:
         """Return how large the unknowns of a load of that mass can be, (p,); the mass itself is any."""
@@ -315,18 +277,16 @@ class _Sought:
 
     def load(self, problem: LoadProblem, found: LoadFit, prior: FloatArray) -> Load:
         """Return the load of a fit of the unknowns, and of how large these can be."""
-        covariance = self.map @ found.spread.covariance @ self.map.T
-        values = self.fixed + self.map @ found.seen.values
+        values, covariance = self.fixed + self.map @ found.seen.values, self.map @ found.spread.covariance @ self.map.T
         part = self.map**2 * np.diag(found.spread.covariance)
         freedom = np.min(np.where(part > 0, found.spread.degrees_of_freedom, np.inf), axis=1)
-        model_std = np.sqrt(self.map**2 @ found.model_std**2)
-        source = Source(kind="model", std=model_std, degrees_of_freedom=np.asarray(np.inf))
+        source = Source(kind="model", std=np.sqrt(self.map**2 @ found.model_std**2),
+                        degrees_of_freedom=np.asarray(np.inf))
         estimate = assemble(problem.regression, values, replace(
             found.spread, covariance=covariance, degrees_of_freedom=freedom, sources=(source,)),
             method="load beyond the unloaded robot", condition_number=float("nan"), noise_covariance=found.covariance)
-        std, most = np.sqrt(np.diag(covariance)), np.sqrt(self.map**2 @ prior**2)
-        ratio = found.seen.ratio(self.map)
-        shown = (most == 0) | ((std <= HALF * most) & (ratio >= OBSERVED))
+        most, ratio = np.sqrt(self.map**2 @ prior**2), found.seen.ratio(self.map)
+        shown = (most == 0) | ((estimate.std <= HALF * most) & (ratio >= OBSERVED))
         return Load(estimate=replace(estimate, information=ratio), observed=tuple(shown.tolist()),
                     hidden=tuple(in_words(INERTIAL, row) for row in found.seen.directions @ self.map.T),
                     physical=_possible(values, covariance, self.reach))
@@ -335,13 +295,10 @@ class _Sought:
 def _possible(values: FloatArray, covariance: FloatArray, reach: float) -> bool:
     """Tell whether a body can have these parameters: no direction e has e^T J e below zero by `SIGMAS`."""
     scale = reach ** -POWER.astype(float)
-    unit = pseudo_inertia(np.eye(10))  # J is linear in the parameters
-    axes = np.linalg.eigh(pseudo_inertia(values * scale))[1]
-    for e in axes.T:
-        slope = (e @ unit @ e) * scale
-        if slope @ values < -SIGMAS * np.sqrt(slope @ covariance @ slope):
-            return False
-    return True
+    axes = np.linalg.eigh(pseudo_inertia(values * scale))[1].T
+    slopes = np.einsum("ei,pij,ej->ep", axes, pseudo_inertia(np.eye(10)), axes) * scale  # J is linear
+    std = np.sqrt(np.einsum("ep,pq,eq->e", slopes, covariance, slopes))
+    return bool((slopes @ values >= -SIGMAS * std).all())
 
 
 def _clock(data: Regression) -> FloatArray:
@@ -372,27 +329,26 @@ def _apart(zone: FloatArray, pieces: Pieces, cuts: Sequence[int]) -> list[IntArr
     return found
 
 
-def _change(recordings: Sequence[Recording], data: Regression, pieces: Pieces, cut: int, before: Load,
+def _change(recordings: Sequence[Recording], data: Regression, clock: FloatArray, edges: IntArray, before: Load,
             after: Load) -> Change:
+    """Return the change at the second of three edges of pieces."""
     assert data.time is not None
-    first, at, last = (int(edge) for edge in pieces.edges[cut - 1:cut + 2])
+    first, at, last = edges.tolist()
     log = recordings[0 if data.recording is None else int(data.recording[at])]
-    clock = _clock(data)
-    return Change(log=log.source, time=float(data.time[at]), before=before, after=after,
-                  within=float(max(clock[at] - clock[first], clock[last - 1] - clock[at])))
+    within = float(max(clock[at] - clock[first], clock[last - 1] - clock[at]))
+    return Change(log.source, float(data.time[at]), within, before, after)
 
 
-def _notes(load: Load, result: Identification | None, values: ArrayLike | None) -> tuple[str, ...]:
-    """Return what deserves mention of a load."""
-    notes = list(load.estimate.notes)
-    if result is None or values is not None:
-        notes.append("the model of the unloaded robot is taken as exact; one that was identified tells its own errors")
+def _notes(load: Load, *, exact: bool) -> Iterator[str]:
+    """Say what deserves mention of a load; `exact` is how the unloaded robot was taken."""
+    yield from load.estimate.notes
+    if exact:
+        yield "the model of the unloaded robot is taken as exact; one that was identified tells its own errors"
     low, high = load.estimate.interval()[0]
     if load.observed[0] and low <= 0 <= high:
-        notes.append(f"no load is seen: its mass is zero within {max(-low, high):.2g} kg")
+        yield f"no load is seen: its mass is zero within {max(-low, high):.2g} kg"
     if not load.physical:
-        notes.append("not physically possible: no body has these parameters, by more than their standard deviations; "
-                     "the unloaded model or the processing is wrong, or the load is not fixed to the platform")
+        yield ("not physically possible: no body has these parameters, by more than their standard deviations; the "
+               "unloaded model or the processing is wrong, or the load is not fixed to the platform")
     if not any(load.observed):
-        notes.append("nothing of the load is seen")
-    return tuple(notes)
+        yield "nothing of the load is seen"

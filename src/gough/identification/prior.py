@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from typing import NamedTuple
 
 import numpy as np
 
@@ -15,7 +16,7 @@ from gough.core.showing import listed
 from gough.core.statistics import f_tail, robust_scale, student_quantile, student_tail
 from gough.engine import Model
 from gough.estimators.estimate import Estimate
-from gough.identification.verdict import CHANCE, Remark
+from gough.identification.verdict import CHANCE, Remark, Remarks
 
 DOUBT = float(student_tail(3.0, np.inf))  # three sigmas
 FAR = 3.0  # times the robot file's value: CAD masses and catalogue friction are hardly ever worse
@@ -33,29 +34,19 @@ UNITS: dict[str, float] = {
 }
 
 
-def cannot_be_negative(model: Model, standard: Parameter) -> bool:
-    """Tell whether a standard parameter of a physical robot cannot be negative: masses, inertias, friction."""
-    if standard.inertial:
-        return standard.kind in ("m", "Ixx", "Iyy", "Izz")
-    term = model.mechanism.terms.get(standard.kind)
-    return term is not None and term.nonnegative
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Prior:
-    """What the robot file says of base parameters.
-
-    Args:
-        values: (b,).
-        size: Sum of the absolute contributions behind each value, (b,): a small difference of large ones says little.
-        given: The robot file gives all that a value is made of, (b,).
-        lowest: Least value a physical robot near the robot file can have, (b,); -inf where nothing is known.
-    """
+class Prior(NamedTuple):
+    """What the robot file says of base parameters, (b,) each."""
 
     values: FloatArray
-    size: FloatArray
-    given: BoolArray
-    lowest: FloatArray
+    size: FloatArray  # sum of the absolute contributions: a small difference of large ones says little
+    given: BoolArray  # the file gives all that a value is made of
+    lowest: FloatArray  # least value a physical robot near the file can have; -inf where nothing is known
+
+
+def cannot_be_negative(model: Model, standard: Parameter) -> bool:
+    """Tell whether a standard parameter of a physical robot cannot be negative: masses, inertias, friction."""
+    term = model.mechanism.terms.get(standard.kind)
+    return standard.kind in ("m", "Ixx", "Iyy", "Izz") if standard.inertial else term is not None and term.nonnegative
 
 
 def given_by_file(model: Model, standard: Parameter) -> bool:
@@ -63,11 +54,8 @@ def given_by_file(model: Model, standard: Parameter) -> bool:
     mechanism = model.mechanism
     if standard.payload is not None:
         return any(p.name == standard.payload and standard.kind in p.values for p in mechanism.payloads)
-    bodies, joints = ({item.name: item.values for item in items} for items in (mechanism.bodies, mechanism.joints))
-    for member in model.resolve(standard):
-        if member.kind not in (bodies if member.inertial else joints).get(member.owner, {}):
-            return False
-    return True
+    given = {item.name: item.values for item in (mechanism.bodies if standard.inertial else mechanism.joints)}
+    return all(member.kind in given.get(member.owner, {}) for member in model.resolve(standard))
 
 
 def prior_of(model: Model, base: BaseParameters) -> Prior:
@@ -77,55 +65,33 @@ def prior_of(model: Model, base: BaseParameters) -> Prior:
     value cannot be negative, and twice the robot file's contribution where it can: a file may be wrong by a factor of
     two, not by its sign. What the file leaves out has no bound.
     """
-    standard = model.values(base.standard)
     known = np.array([given_by_file(model, name) for name in base.standard])
     positive = np.array([cannot_be_negative(model, name) for name in base.standard])
-    parts = base.matrix * standard
-    there = base.matrix != 0
+    parts, there = base.matrix * model.values(base.standard), base.matrix != 0
     floor = np.where((base.matrix > 0) & positive, 0.0, np.where(known, np.minimum(2 * parts, 0.0), -np.inf))
-    heads = positive[list(base.independent)]
-    lowest = np.where(there, floor, 0.0).sum(axis=1)
-    return Prior(values=parts.sum(axis=1), size=np.abs(parts).sum(axis=1), given=(~there | known).all(axis=1),
-                 lowest=np.where(heads, lowest, -np.inf))
+    lowest = np.where(positive[list(base.independent)], np.where(there, floor, 0.0).sum(axis=1), -np.inf)
+    return Prior(parts.sum(axis=1), np.abs(parts).sum(axis=1), (~there | known).all(axis=1), lowest)
 
 
-def _reach(estimate: Estimate, names: Sequence[str], chance: float) -> FloatArray:
-    """Return how far below its value each parameter may be at a chance, all of them together, (p,)."""
-    index = [estimate.parameters.index(name) for name in names]
-    reach = -student_quantile(chance / max(len(names), 1), estimate.degrees_of_freedom[index])
-    return np.asarray(reach * estimate.std[index])
-
-
-def judge_physics(estimate: Estimate, base: BaseParameters, prior: Prior) -> tuple[Remark, ...]:
+def judge_physics(estimate: Estimate, base: BaseParameters, prior: Prior) -> Remarks:
     """Speak if a mass, an inertia or a friction is negative by more than three sigmas (all parameters together)."""
-    rows = [k for k, name in enumerate(base.names) if name in estimate.parameters and np.isfinite(prior.lowest[k])]
-    names = [base.names[k] for k in rows]
-    if not names:
-        return ()
-    values = np.array([estimate[name] for name in names])
-    below = values + _reach(estimate, names, DOUBT) - prior.lowest[rows]
-    bad = [name for name, gap in zip(names, below) if gap < 0]
+    lowest = {name: low for name, low in zip(base.names, prior.lowest) if np.isfinite(low)}
+    own = [k for k, name in enumerate(estimate.parameters) if name in lowest]
+    reach = -student_quantile(DOUBT / max(len(own), 1), estimate.degrees_of_freedom[own]) * estimate.std[own]
+    bad = [k for k, far in zip(own, reach) if estimate.values[k] + far < lowest[estimate.parameters[k]]]
     if not bad:
         return ()
-    worst = min(bad, key=lambda name: estimate[name] / estimate.std[estimate.parameters.index(name)])
-    std = float(estimate.std[estimate.parameters.index(worst)])
-    unit = estimate.units[estimate.parameters.index(worst)]
-    numbers = {"count": float(len(bad)), "value": estimate[worst], "std": std}
-    return (Remark(rule="physics", level="wrong", numbers=numbers,
-                   message=f"{listed(bad)}: no robot has such values; {worst} = {estimate[worst]:.4g} +- {std:.2g} "
-                           f"{unit} cannot be negative. A sign, a unit or a clock is wrong, or the motion says too "
-                           "little"),)
+    worst = min(bad, key=lambda k: estimate.values[k] / estimate.std[k])
+    names = [name for name in base.names if name in {estimate.parameters[k] for k in bad}]
+    value, std = float(estimate.values[worst]), float(estimate.std[worst])
+    return (Remark("physics", "wrong", f"{listed(names)}: no robot has such values; {estimate.parameters[worst]} = "
+                   f"{value:.4g} +- {std:.2g} {estimate.units[worst]} cannot be negative. A sign, a unit or a clock is "
+                   "wrong, or the motion says too little", {"count": float(len(bad)), "value": value, "std": std}),)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Factors:
-    """Well-determined values over those of the robot file.
-
-    Args:
-        names: (k,).
-        ratio: value / robot file, (k,).
-        reach: How far ratios may be off by noise, as ln, (k,).
-    """
+    """Well-determined values over those of the robot file, and how far ratios may be off by noise, as ln, (k,) each."""
 
     names: tuple[str, ...]
     ratio: FloatArray
@@ -148,7 +114,6 @@ def ratios(names: Sequence[str], values: FloatArray, sigma: FloatArray, prior: P
     Args:
         names: Of the base parameters, (b,).
         values, sigma: As found, NaN where not, (b,).
-        prior: What the robot file says.
         reach: How many sigmas a value may be off by noise.
     """
     with np.errstate(invalid="ignore"):
@@ -165,12 +130,13 @@ def file_scatter(found: Factors) -> tuple[float, float]:
 
     How good a robot file is shows in how well its values agree with the data as a whole.
     """
-    if len(found.names) < 5:
-        return 1.0, np.inf
-    middle = float(np.median(found.ratio))
-    if middle == 0:
-        return 1.0, np.inf
-    return middle, float(robust_scale(np.log(np.maximum(np.abs(found.ratio / middle), 1e-300))))
+    middle = float(np.median(found.ratio)) if len(found.names) >= 5 else 0.0
+    return (middle, float(robust_scale(_apart(found, middle)))) if middle else (1.0, np.inf)
+
+
+def _apart(found: Factors, middle: float) -> FloatArray:
+    """Return ln|ratio / middle|, (k,)."""
+    return np.asarray(np.log(np.maximum(np.abs(found.ratio / middle), 1e-300)))
 
 
 def common_factor(found: Factors) -> float | None:
@@ -180,10 +146,8 @@ def common_factor(found: Factors) -> float | None:
     of the scatter of the file: |ln f| above five standard deviations of a median, 1.25 scatter / sqrt(k), and 5 %.
     """
     middle, scatter = file_scatter(found)
-    if not scatter < ALIKE:
-        return None
-    near = np.abs(np.log(np.maximum(np.abs(found.ratio / middle), 1e-300))) < 2 * ALIKE
-    if float((near & (np.sign(found.ratio) == np.sign(middle))).mean()) < 0.75:
+    near = (np.abs(_apart(found, middle)) < 2 * ALIKE) & (np.sign(found.ratio) == np.sign(middle))
+    if not scatter < ALIKE or near.sum() < 0.75 * len(near):
         return None
     least = max(float(np.log(LEAST)), 5 * 1.25 * scatter / np.sqrt(len(found.names)))
     return middle if middle < 0 or abs(np.log(middle)) > least else None
@@ -213,12 +177,10 @@ def exchanged_legs(found: Factors, prior: Mapping[str, float]) -> tuple[str, str
 
 
 def unit_of(factor: float, extra: Mapping[str, float] | None = None, tolerance: float = 0.1) -> str | None:
-    """Return the unit mistake that a factor looks like, or None.
+    """Return the unit mistake that a factor or its inverse looks like, whatever its sign, or None.
 
     Args:
-        factor: Its absolute value or its inverse is compared.
         extra: Further factors by name, e.g. gears and drive gains of the robot file.
-        tolerance: Of the comparison. [1]
     """
     known = {**UNITS, **(extra or {})}
     candidates = {**known, **{f"1 / {name}": 1 / value for name, value in known.items()}}
@@ -229,41 +191,33 @@ def unit_of(factor: float, extra: Mapping[str, float] | None = None, tolerance: 
 
 
 def judge_prior(estimate: Estimate, base: BaseParameters, prior: Prior,
-                gains: Mapping[str, float] | None = None) -> tuple[Remark, ...]:
-    """Speak if values are far from the robot file's, or all of them by one factor: then it is a unit.
+                gains: Mapping[str, float] | None = None) -> Remarks:
+    """Speak if values are far from the robot file's, or all of them by one factor: then it is a unit, or a drive gain.
 
     Far is a factor of 3, or less where the other values show that the file is better: 6 times their robust scatter, at
     least 1.3. Values that the robot file leaves out are not tested.
-
-    Args:
-        prior: What the robot file says of them.
-        gains: Drive gains used, by motor: a common factor may be one of them.
     """
     found = factors(estimate, base, prior)
     middle = common_factor(found)
     if middle is not None:
         own = {f"{value:.4g} (the drive gain)": abs(value) for value in dict.fromkeys((gains or {}).values()) if value}
-        flipped = -2 < middle < -0.5
-        unit = "the sign of all efforts" if flipped else unit_of(middle, own)
+        unit = "the sign of all efforts" if -2 < middle < -0.5 else unit_of(middle, own)
         sure = middle < 0 or unit is not None or abs(np.log(middle)) > np.log(FAR) / 2
-        text = f"; that is {unit}" if unit else "; are the gains, the gears or the unit of the efforts right?"
-        return (Remark(rule="prior", level="wrong" if sure else "look",
-                       numbers={"factor": middle, "count": float(len(found.names))},
-                       message=f"all {len(found.names)} well-determined values are {middle:.4g} times the robot file's"
-                               + text),)
+        text = f"that is {unit}" if unit else "are the gains, the gears or the unit of the efforts right?"
+        return (Remark("prior", "wrong" if sure else "look", f"all {len(found.names)} well-determined values are "
+                       f"{middle:.4g} times the robot file's; {text}",
+                       {"factor": middle, "count": float(len(found.names))}),)
     legs = exchanged_legs(found, dict(zip(base.names, prior.values.tolist())))
     if legs is not None:
-        return (Remark(rule="prior", level="look", message=f"the robot file gives {legs[0]} the values found for "
-                       f"{legs[1]}, and the other way round: are their channels exchanged?"),)
-    middle, scatter = file_scatter(found)
-    allowed = np.log(FAR) if not np.isfinite(scatter) else min(np.log(FAR), max(SURPRISE * scatter, np.log(ODD)))
+        return (Remark("prior", "look", f"the robot file gives {legs[0]} the values found for {legs[1]}, and the other "
+                       "way round: are their channels exchanged?"),)
+    allowed = min(np.log(FAR), max(SURPRISE * file_scatter(found)[1], np.log(ODD)))
     far = {name: float(r) for name, r, reach in zip(found.names, found.ratio, found.reach)
            if reach < 1 and (r <= 0 or abs(np.log(r)) > max(allowed, reach))}
     if not far:
         return ()
     worst = max(far, key=lambda name: np.inf if far[name] <= 0 else abs(np.log(far[name])))
-    rest = len(found.names) - len(far)
-    return (Remark(rule="prior", level="look", numbers={"ratio": far[worst], "count": float(len(far))},
-                   message=f"{listed(list(far))}: well determined, but {worst} is {far[worst]:.3g} times what the "
-                           f"robot file says, where the other {rest} values agree within {np.exp(allowed):.2g}; is the "
-                           "file, a unit or a channel wrong, or was a load carried?"),)
+    return (Remark("prior", "look", f"{listed(list(far))}: well determined, but {worst} is {far[worst]:.3g} times what "
+                   f"the robot file says, where the other {len(found.names) - len(far)} values agree within "
+                   f"{np.exp(allowed):.2g}; is the file, a unit or a channel wrong, or was a load carried?",
+                   {"ratio": far[worst], "count": float(len(far))}),)

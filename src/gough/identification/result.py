@@ -13,7 +13,7 @@ from zipfile import BadZipFile
 
 import numpy as np
 
-from gough.core.arrays import BoolArray, FloatArray, Value, check_shapes
+from gough.core.arrays import BoolArray, FloatArray, Value
 from gough.core.documents import parse_json
 from gough.core.errors import InvalidInput
 from gough.core.files import write_together, written_together
@@ -38,13 +38,10 @@ FIT_ARRAYS = ("time", "measured", "predicted", "q", "used")
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Fit(Value):
-    """Measured and predicted efforts of one recording, for pictures.
+    """Measured and predicted efforts of one recording, for pictures, (t, r). [row unit]
 
     Args:
         label: `identification` or `held-out`, with the recording's name.
-        held_out: Not used for the estimate.
-        time: (t,). [s]
-        measured, predicted: Efforts of the rows, (t, r). [row unit]
         q: All coordinates, (t, n), for the moving picture. [m or rad]
         used: Which equations entered the estimate or its validation, (t, r); those near reversals did not.
     """
@@ -57,10 +54,6 @@ class Fit(Value):
     q: FloatArray
     used: BoolArray
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_shapes(self, used=self.measured.shape)
-
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Identification(Shown):
@@ -68,14 +61,10 @@ class Identification(Shown):
 
     Args:
         robot: Name of the robot, or path of its file.
-        estimator: Which estimate is the result.
-        estimate: That estimate: base parameters, and drive gains and payload parameters if asked.
-        base: The base parameters behind it.
+        estimator: Which of the `estimates` is the result.
+        estimate: That one: base parameters, and drive gains and payload parameters if asked.
         tied: Legs were tied.
-        estimates: All estimates by name, the result among them.
         enclosures: Guaranteed boxes by name.
-        validation: Prediction of held-out data if there were any.
-        verdict: What the rules say of the result; good if none speaks.
         diagnosis: Mistakes that explain what is left, made where the verdict is not good; else None.
         nominal_gains: Drive gains used to turn currents into efforts, by joint; empty if efforts were recorded.
         known: Payload parameters that were measured, from which drive gains were found.
@@ -83,10 +72,8 @@ class Identification(Shown):
             [kg, kg m, kg m2]
         joint_terms: Coefficients of the joint terms that go with them, by name (`leg1.slider.fv`).
         constants: Constants of joint terms that were found with the coefficients.
-        fits: Measured and predicted efforts.
         quality: Figures of the data by recording: closure residual, sensors, reversal window, cut-off.
         history: Steps of the choice of essential parameters, in words.
-        notes: What the user should know.
         settings: What was asked for, every option: the same logs and settings give the same result.
         choice: How the logs were processed, and what that was chosen from; other logs are to be processed likewise.
         logs: Names of the logs by use: `identification`, `loaded`, `validation`.
@@ -170,10 +157,8 @@ class Identification(Shown):
     @property
     def drive_gains(self) -> dict[str, dict[str, float]]:
         """Identified gains with standard deviations by joint, or the nominal ones without."""
-        found = {}
-        for name, value, std in zip(self.estimate.parameters, self.estimate.values, self.estimate.std):
-            if name.is_gain:
-                found[name.owner] = {"value": float(value), "std": float(std)}
+        found = {name.owner: {"value": float(v), "std": float(s)} for name, v, s in
+                 zip(self.estimate.parameters, self.estimate.values, self.estimate.std) if name.is_gain}
         return found or {name: {"value": float(v)} for name, v in self.nominal_gains.items()}
 
     @property
@@ -219,11 +204,12 @@ class Identification(Shown):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the documented JSON form."""
-        e = self.estimate
-        return {
+        e, constants = self.estimate, self.constants
+        known = np.full(len(e), np.nan) if e.information is None else e.information
+        found = {
             "format": FORMAT, "robot": self.robot, "estimator": self.estimator,
             "parameters": [{"name": n, "value": float(v), "std": float(s), "unit": u,
-                            "information_over_noise": _number(e.information, k),
+                            "information_over_noise": None if not np.isfinite(known[k]) else float(known[k]),
                             "std_by_source": {source.kind: float(source.std[k]) for source in e.sources}}
                            for k, (n, v, s, u) in enumerate(zip(e.parameters, e.values, e.std, e.units))],
             "uncertainty": e.uncertainty, "drive_gains": self.drive_gains, "payload": self.payload,
@@ -237,11 +223,12 @@ class Identification(Shown):
             "processing": self.processing.to_dict(),
             "choice": None if self.choice is None else self.choice.to_dict(),
             "logs": {use: list(names) for use, names in self.logs.items()}, "digests": dict(self.digests),
-            **({} if not self.constants.values else {"constants": {
-                name: {"value": value, "std": plain(self.constants.std[name]), "unit": self.constants.units[name]}
-                for name, value in self.constants.values.items()}}),
-            **({} if self.structures is None else {"structures": self.structures.to_dict()}),
         }
+        if constants.values:
+            found["constants"] = {
+                name: {"value": value, "std": plain(constants.std[name]), "unit": constants.units[name]}
+                for name, value in constants.values.items()}
+        return found if self.structures is None else found | {"structures": self.structures.to_dict()}
 
     def summary(self) -> str:
         """Return the result as plain text, verdict first."""
@@ -269,11 +256,9 @@ class Identification(Shown):
         return "\n".join(parts)
 
     def save(self, folder: str | Path, *, beside: Mapping[str, str] | None = None) -> None:
-        """Write `estimate.json` (all estimates, base parameters, verdict) and `fits.npz` into a folder.
+        """Write `estimate.json` (all estimates, base parameters, verdict) and `fits.npz` into an existing folder.
 
-        Args:
-            folder: An existing folder.
-            beside: Text files, by name, that belong to the result; all appear together.
+        Text files `beside`, by name, belong to the result; all appear together.
         """
         kept = {f.name: plain(getattr(self, f.name)) for f in fields(self) if f.name != "fits"}
         kept["beside"] = [*(beside or {})]
@@ -285,17 +270,8 @@ class Identification(Shown):
         write_together(folder, {FITS: buffer.getvalue(), **{name: text.encode() for name, text in texts.items()}})
 
 
-def _number(values: FloatArray | None, k: int) -> float | None:
-    """Return one of several numbers; None where it is not known."""
-    return None if values is None or not np.isfinite(values[k]) else float(values[k])
-
-
 def load_identification(folder: str | Path) -> Identification:
-    """Read what `Identification.save` wrote.
-
-    Raises:
-        InvalidInput: No such result, not one of Gough's, or damaged.
-    """
+    """Read what `Identification.save` wrote."""
     expect(folder, (str, Path), "the result", "the folder that Identification.save or `gough identify -o` wrote")
     path = Path(folder) / RESULT
     try:

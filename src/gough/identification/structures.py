@@ -13,6 +13,7 @@ from gough.core.parameters import BaseParameters
 from gough.core.regression import Regression
 from gough.core.text import text_table
 from gough.engine import Model
+from gough.engine.columns import column_names
 from gough.estimators.problem import Estimator
 from gough.estimators.selection.selection import (
     LEVEL,
@@ -30,23 +31,21 @@ NEAR = 1.01  # of the best held-out error: as good
 
 @dataclass(frozen=True, kw_only=True)
 class FrictionStructure:
-    """One friction structure on the same data.
-
-    Args:
-        name: In words.
-        parameters: How many.
-        correlation_condition: Condition number of the correlation matrix, AH09's measure; None if not identifiable.
-        residual: Relative to the effort, root mean square over the rows.
-        held_out: The same on held-out data, or None.
-        reason: Why there is no estimate.
-    """
+    """One friction structure on the same data, in words and by its number of parameters; None where unknown."""
 
     name: str
     parameters: int
-    correlation_condition: float | None
-    residual: float | None
+    correlation_condition: float | None  # AH09's measure
+    residual: float | None  # relative to the effort, root mean square over the rows
     held_out: float | None
-    reason: str = ""
+    reason: str = ""  # why there is no estimate
+
+    def row(self, advised: str | None) -> list[str]:
+        """Return what a table says of it."""
+        condition = "-" if self.correlation_condition is None else f"{self.correlation_condition:.4g}"
+        errors = ["-" if error is None else f"{100 * error:.3g} %" for error in (self.residual, self.held_out)]
+        return [self.name, str(self.parameters), condition, *errors,
+                "<- advised" if self.name == advised else self.reason]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,11 +73,8 @@ class ModelChoice:
 
     def summary(self) -> str:
         """Return the tables as plain text."""
-        advised = self.advised
-        rows = [[s.name, str(s.parameters), _figure(s.correlation_condition), _percent(s.residual),
-                 _percent(s.held_out), "<- advised" if s.name == advised else s.reason] for s in self.friction]
         header = ["friction", "parameters", "cond(correlation)", "residual", "held-out error", ""]
-        parts = ["Friction structures", text_table(header, rows)]
+        parts = ["Friction structures", text_table(header, [s.row(self.advised) for s in self.friction])]
         if self.symmetry:
             rows = [[s.name, f"{s.f:.3g}", f"{s.constraints:.0f}, {s.degrees_of_freedom:.4g}", f"{s.p:.2g}",
                      "differ" if s.differ else "may be equal"] for s in self.symmetry]
@@ -91,29 +87,17 @@ class ModelChoice:
         return "\n".join(parts)
 
 
-def _figure(value: float | None) -> str:
-    return "-" if value is None else f"{value:.4g}"
-
-
-def _percent(value: float | None) -> str:
-    return "-" if value is None else f"{100 * value:.3g} %"
-
-
 def model_choice(model: Model, base: BaseParameters, problem: Regression, estimator: Estimator, *,
                  held_out: Regression | None = None) -> ModelChoice:
     """Compare friction structures, test whether legs are alike and name what the data hardly see.
 
     Args:
-        base: The base parameters of the problem.
-        problem: All logs to identify from.
         estimator: Of every structure.
         held_out: Logs not used, to see where to stop.
     """
     base = base.select(problem.parameters)
-    groups = leg_groups(base)
-    comparison = compare_structures(problem, friction_structures(model, base), estimator, held_out=held_out)
-    friction = []
-    for found in comparison.values():
+    friction, groups = [], leg_groups(base)
+    for found in compare_structures(problem, friction_structures(model, base), estimator, held_out=held_out).values():
         e = found.estimate
         friction.append(FrictionStructure(
             name=found.name, parameters=len(found.parameters), reason=found.reason,
@@ -121,15 +105,13 @@ def model_choice(model: Model, base: BaseParameters, problem: Regression, estima
             residual=None if e is None else _rms(e.residual_relative),
             held_out=None if found.held_out is None else _rms(found.held_out)))
     symmetry: tuple[Symmetry, ...] = ()
-    notes: list[str] = []
+    notes: tuple[str, ...] = ()
     if groups:
         try:
-            symmetry = tie_test(estimator.fit(problem), groups)
+            symmetry = tie_test(estimator.fit(problem), groups)[:-1 if len(groups) == 1 else None]
         except GoughError as error:
-            notes.append(f"legs were not compared: {error}")
-    return ModelChoice(
-        friction=tuple(friction), symmetry=symmetry[:-1] if len(groups) == 1 else symmetry, notes=tuple(notes),
-        weak=weak_directions(problem))
+            notes = (f"legs were not compared: {error}",)
+    return ModelChoice(friction=tuple(friction), symmetry=symmetry, notes=notes, weak=weak_directions(problem))
 
 
 def _rms(values: Any) -> float:
@@ -142,22 +124,20 @@ def friction_structures(model: Model, base: BaseParameters) -> dict[str, Structu
     All of them also with equal legs' friction tied. Only friction that the robot file declares. Offsets stay in all of
     them. Structures that come to the same are named once.
     """
-    heads = {name: base.standard[i] for name, i in zip(base.names, base.independent)}
+    heads, groups = dict(zip(base.names, column_names(base))), leg_groups(base)
     kinds = {name: term for name, term in model.mechanism.terms.items() if term.dissipative}
     rest = [n for n, head in heads.items() if head.kind not in kinds]
     every = [n for n in heads if n not in rest]
     motors = [n for n in every if all(m.owner in model.mechanism.actuated for m in model.resolve(heads[n]))]
 
-    def only(kind: str) -> list[str]:
-        return [n for n in motors if heads[n].kind == kind]
-
     def tied(names: Sequence[str]) -> list[str | tuple[str, ...]]:
-        groups = [group for group in leg_groups(base) if group[0] in names]
-        return [*(n for n in names if not any(n in group for group in groups)), *groups]
+        own = [group for group in groups if group[0] in names]
+        return [*(n for n in names if not any(n in group for group in own)), *own]
 
     all_ = "both" if len(kinds) <= 2 else "all"
     candidates: dict[str, Structure] = {"none": rest}
-    candidates |= {term.label.removesuffix(" friction"): [*rest, *only(name)] for name, term in kinds.items()}
+    candidates |= {term.label.removesuffix(" friction"): [*rest, *(n for n in motors if heads[n].kind == name)]
+                   for name, term in kinds.items()}
     candidates |= {
         all_: [*rest, *motors], f"{all_}, legs alike": [*rest, *tied(motors)],
         f"{all_}, passive joints too": [*rest, *every],

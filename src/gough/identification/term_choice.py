@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -23,7 +24,6 @@ from gough.core.arrays import FloatArray, IntArray
 from gough.core.names import Parameter
 from gough.core.regression import Regression
 from gough.core.text import text_table
-from gough.engine import Model
 from gough.engine.base import standard_from_base
 from gough.identification.constants import TermColumns
 from gough.identification.experiment import Experiment
@@ -70,6 +70,13 @@ class TermStep:
     before: float
     after: float
 
+    def row(self) -> list[str]:
+        """Return what a table says of it."""
+        found = {", ".join(f"{name} {value:.4g}" for name, value in own.items()) for own in self.constants.values()}
+        return [self.label, ", ".join(self.joints) + (" (one coefficient)" if self.tied else ""),
+                "; ".join(sorted(found)[:3]) + (" ..." if len(found) > 3 else ""), f"{100 * self.before:.3g} %",
+                f"{100 * self.after:.3g} %"]
+
 
 @dataclass(frozen=True, kw_only=True)
 class TermChoice:
@@ -90,15 +97,11 @@ class TermChoice:
 
     def summary(self) -> str:
         """Return the tables as plain text."""
-        def rows(steps: Sequence[TermStep]) -> list[list[str]]:
-            return [[s.label, ", ".join(s.joints) + (" (one coefficient)" if s.tied else ""), _said(s),
-                     f"{100 * s.before:.3g} %", f"{100 * s.after:.3g} %"] for s in steps]
-
         header = ["term", "motors", "constants (SI)", "error without", "with"]
-        none = "  none: the robot file has what the data show"
         parts = [f"Terms that predict better, {self.folds} left out in turn",
-                 text_table(header, rows(self.steps)) if self.steps else none,
-                 "", "What each wins alone, at its best place", text_table(header, rows(self.alone))]
+                 text_table(header, [step.row() for step in self.steps]) if self.steps else
+                 "  none: the robot file has what the data show",
+                 "", "What each wins alone, at its best place", text_table(header, [step.row() for step in self.alone])]
         if self.held_out and self.steps:
             parts += ["", "Logs that were not used, error without and with the terms proposed",
                       text_table(["row", "without", "with"], [
@@ -106,24 +109,18 @@ class TermChoice:
         return "\n".join(parts)
 
 
-def _said(step: TermStep) -> str:
-    found = {", ".join(f"{name} {value:.4g}" for name, value in own.items()) for own in step.constants.values()}
-    return "; ".join(sorted(found)[:3]) + (" ..." if len(found) > 3 else "")
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class _Column:
-    """Some terms at one motor with values of their constants: `at` are its places among all columns."""
+class _Column(NamedTuple):
+    """Some terms at one motor with values of their constants; `at` are its places among all columns."""
 
     label: str
     joint: Joint
     terms: tuple[JointTerm, ...]
     constants: Mapping[str, float]
     variant: int
-    at: tuple[int, ...] = ()
+    at: tuple[int, ...]
 
 
-def choose_terms(model: Model, experiment: Experiment, unseen: Experiment | None = None) -> TermChoice:
+def choose_terms(experiment: Experiment, unseen: Experiment | None = None) -> TermChoice:
     """Propose joint terms that a robot file lacks.
 
     Args:
@@ -132,60 +129,52 @@ def choose_terms(model: Model, experiment: Experiment, unseen: Experiment | None
     problem = experiment.problem
     block, folds, what = _blocks(problem)
     first = _Moments(problem, block, folds)
-    model = model.with_passing(standard_from_base(model, experiment.base, first.values())[0])
-    columns = list(_candidates(model, experiment, problem.left(first.values())))
+    model = experiment.model.with_passing(standard_from_base(experiment.model, experiment.base, first.values())[0])
+    experiment = replace(experiment, model=model)
+    columns = list(_candidates(experiment, problem.left(first.values())))
     if not columns:
         return TermChoice(folds=what)
-    wide, recorded = _widened(model, experiment, columns)
-    count, base = len(problem.parameters), list(range(len(problem.parameters)))
-    k, placed = count, []
-    for column in columns:
-        placed.append(replace(column, at=tuple(range(k, k + len(column.terms)))))
-        k += len(column.terms)
+    wide, recorded = _widened(experiment, columns)
     moments = _Moments(wide, block, folds, first.weight, judged=recorded)
-    places = list(_places(placed))
-    none = moments.errors([[k] for k in base])
     steps: list[TermStep] = []
     alone: dict[str, TermStep] = {}
-    now, groups = none, [[k] for k in base]
+    groups = plain = [[k] for k in range(len(problem.parameters))]
+    now = moments.errors(plain)
     while len(steps) < MOST:
         tried = []
-        for place, tied in places:
-            more = [[c.at[i] for c in place] for i in range(len(place[0].at))] if tied else [[i] for c in place
-                                                                                             for i in c.at]
+        for place, tied in _places(columns):
+            more = [list(each) for each in zip(*(c.at for c in place))] if tied else [[k] for c in place for k in c.at]
             errors = moments.errors([*groups, *more])
-            step = _step(place, tied, now, errors)
+            before, after = (float(np.sqrt(e[0].sum() / e[1].sum())) for e in (now, errors))
+            step = TermStep(label=place[0].label, terms=tuple(t.name for t in place[0].terms), tied=tied,
+                            joints=tuple(c.joint.name for c in place), before=before, after=after,
+                            constants={c.joint.name: c.constants for c in place})
             tried.append((step, more, errors))
-            if not steps and (step.label not in alone or step.after < alone[step.label].after):
+            if not steps and (step.label not in alone or after < alone[step.label].after):
                 alone[step.label] = step
         worth = (1 - WINS**2) * moments.errors(groups, recorded=False)[0].sum()
-        gains = [now[0] - errors[0] for _, _, errors in tried]
-        winning = [t for t, won in zip(tried, gains) if won.sum() > worth
-                   and won.mean() > STEADY * won.std(ddof=1) / np.sqrt(len(won))  # more than chance
-                   and moments.sureness(groups, t[1]) > SURE]
+        winning = []
+        for step, more, errors in tried:
+            won = now[0] - errors[0]
+            steady = won.mean() > STEADY * won.std(ddof=1) / np.sqrt(len(won))  # more than chance
+            if won.sum() > worth and steady and moments.sureness(groups, more) > SURE:
+                winning.append((step, more, errors))
         if not winning:
             break
         best = min(errors[0].sum() for _, _, errors in winning)
-        near = [t for t in winning if t[2][0].sum() <= best + worth]
-        step, more, errors = min(near, key=lambda t: (len(t[1]), t[0].after))
+        near = [each for each in winning if each[2][0].sum() <= best + worth]
+        step, more, now = min(near, key=lambda each: (len(each[1]), each[0].after))
         steps.append(step)
-        groups, now = [*groups, *more], errors
+        groups = [*groups, *more]
     held = {}
     if unseen is not None and steps:
-        held = _held_out(moments, _widened(model, unseen, columns)[1], [[k] for k in base], groups)
+        other = _widened(replace(unseen, model=model), columns)[1]
+        size = np.maximum((other.effort**2 * other.counting).sum(axis=0), 1e-300)
+        shares = [np.sqrt(((other.left(moments.values(each)) * other.counting) ** 2).sum(axis=0) / size).tolist()
+                  for each in (plain, groups)]
+        held = dict(zip(other.rows, zip(*shares)))
     return TermChoice(steps=tuple(steps), alone=tuple(sorted(alone.values(), key=lambda s: s.after)), folds=what,
                       held_out=held)
-
-
-def _step(place: Sequence[_Column], tied: bool, before: FloatArray, after: FloatArray) -> TermStep:
-    return TermStep(label=place[0].label, terms=tuple(t.name for t in place[0].terms), tied=tied,
-                    joints=tuple(c.joint.name for c in place), constants={c.joint.name: c.constants for c in place},
-                    before=_error(before), after=_error(after))
-
-
-def _error(errors: FloatArray) -> float:
-    """Return the relative error of all folds together."""
-    return float(np.sqrt(errors[0].sum() / errors[1].sum()))
 
 
 def _blocks(problem: Regression) -> tuple[IntArray, int, str]:
@@ -207,6 +196,9 @@ def _blocks(problem: Regression) -> tuple[IntArray, int, str]:
     return block, folds, "stretches" if stretches else "logs"
 
 
+Groups = Sequence[Sequence[int]]  # of columns; those of a group share their coefficient
+
+
 class _Moments:
     """Moments of a regression by fold, block and row, (f, b, r, p + 1, p + 1), with columns of unit size."""
 
@@ -224,22 +216,17 @@ class _Moments:
         self.judged = self.moments if judged is None else by_block(judged)
         self.whole = self.moments.sum(axis=(0, 1))
         self.weight = np.ones(rows) if weight is None else weight
-        if weight is None:
-            for _ in range(5):
-                x = self._solved(self.whole, self._merged([[k] for k in range(len(self.scale) - 1)]))
-                left = self._squares(self.whole, x)
-                self.weight = problem.counts / np.maximum(left, 1e-12 * self.whole[:, -1, -1] + 1e-300)
+        self.every = [[k] for k in range(len(self.scale) - 1)]
+        for _ in range(5 if weight is None else 0):
+            left = self._squares(self.whole, self._merged(self.every), self.whole)
+            self.weight = problem.counts / np.maximum(left, 1e-12 * self.whole[:, -1, -1] + 1e-300)
 
-    def _merged(self, groups: Sequence[Sequence[int]]) -> FloatArray:
-        """Return what turns coefficients of groups of columns into those of all, (p, g); tied ones share theirs."""
+    def _merged(self, groups: Groups) -> FloatArray:
+        """Return what turns coefficients of groups of columns into those of all, (p, g)."""
         matrix = np.zeros((len(self.scale) - 1, len(groups)))
         for g, members in enumerate(groups):
             matrix[list(members), g] = self.scale[list(members)] / self.scale[list(members)].max()
         return matrix
-
-    def _solved(self, moments: FloatArray, matrix: FloatArray) -> FloatArray:
-        """Return the coefficients of all columns, (p,)."""
-        return np.asarray(matrix @ self._coefficients(moments, matrix))
 
     def _coefficients(self, moments: FloatArray, matrix: FloatArray) -> FloatArray:
         """Return the coefficients of groups of columns, (g,)."""
@@ -249,49 +236,37 @@ class _Moments:
         unit = A / np.outer(size, size) + RIDGE * np.eye(len(A))
         return np.asarray(np.linalg.solve(unit, b / size) / size)
 
-    def sureness(self, groups: Sequence[Sequence[int]], more: Sequence[Sequence[int]]) -> float:
+    def _squares(self, moments: FloatArray, matrix: FloatArray, fitted: FloatArray) -> FloatArray:
+        """Return the squares that coefficients found from other moments leave of some, (..., r)."""
+        full = np.append(-matrix @ self._coefficients(fitted, matrix), 1.0)
+        return np.asarray(np.maximum(moments @ full @ full, 0.0))
+
+    def sureness(self, groups: Groups, more: Groups) -> float:
         """Return the rms of what more groups' coefficients are of their standard deviations by the jackknife."""
-        matrix = self._merged([*groups, *more])
-        blocks = self.moments.reshape(-1, *self.whole.shape)
+        matrix, blocks = self._merged([*groups, *more]), self.moments.reshape(-1, *self.whole.shape)
         left = np.array([self._coefficients(self.whole - own, matrix)[-len(more):] for own in blocks])
         std = np.sqrt((len(blocks) - 1) * left.var(axis=0))
         return float(np.sqrt(np.mean((left.mean(axis=0) / np.maximum(std, 1e-300))**2)))
 
-    @staticmethod
-    def _squares(moments: FloatArray, x: FloatArray) -> FloatArray:
-        full = np.append(-x, 1.0)
-        return np.asarray(np.maximum(moments @ full @ full, 0.0))
-
-    def values(self, groups: Sequence[Sequence[int]] | None = None) -> FloatArray:
+    def values(self, groups: Groups | None = None) -> FloatArray:
         """Return the coefficients of all columns from all folds, zero where no group has them, (p,)."""
-        every = [[k] for k in range(len(self.scale) - 1)] if groups is None else groups
-        return np.asarray(self._solved(self.whole, self._merged(every)) / self.scale[:-1])
+        matrix = self._merged(self.every if groups is None else groups)
+        return np.asarray(matrix @ self._coefficients(self.whole, matrix) / self.scale[:-1])
 
-    def errors(self, groups: Sequence[Sequence[int]], *, recorded: bool = True) -> FloatArray:
+    def errors(self, groups: Groups, *, recorded: bool = True) -> FloatArray:
         """Return weighted squares of each block's error, predicted from other folds, and of its efforts, (2, f b).
 
         The efforts are those that are judged, as recorded, or those that were fitted.
         """
         matrix, blocks = self._merged(groups), self.judged if recorded else self.moments
-        wrong = [self._squares(own, self._solved(self.whole - fitted.sum(axis=0), matrix))
+        wrong = [self._squares(own, matrix, self.whole - fitted.sum(axis=0))
                  for own, fitted in zip(blocks, self.moments)]
         return np.asarray((np.stack([np.array(wrong), blocks[..., -1, -1]]) @ self.weight).reshape(2, -1))
 
 
-def _held_out(moments: _Moments, unseen: Regression, plain: Sequence[Sequence[int]],
-              groups: Sequence[Sequence[int]]) -> dict[str, tuple[float, float]]:
-    """Return the relative error of each row of logs that were not used, without and with the terms."""
-    found = []
-    for each in (plain, groups):
-        left = unseen.left(moments.values(each)) * unseen.counting
-        size = (unseen.effort**2 * unseen.counting).sum(axis=0)
-        found.append(np.sqrt((left**2).sum(axis=0) / np.maximum(size, 1e-300)))
-    return {row: (float(a), float(b)) for row, a, b in zip(unseen.rows, *found)}
-
-
-def _candidates(model: Model, experiment: Experiment, left: FloatArray) -> Iterator[_Column]:
+def _candidates(experiment: Experiment, left: FloatArray) -> Iterator[_Column]:
     """Yield every registered friction term, and ripples, at every motor that lacks it."""
-    mechanism = model.mechanism
+    mechanism, count = experiment.model.mechanism, len(experiment.problem.parameters)
     together = {name: shape for shape, names in SHAPES.items() for name in names}
     shapes: dict[str, tuple[JointTerm, ...]] = {}
     for name, term in mechanism.known_terms.items():
@@ -307,29 +282,29 @@ def _candidates(model: Model, experiment: Experiment, left: FloatArray) -> Itera
             lacking = tuple(term for term in terms if term.name not in joint.terms)
             if not lacking or speed <= 0 or reach <= 0:
                 continue
-            keys = [(t.family, key) for t in lacking for key in t.constants]
-            full = dict.fromkeys(f"{family}.{key}" for family, key in keys)
-            name = keys[0][1] if keys else ""
+            keys = [f"{term.family}.{key}" for term in lacking for key in term.constants]
+            name = next((key for term in lacking for key in term.constants), "")
             size = {"speed": speed, "width": speed, "time": 1.0, "distance": reach}.get(name)
             if name == "pitch":
-                tried = _pitches(model, experiment, joint, reach, left)
+                tried = _pitches(experiment, joint, reach, left)
+            elif size is not None:
+                tried = [part * size for part in TRIED[name]]
             else:
-                tried = [part * size for part in TRIED[name]] if size is not None else [
-                    lacking[0].constants[name].value] if name else [0.0]
+                tried = [lacking[0].constants[name].value if name else 0.0]
             for variant, value in enumerate(tried):
-                yield _Column(label=label, joint=joint, terms=lacking, variant=variant,
-                              constants=dict.fromkeys(full, value))
+                at = tuple(range(count, count + len(lacking)))
+                count += len(lacking)
+                yield _Column(label, joint, lacking, dict.fromkeys(keys, value), variant, at)
 
 
-def _pitches(model: Model, experiment: Experiment, joint: Joint, reach: float, left: FloatArray) -> list[float]:
+def _pitches(experiment: Experiment, joint: Joint, reach: float, left: FloatArray) -> list[float]:
     """Return the pitches that what is left of a motor's efforts holds most of."""
+    model = experiment.model
     if joint.name not in model.rows:
         return []
     row, j = model.rows.index(joint.name), model.mechanism.coordinates.index(joint.name)
     q = np.concatenate([log.motion.q[part.sample - log.sample[0], j]
                         for log, part in zip(experiment.processed, experiment.parts) if part.sample is not None])
-    if len(q) != len(left):
-        return []
     waves = np.arange(1.0, WAVES, 0.25) / reach
     r = left[:, row] * experiment.problem.counting[:, row]
     size = np.array([np.abs(r @ np.exp(2j * np.pi * wave * q)) for wave in waves])
@@ -337,13 +312,13 @@ def _pitches(model: Model, experiment: Experiment, joint: Joint, reach: float, l
     return [float(1 / waves[k]) for k in sorted(peaks, key=lambda k: -size[k])[:PITCHES]]
 
 
-def _widened(model: Model, experiment: Experiment, columns: Sequence[_Column]) -> tuple[Regression, Regression]:
+def _widened(experiment: Experiment, columns: Sequence[_Column]) -> tuple[Regression, Regression]:
     """Return the regression of an experiment with columns of candidates behind its own, as fitted and as recorded.
 
     The latter has the same samples, with neither regressor nor efforts low-passed.
     """
-    mechanism, problem = model.mechanism, experiment.problem
-    extra = {term.name: term for column in columns for term in column.terms}
+    model, problem, mechanism = experiment.model, experiment.problem, experiment.model.mechanism
+    own = {**mechanism.own_terms, **{term.name: term for column in columns for term in column.terms}}
     fitted, recorded, efforts = [], [], []
     for log, part in zip(experiment.processed, experiment.parts):
         kept, raw = slice(None), part
@@ -352,18 +327,18 @@ def _widened(model: Model, experiment: Experiment, columns: Sequence[_Column]) -
             raw = without_absent_payloads(
                 model.regression(log.motion.take(kept), log.effort[kept], experiment.base, dead_band=log.dead_band),
                 log.payload)
-        more, plain, maps = [], [], model.kinematics.closure_map(log.motion.q)
+        more, plain, maps = [], [raw.regressor], model.kinematics.closure_map(log.motion.q)
         for column in columns:
-            joints = tuple(replace(j, terms=(*(t.name for t in column.terms),)) if j.name == column.joint.name else
+            joints = tuple(replace(j, terms=tuple(t.name for t in column.terms)) if j.name == column.joint.name else
                            replace(j, terms=(), values={}) for j in mechanism.joints)
-            robot = replace(mechanism, joints=joints, ties={}, own_terms={**mechanism.own_terms, **extra})
+            robot = replace(mechanism, joints=joints, ties={}, own_terms=own)
             members = [[Parameter.of(column.joint.name, term.name)] for term in column.terms]
             terms = TermColumns(model, robot, log, members, maps)
             whole = terms.at(column.constants)
             more.append(terms.processed(whole))
             plain.append(whole[kept])
         fitted.append(np.concatenate(more, axis=2))
-        recorded.append(np.concatenate([raw.regressor, *plain], axis=2))
+        recorded.append(np.concatenate(plain, axis=2))
         efforts.append(raw.effort)
     names = [Parameter(f"candidate{k}") for k in range(fitted[0].shape[2])]
     wide = replace(problem, regressor=np.concatenate([problem.regressor, np.concatenate(fitted)], axis=2),

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -36,8 +36,6 @@ class Validation(Shown, Value):
     """Prediction of recordings not used for identification.
 
     Args:
-        rows: Names of the equation rows, (r,).
-        row_units: Their units.
         rms: rms prediction error, (r,). [row unit]
         relative: rms prediction error over rms effort of the equations that count, (r,). [1]
         relative_all: The same of all equations, near reversals too, (r,). [1]
@@ -58,15 +56,8 @@ class Validation(Shown, Value):
     predicts: str
     doubts: tuple[str, ...]
     source: str
-    relative_all: FloatArray = field(default_factory=lambda: np.empty(0))
-    share: FloatArray = field(default_factory=lambda: np.empty(0))
-
-    def __post_init__(self) -> None:
-        if not len(self.relative_all):
-            object.__setattr__(self, "relative_all", self.relative)
-        if not len(self.share):
-            object.__setattr__(self, "share", np.ones(len(self.rows)))
-        super().__post_init__()
+    relative_all: FloatArray
+    share: FloatArray
 
     @property
     def verdict(self) -> str:
@@ -86,19 +77,17 @@ class Validation(Shown, Value):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the documented JSON form."""
-        return {
-            "rows": {row: {"rms": float(self.rms[j]), "relative": float(self.relative[j]),
-                           "relative_all": float(self.relative_all[j]), "share": float(self.share[j]),
-                           "whiteness": None if np.isnan(self.whiteness[j]) else float(self.whiteness[j]),
-                           "unit": self.row_units[j]} for j, row in enumerate(self.rows)},
-            "numerics": self.numerics, "predicts": self.predicts, "doubts": list(self.doubts),
-            "verdict": self.verdict, "source": self.source}
+        lines = [dict(zip(self.table(), line)) for line in zip(*self.table().values())]
+        rows = {line.pop("row"): {name: None if value != value else value if name == "unit" else float(value)
+                                  for name, value in line.items()} for line in lines}
+        return {"rows": rows, "numerics": self.numerics, "predicts": self.predicts, "doubts": list(self.doubts),
+                "verdict": self.verdict, "source": self.source}
 
     def summary(self) -> str:
         """Return the validation as plain text."""
-        lines = [[row, f"{self.rms[j]:.4g}", f"{100 * self.relative[j]:.2f} %", f"{100 * self.relative_all[j]:.2f} %",
-                  f"{100 * self.share[j]:.0f} %", f"{self.whiteness[j]:.2g}", self.row_units[j]]
-                 for j, row in enumerate(self.rows)]
+        lines = [[row, f"{rms:.4g}", f"{100 * relative:.2f} %", f"{100 * every:.2f} %", f"{100 * share:.0f} %",
+                  f"{white:.2g}", unit]
+                 for row, rms, relative, every, share, white, unit in zip(*self.table().values())]
         table = text_table(["row", "rms error", "of effort", "of all samples", "counts", "white?", "unit"], lines)
         return "\n".join([self.verdict, "", table, *([""] if self.doubts else []), *self.doubts])
 
@@ -134,51 +123,68 @@ def validate(estimate: Estimate, held_out: Sequence[Regression] = (), *, source:
         held_out: Regressions of other recordings, with the estimate's parameters among theirs.
         source: Their names, for the report.
     """
-    numerics = numerics_of(estimate)
-    doubts = list(estimate.doubts)
+    numerics, doubts = numerics_of(estimate), estimate.doubts
     if not held_out:
-        return Validation(
-            rows=estimate.rows, row_units=estimate.row_units, rms=estimate.residual_rms,
-            relative=estimate.residual_relative, whiteness=np.full(len(estimate.rows), np.nan), numerics=numerics,
-            predicts="not tested", doubts=tuple(doubts), source="identification data")
+        some, own = np.ones(len(estimate.rows)), estimate.residual_relative
+        return Validation(rows=estimate.rows, row_units=estimate.row_units, rms=estimate.residual_rms, relative=own,
+                          relative_all=own, share=some, whiteness=np.nan * some, numerics=numerics,
+                          predicts="not tested", doubts=doubts, source="identification data")
     rows = held_out[0].rows
     if any(part.rows != rows for part in held_out):
         raise InvalidInput("the held-out recordings are of different robots: their rows differ")
     if not all(len(part) for part in held_out):
         raise InvalidInput("a held-out recording has no samples left to judge by; is the window about reversals too "
                            "wide?")
-    residuals = [part.effort - estimate.predict(part) for part in held_out]
-    efforts = np.concatenate([part.effort for part in held_out])
-    together = np.concatenate(residuals)
+    each = [part.effort - estimate.predict(part) for part in held_out]
+    left, effort = np.concatenate(each), np.concatenate([part.effort for part in held_out])
     counts = np.concatenate([part.counting for part in held_out])
-    many = np.maximum(counts.sum(axis=0), 1)
-    rms = np.sqrt((counts * together**2).sum(axis=0) / many)
-    relative = rms / np.maximum(np.sqrt((counts * efforts**2).sum(axis=0) / many), 1e-300)
-    every = np.sqrt((together**2).sum(axis=0) / np.maximum((efforts**2).sum(axis=0), 1e-300))
-    white = np.min([ljung_box(left, part.mask) for left, part in zip(residuals, held_out)], axis=0)
-    worst = float(relative.max())
-    predicts = "good" if worst < GOOD else "fair" if worst < FAIR else "poor"
-    own = dict(zip(estimate.rows, estimate.residual_rms))
+    rms, size = (np.sqrt((counts * x**2).sum(axis=0) / np.maximum(counts.sum(axis=0), 1)) for x in (left, effort))
+    relative = rms / np.maximum(size, 1e-300)
+    every = np.sqrt((left**2).sum(axis=0) / np.maximum((effort**2).sum(axis=0), 1e-300))
+    white = np.min([ljung_box(own, part.mask) for own, part in zip(each, held_out)], axis=0)
+    # Held-out data averaged over fewer periods are noisier: what their noise explains is not held against them.
     noise = np.mean([noise_variance(part) for part in held_out], axis=0)
-    for row, value, part, known in zip(rows, rms, relative, noise):
-        # Held-out data averaged over fewer periods are noisier: what their noise explains is not held against them.
-        if row in own and part >= VISIBLE and value**2 - known > (WORSE * own[row]) ** 2:
-            doubts.append(f"{row}: the held-out error is {value / own[row]:.1f} times that on the identification data; "
-                          "the model may be overfitted or the machine has changed")
+    worst = relative.max()
+    doubts += tuple(f"{row}: the held-out error is {ratio:.1f} times that on the identification data; the model may be "
+                    "overfitted or the machine has changed"
+                    for row, ratio in worse_rows(estimate, rows, rms, relative, noise).items())
     return Validation(rows=rows, row_units=held_out[0].row_units, rms=rms, relative=relative, whiteness=white,
-                      numerics=numerics, predicts=predicts, doubts=tuple(doubts), source=source, relative_all=every,
-                      share=counts.mean(axis=0))
+                      numerics=numerics, predicts="good" if worst < GOOD else "fair" if worst < FAIR else "poor",
+                      doubts=doubts, source=source, relative_all=every, share=counts.mean(axis=0))
+
+
+def worse_rows(estimate: Estimate, rows: Sequence[str], rms: FloatArray, relative: FloatArray,
+               noise: FloatArray) -> dict[str, float]:
+    """Return held-out errors over those of the fit where more than `WORSE` and `VISIBLE`, less a power of noise, (r,).
+
+    A row that is predicted to 1 % is not held against model or machine: there a fit of few samples, another band or
+    reversals between two samples make such ratios.
+    """
+    own = dict(zip(estimate.rows, estimate.residual_rms))
+    return {row: float(error / own[row]) for row, error, part, known in zip(rows, rms, relative, noise)
+            if row in own and part >= VISIBLE and error**2 - known > (WORSE * own[row]) ** 2}
+
+
+def validate_on(unseen: Experiment, estimate: Estimate, own: Processing) -> Validation:
+    """Judge an estimate on logs made ready; says so if their cut-off is well above that of those identified from.
+
+    Less than an octave, the step of the search, may be a matter of noise.
+    """
+    found = validate(estimate, unseen.parts, source=", ".join(log.source for log in unseen.recordings))
+    used = unseen.processing.cutoff
+    if used is None or own.cutoff is None or used < RATIO * own.cutoff:
+        return found
+    said = (f"the held-out logs move faster than the cut-off of {own.cutoff:.3g} Hz passes, which the others chose: "
+            f"they are predicted with {used:.3g} Hz")
+    return replace(found, doubts=(*found.doubts, said))
 
 
 def validate_result(model: Model, result: Identification, recordings: Sequence[Recording]) -> Validation:
     """Judge an identification on recordings it has not seen; see `unseen_by` for how they are processed."""
-    unseen = unseen_by(result, model, recordings)
-    parts = [without_known(part, result.known) for part in unseen.parts]
-    estimate = result.estimate
+    unseen, estimate = unseen_by(result, model, recordings), result.estimate
     if unseen.processing.cutoff != result.processing.cutoff:  # what it leaves of its own logs there is not known
         estimate = replace(estimate, residual_rms=np.full(len(estimate.rows), np.nan))
-    found = validate(estimate, parts, source=", ".join(log.source for log in recordings))
-    return told_faster(found, result.processing, unseen.processing)
+    return validate_on(unseen, estimate, result.processing)
 
 
 def unseen_by(result: Identification, model: Model, recordings: Sequence[Recording]) -> Experiment:
@@ -186,43 +192,17 @@ def unseen_by(result: Identification, model: Model, recordings: Sequence[Recordi
     values = {Parameter(name): value for name, value in result.known.items()}
     values |= dict(zip(result.estimate.parameters, result.estimate.values.tolist()))
     return processed_as(result.fitted(model), recordings, result.base, result.processing,
-                        None if result.settings.get("cutoff") is not None else values, result.gains)
+                        None if result.settings.get("cutoff") is not None else values, result.gains, result.known)
 
 
-def told_faster(validation: Validation, own: Processing, used: Processing) -> Validation:
-    """Return a validation that says so if its logs have a cut-off well above that of those identified from.
-
-    Less than an octave, the step of the search, may be a matter of noise.
-    """
-    if used.cutoff is None or own.cutoff is None or used.cutoff < RATIO * own.cutoff:
-        return validation
-    said = (f"the held-out logs move faster than the cut-off of {own.cutoff:.3g} Hz passes, which the others chose: "
-            f"they are predicted with {used.cutoff:.3g} Hz")
-    return replace(validation, doubts=(*validation.doubts, said))
-
-
-def processed_alike(model: Model, recordings: Sequence[Recording], experiment: Experiment, unseen: Experiment | None,
-                    estimate: Estimate, known: Mapping[str, float]) -> Estimate:
+def processed_alike(experiment: Experiment, unseen: Experiment, estimate: Estimate) -> Estimate:
     """Return the estimate with what it leaves of its own logs if they are processed as those to be predicted."""
-    if unseen is None or unseen.processing.cutoff == experiment.processing.cutoff:
+    if unseen.processing.cutoff == experiment.processing.cutoff:
         return estimate
-    again = processed_as(model, recordings, experiment.base, unseen.processing, None, experiment.gains or None)
-    left = [(part.counting, part.effort - estimate.predict(part))
-            for part in (without_known(part, known) for part in again.parts)]
-    squares, counts = (np.sum([x.sum(axis=0) for x in each], axis=0)
-                       for each in ([c * r**2 for c, r in left], [c for c, _ in left]))
+    again = processed_as(experiment.model, experiment.recordings, experiment.base, unseen.processing, None,
+                         experiment.gains or None, experiment.known)
+    squares, counts = np.zeros(len(estimate.rows)), np.zeros(len(estimate.rows))
+    for part in again.parts:
+        squares += (part.counting * (part.effort - estimate.predict(part)) ** 2).sum(axis=0)
+        counts += part.counts
     return replace(estimate, residual_rms=np.sqrt(squares / np.maximum(counts, 1)))
-
-
-def without_known(part: Regression, known: Mapping[str, float]) -> Regression:
-    """Return a regression without the efforts of payload parameters that are known."""
-    return replace(part, effort=part.effort - known_effort(part, known)) if known else part
-
-
-def known_effort(part: Regression, known: Mapping[str, float]) -> FloatArray:
-    """Return the effort of known payload parameters, (t, r). [row unit]"""
-    total = np.zeros(part.effort.shape)
-    for name, value in known.items():
-        if name in part.parameters:
-            total += part.regressor[:, :, part.parameters.index(name)] * value
-    return total

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from gough.engine import Model, base_parameters
 from gough.identification.experiment import prepare
-from gough.identification.identify import fit_of
+from gough.identification.identify import fits_of
 from gough.identification.result import Fit, Identification
-from gough.identification.validation import known_effort, unseen_by
+from gough.identification.validation import unseen_by
 from gough.logs.recording import Recording
 
 
 def playback(model: Model, recording: Recording, result: Identification | None = None) -> Fit:
     """Return what a robot did and what its motors should have done by a result, by its robot file without one."""
     if result is not None:
-        seen = unseen_by(result, model, [recording])
-        part, known = seen.parts[0], result.known
-        return fit_of(seen.processed[0], part, lambda p: result.estimate.predict(p) + known_effort(p, known))
+        return fits_of(unseen_by(result, model, [recording]), result.estimate.predict)[0]
     base = base_parameters(model, payloads=() if recording.payload is None else (recording.payload,))
     values = base.values(model.values(base.standard))
-    seen = prepare(model, [recording], base)
-    return fit_of(seen.processed[0], seen.parts[0], lambda part: part.regressor @ values)
+    return fits_of(prepare(model, [recording], base), lambda part: part.regressor @ values)[0]

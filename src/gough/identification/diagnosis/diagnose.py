@@ -224,7 +224,7 @@ def evidence_from(model: Model, logs: Sequence[Recording], others: Sequence[Reco
     experiment = prepare(model, logs, base, processing=settings.processing, gains=settings.gains)
     unseen: tuple[Source, ...] = ()
     if others:
-        other = prepare_unseen(model, others, experiment, given=settings.processing.cutoff is not None)
+        other = prepare_unseen(experiment, others, given=settings.processing.cutoff is not None)
         unseen = sources(other.processed, other.parts)
     return evidence_of(model, base, None, sources(experiment.processed, experiment.parts), unseen)
 
