@@ -42,7 +42,7 @@ from gough import (
 from gough.core.arrays import FloatArray
 from gough.core.errors import InconsistentData
 from gough.core.parameters import BaseParameters
-from gough.core.text import text_table
+from gough.core.showing import text_table
 from gough.estimators.bounds.solve import BoundedProblem, ExactBox, GaussSeidel, TrimmedBox
 from gough.excitation.design import Run
 from gough.identification.bounding import bounded_problem

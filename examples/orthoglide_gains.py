@@ -41,7 +41,7 @@ from gough import (
 from gough.core.arrays import FloatArray
 from gough.core.names import Parameter
 from gough.core.parameters import BaseParameters
-from gough.core.text import text_table
+from gough.core.showing import text_table
 from gough.estimators.estimate import Estimate
 from gough.estimators.gains.gain_problem import GainProblem, current_maps
 from gough.estimators.gains.maximum_likelihood import MaximumLikelihoodGains

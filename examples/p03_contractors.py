@@ -25,7 +25,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gough.core.intervals import Interval
-from gough.core.text import text_table
+from gough.core.showing import text_table
 from gough.estimators.bounds.gauss_seidel import Empty, cut, sweep
 from gough.estimators.bounds.polytope import explain
 from gough.estimators.bounds.solve import BoundedProblem, ExactBox

@@ -28,7 +28,7 @@ from line_plot import save
 
 from gough import Model, Processing, Recording, base_parameters, identify, read_recording
 from gough.core.parameters import BaseParameters
-from gough.core.text import text_table
+from gough.core.showing import text_table
 from gough.estimators.linear.least_squares import WeightedLeastSquares
 from gough.estimators.selection.selection import (
     Elimination,

@@ -12,8 +12,8 @@ import pytest
 from numpy.typing import NDArray
 
 from gough.core.arrays import FloatArray
+from gough.core.documents import plain, restored
 from gough.core.errors import InvalidInput
-from gough.core.storage import plain, restored
 
 
 @dataclass(frozen=True)

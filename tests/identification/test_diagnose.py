@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from gough.core.documents import plain, restored
 from gough.core.errors import GoughError, InvalidInput
-from gough.core.storage import plain, restored
 from gough.engine import Model
 from gough.identification import identify
 from gough.identification.diagnosis import search as search_module

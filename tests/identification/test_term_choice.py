@@ -8,8 +8,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from gough.core.documents import restored
 from gough.core.regression import Regression
-from gough.core.storage import restored
 from gough.engine import Model, base_parameters
 from gough.identification import identify, prepare
 from gough.identification.structures import ModelChoice

@@ -7,10 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from gough.core.documents import plain, restored
 from gough.core.errors import InvalidRecording
 from gough.core.parameters import BaseParameters
 from gough.core.regression import Regression
-from gough.core.storage import plain, restored
 from gough.engine import Model, base_parameters
 from gough.estimators.estimate import Estimate, Source
 from gough.estimators.linear.least_squares import GaussMarkov

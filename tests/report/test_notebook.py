@@ -11,7 +11,7 @@ import pytest
 
 import gough
 from gough.core.errors import InvalidInput
-from gough.core.text import relative, rounded
+from gough.core.showing import relative, rounded
 
 sys.path.insert(0, str(Path(__file__).parent))
 from examples import motion, result, robot

@@ -22,7 +22,7 @@ def verified(path: str | None) -> None:
     """Check a stored box, say what is proven, and stop."""
     if path is None:
         return
-    from gough.core.storage import read_json
+    from gough.core.documents import read_json
     from gough.estimators.bounds.verify import Rejected, verify
 
     try:

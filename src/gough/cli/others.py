@@ -147,7 +147,7 @@ def demo(
 def _show(rows: list[tuple[str, float, float, float, bool]], identified: Any, load: Any, fleet: Any, folder: Path,
           ) -> None:
     """Print what a demo found beside the truth."""
-    from gough.core.text import rounded
+    from gough.core.showing import rounded
 
     if identified is not None:
         best = sorted(rows, key=lambda row: row[3] / max(abs(row[2]), 1e-300))[:MOST_ROWS]

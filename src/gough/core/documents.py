@@ -1,19 +1,29 @@
-"""TOML and JSON: as text, and from strangers by the standard library, after a look at what would hang or crash it.
+"""TOML and JSON: texts of strangers, text for people, and values to the last bit.
 
-A dotted key of thirty thousand parts takes the TOML parser half a minute and gigabytes, deep nesting ends in a
-recursion error, a number of five thousand digits in an error about digits. No file of ours comes near these limits.
+Texts are read by the standard library, after a look at what would hang or crash it: a dotted key of thirty thousand
+parts takes the TOML parser half a minute and gigabytes, deep nesting ends in a recursion error, a number of five
+thousand digits in an error about digits. No file of ours comes near these limits.
 """
 
 from __future__ import annotations
 
 import json
+import math
+import os
 import re
 import tomllib
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from dataclasses import fields, is_dataclass
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import Any, ClassVar, Self, Union, get_args, get_origin, get_type_hints
+
+import numpy as np
 
 from gough.core.errors import InvalidInput
+from gough.core.files import write_json
 
+FORMAT = 1  # of stored results
 LARGEST = 64 * 2**20  # characters; a stored result of a large robot has a few million
 LARGEST_TOML = 4 * 2**20  # characters; people write these
 DEEPEST = 60  # brackets inside brackets, and parts of a dotted key; robot files have five
@@ -24,54 +34,51 @@ _NUMBER = re.compile(rf"[\d_]{{{DIGITS},}}")
 
 
 def parse_toml(text: str) -> dict[str, Any]:
-    _check(text, LARGEST_TOML)
-    dotted = _DOTTED.search(text)
-    if dotted is not None:
-        raise InvalidInput(f"a key with more than {DEEPEST} parts {_where(text, dotted.start())}")
-    try:
-        return tomllib.loads(text)
-    except (ValueError, RecursionError) as error:  # TOMLDecodeError is a ValueError; so are dates like 2020-13-01
-        raise InvalidInput(str(error)) from error
+    found: dict[str, Any] = _parsed(text, tomllib.loads, LARGEST_TOML, {
+        _DOTTED: f"a key with more than {DEEPEST} parts"})
+    return found
 
 
 def parse_json(text: str) -> Any:
-    _check(text, LARGEST)
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise InvalidInput(str(error)) from error
+    return _parsed(text, json.loads, LARGEST, {})
 
 
-def _check(text: str, largest: int) -> None:
+def _parsed(text: str, load: Callable[[str], Any], largest: int, bad: Mapping[re.Pattern[str], str]) -> Any:
+    def refuse(what: str, position: int) -> None:
+        line = text.count("\n", 0, position) + 1
+        raise InvalidInput(f"{what} in line {line}, column {position - text.rfind(chr(10), 0, position)}")
+
     if len(text) > largest:
         raise InvalidInput(f"{len(text)} characters, expected at most {largest}")
-    number = _NUMBER.search(text)
-    if number is not None:
-        raise InvalidInput(f"a number of more than {DIGITS} digits {_where(text, number.start())}")
+    for pattern, what in {_NUMBER: f"a number of more than {DIGITS} digits", **bad}.items():
+        if (match := pattern.search(text)) is not None:
+            refuse(what, match.start())
     depth = 0
     for bracket in re.finditer(r"[\[{\]}]", _STRING.sub(lambda match: " " * len(match[0]), text)):
         depth += 1 if bracket[0] in "[{" else -1
         if depth > DEEPEST:
-            raise InvalidInput(f"brackets nested more than {DEEPEST} deep {_where(text, bracket.start())}")
-
-
-def _where(text: str, position: int) -> str:
-    line = text.count("\n", 0, position) + 1
-    return f"in line {line}, column {position - text.rfind(chr(10), 0, position)}"
+            refuse(f"brackets nested more than {DEEPEST} deep", bracket.start())
+    try:
+        return load(text)
+    except (ValueError, RecursionError) as error:  # TOMLDecodeError is a ValueError; so are dates like 2020-13-01
+        raise InvalidInput(str(error)) from error
 
 
 def toml_text(content: Mapping[str, Any]) -> str:
     """Return a mapping as TOML: plain values first, then mappings as tables, lists of mappings as arrays of tables."""
-    plain, tables = [], []
+    plain, tables = {}, []
     for key, value in content.items():
         if isinstance(value, Mapping):
-            tables += ["", f"[{_key(key)}]", *(f"{_key(name)} = {toml_value(item)}" for name, item in value.items())]
+            tables += ["", f"[{_key(key)}]", *_lines(value)]
         elif isinstance(value, list) and value and all(isinstance(item, Mapping) for item in value):
-            for item in value:
-                tables += ["", f"[[{_key(key)}]]", *(f"{_key(name)} = {toml_value(v)}" for name, v in item.items())]
+            tables += [line for item in value for line in ("", f"[[{_key(key)}]]", *_lines(item))]
         else:
-            plain.append(f"{_key(key)} = {toml_value(value)}")
-    return "\n".join([*plain, *tables]) + "\n"
+            plain[key] = value
+    return "\n".join([*_lines(plain), *tables]) + "\n"
+
+
+def _lines(content: Mapping[str, Any]) -> list[str]:
+    return [f"{_key(name)} = {toml_value(item)}" for name, item in content.items()]
 
 
 def _key(name: str) -> str:
@@ -81,11 +88,93 @@ def _key(name: str) -> str:
 def toml_value(value: object) -> str:
     """Return a value as it stands behind a key."""
     if isinstance(value, Mapping):
-        return "{ " + ", ".join(f"{_key(name)} = {toml_value(item)}" for name, item in value.items()) + " }"
+        return "{ " + ", ".join(_lines(value)) + " }"
     if isinstance(value, list | tuple):
-        return "[" + ", ".join(toml_value(item) for item in value) + "]"
+        return "[" + ", ".join(map(toml_value, value)) + "]"
     if isinstance(value, bool):
-        return "true" if value else "false"
+        return str(value).lower()
     if isinstance(value, int | float):
         return repr(value)
     return json.dumps(str(value), ensure_ascii=False).replace("\x7f", "\\u007f")  # JSON strings, but TOML bars DEL
+
+
+def plain(value: Any) -> Any:
+    """Turn dataclasses, arrays, tuples and mappings into what JSON knows; infinity and NaN become text."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return {field.name: plain(getattr(value, field.name)) for field in fields(value)}
+    if isinstance(value, np.ndarray | np.generic):
+        return plain(value.tolist())
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def restored(kind: Any, value: Any) -> Any:
+    """Undo `plain` for a type: a dataclass, array, tuple, mapping, number, or one of these or None.
+
+    `InvalidInput` where a field is missing, TypeError or ValueError where a value is of another type.
+    """
+    origin, inner = get_origin(kind), get_args(kind)
+    if origin in (Union, UnionType):
+        chosen = [item for item in inner if item is not NoneType]
+        return restored(chosen[0], value) if len(chosen) == 1 and value is not None else value
+    if is_dataclass(kind) and isinstance(kind, type):
+        hints = get_type_hints(kind)
+        missing = sorted(field.name for field in fields(kind) if field.name not in value)
+        if missing:
+            raise InvalidInput(f"stored {kind.__name__} lacks {', '.join(missing)}", missing=missing)
+        return kind(**{field.name: restored(hints[field.name], value[field.name]) for field in fields(kind)})
+    if origin is np.ndarray:
+        return np.array(value, dtype=object).astype(get_args(inner[1])[0])
+    if origin is tuple and isinstance(value, list | tuple):
+        return tuple(restored(inner[0], item) for item in value)
+    if isinstance(origin, type) and issubclass(origin, Mapping):
+        return {key: restored(inner[1], item) for key, item in dict(value).items()}
+    if kind is float:
+        return float(value)
+    if (kind in (str, int, bool) and not isinstance(value, kind)) or origin is tuple:
+        raise TypeError(f"{value!r} is no {getattr(kind, '__name__', kind)}")
+    return value
+
+
+def read_json(path: str | os.PathLike[str], kind: str) -> dict[str, Any]:
+    """Read a stored result and check that it is of the kind asked for."""
+    try:
+        content = parse_json(Path(path).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InvalidInput(f"cannot read '{path}': {error.strerror}", path=path) from error
+    except (UnicodeDecodeError, InvalidInput) as error:
+        raise InvalidInput(f"'{path}' is not JSON: {error}", path=path) from error
+    found = content.get("kind") if isinstance(content, dict) else None
+    if found != kind:
+        raise InvalidInput(f"'{path}' holds {found!r}, expected a stored {kind!r}", path=path, kind=found)
+    return dict(content)
+
+
+class Stored:
+    """Results that are kept as JSON: dataclasses with a word that names them in files."""
+
+    stored_as: ClassVar[str]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain lists, numbers and strings; nothing is rounded."""
+        return {"kind": self.stored_as, "format": FORMAT, **plain(self)}
+
+    @classmethod
+    def from_dict(cls, content: Mapping[str, Any]) -> Self:
+        kind, version = content.get("kind"), content.get("format")
+        if kind != cls.stored_as or version != FORMAT:
+            raise InvalidInput(f"content is {kind!r} in format {version!r}, expected {cls.stored_as!r} in format "
+                               f"{FORMAT}", kind=kind)
+        found: Self = restored(cls, content)
+        return found
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write strict JSON, whole or not at all."""
+        write_json(path, self.to_dict())
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        return cls.from_dict(read_json(path, cls.stored_as))

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import signal
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import ExitStack
 from dataclasses import dataclass
 from logging import CRITICAL
 from typing import Any, Protocol, TypeVar
@@ -20,7 +22,6 @@ from gough.core.options import Settings, option
 
 T = TypeVar("T")
 LOST = 3  # times in a row that processes may die without finishing anything
-AHEAD = 4  # tasks on the way for each worker
 THREADS = "GOUGH_THREADS"  # threads of a kernel in this process; workers have one
 SPAWNED = "distributed.nanny.pre-spawn-environ"  # of Dask: what its workers are started with
 # In place of Dask's own, which also returns memory to the system at once: blocks of a log then cost twice the time.
@@ -35,7 +36,10 @@ class Executor(Protocol):
     """Something that runs a function on many tasks."""
 
     def run(self, function: Callable[[T], Any], tasks: Sequence[T]) -> Iterator[tuple[int, Any]]:
-        """Yield the number of each task and what became of it, as they finish: a result, or the exception it raised."""
+        """Yield the number of each task and what became of it, as they finish: a result, or the exception it raised.
+
+        `WorkersLost` where no one is left to do the work.
+        """
 
 
 @dataclass(frozen=True)
@@ -43,7 +47,6 @@ class InProcess:
     """One task after the other, here."""
 
     def run(self, function: Callable[[T], Any], tasks: Sequence[T]) -> Iterator[tuple[int, Any]]:
-        """See `Executor`."""
         for k, task in enumerate(tasks):
             yield k, attempt(function, task)
 
@@ -53,24 +56,25 @@ class Processes:
     """Several processes of this machine, started afresh so that nothing of this one is shared.
 
     A process that dies (out of memory, killed) takes the others with it; all are started again and go on with what is
-    not finished.
+    not finished, unless that was in vain `LOST` times in a row.
     """
 
     workers: int
 
     def run(self, function: Callable[[T], Any], tasks: Sequence[T]) -> Iterator[tuple[int, Any]]:
-        """See `Executor`.
-
-        Raises:
-            WorkersLost: Processes died `LOST` times without finishing a task.
-        """
         left, lost = list(range(len(tasks))), 0
         while left:
-            before = len(left)
+            before, others = len(left), set(multiprocessing.active_children())
+            pool = ProcessPoolExecutor(min(self.workers, len(left)), initializer=_be_a_worker,
+                                       mp_context=multiprocessing.get_context("spawn"))
             try:
-                for k, result in self._round(function, tasks, tuple(left)):
+                coming = {pool.submit(attempt, function, tasks[k]): k for k in left}
+                for future in as_completed([*coming]):
+                    result = future.result()
+                    k = coming.pop(future)
                     left.remove(k)
                     yield k, result
+                others |= set(multiprocessing.active_children())  # they end by themselves
             except BrokenProcessPool as error:
                 lost = lost + 1 if len(left) == before else 0
                 if lost >= LOST:
@@ -78,27 +82,10 @@ class Processes:
                         f"worker processes died {LOST} times in a row without finishing anything, {len(left)} of "
                         f"{len(tasks)} tasks are left, first {tasks[left[0]]!r:.200}; are they out of memory? Use "
                         "fewer workers; what is finished was kept") from error
-
-    def _round(self, function: Callable[[T], Any], tasks: Sequence[T],
-               left: Sequence[int]) -> Iterator[tuple[int, Any]]:
-        context = multiprocessing.get_context("spawn")
-        pool = ProcessPoolExecutor(min(self.workers, len(left)), mp_context=context, initializer=be_a_worker)
-        coming: dict[Future[Any], int] = {}
-        pending, others = iter(left), set(multiprocessing.active_children())
-        try:
-            while True:
-                while len(coming) < AHEAD * self.workers and (k := next(pending, None)) is not None:
-                    coming[pool.submit(attempt, function, tasks[k])] = k
-                if not coming:
-                    others |= set(multiprocessing.active_children())  # they end by themselves
-                    return
-                for future in wait(coming, return_when=FIRST_COMPLETED).done:
-                    result = future.result()
-                    yield coming.pop(future), result
-        finally:
-            for process in set(multiprocessing.active_children()) - others:  # stopped: nobody waits for their results
-                process.terminate()
-            pool.shutdown(wait=True, cancel_futures=True)
+            finally:
+                for process in set(multiprocessing.active_children()) - others:  # nobody waits for their results
+                    process.terminate()
+                pool.shutdown(wait=True, cancel_futures=True)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,12 +103,6 @@ class Cluster:
     patience: float = 10.0
 
     def run(self, function: Callable[[T], Any], tasks: Sequence[T]) -> Iterator[tuple[int, Any]]:
-        """See `Executor`.
-
-        Raises:
-            InvalidInput: Dask is not installed, or nobody answers at the address.
-            WorkersLost: The scheduler went away.
-        """
         try:
             from dask.config import set as dask_settings
             from distributed import CancelledError, Client, LocalCluster, as_completed
@@ -129,40 +110,32 @@ class Cluster:
             raise InvalidInput("a cluster needs Dask, which is not installed: pip install gough[cluster]") from None
         if not tasks:
             return
-        with dask_settings({SPAWNED: ONE_THREAD}):
-            local = None if self.address else LocalCluster(
-                n_workers=self.workers, threads_per_worker=1, silence_logs=CRITICAL, dashboard_address=None)
-        done = 0
-        try:
+        with ExitStack() as opened:
+            with dask_settings({SPAWNED: ONE_THREAD}):
+                where = self.address or opened.enter_context(LocalCluster(
+                    n_workers=self.workers, threads_per_worker=1, silence_logs=CRITICAL, dashboard_address=None))
             try:
-                client = Client(local or self.address, timeout=self.patience, set_as_default=False)
+                client = opened.enter_context(Client(where, timeout=self.patience, set_as_default=False))
             except (OSError, TimeoutError, ValueError) as error:
                 raise InvalidInput(f"there is no scheduler at '{self.address}' ({str(error).splitlines()[0][:120]}); "
                                    "start one, or check the address") from None
-            with client:
-                futures = {client.submit(_as_worker, function, task, pure=False): k for k, task in enumerate(tasks)}
-                for future in as_completed(list(futures), loop=client.loop):
-                    try:
-                        result = future.result()
-                    except CancelledError as error:
-                        raise WorkersLost(f"the scheduler at '{self.address}' went away after {done} of {len(tasks)} "
-                                          "tasks; what is finished was kept: start again") from error
-                    except Exception as error:  # the worker died too often with it
-                        result = WorkersLost(f"the cluster gave up a task: {error}")
-                    done += 1
-                    yield futures.pop(future), result
-        finally:
-            if local is not None:
-                local.close()
+            futures = {client.submit(_as_worker, function, task, pure=False): k for k, task in enumerate(tasks)}
+            for future in as_completed(list(futures), loop=client.loop):
+                try:
+                    result = future.result()
+                except CancelledError as error:
+                    done = len(tasks) - len(futures)
+                    raise WorkersLost(f"the scheduler at '{self.address}' went away after {done} of {len(tasks)} "
+                                      "tasks; what is finished was kept: start again") from error
+                except Exception as error:  # the worker died too often with it
+                    result = WorkersLost(f"the cluster gave up a task: {error}")
+                yield futures.pop(future), result
 
 
-def be_a_worker() -> None:
+def _be_a_worker() -> None:
     """Make this process one of several on its machine: kernels take one thread, Ctrl-C is for the one who asked."""
-    import signal
-
     os.environ[THREADS] = "1"
-    if multiprocessing.parent_process() is not None:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def attempt(function: Callable[[T], Any], task: T) -> Any:

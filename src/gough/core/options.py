@@ -31,24 +31,15 @@ WORDS = {bool: "true or false", int: "a whole number", float: "a number", str: "
 
 @dataclass(frozen=True, kw_only=True)
 class About:
-    """What there is to know of an option beside its name, type and default.
+    """What there is to know of an option beside its name, type and default."""
 
-    Args:
-        help: What it is, in a sentence.
-        unit: Of the number.
-        least, above: The number is at least, or above, this.
-        choices: The words to choose from, where a registry knows them.
-        file: It names files or folders; in a study they are relative to it.
-        short: A letter for the command line.
-    """
-
-    help: str
+    help: str  # a sentence
     unit: str = ""
-    least: float | None = None
-    above: float | None = None
-    choices: Callable[[], Iterable[str]] | None = None
-    file: bool = False
-    short: str = ""
+    least: float | None = None  # the number is at least this,
+    above: float | None = None  # or above this
+    choices: Callable[[], Iterable[str]] | None = None  # the words to choose from, where a registry knows them
+    file: bool = False  # it names files or folders; in a study they are relative to it
+    short: str = ""  # a letter for the command line
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,8 +89,7 @@ class Option:
                 continue
             if self._allows(found):
                 return found
-        number = isinstance(value, Real) and not isinstance(value, bool)
-        shown = f"{value} {self.about.unit}".strip() if number else repr(value)
+        shown = f"{value} {self.about.unit}".strip() if _is_number(value) else repr(value)
         words = nearest(value, self.choices) if isinstance(value, str) and self.choices else ""
         raise InvalidInput(f"{self.name} is {shown}, expected {self.expected}{words if 'mean' in words else ''}",
                            option=self.name, value=value)
@@ -109,17 +99,13 @@ class Option:
             return not self.choices or value in self.choices
         if isinstance(value, Mapping | tuple):
             return all(map(self._allows, value.values() if isinstance(value, Mapping) else value))
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            return True
         least, above = self.about.least, self.about.above
-        return isfinite(value) and (least is None or value >= least) and (above is None or value > above)
+        return not _is_number(value) or (
+            isfinite(value) and (least is None or value >= least) and (above is None or value > above))
 
 
 class Settings:
-    """What settings have in common: their values are read as the options say, and written as JSON and TOML know them.
-
-    Two settings with the same values are equal, whatever they were made from.
-    """
+    """What settings have in common: values are read as the options say, and written as JSON and TOML know them."""
 
     def __post_init__(self) -> None:
         for name, member in members(type(self)).items():
@@ -154,17 +140,16 @@ def members(thing: Any) -> dict[str, Option | type[Settings]]:
     An argument of a function is an option if it is `Annotated` with `About`; others belong to Python alone.
     """
     hints = get_type_hints(thing, include_extras=True)
-    known: list[tuple[str, Any, Any, About | None]] = []
     if is_settings(thing):
-        known = [(f.name, hints[f.name], f.default, f.metadata.get("about")) for f in fields(thing)]
+        known = {f.name: (f.default, f.metadata.get("about")) for f in fields(thing)}
     else:
-        for name, given in inspect.signature(thing).parameters.items():
-            hint, about = hints.get(name), None
-            if get_origin(hint) is Annotated:
-                hint, about = get_args(hint)
-            known.append((name, hint, REQUIRED if given.default is given.empty else given.default, about))
+        known = {name: (REQUIRED if given.default is given.empty else given.default, None)
+                 for name, given in inspect.signature(thing).parameters.items()}
     found: dict[str, Option | type[Settings]] = {}
-    for name, hint, default, about in known:
+    for name, (default, about) in known.items():
+        hint: Any = hints.get(name)
+        if get_origin(hint) is Annotated:
+            hint, about = get_args(hint)
         if is_settings(hint):
             found[name] = hint
         elif about is not None:
@@ -228,14 +213,14 @@ def plain(value: Any) -> Any:
 def takes(settings: type[Settings]) -> Callable[[F], F]:
     """Show the options in the signature and the docstring of a function that ends in `settings=None, **options`."""
     def decorate(function: F) -> F:
-        signature = inspect.signature(function)
-        plain_ones = [p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
-        added = [inspect.Parameter(o.name, inspect.Parameter.KEYWORD_ONLY, annotation=o.hint,
-                                   default=inspect.Parameter.empty if o.default is REQUIRED else o.default)
-                 for o in options_of(settings).values()]
-        lines = [f"    {o.name}: {o.help}" for o in options_of(settings).values()]
-        function.__signature__ = signature.replace(parameters=[*plain_ones, *added])  # type: ignore[attr-defined]
-        function.__doc__ = "\n".join([inspect.getdoc(function) or "", "", f"Options ({settings.__name__}):", *lines])
+        signature, known = inspect.signature(function), options_of(settings).values()
+        shown = [p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
+        shown += [inspect.Parameter(o.name, inspect.Parameter.KEYWORD_ONLY, annotation=o.hint,
+                                    default=inspect.Parameter.empty if o.default is REQUIRED else o.default)
+                  for o in known]
+        function.__signature__ = signature.replace(parameters=shown)  # type: ignore[attr-defined]
+        function.__doc__ = "\n".join([inspect.getdoc(function) or "", "", f"Options ({settings.__name__}):",
+                                      *(f"    {o.name}: {o.help}" for o in known)])
         return function
     return decorate
 
@@ -250,20 +235,22 @@ def _as(value: Any, kind: Any) -> Any:
             raise TypeError
         return types.MappingProxyType({str(key): _as(item, inner[1]) for key, item in value.items()})
     if origin is Sequence or origin is tuple:
-        if isinstance(value, str | Mapping) or not isinstance(value, Iterable):
+        if isinstance(value, str | Mapping):
             raise TypeError
         items = tuple(value)
         each = inner if origin is tuple and inner[-1] is not Ellipsis else inner[:1] * len(items)
-        if len(each) != len(items):
-            raise ValueError
-        return tuple(_as(item, one) for item, one in zip(items, each))
+        return tuple(_as(item, one) for item, one in zip(items, each, strict=True))
     if kind in (int, float):
-        if isinstance(value, bool) or not isinstance(value, Integral if kind is int else Real):
+        if not _is_number(value) or (kind is int and not isinstance(value, Integral)):
             raise TypeError
         return kind(value)
     if not (callable(value) if origin is Callable else isinstance(value, kind)):
         raise TypeError
     return value
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool)
 
 
 def _words(kind: Any) -> str:

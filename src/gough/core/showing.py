@@ -1,7 +1,8 @@
-"""What values look like at a prompt and in a notebook: one line, a table, a DataFrame, a picture."""
+"""What people see of values: one line, a table, a DataFrame, a picture, numbers with the digits that count."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from html import escape
@@ -15,6 +16,8 @@ from gough.core.errors import InvalidInput
 Columns = Mapping[str, Iterable[Any]]
 LONGEST = 200  # characters of one line at a prompt
 MOST = 200  # rows of a table in a notebook
+UNSURE = 0.3  # relative standard deviation beyond which a parameter is poorly known
+NEAR_ZERO = 2.0  # standard deviations within which a value is not told from zero
 
 
 def listed(names: Sequence[str], most: int = 4) -> str:
@@ -24,19 +27,20 @@ def listed(names: Sequence[str], most: int = 4) -> str:
 
 def short(value: Any) -> str:
     """Return one line about a value: what its summary begins with, else its fields, arrays by their shape."""
-    if hasattr(value, "summary"):
-        text = value.summary().strip().partition("\n")[0]
-    else:
-        text = ", ".join(f"{f.name}={_brief(getattr(value, f.name))}" for f in fields(value) if f.repr)
-    text = text if len(text) <= LONGEST else text[:LONGEST - 3] + "..."
-    return f"<{type(value).__name__}: {text}>"
+    text = value.summary().strip().partition("\n")[0] if hasattr(value, "summary") else ", ".join(
+        f"{f.name}={_brief(getattr(value, f.name))}" for f in fields(value) if f.repr)
+    return f"<{type(value).__name__}: {_cut(text, LONGEST)}>"
+
+
+def _cut(text: str, longest: int) -> str:
+    return text if len(text) <= longest else text[:longest - 3] + "..."
 
 
 def _brief(value: Any) -> str:
     if isinstance(value, np.ndarray):
         return f"array {value.shape}"
     if isinstance(value, str | int | float | None):
-        return repr(value) if len(str(value)) <= 40 else repr(str(value)[:37] + "...")
+        return repr(value if len(str(value)) <= 40 else _cut(str(value), 40))
     if isinstance(value, Sequence | Mapping):
         few = isinstance(value, tuple) and len(value) <= 4
         return repr(value) if few and all(isinstance(x, str | int | float) for x in value) else f"{len(value)} entries"
@@ -68,15 +72,11 @@ class Shown(ShortRepr):
         columns = self.table()
         rows = [*zip(*columns.values())]
         head = "".join(f"<th>{escape(name)}</th>" for name in columns)
-        body = "".join("<tr>" + "".join(f"<td>{escape(_cell(item))}</td>" for item in row) + "</tr>"
-                       for row in rows[:MOST])
+        cells = [[f"{x:.6g}" if isinstance(x, float | np.floating) else str(x) for x in row] for row in rows[:MOST]]
+        body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in cells)
         more = f"<p>{len(rows) - MOST} more rows</p>" if len(rows) > MOST else ""
         return (f"<p>{escape(repr(self).strip('<>'))}</p><table><thead><tr>{head}</tr></thead>"
                 f"<tbody>{body}</tbody></table>{more}")
-
-
-def _cell(value: Any) -> str:
-    return f"{value:.6g}" if isinstance(value, float | np.floating) else str(value)
 
 
 def needed(module: str, extra: str) -> Any:
@@ -105,3 +105,39 @@ def expect(value: Any, kind: type | tuple[type, ...], what: str, wanted: str) ->
     if not isinstance(value, kind):
         shown = repr(value) if isinstance(value, str | int | float | None) else f"a {type(value).__name__}"
         raise InvalidInput(f"{what} is {shown}, expected {wanted}", argument=what)
+
+
+def rounded(value: float, std: float) -> tuple[str, str]:
+    """Return a value and its standard deviation with the same last digit, two significant ones of the deviation."""
+    if not (math.isfinite(value) and math.isfinite(std) and std > 0):
+        return f"{value:.6g}", f"{std:.3g}"
+    largest = max(abs(value), std)
+    power = math.floor(math.log10(largest))
+    last = max(math.floor(math.log10(std)) - 1, power - 11)
+
+    def shown(x: float) -> str:
+        if 1e-3 <= largest < 1e6 and last >= -9:
+            return f"{round(x, -last) + 0.0:.{max(0, -last)}f}"
+        return f"{x / 10.0**power:.{power - last}f}e{power:+03d}"
+
+    return shown(value), shown(std)
+
+
+def relative(value: float, std: float) -> str:
+    """Return how well a value is known: in percent, or, where it is not told from zero, its distance from zero.
+
+    A percentage of a value near zero says nothing but that it is near zero.
+    """
+    if abs(value) < NEAR_ZERO * std:
+        return f"{abs(value) / std:.1f} sigma from 0"
+    return f"{100 * std / abs(value):.3g} %" if value else "0 %"
+
+
+def text_table(header: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
+    """Return aligned columns as plain text: the first to the left, the others to the right."""
+    every = [list(header), *(list(line) for line in lines)]
+    widths = [max(len(line[c]) for line in every) for c in range(len(header))]
+    return "\n".join(
+        "  ".join(cell.ljust(w) if c == 0 else cell.rjust(w) for c, (cell, w) in enumerate(zip(line, widths))).rstrip()
+        for line in every
+    )

@@ -16,13 +16,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gough.core.arrays import FloatArray, IntArray, Value, check_finite, check_shape, check_shapes, frozen
+from gough.core.documents import Stored, plain
 from gough.core.errors import InvalidInput
 from gough.core.names import Parameter, index_of, parameters as named
 from gough.core.regression import Regression
-from gough.core.showing import Columns, Shown, panels
+from gough.core.showing import NEAR_ZERO, UNSURE, Columns, Shown, panels, relative, rounded, text_table
 from gough.core.statistics import student_quantile
-from gough.core.storage import Stored, plain
-from gough.core.text import NEAR_ZERO, UNSURE, relative, rounded, text_table
 from gough.estimators.noise_information import not_observed
 
 if TYPE_CHECKING:

@@ -11,9 +11,8 @@ import numpy as np
 from gough.core.errors import InvalidInput
 from gough.core.names import Parameter
 from gough.core.options import Settings, option, settle, takes
-from gough.core.showing import Columns, Shown
+from gough.core.showing import Columns, Shown, rounded, text_table
 from gough.core.statistics import f_tail, holm, student_tail
-from gough.core.text import rounded, text_table
 from gough.engine import Model
 from gough.identification.result import Identification
 from gough.identification.validation import validate_result

@@ -21,7 +21,7 @@ from gough.core.arrays import FloatArray
 from gough.core.errors import GoughError
 from gough.core.names import Parameter
 from gough.core.regression import Regression
-from gough.core.text import text_table
+from gough.core.showing import text_table
 from gough.engine import Model
 from gough.engine.columns import column_names
 from gough.engine.memory import ANALYTIC, joint_state, remember

@@ -17,8 +17,7 @@ from gough.core.inertia import PLACES, parallel_axes
 from gough.core.names import INERTIAL, LOAD
 from gough.core.options import Settings, nested, option, settle, takes
 from gough.core.regression import Regression
-from gough.core.showing import Columns, Shown
-from gough.core.text import rounded, text_table
+from gough.core.showing import Columns, Shown, rounded, text_table
 from gough.engine import Model, Robot, as_model
 from gough.engine.columns import column_names
 from gough.estimators.estimate import Estimate, Source, assemble

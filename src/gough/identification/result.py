@@ -14,13 +14,12 @@ from zipfile import BadZipFile
 import numpy as np
 
 from gough.core.arrays import BoolArray, FloatArray, Value
-from gough.core.documents import parse_json
+from gough.core.documents import parse_json, plain, restored
 from gough.core.errors import InvalidInput
 from gough.core.files import write_together, written_together
 from gough.core.names import Parameter
 from gough.core.parameters import BaseParameters
 from gough.core.showing import Columns, Shown, expect, panels
-from gough.core.storage import plain, restored
 from gough.engine import Model, Robot, as_model, standard_from_base
 from gough.estimators.estimate import Enclosure, Estimate
 from gough.identification.constants import FittedConstants

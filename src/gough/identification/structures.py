@@ -11,7 +11,7 @@ import numpy as np
 from gough.core.errors import GoughError
 from gough.core.parameters import BaseParameters
 from gough.core.regression import Regression
-from gough.core.text import text_table
+from gough.core.showing import text_table
 from gough.engine import Model
 from gough.engine.columns import column_names
 from gough.estimators.problem import Estimator

@@ -23,7 +23,7 @@ import numpy as np
 from gough.core.arrays import FloatArray, IntArray
 from gough.core.names import Parameter
 from gough.core.regression import Regression
-from gough.core.text import text_table
+from gough.core.showing import text_table
 from gough.engine.base import standard_from_base
 from gough.identification.constants import TermColumns
 from gough.identification.experiment import Experiment

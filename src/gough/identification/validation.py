@@ -12,9 +12,8 @@ from gough.core.arrays import FloatArray, Value
 from gough.core.errors import InvalidInput
 from gough.core.names import Parameter
 from gough.core.regression import Regression
-from gough.core.showing import Columns, Shown
+from gough.core.showing import UNSURE, Columns, Shown, text_table
 from gough.core.statistics import ljung_box
-from gough.core.text import UNSURE, text_table
 from gough.engine import Model
 from gough.estimators.estimate import Estimate
 from gough.identification.experiment import Experiment, processed_as

@@ -20,8 +20,7 @@ from gough import __version__
 from gough.core.errors import InvalidInput
 from gough.core.files import write_text
 from gough.core.names import words
-from gough.core.showing import expect
-from gough.core.text import UNSURE
+from gough.core.showing import UNSURE, expect
 from gough.engine import Model, Robot, as_model
 from gough.estimators.estimate import Enclosure, Estimate
 from gough.identification import Identification

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from gough.core.names import Parameter
-from gough.core.showing import listed
-from gough.core.text import NEAR_ZERO, UNSURE
+from gough.core.showing import NEAR_ZERO, UNSURE, listed
 from gough.engine import Model
 from gough.estimators.estimate import Enclosure, Estimate
 from gough.estimators.noise_information import OBSERVED

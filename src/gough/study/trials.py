@@ -16,7 +16,7 @@ from gough.core.executors import WorkSettings
 from gough.core.files import require_free, write_text
 from gough.core.names import Parameter
 from gough.core.options import About, Settings, nested, option
-from gough.core.text import text_table
+from gough.core.showing import text_table
 from gough.engine import as_model, base_parameters
 from gough.engine.base import TIE_LEGS
 from gough.estimators.estimate import Estimate

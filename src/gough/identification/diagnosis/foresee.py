@@ -11,8 +11,7 @@ from gough.core.arrays import FloatArray, Value
 from gough.core.blas import one_blas_thread
 from gough.core.errors import InvalidInput
 from gough.core.regression import Regression
-from gough.core.showing import Columns, Shown
-from gough.core.text import relative, rounded, text_table
+from gough.core.showing import Columns, Shown, relative, rounded, text_table
 from gough.core.trajectory import Trajectory
 from gough.engine import Robot, as_model, base_parameters
 from gough.estimators.selection.selection import WeakDirection, weak_directions

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from gough.core.arrays import FloatArray
-from gough.core.showing import Columns, Shown
-from gough.core.text import rounded, text_table
+from gough.core.showing import Columns, Shown, rounded, text_table
 
 HELD_OUT, LEFT_OUT = "held-out logs", "stretches left out"
 NAN = float("nan")
