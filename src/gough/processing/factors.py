@@ -27,36 +27,26 @@ from gough.engine import Model, base_parameters
 from gough.logs.readers import RecordingSource, log_and_description, open_recording, read_recording
 from gough.logs.recording import Recording
 from gough.mechanism import load_robot, robot_text
-from gough.processing.settings import Processing
+from gough.processing.settings import PERIODIC, Processing
 from gough.processing.stream import regression_blocks
 
 WHOLE = 2**25  # bytes of a log up to which it is read whole, checked and put on an even clock like any other
-INDEX = "index.json"  # what was known of a log when it was condensed, by path
+INDEX = "index.json"  # what was known of a log when it was condensed, by path: size and time of change, hash
 OFTEN = 200  # logs after which the index is written
 Bad = Literal["refuse", "skip"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Job:
-    """How logs are condensed: plain text, which any process understands.
+    """How logs are condensed: plain text, which any process understands."""
 
-    Args:
-        robot: Name or path of the robot file, which must be the same file everywhere.
-        robot_hash: Of its text.
-        processing: Complete settings, as JSON.
-        tie_legs, payloads: Of the base parameters.
-        gains: Drive gains by joint, as JSON; `null` for the robot file's.
-        joint: Keep the rows side by side.
-        version: Of Gough.
-    """
-
-    robot: str
-    robot_hash: str
-    processing: str
+    robot: str  # name or path of the robot file, which must be the same file everywhere
+    robot_hash: str  # of its text
+    processing: str  # complete settings, as JSON
     tie_legs: bool = False
     payloads: tuple[str, ...] = ()
-    gains: str = "null"
-    joint: bool = False
+    gains: str = "null"  # drive gains by joint, as JSON; `null` for the robot file's
+    joint: bool = False  # keep the rows side by side
     version: str = __version__
 
     @classmethod
@@ -65,7 +55,7 @@ class Job:
         """Return the job of a robot file and a complete processing."""
         if not processing.complete:
             raise InvalidInput("factors need a complete processing: choose it first, on a sample of the logs")
-        path = robot if not Path(robot).is_file() else str(Path(robot).resolve())
+        path = str(Path(robot).resolve()) if Path(robot).is_file() else robot
         return cls(robot=path, robot_hash=_hash(robot_text(path)[0]), processing=_text(processing.to_dict()),
                    tie_legs=tie_legs, payloads=tuple(payloads), joint=joint,
                    gains=_text(None if gains is None else dict(gains)))
@@ -92,11 +82,7 @@ def _hash(text: str) -> str:
 
 @lru_cache(maxsize=4)
 def robot_of(job: Job) -> tuple[Model, BaseParameters]:
-    """Return the compiled robot of a job and its base parameters, once for each process.
-
-    Raises:
-        InvalidInput: This process has another version of Gough, or another robot file.
-    """
+    """Return the compiled robot of a job and its base parameters, once for each process."""
     if job.version != __version__:
         raise InvalidInput(f"this worker has version {__version__} of Gough, the work is for {job.version}; install "
                            "the same version everywhere")
@@ -111,39 +97,18 @@ def log_hash(log: str) -> str:
     """Return the hash of a log's content and its description (`log.csv@its.toml`); of a folder that of its files."""
     found = hashlib.sha256()
     for path in map(Path, filter(None, log_and_description(log))):
-        for file in sorted(path.rglob("*")) if path.is_dir() else [path]:
-            if file.is_file() or not path.is_dir():
-                found.update(f"{file.relative_to(path) if path.is_dir() else ''}\n".encode())
-                with open(file, "rb") as stream:
-                    while block := stream.read(2**20):
-                        found.update(block)
+        inside = {file.relative_to(path): file for file in sorted(path.rglob("*")) if file.is_file()}
+        for name, file in inside.items() if path.is_dir() else [("", path)]:
+            found.update(f"{name}\n".encode())
+            with open(file, "rb") as stream:
+                while block := stream.read(2**20):
+                    found.update(block)
     return found.hexdigest()
 
 
 def name_of(log: str) -> str:
     """Return the name of a log's file, without folder and description."""
     return Path(log_and_description(log)[0]).name
-
-
-@one_blas_thread
-def factor_of(work: tuple[Job, str]) -> bytes:
-    """Condense one log; returns the content of its factor file.
-
-    Raises:
-        InvalidInput: As `robot_of`.
-        InvalidRecording: No log of this robot, or not readable.
-    """
-    job, log = work
-    model, base = robot_of(job)
-    known, digest = parse_json(job.gains), log_hash(log)
-    source = opened(log, averaged=job.settings.method in ("explicit", "implicit"))
-    if source.payload not in (None, *job.payloads):
-        raise InvalidRecording(f"{source.source}: carries '{source.payload}', which is not among the payloads of this "
-                               f"job ({', '.join(job.payloads) or 'none'})", source=source.source)
-    watch = _Neighbours()
-    condensed = condense(watch.seen(regression_blocks(model, source, base, job.settings, gains=known)), joint=job.joint)
-    return Factor(made_from=job.made_from, logs=(digest,), sources=(name_of(log),),
-                  condensed=condensed, lagged=watch.lagged, pairs=watch.pairs).to_bytes()
 
 
 def opened(log: str, *, averaged: bool = False) -> Recording | RecordingSource:
@@ -157,50 +122,48 @@ def opened(log: str, *, averaged: bool = False) -> Recording | RecordingSource:
     return read_recording(file, description)
 
 
-class _Neighbours:
-    """Sums over neighbouring equations of a stream."""
+@one_blas_thread
+def factor_of(work: tuple[Job, str]) -> bytes:
+    """Condense one log; returns the content of its factor file."""
+    job, log = work
+    model, base = robot_of(job)
+    digest, source = log_hash(log), opened(log, averaged=job.settings.method in PERIODIC)
+    if source.payload not in (None, *job.payloads):
+        raise InvalidRecording(f"{source.source}: carries '{source.payload}', which is not among the payloads of this "
+                               f"job ({', '.join(job.payloads) or 'none'})", source=source.source)
+    rows, columns = len(model.rows), len(base) + 1
+    lagged, pairs = np.zeros((rows, columns, columns)), np.zeros(rows, np.int64)  # sums over neighbouring equations
 
-    def __init__(self) -> None:
-        self.lagged, self.pairs = np.zeros(0), np.zeros(0, np.int64)
-        self._last: Regression | None = None
-
-    def seen(self, blocks: Iterator[Regression]) -> Iterator[Regression]:
-        """Yield the blocks, and add them up."""
-        for block in blocks:
+    def seen() -> Iterator[Regression]:
+        nonlocal lagged, pairs
+        last = None
+        for block in regression_blocks(model, source, base, job.settings, gains=parse_json(job.gains)):
             data, counts = block.stacked(), block.counting
-            if self._last is not None:
-                data = np.concatenate([self._last.stacked(), data])
-                counts = np.concatenate([self._last.counting, counts])
-            both = np.einsum("tri,trj->rij", data[:-1], data[1:], optimize=True)
-            pairs = (counts[:-1] & counts[1:]).sum(axis=0)
-            self.lagged = both + self.lagged if self.lagged.size else both
-            self.pairs = pairs + self.pairs if self.pairs.size else pairs
-            self._last = block.take(slice(-1, None))
+            if last is not None:
+                data, counts = np.concatenate([last[0], data]), np.concatenate([last[1], counts])
+            last = data[-1:], counts[-1:]
+            lagged += np.einsum("tri,trj->rij", data[:-1], data[1:], optimize=True)
+            pairs += (counts[:-1] & counts[1:]).sum(axis=0)
             yield block
+
+    condensed = condense(seen(), joint=job.joint)
+    return Factor(made_from=job.made_from, logs=(digest,), sources=(name_of(log),), condensed=condensed,
+                  lagged=lagged, pairs=pairs).to_bytes()
 
 
 @dataclass(frozen=True, kw_only=True)
 class Collected:
-    """The factors of many logs, and what did not become one.
+    """The factors of many logs, and what did not become one."""
 
-    Args:
-        folder: Where the factor files are.
-        keys: Of the factors, by path of the log, in the order of paths; duplicates are not among them.
-        bad: What is wrong with the others, by path.
-        twice: Logs that are copies of another one, which is named.
-        skipped: How many were there already.
-    """
+    folder: Path  # of the factor files
+    keys: Mapping[str, str]  # of the factors, by path of the log, in the order of paths; without duplicates
+    bad: Mapping[str, str] = field(default_factory=dict)  # what is wrong with the others, by path
+    twice: Mapping[str, str] = field(default_factory=dict)  # logs that are copies of another one, which is named
+    skipped: int = 0  # how many were there already
 
-    folder: Path
-    keys: Mapping[str, str]
-    bad: Mapping[str, str] = field(default_factory=dict)
-    twice: Mapping[str, str] = field(default_factory=dict)
-    skipped: int = 0
-
-    def merged(self, logs: Sequence[str] | None = None) -> Factor:
-        """Return the factor of some logs, or of all, merged in the order of their paths."""
-        chosen = self.keys if logs is None else [log for log in self.keys if log in set(logs)]
-        return merge_all([partial(load_factor, self.folder / f"{self.keys[log]}.npz") for log in chosen])
+    def merged(self) -> Factor:
+        """Return the factor of all logs, merged in the order of their paths."""
+        return merge_all([partial(load_factor, self.folder / f"{key}.npz") for key in self.keys.values()])
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -216,10 +179,7 @@ def collect(job: Job, logs: Sequence[str], folder: str | os.PathLike[str], execu
     A log whose path, size and time of change are those of an earlier start is taken as the same.
 
     Args:
-        job: How.
         logs: Paths, `log.csv@its.toml` with a description of its own.
-        folder: For the factor files, made if it is not there.
-        executor: Who does it.
         bad: What to do about logs that cannot be condensed, once all others are: raise, or leave them out.
         progress: Called with the fraction done, over all workers.
 
@@ -229,8 +189,7 @@ def collect(job: Job, logs: Sequence[str], folder: str | os.PathLike[str], execu
     """
     place = Path(folder)
     place.mkdir(parents=True, exist_ok=True)
-    index, made = _index(place), job.made_from
-    paths = sorted(set(logs))
+    index, paths, made = _index(place), sorted(set(logs)), job.made_from
     hashes: dict[str, str] = {}
     wrong: dict[str, str] = {}
     for path in paths:
@@ -259,25 +218,24 @@ def collect(job: Job, logs: Sequence[str], folder: str | os.PathLike[str], execu
     first: dict[str, str] = {}
     for path in sorted(hashes):
         first.setdefault(hashes[path], path)
-    twice = {path: first[digest] for path, digest in sorted(hashes.items()) if first[digest] != path}
+    wrong = dict(sorted(wrong.items()))
     if wrong and (bad == "refuse" or not first):
-        raise InvalidRecording(f"{len(wrong)} of {len(paths)} logs cannot be used:\n  " + "\n  ".join(
-            f"{path}: {why}" for path, why in sorted(wrong.items())) +
-            "\nremove them, or leave out what cannot be used with `bad='skip'`; the others are done and kept",
-            logs=sorted(wrong))
-    return Collected(folder=place, keys={p: key_of(made, [d]) for d, p in sorted(first.items(), key=lambda i: i[1])},
-                     bad=dict(sorted(wrong.items())), twice=twice, skipped=known)
+        raise InvalidRecording(
+            f"{len(wrong)} of {len(paths)} logs cannot be used:\n  "
+            + "\n  ".join(f"{path}: {why}" for path, why in wrong.items())
+            + "\nremove them, or leave out what cannot be used with `bad='skip'`; the others are done and kept",
+            logs=list(wrong))
+    twice = {path: first[digest] for path, digest in sorted(hashes.items()) if first[digest] != path}
+    return Collected(folder=place, keys={path: key_of(made, [digest]) for digest, path in first.items()},
+                     bad=wrong, twice=twice, skipped=known)
 
 
 def _stamp(log: str) -> str:
     """Return size and time of change of a log and its description; empty of a folder, or where there is none."""
-    try:
-        facts = [os.stat(path) for path in filter(None, log_and_description(log))]
-    except OSError:
+    files = [Path(name) for name in log_and_description(log) if name]
+    if not all(file.is_file() for file in files):
         return ""
-    if Path(log_and_description(log)[0]).is_dir():
-        return ""
-    return " ".join(f"{status.st_size} {status.st_mtime_ns}" for status in facts)
+    return " ".join(f"{status.st_size} {status.st_mtime_ns}" for status in map(os.stat, files))
 
 
 def _index(folder: Path) -> dict[str, tuple[str, str]]:
