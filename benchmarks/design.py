@@ -87,7 +87,8 @@ class Shared:
         if key not in self.values:
             point = self.watch.evaluate(x)
             bad = np.full(self.constraints, np.nan)
-            self.values = {key: (np.nan, bad, None) if point is None else (point.objective, point.constraints, point)}
+            self.values = {key: (np.nan, bad, None) if point is None else
+                           (point.objective, point.constraints.ravel(), point)}
         return self.values[key]
 
     def derivative(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -96,7 +97,7 @@ class Shared:
             objective, constraints, point = self.value(x)
             if self.exact and point is not None:
                 operator = self.watch.linearise(point)
-                slopes = np.stack([operator.times(e) for e in np.eye(self.size)], axis=1)
+                slopes = np.stack([operator.times(e).ravel() for e in np.eye(self.size)], axis=1)
                 gradient = self.watch.gradient(point)
             else:
                 gradient, slopes = np.empty(self.size), np.empty((self.constraints, self.size))
@@ -106,7 +107,7 @@ class Shared:
                     other = self.watch.problem.evaluate(moved, point)
                     self.watch.evaluations += 1
                     gradient[k] = np.nan if other is None else (other.objective - objective) / self.step
-                    slopes[:, k] = np.nan if other is None else (other.constraints - constraints) / self.step
+                    slopes[:, k] = np.nan if other is None else (other.constraints.ravel() - constraints) / self.step
             self.derivatives = {key: (gradient, slopes)}
         return self.derivatives[key]
 
@@ -165,7 +166,7 @@ class Values(ca.Callback):
 
 
 def ipopt(watch: Watch, start: Point, exact: bool, iterations: int, seconds: float) -> str:
-    shared = Shared(watch, len(start.variables), len(start.constraints), exact)
+    shared = Shared(watch, len(start.variables), start.constraints.size, exact)
     objective, constraints = Values("objective", shared, 0), Values("constraints", shared, 1)
     x = ca.MX.sym("x", shared.size)
     solver = ca.nlpsol("solver", "ipopt", {"x": x, "f": objective(x), "g": constraints(x)}, {
@@ -191,10 +192,9 @@ def main() -> None:
         problem = build()
         start = random_starts(problem, 1, seed=0)[0]
         problem.gradient(start)  # compiles
-        print(f"{problem.size} variables, {len(start.constraints)} constraints, start at {start.objective:.2f}")
+        print(f"{problem.size} variables, {start.constraints.size} constraints, start at {start.objective:.2f}")
         ours = Watch(problem, start)
-        ones = np.ones(len(start.constraints))
-        interior_point(ours, start, -ones, ones, InteriorPoint(iterations=300))
+        interior_point(ours, start, -1.0, 1.0, InteriorPoint(iterations=300))
         total = time.perf_counter() - ours.began
         print(f"interior point, exact derivatives: {ours.best:.2f} in {total:.2f} s, {ours.evaluations} evaluations")
         for name, exact in (("IPOPT, exact derivatives", True), ("IPOPT, finite differences", False)):

@@ -68,10 +68,11 @@ def test_derivatives_equal_finite_differences(robot: str, by: By, parts: tuple[P
 def test_the_operator_agrees_with_its_own_matrix(robot: str, by: By, parts: tuple[Part, ...]) -> None:
     problem, point = _problem(robot, "d", *parts, by=by)
     linear = problem.linearise(point)
-    matrix = np.stack([linear.times(e) for e in np.eye(problem.size)], axis=1)
-    weights = np.random.default_rng(2).uniform(0, 1, len(matrix))
-    assert linear.transposed(weights) == pytest.approx(matrix.T @ weights, rel=1e-10, abs=1e-10)
-    assert linear.normal(weights) == pytest.approx((matrix.T * weights) @ matrix, rel=1e-10, abs=1e-9)
+    matrix = np.stack([linear.times(e).ravel() for e in np.eye(problem.size)], axis=1)
+    weights = np.random.default_rng(2).uniform(0, 1, point.constraints.shape)
+    flat = weights.ravel()
+    assert linear.transposed(weights) == pytest.approx(matrix.T @ flat, rel=1e-10, abs=1e-10)
+    assert linear.normal(weights) == pytest.approx((matrix.T * flat) @ matrix, rel=1e-10, abs=1e-9)
 
 
 @pytest.mark.parametrize("criterion", CRITERIA)

@@ -44,16 +44,13 @@ def runnable(model: Model, trajectory: Fourier, periods: int) -> Sampled:
     period, and longer where a limit of the robot would be exceeded on the way. Between the ramps there are `periods`
     whole periods at full pace and one before them for the controller to settle.
     """
-    rate = model.mechanism.noise.rate
-    by = model.loops.led_by(trajectory.coordinates)
+    rate, length = model.mechanism.noise.rate, 0.5  # [Hz], [periods]
     limits = collect_limits(model, singularity=None)
-    length = 0.5  # [periods]
     while length <= EASING:
-        ramp = round(length * trajectory.period * rate) / rate
         runs = replace(trajectory, periods=periods + SETTLING + int(np.ceil(length)))
-        eased = ease(runs, ramp)
+        eased = ease(runs, round(length * trajectory.period * rate) / rate)
         time = eased.times(rate)
-        motion = model.kinematics.motion(time, *eased.at(time), by)
+        motion = model.kinematics.motion(time, *eased.at(time), model.loops.led_by(trajectory.coordinates))
         used = np.abs(measure(model, limits, motion))
         if not len(limits) or used.max() <= 1 + 1e-9:
             names = tuple(dict.fromkeys((*trajectory.coordinates, *model.mechanism.actuated)))
@@ -109,39 +106,22 @@ class Run(Settings):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Design(ShortRepr):
-    """Trajectories that keep all limits, and how good they are.
+    """Trajectories that keep all limits, and how good they are."""
 
-    Args:
-        trajectories: One per run.
-        runs: What they were designed for.
-        value: The criterion at the controller's samples over all periods of all runs, exact sign of the velocity.
-        condition_number: Of the regressor, AH09 (21), at the same samples.
-        violations: Limits exceeded on the verification grid: always 0.
-        active: Limits that are used to 98 % or more.
-        limits: All limits.
-        usage: Largest part of each limit that is used, (o,).
-        base: The parameters it informs about.
-        evaluations: Evaluations of objective and constraints.
-        seconds: Time taken, compilation included.
-        settings: How it was designed.
-        history: Objective after each step of the best start (the criterion on the coarse grid; its logarithm unless d).
-        stopped: Somebody stopped the search; this is the best so far.
-    """
-
-    trajectories: tuple[Fourier, ...]
+    trajectories: tuple[Fourier, ...]  # one per run
     runs: tuple[Run, ...]
-    value: float
-    condition_number: float
-    violations: int
-    active: tuple[str, ...]
+    value: float  # the criterion at the controller's samples over all periods of all runs, exact sign of the velocity
+    condition_number: float  # of the regressor, AH09 (21), at the same samples
+    violations: int  # limits exceeded on the verification grid: always 0
+    active: tuple[str, ...]  # limits that are used to 98 % or more
     limits: tuple[Limit, ...]
-    usage: FloatArray
-    base: BaseParameters
-    evaluations: int
-    seconds: float
+    usage: FloatArray  # largest part of each limit that is used, (o,)
+    base: BaseParameters  # the parameters it informs about
+    evaluations: int  # of objective and constraints
+    seconds: float  # compilation included
     settings: DesignSettings
-    history: tuple[float, ...]
-    stopped: bool = False
+    history: tuple[float, ...]  # objective after each step of the best start, on the coarse grid; its log unless d
+    stopped: bool = False  # somebody stopped the search; this is the best so far
 
     @property
     def trajectory(self) -> Fourier:
@@ -172,27 +152,21 @@ class Design(ShortRepr):
 def first_frequency(model: Model, harmonics: int = 5, limits: Mapping[str, Limits] | None = None) -> float:
     """Return a fundamental frequency at which the highest harmonic at full swing meets the motors' first limit.
 
-    The search of `informative_frequency` begins there.
-
-    A motor that swings by half its range r to both sides reaches its velocity limit v at v / (2 pi r) and its
-    acceleration limit a at sqrt(a / r) / (2 pi); without an acceleration limit its effort limit over its inertia at
-    home is taken. The lowest of these over all motors is the highest harmonic. (PaLiDA: 1.59 Hz; AH09 found 1.62 Hz.)
-    Without any limit: 1 Hz. No period is longer than a minute.
+    The search of `informative_frequency` begins there. A motor that swings by half its range r to both sides reaches
+    its velocity limit v at v / (2 pi r) and its acceleration limit a at sqrt(a / r) / (2 pi); without an acceleration
+    limit its effort limit over its inertia at home is taken. The lowest of these over all motors is the highest
+    harmonic. (PaLiDA: 1.59 Hz; AH09 found 1.62 Hz.) Without any limit: 1 Hz. No period is longer than a minute.
     """
-    found = {(limit.quantity, limit.name): limit for limit in collect_limits(model, limits)}
-    inertia = model.mass_matrix(model.home[None])[0].diagonal()
-    corners = []
+    half = {(limit.quantity, limit.name): limit.half for limit in collect_limits(model, limits)}
+    inertias = dict(zip(model.rows, model.mass_matrix(model.home[None])[0].diagonal()))
+    corners = []  # [rad/s]
     for name in model.mechanism.actuated:
-        position, effort = found.get(("position", name)), found.get(("effort", name))
-        velocity, acceleration = found.get(("velocity", name)), found.get(("acceleration", name))
-        reach = position.half if position else 1.0  # [m or rad]
-        if velocity:
-            corners.append(velocity.half / (2 * np.pi * reach))
-        if acceleration:
-            corners.append(np.sqrt(acceleration.half / reach) / (2 * np.pi))
-        elif effort and name in model.rows and inertia[model.rows.index(name)] > 0:
-            corners.append(np.sqrt(effort.half / inertia[model.rows.index(name)] / reach) / (2 * np.pi))
-    return max(float(min(corners, default=1.0)) / harmonics, 1 / LONGEST)
+        reach, inertia = half.get(("position", name), 1.0), inertias.get(name, 0.0)  # [m or rad]
+        usual = half.get(("effort", name), np.inf) / inertia if inertia > 0 else np.inf
+        acceleration = half.get(("acceleration", name), usual)
+        corners += [half.get(("velocity", name), np.inf) / reach, np.sqrt(acceleration / reach)]
+    slowest = min(corners)
+    return max(float(slowest / (2 * np.pi) if slowest < np.inf else 1.0) / harmonics, 1 / LONGEST)
 
 
 @takes(DesignSettings)
@@ -230,8 +204,8 @@ def design(model: Robot, settings: DesignSettings | None = None, *, runs: Sequen
     wanted = tuple(runs) if runs else (Run(),)
     bounds = collect_limits(model, limits, singularity=chosen.singularity or None)
     _check_bounded(model, bounds, by)
-    payloads = tuple(dict.fromkeys(run.payload for run in wanted if run.payload is not None))
     if base is None:
+        payloads = tuple(dict.fromkeys(run.payload for run in wanted if run.payload is not None))
         base = base_parameters(model, tie_legs=chosen.tie_legs, payloads=payloads)
     terms, heads = model.mechanism.terms, [base.standard[i] for i in base.independent]
     # What depends on a past or on a recorded channel is not designed for.
@@ -248,8 +222,8 @@ def design(model: Robot, settings: DesignSettings | None = None, *, runs: Sequen
     def problem_at(usual: float, criterion: Criterion = "d", free: bool = False) -> Problem:
         parts = []
         for run in wanted:
-            h = chosen.harmonics if run.harmonics is None else run.harmonics
-            f = rate / max(round(rate / (usual if run.frequency is None else run.frequency)), 1)
+            h = run.harmonics or chosen.harmonics
+            f = rate / max(round(rate / (run.frequency or usual)), 1)
             grid = chosen.samples or GRID * h
             parts.append(Part(harmonics=h, frequency=f, payload=run.payload, weight=run.periods * rate / f / grid,
                               samples=grid, at_rest=chosen.at_rest, free_frequency=free))
@@ -261,20 +235,20 @@ def design(model: Robot, settings: DesignSettings | None = None, *, runs: Sequen
     if frequency is None:
         frequency = informative_frequency(problem_at, first_frequency(model, chosen.harmonics, limits), chosen.seed)
     problem = problem_at(frequency, chosen.criterion, chosen.optimise_frequency)
-    search = InteriorPoint(iterations=chosen.iterations, tolerance=chosen.tolerance)
     starts = random_starts(problem, chosen.starts, chosen.seed)
     if earlier:
         starts = [start_from(problem, earlier), *starts[:-1]]
+    search = InteriorPoint(iterations=chosen.iterations, tolerance=chosen.tolerance)
     (trajectories, seen, history), stopped = solve_and_verify(problem, starts, search, rate, progress)
     usage = np.abs(seen).max(axis=1)
-    factors = {white: information_factor(model, trajectories, base, runs=wanted,
-                                         covariance=noise if white else None) for white in (True, False)}
+    white, plain = (information_factor(model, trajectories, base, runs=wanted, covariance=sigma)
+                    for sigma in (noise, None))
     return Design(
         trajectories=trajectories, runs=wanted, violations=int((usage > 1).sum()),
-        value=criterion_value(problem.criterion, factors[problem.criterion != "cond"]),
-        condition_number=criterion_value("cond", factors[False]),
-        active=tuple(str(limit) for limit, used in zip(problem.limits, usage) if used >= ACTIVE),
-        limits=problem.limits, usage=usage, base=base, evaluations=problem.evaluations,
+        value=criterion_value(chosen.criterion, plain if chosen.criterion == "cond" else white),
+        condition_number=criterion_value("cond", plain),
+        active=tuple(str(limit) for limit, used in zip(bounds, usage) if used >= ACTIVE),
+        limits=bounds, usage=usage, base=base, evaluations=problem.evaluations,
         seconds=time.perf_counter() - began, settings=chosen, history=history, stopped=stopped)
 
 
@@ -288,18 +262,14 @@ def information_factor(model: Model, trajectories: Sequence[Fourier], base: Base
                        runs: Sequence[Run] | None = None, covariance: FloatArray | None = None) -> FloatArray:
     """Return a triangular R with R^T R = Psi^T Sigma^-1 Psi at the controller's samples, (b, b).
 
-    Args:
-        trajectories: In coordinates of one of its partitions.
-        runs: Payload and periods of each trajectory; one period without payload by default.
-        covariance: Sigma of the motor efforts, (a, a); ones by default.
+    Each trajectory is run for one period without payload by default; Sigma of the motor efforts, (a, a), is ones.
     """
-    names = column_names(base)
+    names, rate = column_names(base), model.mechanism.noise.rate
     noise = np.eye(len(model.actuated)) if covariance is None else covariance
     factor = np.zeros((0, len(names)))
     for run, trajectory in zip(runs or [Run()] * len(trajectories), trajectories):
-        by = model.loops.led_by(trajectory.coordinates)
-        times = np.arange(round(trajectory.period * model.mechanism.noise.rate)) / model.mechanism.noise.rate
-        motion = model.kinematics.motion(times, *trajectory.at(times), by)
+        times = np.arange(round(trajectory.period * rate)) / rate
+        motion = model.kinematics.motion(times, *trajectory.at(times), model.loops.led_by(trajectory.coordinates))
         mask = np.array([n.payload in (None, run.payload) for n in names]) * np.sqrt(run.periods)
         nothing = np.zeros((len(times), len(model.actuated)))
         for block in model.regression(motion, nothing, base, covariance=noise).blocks(2048):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -27,9 +28,9 @@ ENOUGH = 1.1  # a lower frequency is preferred where it costs less than this fac
 OCTAVES = 6  # how far from the first guess to look, up and down
 
 
+# Trajectories that keep all limits on the fine grid, extremes of each normalised quantity over all of them (o, 2), and
+# the objective after each step.
 Verified = tuple[tuple[Fourier, ...], FloatArray, tuple[float, ...]]
-"""Trajectories that keep all limits on the fine grid, smallest and largest of each normalised quantity over all of them
-(o, 2), and the objective after each step."""
 
 
 def extremes(model: Model, trajectory: Fourier, limits: Sequence[Limit], *, by: By, samples: int,
@@ -50,31 +51,31 @@ def find_centre(model: Model, limits: Sequence[Limit], *, by: By, loads: Sequenc
 
     Efforts are those of creeping in several directions, because Coulomb friction is there in the slowest motion.
     """
+    creeping = 1e-9 * np.random.default_rng(seed).standard_normal((8, model.degrees_of_freedom))  # [m/s or rad/s]
+
     def worst(q: FloatArray) -> FloatArray:
-        used = []
+        used, zero = [], np.zeros_like(q)
         for direction in creeping:
-            qd, _ = model.kinematics.rates(q, np.tile(direction, (len(q), 1)), np.zeros((len(q), len(direction))), by)
+            velocity = np.tile(direction, (len(q), 1))
+            qd, _ = model.kinematics.rates(q, velocity, np.zeros_like(velocity), by)
             motion = Motion(coordinates=model.mechanism.coordinates, time=np.arange(len(q), dtype=float), q=q, qd=qd,
-                            qdd=np.zeros_like(q), closure_residual=np.zeros(len(q)))
+                            qdd=zero, closure_residual=zero[:, 0])
             used += [np.abs(measure(model, limits, motion, load=load)) for load in loads]
         return np.asarray(np.max(used, axis=0))
-
-    rng = np.random.default_rng(seed)
-    creeping = 1e-9 * rng.standard_normal((8, model.degrees_of_freedom))  # [m/s or rad/s]
 
     home = worst(model.home[None])[0]
     if home.max() < INSIDE:
         return model.home
     candidates = _random_poses(model, limits, by, seed)
-    found = worst(candidates)
-    best = int(np.argmin(found.max(axis=1)))
-    if found[best].max() < INSIDE:
+    found = worst(candidates).max(axis=1)
+    best = int(np.argmin(found))
+    if found[best] < INSIDE:
         return np.asarray(candidates[best])
     limit = limits[int(np.argmax(home))]
     raise InfeasibleDesign(
         f"'{model.mechanism.name}' cannot even creep inside its limits: the {limit} is used to "
         f"{100 * home.max():.0f} % at home, and the best of {len(candidates)} poses uses some limit to "
-        f"{100 * found[best].max():.0f} %; relax this limit, lighten the load or change the start pose",
+        f"{100 * found[best]:.0f} %; relax this limit, lighten the load or change the start pose",
         limit=str(limit), used=float(home.max()))
 
 
@@ -97,20 +98,15 @@ def random_starts(problem: Problem, count: int, seed: int) -> list[Point]:
 
     Each is a random direction from the centre, followed until the first limit is nearly reached.
     """
-    rng = np.random.default_rng(seed)
-    rest = problem.evaluate(np.zeros(problem.size))
-    if rest is None:
-        raise InfeasibleDesign(f"'{problem.model.mechanism.name}' cannot be evaluated at its centre pose")
+    rng, rest = np.random.default_rng(seed), _at_rest(problem)
     if np.abs(rest.constraints).max() >= 1:
-        limit = problem.limits[int(np.argmax(np.abs(rest.constraints))) % len(problem.limits)]
+        limit = problem.limits[int(np.abs(rest.constraints).max(axis=0).argmax())]
         raise InfeasibleDesign(f"the {limit} is already exceeded at rest; relax it", limit=str(limit))
+    problem.fix_bands(_grow(problem, problem.random_direction(rng), rest))
     found: list[Point] = []
-    for k in range(5 * count + 1):
+    for _ in range(5 * count):
         direction = problem.random_direction(rng)
         point = _grow(problem, direction, rest)
-        if k == 0:  # only fixes the width of the smoothed sign, which the others then share
-            problem.fix_bands(point)
-            continue
         if np.isfinite(point.objective) and np.abs(point.variables).max() > ROOM:
             found.append(point)
     if not found:
@@ -120,9 +116,14 @@ def random_starts(problem: Problem, count: int, seed: int) -> list[Point]:
 
 def start_from(problem: Problem, trajectories: Sequence[Fourier]) -> Point:
     """Return the start that follows earlier trajectories as far as the limits allow."""
+    return _grow(problem, problem.variables_of(trajectories), _at_rest(problem))
+
+
+def _at_rest(problem: Problem) -> Point:
     rest = problem.evaluate(np.zeros(problem.size))
-    assert rest is not None  # as `random_starts` found before
-    return _grow(problem, problem.variables_of(trajectories), rest)
+    if rest is None:
+        raise InfeasibleDesign(f"'{problem.model.mechanism.name}' cannot be evaluated at its centre pose")
+    return rest
 
 
 def _grow(problem: Problem, direction: FloatArray, rest: Point) -> Point:
@@ -144,8 +145,7 @@ def _no_start(problem: Problem, rest: Point, grown: Point, direction: FloatArray
     stuck = bool(np.abs(grown.variables).max() <= ROOM)
     if stuck:  # which limit would the smallest trajectory exceed most?
         grown = problem.evaluate(2 * ROOM / np.abs(direction).max() * direction, rest) or grown
-    used = np.abs(grown.constraints - rest.constraints).reshape(-1, len(problem.limits)).max(axis=0)
-    limit = problem.limits[int(np.argmax(used))]
+    limit = problem.limits[int(np.abs(grown.constraints - rest.constraints).max(axis=0).argmax())]
     if stuck:
         return InfeasibleDesign(f"the limits of '{name}' leave no room to move: the {limit} stops every trajectory; "
                                 "relax this limit or lower the frequency", limit=str(limit))
@@ -198,36 +198,35 @@ def solve_and_verify(problem: Problem, starts: Sequence[Point], settings: Interi
 
     An interrupt ends the search, not the verification: the best so far is then drawn inside the limits.
     """
-    count = 0
+    steps = itertools.count(1)
 
     def report(_: int, value: float, violation: float) -> None:
-        nonlocal count
-        count += 1
         if progress is not None:
-            progress(count, value, violation)
+            progress(next(steps), value, violation)
 
-    everything = np.tile([-1.0, 1.0], (len(problem.limits), 1))
     solved: list[tuple[Point, tuple[float, ...]]] = []
     stopped = False
     try:
         for start in starts:
-            solved.append(interior_point(problem, start, *_spread(problem, everything), settings, report))
+            solved.append(interior_point(problem, start, -1.0, 1.0, settings, report))
     except Stopped as stop:
         solved.append((stop.point, stop.history))
         settings, stopped = replace(settings, iterations=0), True
-    failure: InfeasibleDesign | None = None
+    failures: list[InfeasibleDesign] = []
     for point, history in sorted(solved, key=lambda item: item[0].objective):
         try:
             return _tighten(problem, point, history, settings, rate, report), stopped
         except InfeasibleDesign as error:
-            failure = failure or error
-    assert failure is not None
-    raise failure
+            failures.append(error)
+    raise failures[0]
 
 
 def _tighten(problem: Problem, point: Point, history: tuple[float, ...], settings: InteriorPoint, rate: float,
              report: Progress) -> Verified:
-    """Verify a solution; where limits are exceeded between samples, narrow them and solve again from inside."""
+    """Verify a solution; where limits are exceeded between samples, narrow them and solve again from inside.
+
+    After so many rounds, draw the trajectory towards the centre until the fine grid agrees.
+    """
     bounds = np.tile([-1.0, 1.0], (len(problem.limits), 1))
     for _ in range(ROUNDS):
         trajectories, seen = _verify(problem, point, rate)
@@ -237,22 +236,23 @@ def _tighten(problem: Problem, point: Point, history: tuple[float, ...], setting
             return trajectories, seen, history
         bounds = bounds - np.array([-1, 1]) * np.minimum(1.2 * excess + MARGIN * (excess > 0), 0.3)
         inside = _shrink(problem, point, bounds)
-        point, more = interior_point(problem, inside, *_spread(problem, bounds), settings, report,
+        point, more = interior_point(problem, inside, bounds[:, 0], bounds[:, 1], settings, report,
                                      barrier=10 * settings.tolerance / problem.size)
         history = history + more
-    return _last_resort(problem, point, rate, history)
-
-
-def _spread(problem: Problem, bounds: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return lower and upper bounds of all constraints from those of each limit."""
-    samples = sum(part.samples for part in problem.parts)
-    return np.tile(bounds[:, 0], samples), np.tile(bounds[:, 1], samples)
+    for size in np.linspace(1.0, 0.0, 101)[:-1]:
+        trial = problem.evaluate(size * point.variables, point)
+        if trial is not None:
+            trajectories, seen = _verify(problem, trial, rate)
+            if np.abs(seen).max() <= 1:
+                return trajectories, seen, history
+    limit = problem.limits[int(np.argmax(np.abs(seen).max(axis=1)))]
+    raise InfeasibleDesign(f"no trajectory keeps the {limit} between samples as well; relax this limit or lower the "
+                           "frequency", limit=str(limit))
 
 
 def _shrink(problem: Problem, point: Point, bounds: FloatArray) -> Point:
     """Draw a point towards the centre until it is strictly inside the bounds."""
-    lower, upper = _spread(problem, bounds)
-    near = point
+    (lower, upper), near = bounds.T, point
     for size in 0.97 ** np.arange(1, 200):
         trial = problem.evaluate(size * point.variables, near)
         if trial is not None and (trial.constraints > lower).all() and (trial.constraints < upper).all():
@@ -276,20 +276,5 @@ def _verify(problem: Problem, point: Point, rate: float) -> tuple[tuple[Fourier,
             raise InfeasibleDesign(
                 f"the trajectory found cannot be followed from home ({error}); ask for a larger distance to "
                 "singularities or narrower position limits") from error
-    low = np.min([f[:, 0] for f in found], axis=0)
-    high = np.max([f[:, 1] for f in found], axis=0)
-    return trajectories, np.stack([low, high], axis=1)
-
-
-def _last_resort(problem: Problem, point: Point, rate: float, history: tuple[float, ...]) -> Verified:
-    """Draw the trajectory towards the centre until the fine grid agrees."""
-    for size in np.linspace(1.0, 0.0, 101)[:-1]:
-        trial = problem.evaluate(size * point.variables, point)
-        if trial is None:
-            continue
-        trajectories, seen = _verify(problem, trial, rate)
-        if np.abs(seen).max() <= 1:
-            return trajectories, seen, history
-    limit = problem.limits[int(np.argmax(np.abs(seen).max(axis=1)))]
-    raise InfeasibleDesign(f"no trajectory keeps the {limit} between samples as well; relax this limit or lower the "
-                           "frequency", limit=str(limit))
+    both = np.concatenate(found, axis=1)
+    return trajectories, np.stack([both.min(axis=1), both.max(axis=1)], axis=1)

@@ -23,6 +23,8 @@ from gough.excitation.problem import Point, Problem
 
 Progress = Callable[[int, float, float], None]
 DECREASE = 0.5  # factor between one mu and the next; a slower one ended in better local minima in trials
+LEAVE = 0.99  # of the way to the nearest bound that a step may go
+FAR = 1e8  # factor by which multipliers may differ from mu / slack
 
 
 class Stopped(KeyboardInterrupt):
@@ -41,70 +43,86 @@ class InteriorPoint:
     tolerance: float = 0.002
 
 
-def interior_point(problem: Problem, start: Point, lower: FloatArray, upper: FloatArray, settings: InteriorPoint,
-                   progress: Progress | None = None, *, barrier: float | None = None,
+def interior_point(problem: Problem, start: Point, lower: FloatArray | float, upper: FloatArray | float,
+                   settings: InteriorPoint, progress: Progress | None = None, *, barrier: float | None = None,
                    ) -> tuple[Point, tuple[float, ...]]:
     """Minimise from a start strictly inside the constraints.
 
     Args:
-        start: Evaluated, lower < constraints < upper.
-        lower, upper: Bounds, (c,).
+        lower, upper: Bounds that broadcast to the constraints.
         progress: Called after each step with its number, the objective and 0 (no constraint is violated).
         barrier: First mu itself, to go on from an earlier solution.
 
     Returns:
         The best point, strictly inside all constraints, and the objective after each step.
     """
+    def slacks(at: Point) -> FloatArray:
+        return np.stack([at.constraints - lower, upper - at.constraints])
+
+    def merit(at: Point) -> float:
+        left = slacks(at)
+        if not (left.min() > 0 and np.isfinite(at.objective)):
+            return float("inf")
+        return float(at.objective - mu * np.log(left).sum())
+
+    def search(step: FloatArray, slope: float, alpha: float) -> Point | None:
+        """Shorten the step until the barrier function falls enough (Armijo) and all constraints hold strictly."""
+        before = merit(point)
+        for _ in range(12):
+            trial = problem.evaluate(point.variables + alpha * step, point)
+            if trial is not None and merit(trial) <= before + 1e-4 * alpha * slope:
+                return trial
+            alpha *= 0.5
+        return None
+
     point, n = start, len(start.variables)
-    gradient, J = problem.gradient(point), problem.linearise(point)
-    low, high = point.constraints - lower, upper - point.constraints
+    gradient, J, slack = problem.gradient(point), problem.linearise(point), slacks(point)
     if barrier is None:  # at most 1: the barrier opposes the objective with about the same force
-        force, pull = (float(np.linalg.norm(x)) for x in (J.transposed(1 / low - 1 / high), gradient))
+        force, pull = (float(np.linalg.norm(x)) for x in (J.transposed(1 / slack[0] - 1 / slack[1]), gradient))
         barrier = pull / force if pull < force else 1.0
     last = settings.tolerance / n
     mu = max(barrier, last)
-    z_low, z_high = mu / low, mu / high
+    z = mu / slack  # multipliers of the lower and of the upper bounds
     B, fresh = _identity(gradient), True  # B carries no curvature yet
     best, history = point, [point.objective]
     try:
         for iteration in range(1, settings.iterations + 1):
-            residual = gradient - J.transposed(mu / low - mu / high)
-            step = _newton(B + J.normal(z_low / low + z_high / high), residual)
+            residual = gradient - J.transposed(mu / slack[0] - mu / slack[1])
+            step = _newton(B + J.normal((z / slack).sum(axis=0)), residual)
             slope = float(residual @ step)
             if -slope < 0.2 * n * mu:  # the decrement: twice what this barrier problem can still give
                 if mu <= last:
                     break
                 mu = max(DECREASE * mu, last)
                 continue
-            moved = J.times(step)
-            worst = max(float((-moved / low).max()), float((moved / high).max()))
-            longest = min(1.0, 0.99 / worst) if worst > 0 else 1.0  # leaves a hundredth of each slack, to first order
-            trial = _search(problem, point, step, slope, longest, mu, lower, upper)
+            moved = J.times(step) * np.array([1.0, -1.0]).reshape(2, *[1] * point.constraints.ndim)
+            trial = search(step, slope, _longest(slack, moved))  # to first order
             if trial is None:
                 if fresh:  # not even along the gradient: rounding, or a kink of the criterion
                     break
                 B, fresh = _identity(gradient), True
                 continue
-            z_low = _dual(z_low, mu / low - z_low - z_low / low * moved)
-            z_high = _dual(z_high, mu / high - z_high + z_high / high * moved)
-            old = gradient - J.transposed(z_low - z_high)
-            taken = trial.variables - point.variables
+            change = mu / slack - z - z / slack * moved
+            z = np.stack([own + _longest(own, more) * more for own, more in zip(z, change)])
+            old, taken = gradient - J.transposed(z[0] - z[1]), trial.variables - point.variables
             point = trial
-            gradient, J = problem.gradient(point), problem.linearise(point)
-            low, high = point.constraints - lower, upper - point.constraints
-            z_low = np.clip(z_low, mu / (1e8 * low), 1e8 * mu / low)
-            z_high = np.clip(z_high, mu / (1e8 * high), 1e8 * mu / high)
-            change = gradient - J.transposed(z_low - z_high) - old
-            B = _bfgs(B, taken, change, fresh)
+            gradient, J, slack = problem.gradient(point), problem.linearise(point), slacks(point)
+            z = np.clip(z, mu / (FAR * slack), FAR * mu / slack)
+            B = _bfgs(B, taken, gradient - J.transposed(z[0] - z[1]) - old, fresh)
             fresh = False
             history.append(point.objective)
-            if point.objective < best.objective:
-                best = point
+            best = point if point.objective < best.objective else best
             if progress is not None:
                 progress(iteration, point.objective, 0.0)
     except KeyboardInterrupt:
         raise Stopped(best, tuple(history)) from None
     return best, tuple(history)
+
+
+def _longest(values: FloatArray, change: FloatArray) -> float:
+    """Return the part of a change, at most all of it, that leaves a hundredth of each positive value."""
+    worst = float((-change / values).max())
+    return min(1.0, LEAVE / worst) if worst > 0 else 1.0
 
 
 def _identity(gradient: FloatArray) -> FloatArray:
@@ -114,39 +132,13 @@ def _identity(gradient: FloatArray) -> FloatArray:
 
 def _newton(matrix: FloatArray, residual: FloatArray) -> FloatArray:
     """Return -matrix^-1 residual; a ridge is added where rounding made the matrix indefinite."""
-    ridge = 0.0
-    size = float(np.abs(matrix.diagonal()).max())
+    ridge, size = 0.0, float(np.abs(matrix.diagonal()).max())
     while True:
         try:
             factor = cho_factor(matrix + ridge * np.eye(len(matrix)), check_finite=False)
             return -np.asarray(cho_solve(factor, residual, check_finite=False))
         except LinAlgError:
             ridge = max(100 * ridge, 1e-14 * size)
-
-
-def _search(problem: Problem, point: Point, step: FloatArray, slope: float, alpha: float, mu: float,
-            lower: FloatArray, upper: FloatArray) -> Point | None:
-    """Shorten the step until the barrier function falls enough (Armijo) and all constraints hold strictly."""
-    before = _merit(point, mu, lower, upper)
-    for _ in range(12):
-        trial = problem.evaluate(point.variables + alpha * step, point)
-        if trial is not None and _merit(trial, mu, lower, upper) <= before + 1e-4 * alpha * slope:
-            return trial
-        alpha *= 0.5
-    return None
-
-
-def _merit(point: Point, mu: float, lower: FloatArray, upper: FloatArray) -> float:
-    low, high = point.constraints - lower, upper - point.constraints
-    if not (low.min() > 0 and high.min() > 0 and np.isfinite(point.objective)):
-        return float("inf")
-    return float(point.objective - mu * (np.log(low).sum() + np.log(high).sum()))
-
-
-def _dual(z: FloatArray, change: FloatArray) -> FloatArray:
-    """Step the multipliers, leaving one hundredth of each."""
-    worst = float((-change / z).max())
-    return z + min(1.0, 0.99 / worst if worst > 0 else 1.0) * change
 
 
 def _bfgs(B: FloatArray, s: FloatArray, y: FloatArray, fresh: bool) -> FloatArray:
