@@ -12,9 +12,8 @@ from browser import CHROMIUM, Browser
 from gough.engine import Model
 from gough.identification.result import Fit
 from gough.mechanism import load_robot
-from gough.view.playback import playback
 from gough.view.posture import Posture
-from gough.view.window import Window
+from gough.view.window import Window, playback
 from tests_support import fourier
 
 pytest.importorskip("viser")

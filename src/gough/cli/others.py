@@ -56,9 +56,8 @@ def view(
     from gough.identification.result import load_identification
     from gough.mechanism import load_robot
     from gough.study.data import read_logs
-    from gough.view.playback import playback
     from gough.view.posture import Posture
-    from gough.view.window import Window
+    from gough.view.window import Window, playback
 
     posture = Posture(load_robot(robot))
     found = None if result is None else load_identification(result)

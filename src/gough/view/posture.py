@@ -54,27 +54,28 @@ class Posture:
         except (LoopNotClosed, SingularConfiguration, InvalidMechanism) as error:
             self.problem = str(error)
             self.chain = ClosedChain(open_loops(mechanism))
-        self.q = np.array(self.chain.loops.home)
+        loops = self.chain.loops
+        self.q = np.array(loops.home)
         self.tool = mechanism.flange if self.model is None else self.model.load_body
-        free = [i for i, joint in enumerate(mechanism.joints) if not joint.virtual]
-        self.sliders = tuple(self._slider(i) for i in (
-            free if self.model is None else self.chain.loops.partitions["actuated"].independent))
-
-    def _slider(self, i: int) -> Slider:
-        joint, loops = self.chain.loops.mechanism.joints[i], self.chain.loops
-        reach = np.pi if joint.kind == "revolute" else loops.length
-        low, high = joint.limits.position or (loops.home[i] - reach, loops.home[i] + reach)
-        return Slider(joint.name, i, float(min(low, self.q[i])), float(max(high, self.q[i])), joint.unit)
+        sliders = []
+        for i in ([i for i, joint in enumerate(mechanism.joints) if not joint.virtual] if self.model is None
+                  else loops.partitions["actuated"].independent):
+            joint, home = loops.mechanism.joints[i], float(loops.home[i])
+            reach = np.pi if joint.kind == "revolute" else loops.length
+            low, high = joint.limits.position or (home - reach, home + reach)
+            sliders.append(Slider(joint.name, i, float(min(low, home)), float(max(high, home)), joint.unit))
+        self.sliders = tuple(sliders)
+        self._moving = [slider.index for slider in sliders]
 
     @property
     def positions(self) -> FloatArray:
         """What the sliders show, (m,). [m or rad]"""
-        return self.q[[slider.index for slider in self.sliders]]
+        return self.q[self._moving]
 
     def drive(self, positions: FloatArray) -> str:
         """Set the sliders' coordinates and close the loops; return why that fails, the pose then stays as it was."""
         if self.model is None:
-            self.q[[slider.index for slider in self.sliders]] = positions
+            self.q[self._moving] = positions
             return ""
         try:
             self.q = self.chain.assemble(np.asarray(positions, dtype=float)[None], start=self.q)[0]
@@ -101,20 +102,18 @@ class Posture:
         """
         if self.model is None:
             return "the loops are open: the platform cannot be moved"
-        loops = self.chain.loops
-        moving = [slider.index for slider in self.sliders]
-        units, length = loops.units[moving], loops.length
-        low, high = (np.array([getattr(slider, side) for slider in self.sliders]) for side in ("low", "high"))
+        units, length = self.chain.loops.units[self._moving], self.chain.loops.length
+        low, high = np.array([(slider.low, slider.high) for slider in self.sliders]).T
         for _ in range(PULLS):
             try:
                 E = self.chain.closure_map(self.q[None], "actuated")[0] * units
             except GoughError as error:
                 return str(error)
             turns, places = self._body(self.tool, np.vstack([self.q, self.q + PROBE * E.T]))
-            twists = [_twist(turns[0], places[0], turns[k], places[k], length) / PROBE for k in range(1, len(turns))]
-            J, missing = np.array(twists).T, _twist(turns[0], places[0], rotation, origin, length)
+            J = _twists(turns[0], places[0], turns[1:], places[1:], length).T / PROBE
+            missing = _twists(turns[0], places[0], rotation[None], origin[None], length)[0]
             damping = 1e-6 * max(float(np.trace(J.T @ J)), 1e-12)
-            step = np.linalg.solve(J.T @ J + damping * np.eye(len(moving)), J.T @ missing)
+            step = np.linalg.solve(J.T @ J + damping * np.eye(len(units)), J.T @ missing)
             step *= min(1.0, PULL / max(float(np.abs(step).max()), 1e-12))
             target = np.clip(self.positions + step * units, low, high)
             if np.abs(target - self.positions).max() < 1e-9 * max(length, 1.0):
@@ -138,10 +137,11 @@ class Posture:
         return [gap for gap in found if gap.size > 1e-3 * found[0].size]
 
     def _point(self, frame: Frame) -> FloatArray:
+        local = np.asarray(frame.placement.translation)
         if frame.body == BASE:
-            return np.asarray(frame.placement.translation)
+            return local
         rotations, origins = self._body(frame.body, self.q[None])
-        return np.asarray(origins[0] + rotations[0] @ frame.placement.translation)
+        return np.asarray(origins[0] + rotations[0] @ local)
 
     def describe(self) -> list[str]:
         """Return what to know of the pose: open loops, or distance to singularities, and motors at their limits."""
@@ -149,9 +149,8 @@ class Posture:
             return [self.problem, *(f"loop '{gap.closure}' is open by {gap.size:.3g} m (or rad)"
                                     for gap in self.gaps())]
         margins = self.chain.margins(self.q[None])
-        lines = [f"{name}: margin {value:.3g}" for name, value in (
-            ("Type-1 singularity", float(margins.type1[0])), ("Type-2 singularity", float(margins.type2[0])))
-            if np.isfinite(value)]
+        lines = [f"Type-{k} singularity: margin {value:.3g}"
+                 for k, value in ((1, float(margins.type1[0])), (2, float(margins.type2[0]))) if np.isfinite(value)]
         for joint, value in zip(self.chain.loops.mechanism.joints, self.q):
             low, high = joint.limits.position or (-np.inf, np.inf)
             if not low <= value <= high:
@@ -159,6 +158,6 @@ class Posture:
         return lines
 
 
-def _twist(turn: FloatArray, place: FloatArray, to: FloatArray, at: FloatArray, length: float) -> FloatArray:
-    """Return the small motion from one frame to another: translation over length, then rotation vector, (6,)."""
-    return np.concatenate([(at - place) / length, Rotation.from_matrix(to @ turn.T).as_rotvec()])
+def _twists(turn: FloatArray, place: FloatArray, to: FloatArray, at: FloatArray, length: float) -> FloatArray:
+    """Return the small motions from one frame to others: translation over length, then rotation vector, (k, 6)."""
+    return np.concatenate([(at - place) / length, Rotation.from_matrix(to @ turn.T).as_rotvec()], axis=1)
