@@ -13,39 +13,37 @@ from gough.core.arrays import FloatArray
 from gough.core.errors import nearest
 from gough.core.names import INERTIAL
 from gough.mechanism.formats.geometry import ENTRIES, quaternion_rotation, solid_body
-from gough.mechanism.formats.tree import BALL, Connection, Link, Loop, Motion, RobotTree, stated_limits
+from gough.mechanism.formats.tree import BALL, TERM, Connection, Link, Loop, Motion, RobotTree, stated_limits
 from gough.mechanism.formats.xml import Element
 from gough.mechanism.placement import HERE, Placement, inverse, transform
-from gough.mechanism.terms import TERMS
-from gough.mechanism.types import Limits
+from gough.mechanism.types import Limits, Vector
 
 WORLD, MODEL = "world", "__model__"
+YES = ("1", "true")
 LIMITS = {"lower": -1e16, "upper": 1e16, "velocity": -1.0, "effort": -1.0}  # what SDF means without
 AXES = {"revolute": ("axis",), "continuous": ("axis",), "prismatic": ("axis",), "universal": ("axis", "axis2"),
         "revolute2": ("axis", "axis2"), "ball": (), "fixed": ()}
-TERM = {term.mjcf: term.name for term in TERMS.values()}
 
 
 def read_sdf(root: Element, beside: Mapping[str, Any]) -> RobotTree:
     """Read `<sdf>` with one model, in a world or alone."""
     worlds = root.all("world")
-    models = [model for place in (root, *worlds) for model in place.all("model") if model.word("static", "0") not in
-              ("1", "true")]
+    models = [model for place in (root, *worlds) for model in place.all("model")
+              if model.word("static", "0") not in YES]
     if len(models) != 1:
         named = ", ".join(model.get("name", "") for model in models[:5])
         raise root.error(f"has {len(models)} models that move{f' ({named})' if named else ''}, expected one")
     gravity = next((g.parse(g.text, "gravity", 3) for world in worlds for g in world.all("gravity")), (0.0, 0.0, -9.81))
-    return _Model(models[0], root.attributes.get("version", "1.6")).tree(cast(tuple[float, float, float], gravity))
+    return _Model(models[0], root.get("version", "1.6")).tree(cast(Vector, gravity))
 
 
 class _Model:
     """A model being read."""
 
     def __init__(self, model: Element, version: str) -> None:
-        self.model, self.notes = model, list[str]()
-        for child in model.children:
-            if child.tag in ("include", "model"):
-                raise child.error("is not read; save the model as one, without nested or included ones")
+        self.model = model
+        for child in model.all("include", "model"):
+            raise child.error("is not read; save the model as one, without nested or included ones")
         self.old = version in ("1.0", "1.1", "1.2", "1.3", "1.4")  # axes were those of the model
         self.links = {e.get("name"): e for e in model.all("link")}
         self.joints = {e.get("name"): e for e in model.all("joint")}
@@ -53,20 +51,21 @@ class _Model:
         if not self.links or len(self.links) + len(self.joints) != len(model.all("link", "joint")):
             raise model.error("has no links, or two links or joints of one name")
 
-    def tree(self, gravity: tuple[float, float, float]) -> RobotTree:
+    def tree(self, gravity: Vector) -> RobotTree:
         """Return all of it; without a joint to the world the first link stands still."""
         joints = [self._connection(e) for e in self.joints.values() if e.get("type") != "gearbox"]
+        notes = []
         if not any(WORLD in (joint.parent, joint.child) for joint in joints):
             first = self._carrier(MODEL)
             joints.insert(0, Connection(name="world_fixed", parent=WORLD, child=first,
                                         placement=inverse(self._at(WORLD)) @ self._at(first)))
-            self.notes.append(f"guessed: the link '{first}' stands still; no joint holds it to the world")
-        links = [Link(name=WORLD), *(_link(e) for e in self.links.values())]
+            notes.append(f"guessed: the link '{first}' stands still; no joint holds it to the world")
         loops = [self._gearbox(e) for e in self.joints.values() if e.get("type") == "gearbox"]
         loops += [loop for e in self.joints.values() for loop in self._mimics(e)]
         name = self.model.get("name", "robot")
-        tree = RobotTree(name=name, title=f"{name}, from SDF", root=WORLD, links=tuple(links), joints=tuple(joints),
-                         loops=tuple(loops), gravity=gravity, notes=tuple(self.notes))
+        tree = RobotTree(name=name, title=f"{name}, from SDF", root=WORLD, joints=tuple(joints), loops=tuple(loops),
+                         links=(Link(name=WORLD), *map(_link, self.links.values())), gravity=gravity,
+                         notes=tuple(notes))
         driven = [e.word("joint_name") for e in self.model.all("plugin") if e.find("joint_name") is not None]
         return tree.driven_by(name for name in dict.fromkeys(driven) if name in tree.single()) if driven else tree
 
@@ -79,7 +78,7 @@ class _Model:
             names = (*self.links, *self.joints, *self.frames)
             raise self.model.error(f"the frame '{name}' " + ("is placed relative to itself" if found is not None else
                                                              f"does not exist{nearest(name, names)}"))
-        usual = found.word("child") if found.tag == "joint" else found.attributes.get("attached_to", MODEL)
+        usual = found.word("child") if found.tag == "joint" else found.get("attached_to", MODEL)
         pose = found.find("pose")
         said = {} if pose is None else pose.attributes
         return self._at(said.get("relative_to") or said.get("frame") or usual, (*seen, name)) @ _pose(pose)
@@ -89,36 +88,35 @@ class _Model:
         if name in self.joints and name not in self.links:
             return self._carrier(self.joints[name].word("child"), seen)
         if name in self.frames and name not in seen:
-            return self._carrier(self.frames[name].attributes.get("attached_to", MODEL), (*seen, name))
-        return self.model.attributes.get("canonical_link", next(iter(self.links))) if name == MODEL else name
+            return self._carrier(self.frames[name].get("attached_to", MODEL), (*seen, name))
+        return self.model.get("canonical_link", next(iter(self.links))) if name == MODEL else name
 
     def _connection(self, element: Element) -> Connection:
-        name, kind, parent, child = (element.get("name"), element.get("type"), element.word("parent"),
-                                     element.word("child"))
+        name, kind = element.get("name"), element.get("type")
+        ends = [element.word(end) for end in ("parent", "child")]
         if kind not in AXES:
             raise element.error(f"joints of type '{kind}' are not read{nearest(kind, AXES)}")
-        parent, child = (self._carrier(end) for end in (parent, child))
-        at = self._at(name)
-        placement, after = inverse(self._at(parent)) @ at, inverse(at) @ self._at(child)
+        parent, child = map(self._carrier, ends)
+        at, move = self._at(name), "prismatic" if kind == "prismatic" else "revolute"
         motions = BALL if kind == "ball" else tuple(
-            cast(Motion, ("prismatic" if kind == "prismatic" else "revolute", self._axis(element.need(tag), name)))
-            for tag in AXES[kind])
+            cast(Motion, (move, self._axis(element.need(tag), name))) for tag in AXES[kind])
+        joint = Connection(name=name, parent=parent, child=child, motions=motions,
+                           placement=inverse(self._at(parent)) @ at, after=inverse(at) @ self._at(child))
         if len(motions) != 1:
-            return Connection(name=name, parent=parent, child=child, placement=placement, after=after, motions=motions)
-        axis = element.need("axis")
-        limit, dynamics = axis.find("limit"), axis.find("dynamics")
+            return joint
+        limit, dynamics = element.need("axis").find("limit"), element.need("axis").find("dynamics")
         limits = Limits() if limit is None else stated_limits(*(limit.amount(*usual) for usual in LIMITS.items()))
-        return Connection(name=name, parent=parent, child=child, placement=placement, after=after, motions=motions,
-                          limits=limits if kind != "continuous" else replace(limits, position=None),
-                          values={} if dynamics is None else _values(dynamics))
+        return replace(joint, limits=limits if kind != "continuous" else replace(limits, position=None),
+                       values={} if dynamics is None else _values(dynamics))
 
     def _axis(self, axis: Element, joint: str) -> tuple[float, ...]:
         xyz = axis.need("xyz")
         vector = np.array(xyz.parse(xyz.text, "xyz", 3))
-        frame = xyz.attributes.get("expressed_in") or (
-            MODEL if self.old or axis.word("use_parent_model_frame", "0") in ("1", "true") else joint)
-        turned = inverse(self._at(joint))[:3, :3] @ self._at(frame)[:3, :3] @ vector
-        return tuple(float(v) for v in (vector if frame == joint else turned))
+        old = self.old or axis.word("use_parent_model_frame", "0") in YES
+        frame = xyz.attributes.get("expressed_in") or (MODEL if old else joint)
+        if frame != joint:
+            vector = inverse(self._at(joint))[:3, :3] @ self._at(frame)[:3, :3] @ vector
+        return tuple(vector.tolist())
 
     def _mimics(self, element: Element) -> list[Loop]:
         """q = multiplier * (q_other - reference) + offset."""
@@ -151,11 +149,10 @@ def _pose(element: Element | None) -> FloatArray:
         return HERE
     numbers = element.parse(element.text, "pose")
     if element.attributes.get("rotation_format") == "quat_xyzw" and len(numbers) == 7 and any(numbers[3:]):
-        x, y, z, w = numbers[3:]
-        return transform(numbers[:3], quaternion_rotation((w, x, y, z)))
+        return transform(numbers[:3], quaternion_rotation((numbers[6], *numbers[3:6])))
     if len(numbers) != 6:
         raise element.error(f"has {len(numbers)} numbers, expected x y z roll pitch yaw")
-    scale = math.radians(1.0) if element.attributes.get("degrees") in ("1", "true") else 1.0
+    scale = math.radians(1.0) if element.attributes.get("degrees") in YES else 1.0
     return Placement.xyz_rpy(numbers[:3], [scale * angle for angle in numbers[3:]]).matrix
 
 
@@ -164,12 +161,10 @@ def _link(link: Element) -> Link:
     inertial, name = link.find("inertial"), link.get("name")
     if inertial is None:
         return Link(name=name)
-    if inertial.attributes.get("auto") in ("1", "true"):  # from its shapes, as the simulator sees them
+    if inertial.attributes.get("auto") in YES:  # from its shapes, as the simulator sees them
         return Link(name=name, parameters=INERTIAL)
-    found = inertial.find("inertia")
-    entries = {key: float(key[1] == key[2]) for key in ENTRIES}
-    if found is not None:
-        entries = {key: found.amount(key, usual) for key, usual in entries.items()}
+    found = inertial.find("inertia") or inertial
+    entries = {key: found.amount(key, float(key[1] == key[2])) for key in ENTRIES}
     return Link(name=name, inertia=solid_body(inertial, inertial.amount("mass", 1.0), _pose(inertial.find("pose")),
                                               entries))
 

@@ -8,22 +8,22 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
 
 import numpy as np
 
 from gough.core.arrays import FloatArray
 from gough.core.errors import InvalidMechanism, nearest
 from gough.mechanism.placement import HERE, moved
-from gough.mechanism.types import Limits
+from gough.mechanism.terms import TERMS
+from gough.mechanism.types import Kind, Limits, Vector
 
-Motion = tuple[Literal["revolute", "prismatic"], tuple[float, float, float]]
+Motion = tuple[Kind, Vector]
 Place = tuple[str, FloatArray]
 X, Y, Z = (1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0)
 BALL: tuple[Motion, ...] = (("revolute", X), ("revolute", Y), ("revolute", Z))
 FREE: tuple[Motion, ...] = (("prismatic", X), ("prismatic", Y), ("prismatic", Z), *BALL)
-UNLIMITED = Limits()
 ENDLESS = 1e6  # Gough writes this where URDF demands a number; SDF has 1e16. [N, N m, m/s, rad/s, m, rad]
+TERM = {term.mjcf: term.name for term in TERMS.values() if term.mjcf is not None}  # by the words of MJCF
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -44,14 +44,9 @@ class Link:
 class Connection:
     """A joint as a file has it: none, one or several motions, one after the other.
 
-    T_parent_child = placement * motion(q_1) * motion(q_2) ... * after; no motion is a fixed joint.
-
-    Args:
-        name: As in the file; of several motions each gets an ending.
-        placement, after: Fixed transforms, (4, 4).
-        motions: Kind and axis of each.
-        start: Coordinates from which the loops are assembled. [m or rad]
-        limits, values, actuated, gain: Of a joint with one motion; values are coefficients of joint terms.
+    T_parent_child = placement * motion(q_1) * motion(q_2) ... * after, both (4, 4); no motion is a fixed joint. Starts
+    are coordinates from which the loops are assembled. Limits, values of joint terms, motor and gain are those of a
+    joint with one motion.
     """
 
     name: str
@@ -61,7 +56,7 @@ class Connection:
     placement: FloatArray = field(default_factory=lambda: HERE)
     after: FloatArray = field(default_factory=lambda: HERE)
     start: tuple[float, ...] = ()
-    limits: Limits = UNLIMITED
+    limits: Limits = field(default_factory=Limits)
     values: Mapping[str, float] = field(default_factory=dict)
     actuated: bool = False
     gain: float | None = None
@@ -87,6 +82,7 @@ class RobotTree:
         root: The link that stands still.
         task: Joints that are coordinates of a platform, in order.
         usual_terms: Motors have rotor inertia and friction that the file does not speak of.
+        notes: What was lost or guessed.
     """
 
     name: str
@@ -95,7 +91,7 @@ class RobotTree:
     links: tuple[Link, ...]
     joints: tuple[Connection, ...]
     loops: tuple[Loop, ...] = ()
-    gravity: tuple[float, float, float] = (0.0, 0.0, -9.81)
+    gravity: Vector = (0.0, 0.0, -9.81)
     task: tuple[str, ...] = ()
     usual_terms: bool = True
     notes: tuple[str, ...] = ()
@@ -159,11 +155,7 @@ def word(name: str) -> str:
 
 def _fixed(joint: Connection, position: Sequence[float | None]) -> list[Connection]:
     """Return a joint with some of its motions fixed: the motions before such a one end at a massless link."""
-    placed, parts, here, free = joint.placement, list[Connection](), joint.parent, list[int]()
-    behind = joint.after
-    last = max((k for k, value in enumerate(position) if value is None), default=-1)
-    for motion, value in reversed(list(zip(joint.motions, position))[last + 1:]):
-        behind = moved(*motion, value or 0.0) @ behind
+    placed, here, free, parts = joint.placement, joint.parent, list[int](), list[Connection]()
 
     def part(child: str, after: FloatArray) -> Connection:
         return Connection(name=f"{joint.name}_{len(parts) + 1}" if parts else joint.name, parent=here, child=child,
@@ -171,7 +163,7 @@ def _fixed(joint: Connection, position: Sequence[float | None]) -> list[Connecti
                           start=tuple(joint.start[k] for k in free if k < len(joint.start)),
                           limits=replace(joint.limits, position=None))
 
-    for k, (motion, value) in enumerate(zip(joint.motions[:last + 1], position)):
+    for k, (motion, value) in enumerate(zip(joint.motions, position)):
         if value is None:
             free.append(k)
             continue
@@ -179,4 +171,6 @@ def _fixed(joint: Connection, position: Sequence[float | None]) -> list[Connecti
             parts.append(part(f"{joint.name}_held{k + 1}", HERE))
             here, placed, free = parts[-1].child, HERE, []
         placed = placed @ moved(*motion, value)
-    return [*parts, part(joint.child, behind)]
+    if parts and not free:  # nothing moves behind the last one
+        return [*parts[:-1], replace(parts[-1], child=joint.child, after=placed @ joint.after)]
+    return [*parts, part(joint.child, joint.after)]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Iterator
 from xml.parsers import expat
 
 from gough.core.errors import InvalidMechanism
@@ -26,7 +27,6 @@ class Element:
         self.text = ""
 
     def error(self, message: str) -> InvalidMechanism:
-        """Return an error that names file, line and element."""
         name = f" '{self.attributes['name']}'" if "name" in self.attributes else ""
         return InvalidMechanism(f"{self.source}, line {self.line}, <{self.tag}>{name}: {message}", file=self.source,
                                 line=self.line)
@@ -44,7 +44,7 @@ class Element:
     def number(self, key: str, default: float | None = None) -> float:
         return self.numbers(key, None if default is None else repr(default), 1)[0]
 
-    def parse(self, text: str, what: str = "content", count: int | None = None) -> tuple[float, ...]:
+    def parse(self, text: str, what: str, count: int | None = None) -> tuple[float, ...]:
         """Return text as finite numbers, so many if said."""
         try:
             values = tuple(float(word) for word in text.split())
@@ -59,11 +59,20 @@ class Element:
     def all(self, *tags: str) -> list[Element]:
         return [child for child in self.children if child.tag in tags]
 
+    def inside(self, tag: str) -> list[Element]:
+        """Return all children of all children with a tag."""
+        return [child for part in self.all(tag) for child in part.children]
+
+    def walk(self) -> Iterator[Element]:
+        """Yield this element and all below it."""
+        yield self
+        for child in self.children:
+            yield from child.walk()
+
     def find(self, tag: str) -> Element | None:
         return next(iter(self.all(tag)), None)
 
     def need(self, tag: str) -> Element:
-        """Return the first child with a tag; raise without."""
         found = self.find(tag)
         if found is None:
             raise self.error(f"needs <{tag}>")
@@ -81,8 +90,8 @@ class Element:
 def parse_xml(text: str, source: str) -> Element:
     """Return the root element of a document."""
     parser = expat.ParserCreate(encoding="utf-8")
-    top = Element("", {}, source, 0)
-    stack, count = [top], 0
+    top, count = Element("", {}, source, 0), 0
+    stack = [top]
 
     def fault(message: str) -> InvalidMechanism:
         return InvalidMechanism(f"{source}, line {parser.CurrentLineNumber}: {message}", file=source)
@@ -90,9 +99,10 @@ def parse_xml(text: str, source: str) -> Element:
     def start(tag: str, attributes: dict[str, str]) -> None:
         nonlocal count
         count += 1
-        if len(stack) > DEEPEST or count > MOST:
-            raise fault(f"more than {DEEPEST} elements inside each other" if count <= MOST else
-                        f"more than {MOST} elements; is this a robot?")
+        if count > MOST:
+            raise fault(f"more than {MOST} elements; is this a robot?")
+        if len(stack) > DEEPEST:
+            raise fault(f"more than {DEEPEST} elements inside each other")
         stack.append(Element(tag, attributes, source, parser.CurrentLineNumber))
         stack[-2].children.append(stack[-1])
 
