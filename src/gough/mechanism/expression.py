@@ -12,9 +12,10 @@ in SI units; whole ones are pure where units are checked, and decimal ones may h
 
 from __future__ import annotations
 
+import operator
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any
@@ -31,6 +32,7 @@ EFFORT = "effort"  # what the joint passes on, of its own only
 FUNCTIONS = {"sign": 1, "abs": 1, "exp": 1, "log": 1, "sqrt": 1, "sin": 1, "cos": 1, "tan": 1, "tanh": 1, "floor": 1,
              "min": 2, "max": 2, "lag": 2}
 MATH = {"abs": "fabs", "min": "fmin", "max": "fmax"}
+BINDS = {"+": 1, "-": 1, "*": 2, "/": 2}
 _TOKEN = re.compile(r"\s*(?:(?P<number>(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)|(?P<name>[A-Za-z_]\w*(?:\.\w+)*)"
                     r"|'(?P<quantity>[^']*)'|(?P<sign>\*\*|[-+*/^(),]))")
 
@@ -46,7 +48,8 @@ _POWERS = {"length": (1, 0, 0), "angle": (0, 0, 0), "none": (0, 0, 0), "time": (
 class Node:
     """One operation, name or number of an expression, and where it stands in the text."""
 
-    kind: str  # number, name, call, + - * / ^, or neg
+    kind: str  # number, name, call, lag, + - * / ^, or neg
+    # of a number itself and its dimension; of a lag which of the expression's
     value: Any = None
     parts: tuple[Node, ...] = ()
     at: int = 0
@@ -65,11 +68,7 @@ def fault(text: str, at: int, message: str) -> InvalidInput:
 
 @lru_cache(maxsize=1024)
 def parse(text: str) -> Node:
-    """Return the tree of an expression.
-
-    Raises:
-        InvalidInput: Not an expression, an unknown function, too long or too deep; carries the position.
-    """
+    """Return the tree of an expression; errors carry their position."""
     if len(text) > LONGEST:
         raise InvalidInput(f"an expression of {len(text)} characters is too long (at most {LONGEST})", position=LONGEST)
     tokens, at = [], 0
@@ -81,45 +80,38 @@ def parse(text: str) -> Node:
         kind = str(found.lastgroup)
         tokens.append((kind, found[kind], found.start(kind)))
         at = found.end()
-    return _Parser(text, tokens).whole()
+    parser = _Parser(text, tokens)
+    node = parser.nested(parser.operation)
+    kind, word, at = parser.tokens[parser.next]
+    if kind != "end":
+        raise fault(text, at, f"'{word}' is not expected")
+    _check_numbers(text, node)
+    return node
+
+
+def _check_numbers(text: str, node: Node) -> Any:
+    """Return the value of a part of plain numbers, else None; raise where it has none or divides by zero."""
+    below = [_check_numbers(text, part) for part in node.parts]
+    if node.kind == "/" and below[1] == 0:
+        raise fault(text, node.at, "this divides by zero")
+    if node.kind in ("name", "lag") or None in below:
+        return None
+    try:
+        with np.errstate(all="ignore"):
+            value = evaluate(node, lambda sign: 1.0, np)
+    except ArithmeticError:
+        value = np.nan
+    if not isinstance(value, float) or not np.isfinite(value):
+        raise fault(text, node.at, "this has no value")
+    return value
 
 
 class _Parser:
+    """Reads tokens from left to right; each function one rule of the grammar."""
+
     def __init__(self, text: str, tokens: list[tuple[str, str, int]]) -> None:
-        self.text, self.tokens, self.next, self.depth = text, [*tokens, ("end", "", len(text))], 0, 0
-
-    def whole(self) -> Node:
-        node = self.sum()
-        kind, found, at = self.tokens[self.next]
-        if kind != "end":
-            raise fault(self.text, at, f"'{found}' is not expected")
-        self.check_numbers(node)
-        return self.number_lags(node, [0])
-
-    def check_numbers(self, node: Node) -> Any:
-        """Return the value of a part of plain numbers, else None; raise where it has none or divides by zero."""
-        below = [self.check_numbers(part) for part in node.parts]
-        if node.kind == "/" and below[1] == 0:
-            raise fault(self.text, node.at, "this divides by zero")
-        if node.kind == "name" or None in below:
-            return None
-        try:
-            with np.errstate(all="ignore"):
-                value = evaluate(node, lambda sign: 1.0, np)
-        except ArithmeticError:
-            value = np.nan
-        if not isinstance(value, float) or not np.isfinite(value):
-            raise fault(self.text, node.at, "this has no value")
-        return value
-
-    def number_lags(self, node: Node, count: list[int]) -> Node:
-        """Return the tree with its lags numbered, so that each finds its own state."""
-        if node.kind == "call" and node.value == "lag":
-            if any(below.value == "lag" for below in node.parts[0].walk()):
-                raise fault(self.text, node.at, "a lag inside a lag is not possible")
-            count[0] += 1
-            return replace(node, kind="lag", value=count[0] - 1)
-        return replace(node, parts=tuple(self.number_lags(part, count) for part in node.parts))
+        self.text, self.tokens = text, [*tokens, ("end", "", len(text))]
+        self.next = self.depth = self.lags = 0
 
     def take(self, *signs: str) -> tuple[str, int] | None:
         kind, found, at = self.tokens[self.next]
@@ -135,26 +127,24 @@ class _Parser:
             raise fault(self.text, at, f"expected {' or '.join(signs)}, found {repr(word) if word else 'the end'}")
         return found[0]
 
-    def chain(self, below: Callable[[], Node], *signs: str) -> Node:
-        node = below()
-        while (found := self.take(*signs)) is not None:
-            node = Node(found[0], None, (node, below()), found[1])
-        return node
-
-    def sum(self) -> Node:
+    def nested(self, rule: Callable[[], Node]) -> Node:
         self.depth += 1
         if self.depth > DEEPEST:
             raise fault(self.text, self.tokens[self.next][2], f"parentheses are nested deeper than {DEEPEST}")
-        node = self.chain(lambda: self.chain(self.factor, "*", "/"), "+", "-")
+        node = rule()
         self.depth -= 1
         return node
 
+    def operation(self, least: int = 1) -> Node:
+        """Read factors with operations between them that bind at least so much."""
+        node = self.factor()
+        while found := self.take(*(sign for sign, binds in BINDS.items() if binds >= least)):
+            node = Node(found[0], None, (node, self.operation(BINDS[found[0]] + 1)), found[1])
+        return node
+
     def factor(self) -> Node:
-        found = self.take("+", "-")
-        if found is not None:
-            self.depth += 1
-            node = self.factor() if self.depth <= DEEPEST else self.sum()  # raises
-            self.depth -= 1
+        if found := self.take("+", "-"):
+            node = self.nested(self.factor)
             return node if found[0] == "+" else Node("neg", None, (node,), found[1])
         node = self.atom()
         power = self.take("^", "**")
@@ -162,43 +152,41 @@ class _Parser:
 
     def atom(self) -> Node:
         kind, word, at = self.tokens[self.next]
-        if kind == "number" or kind == "quantity":
-            self.next += 1
-            return Node("number", self.quantity(word, at) if kind == "quantity" else (
-                float(word), "none" if word.isdigit() else ""), (), at)
         if self.take("("):
-            node = self.sum()
+            node = self.nested(self.operation)
             self.expect(")")
             return node
-        if kind != "name":
+        if kind not in ("number", "quantity", "name"):
             raise fault(self.text, at, f"expected a number, a name or (, found {repr(word) if word else 'the end'}")
         self.next += 1
-        if not self.take("("):
-            return Node("name", word, (), at)
+        if kind == "number":
+            return Node("number", (float(word), "none" if word.isdigit() else ""), (), at)
+        if kind == "quantity":
+            try:
+                value, unit = quantity(word)
+                return Node("number", (value * conversion(unit), dimension_of(unit)), (), at)
+            except GoughError as error:
+                raise fault(self.text, at, str(error)) from None
+        return self.call(word, at) if self.take("(") else Node("name", word, (), at)
+
+    def call(self, word: str, at: int) -> Node:
         if word not in FUNCTIONS:
             raise fault(self.text, at, f"no function '{word}'{nearest(word, FUNCTIONS)}")
-        parts = [self.sum()]
+        parts = [self.nested(self.operation)]
         while self.expect(",", ")") == ",":
-            parts.append(self.sum())
+            parts.append(self.nested(self.operation))
         if len(parts) != FUNCTIONS[word]:
             raise fault(self.text, at, f"{word} takes {FUNCTIONS[word]} arguments, found {len(parts)}")
-        return Node("call", word, tuple(parts), at)
-
-    def quantity(self, text: str, at: int) -> tuple[float, str]:
-        try:
-            value, unit = quantity(text)
-            return value * conversion(unit), dimension_of(unit)
-        except GoughError as error:
-            raise fault(self.text, at, str(error)) from None
+        if word != "lag":
+            return Node("call", word, tuple(parts), at)
+        if any(below.kind == "lag" for below in parts[0].walk()):
+            raise fault(self.text, at, "a lag inside a lag is not possible")
+        self.lags += 1
+        return Node("lag", self.lags - 1, tuple(parts), at)
 
 
 def evaluate(node: Node, value: Callable[[Node], Any], math: Any) -> Any:
-    """Return an expression's value.
-
-    Args:
-        value: What a name, a lag or a `sign` stands for.
-        math: NumPy, CasADi, or anything with their functions.
-    """
+    """Return an expression's value by what names, lags and signs stand for, with the functions of NumPy or CasADi."""
     if node.kind == "number":
         return node.value[0]
     if node.kind in ("name", "lag") or (node.kind == "call" and node.value == "sign"):
@@ -210,8 +198,8 @@ def evaluate(node: Node, value: Callable[[Node], Any], math: Any) -> Any:
 
 
 _OPERATIONS: Mapping[str, Callable[..., Any]] = {
-    "+": lambda a, b: a + b, "-": lambda a, b: a - b, "*": lambda a, b: a * b, "/": lambda a, b: a / b,
-    "^": lambda a, b: a**b, "neg": lambda a: -a}
+    "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv, "^": operator.pow,
+    "neg": operator.neg}
 
 
 def powers(dimension: str) -> Dimension | None:
@@ -248,56 +236,40 @@ def unit_powers(unit: str) -> Dimension | None:
 
 
 def dimension_in(text: str, node: Node, value: Callable[[Node], Dimension | None]) -> Dimension | None:
-    """Return the dimension of an expression, None where it is not known.
-
-    Args:
-        text: The expression, for errors.
-        node: Its tree, or a part of it.
-        value: Dimension of a name.
+    """Return the dimension of an expression by those of its names, None where it is not known.
 
     Raises:
         InvalidInput: Sums of different dimensions, functions of what has one; carries the position.
     """
-    def below(k: int = 0) -> Dimension | None:
-        return dimension_in(text, node.parts[k], value)
-
-    if node.kind == "number":
-        return powers(node.value[1])
-    if node.kind == "name":
+    kind, word = node.kind, node.value
+    first, second, *_ = (*(dimension_in(text, part, value) for part in node.parts), None, None)
+    if kind == "number":
+        return powers(word[1])
+    if kind == "name":
         return value(node)
-    if node.kind == "neg" or node.value == "abs":
-        return below()
-    if node.kind == "lag" or node.value == "sign":
-        below()
-        return NONE if node.value == "sign" else below()
-    if node.value == "sqrt":
-        first = below()
+    if kind in ("neg", "lag") or word == "abs":
+        return first
+    if word == "sqrt":
         return None if first is None else tuple(p / 2 for p in first)
-    if node.kind == "^":
-        first, power = below(), node.parts[1]
-        if below(1) not in (None, NONE):
-            raise fault(text, node.at, f"a power is a pure number, found {_spoken(below(1) or NONE)}")
-        if first is None or first == NONE:
-            return first
-        if not _plain(power):
-            return None
-        exponent = Fraction(evaluate(power, lambda _: 0.0, None)).limit_denominator(1000)
-        return tuple(p * exponent for p in first)
-    if node.kind in ("*", "/"):
-        first, second = below(), below(1)
+    if kind == "^":
+        if second not in (None, NONE):
+            raise fault(text, node.at, f"a power is a pure number, found {_spoken(second or NONE)}")
+        if first in (None, NONE) or not _plain(node.parts[1]):
+            return first if first == NONE else None
+        exponent = Fraction(evaluate(node.parts[1], lambda _: 0.0, None)).limit_denominator(1000)
+        return tuple(p * exponent for p in first or NONE)
+    if kind in ("*", "/"):
         if first is None or second is None:
             return None
-        return tuple(a + b if node.kind == "*" else a - b for a, b in zip(first, second))
-    if node.kind in ("+", "-") or node.value in ("min", "max"):
-        first, second = below(), below(1)
-        if _plain(node.parts[0]) or _plain(node.parts[1]):  # a number without a unit is in SI units
-            return second if _plain(node.parts[0]) else first
-        if first is not None and second is not None and first != second:
-            raise fault(text, node.at, f"{_spoken(first)} and {_spoken(second)} cannot be added or compared")
-        return second if first is None else first
-    first = below()
-    if first is not None and first != NONE:
-        raise fault(text, node.at, f"{node.value} takes a pure number or an angle, found {_spoken(first)}")
+        return tuple(a + b if kind == "*" else a - b for a, b in zip(first, second))
+    if kind in ("+", "-") or word in ("min", "max"):
+        plain = [_plain(part) for part in node.parts]  # a number without a unit is in SI units
+        if not any(plain) and None not in (first, second) and first != second:
+            raise fault(text, node.at, f"{_spoken(first or NONE)} and {_spoken(second or NONE)} cannot be added or "
+                                       "compared")
+        return second if plain[0] or (first is None and not plain[1]) else first
+    if word != "sign" and first not in (None, NONE):
+        raise fault(text, node.at, f"{word} takes a pure number or an angle, found {_spoken(first or NONE)}")
     return NONE
 
 

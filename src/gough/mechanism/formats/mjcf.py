@@ -17,23 +17,54 @@ from gough.core.arrays import FloatArray
 from gough.core.inertia import about_centre
 from gough.core.names import INERTIAL
 from gough.mechanism.formats.geometry import free_coordinates, quaternion_rotation, solid, solid_body, ten_parameters
-from gough.mechanism.formats.tree import BALL, FREE, Connection, Link, Loop, Motion, Place, RobotTree
+from gough.mechanism.formats.tree import BALL, FREE, TERM, Connection, Link, Loop, Motion, Place, RobotTree, Z
 from gough.mechanism.formats.xml import Element
 from gough.mechanism.placement import HERE, inverse, moved, transform, turned
-from gough.mechanism.terms import TERMS
-from gough.mechanism.types import Limits
+from gough.mechanism.types import Limits, Vector
 
 WORLD = "world"
 REFUSED = ("include", "replicate", "attach", "composite", "flexcomp", "deformable")
 FAR = 1e5  # a spring stretched this far is Gough's way to write a constant effort [m or rad]
-TERM = {term.mjcf: term.name for term in TERMS.values() if term.mjcf is not None}
+RUBS = ("armature", "damping", "frictionloss")
 FORCES = ("gravity", "constraint", "equality", "frictionloss", "passive", "spring", "damper")  # that flags switch off
-Classes = dict[str, dict[str, dict[str, str]]]
 
 
 def read_mjcf(root: Element, beside: Mapping[str, Any]) -> RobotTree:
     """Read `<mujoco>`."""
+    for element in root.walk():
+        if element.tag in REFUSED:
+            file = element.attributes.get("file")
+            itself = f"read '{file}' itself, or " if element.tag == "include" and file else ""
+            raise element.error(f"is not read; {itself}save the model from MuJoCo (mj_saveLastXML), which resolves it")
+    _fill(root)
     return _Reader(root).tree()
+
+
+def _fill(root: Element) -> None:
+    """Give all elements what their classes say, as MuJoCo does before it compiles."""
+    classes: dict[str, dict[str, dict[str, str]]] = {"main": {}}
+
+    def define(element: Element, parent: str, name: str) -> None:
+        own = classes[name] = {tag: dict(given) for tag, given in classes[parent].items()}
+        for child in element.children:
+            if child.tag != "default":
+                own.setdefault(child.tag, {}).update(child.attributes)
+        for child in element.all("default"):
+            define(child, name, child.get("class"))
+
+    def fill(element: Element, usual: str, tag: str) -> None:
+        name = element.attributes.get("class", usual)
+        if name not in classes:
+            raise element.error(f"names the class '{name}', which no <default> defines")
+        element.attributes = classes[name].get(tag, {}) | element.attributes
+        for child in element.children:
+            fill(child, element.attributes.get("childclass", usual), "joint" if child.tag == "freejoint" else child.tag)
+
+    for part in root.all("default"):
+        define(part, "main", part.attributes.get("class", "main"))
+    for section in root.all("worldbody", "actuator", "equality", "tendon"):
+        for child in section.children:
+            fill(child, "main", section.tag if section.tag in ("equality", "tendon") else child.tag)
 
 
 class _Reader:
@@ -41,20 +72,11 @@ class _Reader:
 
     def __init__(self, root: Element) -> None:
         self.root, self.notes = root, list[str]()
-        for element in _everything(root):
-            if element.tag in REFUSED:
-                file = element.attributes.get("file")
-                itself = f"read '{file}' itself, or " if element.tag == "include" and file else ""
-                raise element.error(f"is not read; {itself}save the model from MuJoCo (mj_saveLastXML), which resolves "
-                                    "it")
         given = {key: value for part in root.all("compiler") for key, value in part.attributes.items()}
         self.compiler = Element("compiler", given, root.source, root.line)
         if given.get("coordinate", "local") != "local":
             raise self.compiler.error("global coordinates are not read, as in MuJoCo since 2.3.4; convert the model "
                                       "with an older one")
-        self.classes: Classes = {"main": {}}
-        for part in root.all("default"):
-            self._add_class(part, "main", part.attributes.get("class", "main"))
         self.links = [Link(name=WORLD)]
         self.joints: list[Connection] = []
         self.poses: dict[str, FloatArray] = {WORLD: HERE}
@@ -64,64 +86,37 @@ class _Reader:
         self.handles: set[str] = set()  # bodies that people or recorded people move
         self.task: list[str] = []
         self.lost: dict[str, list[str]] = {}
-        self.ours = any(e.attributes.get("name") == "gough" for part in root.all("custom") for e in part.all("text"))
-        self.added = {e.get("name"): e.numbers("data", count=10) for part in root.all("custom") if self.ours
-                      for e in part.all("numeric")}
+        custom = root.inside("custom")
+        self.ours = any(e.tag == "text" and e.attributes.get("name") == "gough" for e in custom)
+        self.added = {e.get("name"): e.numbers("data", count=10) for e in custom if self.ours and e.tag == "numeric"}
         for world in root.all("worldbody"):
-            self._add_children(world, WORLD, HERE, "main")
+            self._add_children(world, WORLD, HERE)
 
     def tree(self) -> RobotTree:
         """Return all of it."""
         self._start()
-        name = self.root.get("model", "robot")
-        options = self.root.all("option")
+        options, name = self.root.all("option"), self.root.get("model", "robot")
         gravity = next((part.numbers("gravity", count=3) for part in options if "gravity" in part.attributes),
                        (0.0, 0.0, -9.81))
         off = [key for part in options for flag in part.all("flag") for key, value in flag.attributes.items()
                if value == "disable" and key in FORCES]
-        gravity = (0.0, 0.0, 0.0) if "gravity" in off else gravity
         if set(off) - {"gravity"}:
             self.notes.append(f"lost: what flags switch off acts here: {', '.join(off)}")
         if any(part.number(key, 0.0) for part in options for key in ("density", "viscosity")):
             self.notes.append("lost: forces of the medium (option density, viscosity)")
-        self._scale_masses()
-        motors = self._motors()
-        loops = self._loops()
+        total, wanted = sum(float(link.inertia[0]) for link in self.links), self.compiler.number("settotalmass", -1.0)
+        if wanted > 0 and total > 0:
+            self.links = [replace(link, inertia=link.inertia * wanted / total) for link in self.links]
+        motors, loops = self._motors(), self._loops()
         self.notes += [f"lost: {what}: {', '.join(names)}" for what, names in self.lost.items()]
         tree = RobotTree(
             name=name, title=f"{name}, from MJCF", root=WORLD, links=tuple(self.links), joints=tuple(self.joints),
-            loops=tuple(loops), gravity=cast(tuple[float, float, float], gravity), usual_terms=not self.ours,
-            task=tuple(self.task), notes=tuple(self.notes))
+            loops=tuple(loops), gravity=(0.0, 0.0, 0.0) if "gravity" in off else cast(Vector, gravity),
+            usual_terms=not self.ours, task=tuple(self.task), notes=tuple(self.notes))
         return tree.driven_by(motors) if motors else tree
 
     def _lose(self, what: str, name: str) -> None:
         self.lost.setdefault(what, []).append(name)
-
-    def _scale_masses(self) -> None:
-        """Do what the compiler's settotalmass says."""
-        total = float(np.sum([link.inertia[0] for link in self.links]))
-        wanted = self.compiler.number("settotalmass", -1.0)
-        if wanted > 0 and total > 0:
-            self.links = [replace(link, inertia=link.inertia * wanted / total) for link in self.links]
-
-    def _add_class(self, element: Element, parent: str, name: str) -> None:
-        own = {tag: dict(given) for tag, given in self.classes[parent].items()}
-        for child in element.children:
-            if child.tag != "default":
-                own.setdefault(child.tag, {}).update(child.attributes)
-        self.classes[name] = own
-        for child in element.all("default"):
-            self._add_class(child, name, child.get("class"))
-
-    def _filled(self, element: Element, usual: str, tag: str | None = None) -> Element:
-        """Return an element with what its class says."""
-        name = element.attributes.get("class", usual)
-        if name not in self.classes:
-            raise element.error(f"names the class '{name}', which no <default> defines")
-        given = self.classes[name].get(tag or element.tag, {})
-        whole = Element(element.tag, given | element.attributes, element.source, element.line)
-        whole.children = element.children
-        return whole
 
     def _angle(self, value: float) -> float:
         return value if self.compiler.get("angle", "degree") == "radian" else math.radians(value)
@@ -140,37 +135,33 @@ class _Reader:
                 result = result @ part if letter.islower() else part @ result
             return result
         if "xyaxes" in given:
-            numbers = element.numbers("xyaxes", count=6)
+            numbers = np.array(element.numbers("xyaxes", count=6))
             x = _direction(element, numbers[:3])
-            y = np.array(numbers[3:]) - x * (x @ np.array(numbers[3:]))
-            y = _direction(element, y)
+            y = _direction(element, numbers[3:] - x * (x @ numbers[3:]))
             return np.column_stack([x, y, np.cross(x, y)])
         if "zaxis" in given:
             return _tilted(_direction(element, element.numbers("zaxis", count=3)))
-        quaternion = element.numbers("quat", "1 0 0 0", 4)
-        _direction(element, quaternion)
-        return quaternion_rotation(quaternion)
+        return quaternion_rotation(_direction(element, element.numbers("quat", "1 0 0 0", 4)))
 
     def _pose(self, element: Element) -> FloatArray:
         return transform(element.numbers("pos", "0 0 0", 3), self._rotation(element))
 
-    def _inside(self, element: Element, usual: str, at: FloatArray = HERE) -> Iterator[tuple[Element, str, FloatArray]]:
-        """Yield the children of a body with their class and what `<frame>` moves them by."""
+    def _inside(self, element: Element, at: FloatArray = HERE) -> Iterator[tuple[Element, FloatArray]]:
+        """Yield the children of a body with what `<frame>` moves them by."""
         for child in element.children:
             if child.tag == "frame":
-                yield from self._inside(child, child.attributes.get("childclass", usual), at @ self._pose(child))
+                yield from self._inside(child, at @ self._pose(child))
             else:
-                yield child, usual, at
+                yield child, at
 
-    def _add_children(self, element: Element, link: str, world: FloatArray, usual: str) -> None:
-        for child, own, at in self._inside(element, usual):
+    def _add_children(self, element: Element, link: str, world: FloatArray) -> None:
+        for child, at in self._inside(element):
             if child.tag == "body":
-                self._add_body(child, link, at, world, child.attributes.get("childclass", own))
+                self._add_body(child, link, at, world)
             elif child.tag == "site":
-                site = self._filled(child, own)
-                self.sites[site.attributes.get("name", f"site {len(self.sites)}")] = (link, at @ self._pose(site))
+                self.sites[child.attributes.get("name", f"site {len(self.sites)}")] = (link, at @ self._pose(child))
 
-    def _add_body(self, element: Element, parent: str, at: FloatArray, world: FloatArray, usual: str) -> None:
+    def _add_body(self, element: Element, parent: str, at: FloatArray, world: FloatArray) -> None:
         name = element.attributes.get("name", f"body{len(self.poses)}")
         if name in self.poses:
             raise element.error("is defined twice")
@@ -178,103 +169,86 @@ class _Reader:
         self.poses[name] = world @ pose
         if element.get("mocap", "false") == "true":
             self.handles.add(name)
-        if element.attributes.get("gravcomp", "0") != "0" and not self.ours:
+        if element.get("gravcomp", "0") != "0" and not self.ours:
             self._lose("gravcomp, so that weights act", name)
-        inertia, parameters = self._inertia(element, usual)
+        inertia, parameters = self._inertia(element)
         self.links.append(Link(name=name, inertia=inertia - np.array(self.added.get(f"added {name}", np.zeros(10))),
                                parameters=parameters))
-        joints = [(self._filled(j, own, "joint"), j.tag, moved_by) for j, own, moved_by in self._inside(element, usual)
-                  if j.tag in ("joint", "freejoint")]
-        here = parent
-        for k, (joint, tag, moved_by) in enumerate(joints):
+        joints = [(joint, by) for joint, by in self._inside(element) if joint.tag in ("joint", "freejoint")]
+        here, placed = parent, pose
+        for k, (joint, by) in enumerate(joints):
             child = name if k == len(joints) - 1 else f"{name}.{k + 1}"
             if child != name:
                 self.links.append(Link(name=child))
             label = joint.attributes.get("name", f"{name}_joint{k + 1 if k else ''}")
-            self.joints.append(self._connection(joint, tag, label, here, child, pose if k == 0 else HERE, moved_by))
-            here = child
+            plain = Connection(name=label, parent=here, child=child, placement=placed)
+            self.joints.append(self._connection(joint, plain, by))
+            here, placed = child, HERE
         if not joints:
             self.joints.append(Connection(name=f"{name}_fixed", parent=parent, child=name, placement=pose))
         self._merge_platform(name, len(joints))
-        self._add_children(element, name, self.poses[name], usual)
+        self._add_children(element, name, self.poses[name])
 
-    def _connection(self, joint: Element, tag: str, name: str, parent: str, child: str, pose: FloatArray,
-                    by: FloatArray) -> Connection:
-        kind = "free" if tag == "freejoint" else joint.get("type", "hinge")
+    def _connection(self, joint: Element, plain: Connection, by: FloatArray) -> Connection:
+        """Return a joint that moves as the element says; `by` is where a `<frame>` puts it."""
+        kind = "free" if joint.tag == "freejoint" else joint.get("type", "hinge")
         if kind in ("free", "ball") and any(_first(joint, key) for key in TERM if key != "springref"):
-            self._lose("friction, springs and rotors of joints with several motions", name)
+            self._lose("friction, springs and rotors of joints with several motions", plain.name)
         if kind == "free":
-            if parent != WORLD:
+            if plain.parent != WORLD:
                 raise joint.error("is free inside another body; only bodies of the world can be")
-            return Connection(name=name, parent=parent, child=child, motions=FREE, start=free_coordinates(pose))
+            return replace(plain, placement=HERE, motions=FREE, start=free_coordinates(plain.placement))
         position = by @ transform(joint.numbers("pos", "0 0 0", 3))
-        back = inverse(position)
+        plain = replace(plain, placement=plain.placement @ position, after=inverse(position))
         if kind == "ball":
-            return Connection(name=name, parent=parent, child=child, placement=pose @ position, after=back,
-                              motions=BALL)
+            return replace(plain, motions=BALL)
         if kind not in ("hinge", "slide"):
             raise joint.error(f"unknown type '{kind}'; expected hinge, slide, ball or free")
-        turning = kind == "hinge"
-        motion = cast(Motion, ("revolute" if turning else "prismatic",
-                               tuple(map(float, _direction(joint, joint.numbers("axis", "0 0 1", 3))))))
-        self.refs[name] = ref = self._scaled(joint, "ref", turning)
-        return Connection(
-            name=name, parent=parent, child=child, motions=(motion,), start=(ref,), after=back,
-            placement=pose @ position @ moved(*motion, -ref), limits=self._limits(joint, turning),
-            values=self._values(joint, turning))
-
-    def _scaled(self, joint: Element, key: str, turning: bool) -> float:
-        value = joint.number(key, 0.0)
-        return self._angle(value) if turning else value
-
-    def _limits(self, joint: Element, turning: bool) -> Limits:
-        limited = joint.attributes.get("limited", "auto")
+        axis = _direction(joint, joint.numbers("axis", "0 0 1", 3))
+        motion = cast(Motion, ("revolute" if kind == "hinge" else "prismatic", tuple(axis.tolist())))
+        scale = self._angle(1.0) if kind == "hinge" else 1.0
+        self.refs[plain.name] = ref = joint.number("ref", 0.0) * scale
+        limited = joint.get("limited", "auto")
         said = limited == "true" or (limited == "auto" and self.compiler.get("autolimits", "true") == "true")
         low, high = joint.numbers("range", "0 0", 2)
         effort = max(map(abs, joint.numbers("actuatorfrcrange", "0 0", 2)))
-        scale = self._angle(1.0) if turning else 1.0
-        return Limits(position=(low * scale, high * scale) if said and low < high else None, effort=effort or None)
+        return replace(
+            plain, motions=(motion,), start=(ref,), placement=plain.placement @ moved(*motion, -ref),
+            limits=Limits(position=(low * scale, high * scale) if said and low < high else None, effort=effort or None),
+            values=self._values(joint, scale))
 
-    def _values(self, joint: Element, turning: bool) -> dict[str, float]:
+    def _values(self, joint: Element, scale: float = 1.0) -> dict[str, float]:
         """Return the coefficients of joint terms; a spring k (q - q0) is k q and the constant -k q0."""
         if any(joint.numbers("springdamper", "0 0")):
             raise joint.error("springdamper is not read; give the stiffness and damping that MuJoCo makes of it")
-        found = {TERM[key]: _first(joint, key) for key in ("armature", "damping", "frictionloss")}
-        stiffness, rest = _first(joint, "stiffness"), self._scaled(joint, "springref", turning)
+        found = {TERM[key]: _first(joint, key) for key in RUBS}
+        stiffness, rest = _first(joint, "stiffness"), joint.number("springref", 0.0) * scale
         if abs(rest) < FAR:
             found[TERM["stiffness"]] = stiffness
         found[TERM["springref"]] = -stiffness * rest
         return {name: value for name, value in found.items() if value}
 
-    def _inertia(self, body: Element, usual: str) -> tuple[FloatArray, tuple[str, ...] | None]:
+    def _inertia(self, body: Element) -> tuple[FloatArray, tuple[str, ...] | None]:
+        """Return the inertia of a body, given or of its shapes; where meshes have it none, but all parameters."""
         inertial, how = body.find("inertial"), self.compiler.get("inertiafromgeom", "auto")
         if inertial is not None and how != "true":
-            return self._bounded(self._given(inertial)), None
-        if how == "false":
-            return np.zeros(10), None
+            six = (*inertial.numbers("diaginertia", "0 0 0", 3), 0.0, 0.0, 0.0)
+            if "fullinertia" in inertial.attributes:
+                six = inertial.numbers("fullinertia", count=6)
+            entries = dict(zip(("ixx", "iyy", "izz", "ixy", "ixz", "iyz"), six))
+            return self._bounded(solid_body(inertial, inertial.number("mass"), self._pose(inertial), entries)), None
         low, high = self.compiler.numbers("inertiagrouprange", "0 5", 2)
         total, unknown = np.zeros(10), False
-        for child, own, at in self._inside(body, usual):
-            if child.tag != "geom":
+        for geom, at in self._inside(body) if how != "false" else ():
+            kind = "mesh" if "mesh" in geom.attributes else geom.get("type", "sphere")
+            if geom.tag != "geom" or kind in ("plane", "hfield") or not low <= geom.number("group", 0.0) <= high:
                 continue
-            geom = self._filled(child, own)
-            if not low <= geom.number("group", 0.0) <= high or geom.get("type", "sphere") in ("plane", "hfield"):
-                continue
-            if geom.attributes.get("mesh") is None and geom.get("type", "sphere") not in ("mesh", "sdf"):
+            if kind in ("mesh", "sdf"):
+                unknown |= geom.number("mass", 1.0) != 0.0 and geom.number("density", 1000.0) != 0.0
+            else:
                 pose, sizes = self._placed(geom)
                 total += solid(geom, sizes, at @ pose)
-            else:
-                unknown |= geom.number("mass", 1.0) != 0.0 and geom.number("density", 1000.0) != 0.0
-        if unknown:
-            return np.zeros(10), INERTIAL
-        return self._bounded(total), None
-
-    def _given(self, inertial: Element) -> FloatArray:
-        six = (*inertial.numbers("diaginertia", "0 0 0", 3), 0.0, 0.0, 0.0)
-        if "fullinertia" in inertial.attributes:
-            six = inertial.numbers("fullinertia", count=6)
-        at = dict(zip(("ixx", "iyy", "izz", "ixy", "ixz", "iyz"), six))
-        return solid_body(inertial, inertial.number("mass"), self._pose(inertial), at)
+        return (np.zeros(10), INERTIAL) if unknown else (self._bounded(total) if how != "false" else total, None)
 
     def _bounded(self, parameters: FloatArray) -> FloatArray:
         """Apply the compiler's lower bounds of mass and principal inertias."""
@@ -302,33 +276,29 @@ class _Reader:
         known = dict(zip((f"{body}.{word}" for word in ("x", "y", "z", "rx", "ry", "rz")), FREE))
         if not chain or chain[0].parent != WORLD or any(j.name not in known or j.values for j in chain):
             return
-        motions = [known[joint.name] for joint in chain]
         pose = HERE
-        for (kind, axis), joint in zip(motions, chain):
-            pose = pose @ moved(kind, axis, joint.start[0])
+        for joint in chain:
+            pose = pose @ moved(*known[joint.name], joint.start[0])
         if np.abs(pose - self.poses[body]).max() < 1e-9:
-            self.joints[-count:] = [replace(joint, motions=(motion,), placement=HERE, after=HERE)
-                                    for joint, motion in zip(chain, motions)]
+            self.joints[-count:] = [replace(joint, motions=(known[joint.name],), placement=HERE, after=HERE)
+                                    for joint in chain]
             self.task = [joint.name for joint in chain]
 
     def _start(self) -> None:
         """Start at the keyframe `home`, or the first, where there is one."""
-        keys = [key for part in self.root.all("keyframe") for key in part.all("key") if "qpos" in key.attributes]
+        keys = [key for key in self.root.inside("keyframe") if key.tag == "key" and "qpos" in key.attributes]
         key = next((key for key in keys if key.attributes.get("name") == "home"), keys[0] if keys else None)
-        moving = [joint for joint in self.joints if joint.motions]
-        widths = [{1: 1, 3: 4, 6: 7}[len(joint.motions)] for joint in moving]
+        widths = [{0: 0, 1: 1, 3: 4, 6: 7}[len(joint.motions)] for joint in self.joints]
         if key is None or len(key.numbers("qpos")) != sum(widths):
             return
         parts = np.split(np.array(key.numbers("qpos")), np.cumsum(widths)[:-1])
-        starts = dict[str, tuple[float, ...]]()
-        for joint, part in zip(moving, parts):
-            if len(part) == 1:
-                starts[joint.name] = (float(part[0]),)
-            else:
-                _direction(key, part[-4:])
-                pose = transform(part[:3] if len(part) == 7 else (0, 0, 0), quaternion_rotation(part[-4:]))
-                starts[joint.name] = free_coordinates(pose)[-len(joint.motions):]
-        self.joints = [replace(j, start=starts[j.name]) if j.name in starts else j for j in self.joints]
+        for k, (joint, part) in enumerate(zip(self.joints, parts)):
+            start = tuple(part.tolist())
+            if len(part) > 1:
+                turn = quaternion_rotation(_direction(key, part[-4:]))
+                start = free_coordinates(transform(part[:3] if len(part) == 7 else (0, 0, 0), turn))
+            if joint.motions:
+                self.joints[k] = replace(joint, start=start[-len(joint.motions):])
 
     def _joint(self, element: Element, key: str) -> Connection:
         name = element.get(key)
@@ -339,26 +309,21 @@ class _Reader:
 
     def _motors(self) -> list[str]:
         found = []
-        for actuator in (child for part in self.root.all("actuator") for child in part.children):
-            whole = self._filled(actuator, "main")
+        for actuator in self.root.inside("actuator"):
             if actuator.tag == "adhesion":
-                self._lose("adhesion", actuator.attributes.get("name", ""))
+                self._lose("adhesion", actuator.get("name", ""))
                 continue
-            gear = whole.numbers("gear", "1")[0]
-            if "tendon" in whole.attributes:
-                found.append(self._pulled(whole, self._tendon(whole, "tendon")))
-                continue
-            key = next((key for key in ("joint", "jointinparent") if key in whole.attributes), None)
+            key = next((key for key in ("tendon", "joint", "jointinparent") if key in actuator.attributes), None)
             if key is None:
                 raise actuator.error("drives no joint; motors on sites, bodies or cranks are not read: give it a "
                                      "joint, or remove it and name other `motors`")
-            joint = self._joint(whole, key)
-            self._drive(whole, joint, gear)
-            found.append(joint.name)
+            drive = self._pulled if key == "tendon" else self._driven
+            found.append(drive(actuator, key))
         return list(dict.fromkeys(found))
 
-    def _drive(self, actuator: Element, joint: Connection, gear: float) -> None:
-        """Give a joint the limits and the gain of its motor."""
+    def _driven(self, actuator: Element, key: str) -> str:
+        """Give a joint the limits and the gain of its motor; return its name."""
+        joint, gear = self._joint(actuator, key), actuator.numbers("gear", "1")[0]
         gain = actuator.numbers("gainprm", "1")[0]
         plain = actuator.tag == "motor" or (actuator.tag == "general" and "biasprm" not in actuator.attributes)
         force = max(map(abs, actuator.numbers("forcerange", "0 0", 2)))
@@ -366,18 +331,17 @@ class _Reader:
             force = max(map(abs, actuator.numbers("ctrlrange", "0 0", 2))) * abs(gain)
         if gear != 1.0:
             self._lose("gears, so that efforts are those of the joints", f"{joint.name} {gear:g}")
-        limit = joint.limits.effort or abs(gear) * force or None
+        limits = replace(joint.limits, effort=joint.limits.effort or abs(gear) * force or None)
         own = self.ours and actuator.tag == "general"
-        driven = replace(joint, limits=replace(joint.limits, effort=limit), gain=gain if own else None)
-        self.joints = [driven if other.name == joint.name else other for other in self.joints]
+        self.joints[self.joints.index(joint)] = replace(joint, limits=limits, gain=gain if own else None)
+        return joint.name
 
     def _tendon(self, element: Element, key: str) -> Element:
         name = element.get(key)
-        for part in self.root.all("tendon"):
-            for tendon in part.children:
-                if tendon.attributes.get("name") == name:
-                    return self._filled(tendon, "main", "tendon")
-        raise element.error(f"names the tendon '{name}', which does not exist")
+        found = next((tendon for tendon in self.root.inside("tendon") if tendon.attributes.get("name") == name), None)
+        if found is None:
+            raise element.error(f"names the tendon '{name}', which does not exist")
+        return found
 
     def _weights(self, tendon: Element) -> dict[str, float]:
         if tendon.tag != "fixed":
@@ -385,109 +349,94 @@ class _Reader:
                                "remove it")
         return {self._joint(part, "joint").name: part.number("coef") for part in tendon.all("joint")}
 
-    def _pulled(self, actuator: Element, tendon: Element) -> str:
+    def _pulled(self, actuator: Element, key: str) -> str:
         """Add a coordinate that is the length of a fixed tendon: a motor there pulls at all its joints, exactly."""
+        tendon = self._tendon(actuator, key)
         weights, name = self._weights(tendon), tendon.get("name")
         if any(joint.name == name for joint in self.joints):
             return name
-        kinds = {joint.motions[0][0] for joint in self.joints if joint.name in weights}
-        kind = "revolute" if kinds == {"revolute"} else "prismatic"
+        pulled = [joint for joint in self.joints if joint.name in weights]
+        kind = "revolute" if {joint.motions[0][0] for joint in pulled} == {"revolute"} else "prismatic"
         force = max(map(abs, actuator.numbers("forcerange", "0 0", 2))) * abs(actuator.numbers("gear", "1")[0])
-        starts = {joint.name: joint.start[0] for joint in self.joints if joint.name in weights}
         self.links.append(Link(name=f"{name}.length"))
         self.joints.append(Connection(
-            name=name, parent=WORLD, child=f"{name}.length", motions=(cast(Motion, (kind, FREE[2][1])),),
-            start=(sum(c * starts[j] for j, c in weights.items()),), limits=Limits(effort=force or None),
-            values=self._values(tendon, False)))
+            name=name, parent=WORLD, child=f"{name}.length", motions=(cast(Motion, (kind, Z)),),
+            start=(sum(weights[joint.name] * joint.start[0] for joint in pulled),),
+            limits=Limits(effort=force or None), values=self._values(tendon)))
         self.tied.append(Loop(name=f"{name}.tendon", kind="coupling",
-                               coefficients={name: 1.0, **{j: -c for j, c in weights.items()}}))
+                              coefficients={name: 1.0, **{j: -c for j, c in weights.items()}}))
         self.notes.append(f"the motor of the tendon '{name}' drives the coordinate '{name}', its length")
         return name
 
     def _loops(self) -> list[Loop]:
         loops = list(self.tied)
-        for n, element in enumerate(child for part in self.root.all("equality") for child in part.children):
-            whole = self._filled(element, "main", "equality")
-            name = whole.attributes.get("name", f"{element.tag}{n + 1}")
-            if whole.get("active", "true") == "false":
+        for n, element in enumerate(self.root.inside("equality")):
+            name = element.attributes.get("name", f"{element.tag}{n + 1}")
+            if element.get("active", "true") == "false":
                 self._lose("equality that is not active", name)
             elif element.tag in ("connect", "weld"):
-                ends = self._ends(whole)
+                ends = self._ends(element)
                 if self.handles & {body for body, _ in ends}:
                     self._lose("equality with mocap bodies, which only pull in simulators", name)
                     continue
                 loops.append(Loop(name=name, kind="point" if element.tag == "connect" else "weld", frames=ends))
-            elif element.tag == "joint":
-                loops.append(self._coupling(whole, name))
-            elif element.tag == "tendon":
-                loops.append(self._held(whole, name))
+            elif element.tag in ("joint", "tendon"):
+                loops.append((self._coupling if element.tag == "joint" else self._held)(element, name))
             else:
                 raise element.error("is not read; expected connect, weld, joint or tendon")
         driven = {loop.name for loop in self.tied}
-        for tendon in (child for part in self.root.all("tendon") for child in part.children):
-            whole = self._filled(tendon, "main", "tendon")
-            if f"{whole.attributes.get('name')}.tendon" not in driven and any(
-                    _first(whole, key) for key in ("stiffness", "damping", "frictionloss", "armature")):
+        for tendon in self.root.inside("tendon"):
+            if f"{tendon.attributes.get('name')}.tendon" not in driven and any(
+                    _first(tendon, key) for key in ("stiffness", *RUBS)):
                 raise tendon.error("a tendon that is a spring, a damper or rubs is not read; replace it by terms of "
                                    "joints, or remove it")
         return loops
 
-    def _ends(self, whole: Element) -> tuple[Place, ...]:
-        if "site1" in whole.attributes:
-            names = [whole.get("site1"), whole.get("site2")]
-            for name in names:
-                if name not in self.sites:
-                    raise whole.error(f"names the site '{name}', which does not exist")
-            return tuple(self.sites[name] for name in names)
-        first, second = whole.get("body1"), whole.get("body2", WORLD)
+    def _ends(self, element: Element) -> tuple[Place, ...]:
+        kind, known, keys = ("site", self.sites, ("site1", "site2")) if "site1" in element.attributes else (
+            "body", self.poses, ("body1", "body2"))
+        first, second = element.get(keys[0]), element.get(keys[1], WORLD if kind == "body" else None)
         for name in (first, second):
-            if name not in self.poses:
-                raise whole.error(f"names the body '{name}', which does not exist")
+            if name not in known:
+                raise element.error(f"names the {kind} '{name}', which does not exist")
+        if kind == "site":
+            return self.sites[first], self.sites[second]
         between = inverse(self.poses[second]) @ self.poses[first]
-        if whole.tag == "connect":
-            anchor = transform(whole.numbers("anchor", count=3))
+        if element.tag == "connect":
+            anchor = transform(element.numbers("anchor", count=3))
             return (first, anchor), (second, transform((between @ anchor)[:3, 3]))
-        relative = whole.numbers("relpose", "0 1 0 0 0 0 0", 7)
+        relative = element.numbers("relpose", "0 1 0 0 0 0 0", 7)
         if any(relative[3:]):
             return (first, transform(relative[:3], quaternion_rotation(relative[3:]))), (second, HERE)
         return (first, inverse(between)), (second, HERE)
 
-    def _coupling(self, whole: Element, name: str) -> Loop:
+    def _coupling(self, element: Element, name: str) -> Loop:
         """q1 - ref1 = a0 + a1 (q2 - ref2); higher powers are refused."""
-        a0, a1, *more = (*whole.numbers("polycoef", "0 1 0 0 0"), 0.0, 0.0)[:5]
+        a0, a1, *more = (*element.numbers("polycoef", "0 1 0 0 0"), 0.0, 0.0)[:5]
         if any(more):
-            raise whole.error("polycoef has powers above the first; only straight couplings are read: leave two "
-                              "numbers there, offset and slope where it works")
-        first = self._joint(whole, "joint1")
-        if "joint2" not in whole.attributes:
-            return Loop(name=name, kind="coupling", coefficients={first.name: 1.0},
-                        constant=-self.refs[first.name] - a0)
-        second = self._joint(whole, "joint2")
-        return Loop(name=name, kind="coupling", coefficients={first.name: 1.0, second.name: -a1},
-                    constant=-self.refs[first.name] - a0 + a1 * self.refs[second.name])
+            raise element.error("polycoef has powers above the first; only straight couplings are read: leave two "
+                                "numbers there, offset and slope where it works")
+        weights = {self._joint(element, "joint1").name: 1.0}
+        if "joint2" in element.attributes:
+            weights[self._joint(element, "joint2").name] = -a1
+        return Loop(name=name, kind="coupling", coefficients=weights,
+                    constant=-a0 - sum(c * self.refs[joint] for joint, c in weights.items()))
 
-    def _held(self, whole: Element, name: str) -> Loop:
+    def _held(self, element: Element, name: str) -> Loop:
         """A tendon that keeps the length it has as written: a sum of coordinates, or a rod between two sites."""
-        tendon = self._tendon(whole, "tendon1")
-        if "tendon2" in whole.attributes or whole.numbers("polycoef", "0")[0]:
-            raise whole.error("of two tendons, or with an offset, is not read")
+        tendon = self._tendon(element, "tendon1")
+        if "tendon2" in element.attributes or element.numbers("polycoef", "0")[0]:
+            raise element.error("of two tendons, or with an offset, is not read")
         if tendon.tag == "fixed":
             weights = self._weights(tendon)
             return Loop(name=name, kind="coupling", coefficients=weights,
                         constant=-sum(c * self.refs[joint] for joint, c in weights.items()))
-        sites = [part.get("site") for part in tendon.all("site")]
-        if len(sites) != 2 or len(tendon.children) != 2 or any(site not in self.sites for site in sites):
+        names = [part.get("site") for part in tendon.all("site")]
+        if len(names) != 2 or len(tendon.children) != 2 or any(site not in self.sites for site in names):
             raise tendon.error("is not read: expected two sites and nothing between")
-        ends = [self.poses[body] @ at for body, at in (self.sites[site] for site in sites)]
-        length = float(np.linalg.norm((ends[0] - ends[1])[:3, 3]))
-        return Loop(name=name, kind="distance", frames=tuple(self.sites[site] for site in sites),
-                    values={"length": length})
-
-
-def _everything(element: Element) -> Iterator[Element]:
-    yield element
-    for child in element.children:
-        yield from _everything(child)
+        a, b = (self.sites[site] for site in names)
+        gap = (self.poses[a[0]] @ a[1] - self.poses[b[0]] @ b[1])[:3, 3]
+        return Loop(name=name, kind="distance", frames=(a, b), values={"length": float(np.linalg.norm(gap))})
 
 
 def _direction(element: Element, vector: Any) -> FloatArray:
