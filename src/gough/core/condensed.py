@@ -5,7 +5,7 @@ R of stacked blocks is R of the stacked R's, so factors add up over blocks, logs
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -305,10 +305,10 @@ class _Pieces:
         number = self._numbers(block, recording)
         while True:
             places = set(zip(recording.tolist(), (number >> self.level).tolist())) | set(self.parts)
-            if len(places) <= PIECES or len(places) == len({place[0] for place in places}):
+            if len(places) <= PIECES or _whole(places):
                 break
             self.level += 1
-            self._move(lambda place: (place[0], place[1] >> 1))
+            self._halve(whole=False)
         data, piece = block.stacked(), number >> self.level
         edges = np.flatnonzero((np.diff(piece) != 0) | (np.diff(recording) != 0)) + 1
         for part in np.split(np.arange(len(block)), edges):
@@ -339,31 +339,24 @@ class _Pieces:
             samples, data = samples + there[key].samples, np.concatenate([there[key].data, data])
         there[key] = _Part(present, samples, _shortened(data, present))
 
-    def _move(self, to: Callable[[Place], Place]) -> None:
-        """Give all pieces other places; those that share one are joined."""
+    def _halve(self, whole: bool) -> None:
+        """Join neighbouring pieces of each recording, or, where each is in one piece, neighbouring recordings."""
         old, self.parts = self.parts, {}
-        for place, parts in old.items():
+        for k, (place, parts) in enumerate(sorted(old.items())):
             for part in parts.values():
-                self.put(to(place), part.data, part.samples, part.present)
+                self.put((k >> 1, 0) if whole else (place[0], place[1] >> 1), part.data, part.samples, part.present)
 
     def join(self, other: Condensed) -> None:
-        """Take in a condensed problem, as recordings of its own; neighbours are joined beyond `PIECES`.
-
-        Where single recordings are more than that already, neighbouring ones become one.
-        """
+        """Take in a condensed problem, as recordings of its own; neighbours are joined beyond `PIECES`."""
         start = max((place[0] for place in self.parts), default=-1) + 1
-        places = [(start + int(label), k) for k, label in enumerate(other.recording)]
+        places = [(start + int(label), int((other.recording[:k] == label).sum()))
+                  for k, label in enumerate(other.recording)]
         for place, data, samples in zip(places, other.pieces, other.lengths.tolist()):
             self.put(place, data.transpose(1, 0, 2), samples)
         for part in other.joint or ():
             self.put(places[part.piece], part.data, part.samples, part.present)
         while len(self.parts) > PIECES:
-            order = sorted(self.parts)
-            first = {place[0]: k for k, place in reversed([*enumerate(order)])}
-            whole = len(first) == len(order)
-            to = {place: (k >> 1, 0) if whole else (place[0], (k - first[place[0]]) >> 1)
-                  for k, place in enumerate(order)}
-            self._move(to.__getitem__)
+            self._halve(_whole(self.parts))
 
     def value(self, like: Regression | Condensed, **facts: Any) -> Condensed:
         """Return what was taken in, with the names of a problem."""
@@ -378,6 +371,11 @@ class _Pieces:
             lengths=np.array([part.samples for part in apart]), samples=sum(part.samples for part in apart),
             rows=like.rows, row_units=like.row_units, parameters=like.parameters, units=like.units,
             joint=tuple(joint) if self.joint else None, **facts)
+
+
+def _whole(places: Collection[Place]) -> bool:
+    """Tell whether every recording is in one piece."""
+    return len(places) == len({recording for recording, _ in places})
 
 
 @one_blas_thread

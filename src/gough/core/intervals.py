@@ -27,12 +27,10 @@ _NEAR = 1e-9  # a top or bottom of a wave so near [half turns] counts as inside:
 
 
 def down(value: FloatArray) -> FloatArray:
-    """Return the next number below."""
     return np.asarray(np.nextafter(value, -np.inf))
 
 
 def up(value: FloatArray) -> FloatArray:
-    """Return the next number above."""
     return np.asarray(np.nextafter(value, np.inf))
 
 
@@ -45,7 +43,6 @@ class Interval:
 
     @classmethod
     def point(cls, value: ArrayLike) -> Interval:
-        """Return intervals that hold one number each."""
         array = np.asarray(value, dtype=float)
         return cls(array, array)
 
@@ -67,22 +64,24 @@ class Interval:
     def __sub__(self, other: Interval) -> Interval:
         return self + (-other)
 
-    def __mul__(self, other: Interval) -> Interval:
+    def _corners(self, operation: Callable[[Any, Any], Any], low: FloatArray, high: FloatArray) -> Interval:
+        """Enclose a product or quotient by the values at the bounds.
+
+        0 times infinity and infinity / infinity: an infinite bound is not a member of the interval, so 0 is taken.
+        """
         with np.errstate(invalid="ignore"):
-            corners = [a * b for a in (self.lower, self.upper) for b in (other.lower, other.upper)]
-        # 0 times infinity: an infinite bound is not a member of the interval, so the product is 0
+            corners = [operation(a, b) for a in (self.lower, self.upper) for b in (low, high)]
         corners = [np.where(np.isnan(c), 0.0, c) for c in corners]
         return Interval(down(np.minimum.reduce(corners)), up(np.maximum.reduce(corners)))
+
+    def __mul__(self, other: Interval) -> Interval:
+        return self._corners(np.multiply, other.lower, other.upper)
 
     def __truediv__(self, other: Interval) -> Interval:
         """Divide; where the divisor contains zero the quotient is the whole line."""
         safe = ~other.contains(0.0)
-        low, high = np.where(safe, other.lower, 1.0), np.where(safe, other.upper, 1.0)
-        with np.errstate(invalid="ignore"):
-            corners = [a / b for a in (self.lower, self.upper) for b in (low, high)]
-        corners = [np.where(np.isnan(c), 0.0, c) for c in corners]  # infinity / infinity: 0 is the missing corner
-        return Interval(np.where(safe, down(np.minimum.reduce(corners)), -np.inf),
-                        np.where(safe, up(np.maximum.reduce(corners)), np.inf))
+        found = self._corners(np.divide, np.where(safe, other.lower, 1.0), np.where(safe, other.upper, 1.0))
+        return Interval(np.where(safe, found.lower, -np.inf), np.where(safe, found.upper, np.inf))
 
     def __and__(self, other: Interval) -> Interval:
         """Intersect; no rounding happens."""
@@ -109,7 +108,6 @@ class Interval:
         return np.maximum(np.abs(self.lower), np.abs(self.upper))
 
     def contains(self, value: FloatArray | float) -> NDArray[np.bool_]:
-        """Say where a number is inside."""
         return np.asarray((self.lower <= value) & (value <= self.upper))
 
     def sum(self) -> Interval:
@@ -120,19 +118,18 @@ class Interval:
         return total
 
 
+def absolute(x: Interval) -> Interval:
+    return Interval(np.where(x.contains(0.0), 0.0, np.minimum(np.abs(x.lower), np.abs(x.upper))), x.magnitude)
+
+
 def square(x: Interval) -> Interval:
-    near = np.where(x.contains(0.0), 0.0, np.minimum(np.abs(x.lower), np.abs(x.upper)))
-    return Interval(np.maximum(down(near * near), 0.0), up(x.magnitude**2))
+    return Interval(np.maximum(down(absolute(x).lower**2), 0.0), up(x.magnitude**2))
 
 
 def root(x: Interval) -> Interval:
     """Enclose the square root of the part of x that has one; empty where there is none."""
     with np.errstate(invalid="ignore"):
         return Interval(np.maximum(down(np.sqrt(np.maximum(x.lower, 0.0))), 0.0), up(np.sqrt(x.upper)))
-
-
-def absolute(x: Interval) -> Interval:
-    return Interval(np.where(x.contains(0.0), 0.0, np.minimum(np.abs(x.lower), np.abs(x.upper))), x.magnitude)
 
 
 def cosine(x: Interval) -> Interval:
@@ -167,9 +164,7 @@ def product(matrix: FloatArray, interval: Interval) -> Interval:
     With middle c and radius r of the interval, A x lies within |A| r of A c; the computed A c lies within
     gamma_n |A| |c| of A c.
     """
-    terms = matrix.shape[1]
-    size = np.abs(matrix)
-    center = interval.middle
+    terms, size, center = matrix.shape[1], np.abs(matrix), interval.middle
     rounding = above_sum(size @ np.abs(center), terms) * (2.0 * terms * _UNIT)  # 2 n u > gamma_n
     spread = up(above_sum(size @ interval.radius, terms) + up(rounding + terms * _ETA))
     return Interval.around(matrix @ center, spread)
@@ -177,8 +172,7 @@ def product(matrix: FloatArray, interval: Interval) -> Interval:
 
 def size_of_product(matrix: FloatArray, interval: Interval, minus: FloatArray | float = 0.0) -> FloatArray:
     """Return an upper bound of |matrix @ x - minus| for every x in the interval: (..., m, n) by (..., n, k)."""
-    terms = matrix.shape[-1]
-    size, center = np.abs(matrix), interval.middle
+    terms, size, center = matrix.shape[-1], np.abs(matrix), interval.middle
     rounding = above_sum(size @ np.abs(center), terms) * (2.0 * (terms + 2) * _UNIT) + np.abs(minus) * 2 * _UNIT
     spread = above_sum(size @ interval.radius, terms)
     return up(up(np.abs(matrix @ center - minus) + spread) + up(rounding + terms * _ETA))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from numpy.typing import NDArray
@@ -12,23 +12,15 @@ from gough.core.arrays import FloatArray, Value, check_shapes
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Motion(Value):
-    """Position, velocity and acceleration of all coordinates.
-
-    Args:
-        coordinates: Names, (n,).
-        time: (t,). [s]
-        q, qd, qdd: Positions, velocities and accelerations, (t, n). [m or rad, per s, per s2]
-        closure_residual: Largest closure error of each sample, (t,). [m or rad]
-        remembered: Lags of joint terms and recorded channels that they depend on, (t, x), in the robot's order; None
-            where they were not looked at.
-    """
+    """Position, velocity and acceleration of all coordinates."""
 
     coordinates: tuple[str, ...]
-    time: FloatArray
-    q: FloatArray
+    time: FloatArray  # (t,) [s]
+    q: FloatArray  # (t, n) [m or rad]
     qd: FloatArray
     qdd: FloatArray
-    closure_residual: FloatArray
+    closure_residual: FloatArray  # largest closure error of each sample, (t,) [m or rad]
+    # lags of joint terms and recorded channels that they depend on, (t, x), in the robot's order, where looked at
     remembered: FloatArray | None = None
 
     def __post_init__(self) -> None:
@@ -40,9 +32,8 @@ class Motion(Value):
         return len(self.time)
 
     def column(self, coordinate: str) -> int:
-        """Return the index of a coordinate by name."""
         return self.coordinates.index(coordinate)
 
     def take(self, rows: slice | NDArray[Any]) -> Motion:
-        kept = {name: getattr(self, name)[rows] for name in ("time", "q", "qd", "qdd", "closure_residual")}
-        return replace(self, **kept, remembered=None if self.remembered is None else self.remembered[rows])
+        known = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "coordinates"}
+        return replace(self, **{name: values[rows] for name, values in known.items() if values is not None})

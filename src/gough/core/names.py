@@ -44,30 +44,18 @@ def _parts(text: str) -> dict[str, str | bool | None]:
 class Parameter(str):
     """The name of a parameter, with what it says. Equal to its text, so tables, files and patterns see a string.
 
-    Args:
-        text: The name, e.g. `leg1.rod.mx`. Any text is a name; one without dots has no owner.
-        unit: SI unit, empty if not known. Inertial parameters know theirs.
-
-    Attributes:
-        owner: Full name of the body, joint or payload: `leg1.rod`, `payload.disc`.
-        kind: What it is of its owner: `mx`, `fv`, `gain`; the same for standard and regrouped parameters.
-        leg: The leg of the owner, or the kind of leg where legs are tied; None outside the legs.
-        local: The name inside its leg: `rod.mx`; all of it outside the legs.
-        payload: Name of the payload, empty for one without a name; None for parameters of the robot.
-        regrouped: A base parameter into which others were regrouped.
-        inertial: One of the ten inertial parameters of a body or payload.
-        is_gain: A drive gain.
+    Any text is a name, e.g. `leg1.rod.mx`; one without dots has no owner.
     """
 
-    unit: str
-    owner: str
-    kind: str
-    leg: str | None
-    local: str
-    payload: str | None
-    regrouped: bool
-    inertial: bool
-    is_gain: bool
+    unit: str  # SI, empty if not known; inertial parameters know theirs
+    owner: str  # full name of the body, joint or payload: `leg1.rod`, `payload.disc`
+    kind: str  # what it is of its owner: `mx`, `fv`, `gain`; the same for standard and regrouped parameters
+    leg: str | None  # of the owner, or the kind of leg where legs are tied; None outside the legs
+    local: str  # the name inside its leg: `rod.mx`; all of it outside the legs
+    payload: str | None  # its name, empty for one without a name; None for parameters of the robot
+    regrouped: bool  # a base parameter into which others were regrouped
+    inertial: bool  # one of the ten inertial parameters of a body or payload
+    is_gain: bool  # of a drive
 
     def __new__(cls, text: str, unit: str = "") -> Parameter:
         """Take a name apart once."""
@@ -113,12 +101,11 @@ LOAD = tuple(Parameter.of_payload("load", kind) for kind in INERTIAL)  # of a lo
 
 def parameters(names: Sequence[str], units: Sequence[str] | None = None) -> tuple[Parameter, ...]:
     """Return names as parameters, with these units if given."""
-    if units is None:
-        return tuple(name if isinstance(name, Parameter) else Parameter(name) for name in names)
-    if len(units) != len(names):
-        raise InvalidInput(f"{len(names)} parameters but {len(units)} units")
+    given = [getattr(name, "unit", "") for name in names] if units is None else units
+    if len(given) != len(names):
+        raise InvalidInput(f"{len(names)} parameters but {len(given)} units")
     return tuple(name if isinstance(name, Parameter) and name.unit == unit else Parameter(name, unit)
-                 for name, unit in zip(names, units))
+                 for name, unit in zip(names, given))
 
 
 def index_of(names: Sequence[str], name: str, what: str = "parameter") -> int:
@@ -151,11 +138,10 @@ def tied_name(members: Sequence[str]) -> str:
     """Return what names have in common: 'leg1.rod.fv', 'leg2.rod.fv' -> 'leg*.rod.fv'."""
     if len(members) == 1:
         return members[0]
-    head = _beginning(members)
-    end = _beginning([name[len(head):][::-1] for name in members])[::-1]
+
+    def beginning(texts: Sequence[str]) -> str:
+        return "".join(letters[0] for letters in takewhile(lambda letters: len(set(letters)) == 1, zip(*texts)))
+
+    head = beginning(members)
+    end = beginning([name[len(head):][::-1] for name in members])[::-1]
     return head + "*" + end[max(end.find("."), 0):]
-
-
-def _beginning(texts: Sequence[str]) -> str:
-    """Return what texts begin with."""
-    return "".join(letters[0] for letters in takewhile(lambda letters: len(set(letters)) == 1, zip(*texts)))

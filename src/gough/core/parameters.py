@@ -62,23 +62,15 @@ class BaseParameters(Shown, Value):
     base = matrix @ standard; the regressor of the base parameters is the `independent` columns of the standard one.
     Each base parameter keeps the name of its independent standard parameter, with an `R` if others were regrouped
     into it.
-
-    Args:
-        names, units: Of the base parameters, (b,).
-        standard: Standard (or tied) parameter names, (p,).
-        matrix: Regrouping, (b, p).
-        independent: Indices of the kept standard columns, (b,).
-        singular_values: Of the sampled regressor, descending, (p,).
-        tolerance: Relative threshold that separated kept from dropped.
     """
 
-    names: tuple[Parameter, ...]
+    names: tuple[Parameter, ...]  # of the base parameters, (b,)
     units: tuple[str, ...]
-    standard: tuple[Parameter, ...]
-    matrix: FloatArray
-    independent: tuple[int, ...]
-    singular_values: FloatArray
-    tolerance: float
+    standard: tuple[Parameter, ...]  # standard (or tied) parameters, (p,)
+    matrix: FloatArray  # regrouping, (b, p)
+    independent: tuple[int, ...]  # indices of the kept standard columns, (b,)
+    singular_values: FloatArray  # of the sampled regressor, descending, (p,)
+    tolerance: float  # relative threshold that separated kept from dropped
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -97,10 +89,9 @@ class BaseParameters(Shown, Value):
     @property
     def gap(self) -> float:
         """Ratio of the last kept to the first dropped singular value; large means the rank is beyond doubt."""
-        kept = len(self.names)
-        if kept >= len(self.singular_values):
-            return float("inf")
-        return float(self.singular_values[kept - 1] / max(self.singular_values[kept], np.finfo(float).tiny))
+        kept = len(self)
+        dropped = self.singular_values[kept] if kept < len(self.singular_values) else 0.0
+        return float(self.singular_values[kept - 1] / dropped) if dropped else np.inf
 
     def values(self, standard: ArrayLike) -> FloatArray:
         """Return base values of standard values, (p,) -> (b,)."""
@@ -118,20 +109,15 @@ class BaseParameters(Shown, Value):
         Terms with the same coefficient share a bracket: `m6R = m6 + 3.2258 (leg1.rod.mx + ...) + ...`.
         """
         formulas: dict[str, str] = {}
-        for i, name in enumerate(self.names):
-            row = self.matrix[i]
-            head = self.standard[self.independent[i]]
+        for name, head, row in zip(self.names, self.independent, self.matrix):
             groups: dict[float, list[str]] = {}
-            for j, coefficient in enumerate(row):
-                if j != self.independent[i] and abs(coefficient) > 1e-9 * max(1.0, float(np.abs(row).max())):
-                    known = next((c for c in groups if abs(c - coefficient) < 1e-6 * abs(c)), float(coefficient))
+            for j in np.flatnonzero(np.abs(row) > 1e-9 * np.abs(row).max(initial=1.0)):
+                if j != head:
+                    known = next((c for c in groups if abs(c - row[j]) < 1e-6 * abs(c)), float(row[j]))
                     groups.setdefault(known, []).append(self.standard[j])
-            text = str(head)
+            formulas[name] = str(self.standard[head])
             for coefficient, members in groups.items():
                 sign, size = " + " if coefficient > 0 else " - ", f"{abs(coefficient):.5g}"
-                if size == "1":
-                    text += sign + sign.join(members)
-                else:
-                    text += f"{sign}{size} " + (members[0] if len(members) == 1 else f"({' + '.join(members)})")
-            formulas[name] = text
+                formulas[name] += sign + (sign.join(members) if size == "1" else (
+                    f"{size} {members[0]}" if len(members) == 1 else f"{size} ({' + '.join(members)})"))
         return formulas

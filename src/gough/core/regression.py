@@ -23,21 +23,18 @@ class Regression(Value):
     """Regressor and effort of t samples, r equation rows and p parameters.
 
     Rows are motors, or degrees of freedom for robots with more motors than these. The regressor stays
-    three-dimensional until the line that solves.
+    three-dimensional until the line that solves. What is not known is None.
 
     Args:
-        regressor: Derivative of effort by parameters, (t, r, p).
         effort: Measured effort, (t, r). [N or N m]
-        rows, row_units: Names and units of the equation rows, (r,).
-        parameters, units: Names and units of the parameters, (p,).
-        covariance: Effort noise: (r, r) the same for all samples, or (t, r, r), or None if unknown.
-        time: Sample times, (t,), or None. [s]
-        group: Which repetition of the same motion (a period) a sample belongs to, (t,), or None. Scatter between
-            groups gives standard deviations that hold under coloured noise.
-        replicates: Effort of each repetition of the same motion, (k, t, r), or None; their mean is `effort`. Of
-            recordings with fewer repetitions than others the mean itself fills the places.
-        sample: Which sample of its recording each one comes from, (t,), or None. After decimation the middle one.
-        recording: Which recording of the experiment each sample belongs to, (t,), or None.
+        covariance: Effort noise: (r, r) the same for all samples, or (t, r, r).
+        time: Sample times, (t,). [s]
+        group: Which repetition of the same motion (a period) a sample belongs to, (t,). Scatter between groups gives
+            standard deviations that hold under coloured noise.
+        replicates: Effort of each repetition of the same motion, (k, t, r); their mean is `effort`. Of recordings with
+            fewer repetitions than others the mean itself fills the places.
+        sample: Which sample of its recording each one comes from, (t,). After decimation the middle one.
+        recording: Which recording of the experiment each sample belongs to, (t,).
         mask: Which equations count, (t, r), or None if all do. The others (a motor that has just reversed, a joint
             that stands) stay here to be looked at, but no estimator uses them.
     """
@@ -100,10 +97,9 @@ class Regression(Value):
     def in_order(self) -> Regression:
         """Return the samples recording by recording, group by group, in the order of time."""
         clock = self.sample if self.time is None else self.time
-        keys = [key for key in (clock, self.group, self.recording) if key is not None]
-        if not keys or clock is None:
+        if clock is None:
             return self
-        order = np.lexsort(keys)
+        order = np.lexsort([key for key in (clock, self.group, self.recording) if key is not None])
         return self if (np.diff(order) == 1).all() else self.take(order)
 
     def stacked(self) -> FloatArray:
@@ -121,9 +117,8 @@ class Regression(Value):
     def select(self, parameters: Sequence[str]) -> Regression:
         """Keep some parameters, in the given order; the others are taken as zero."""
         columns = [index_of(self.parameters, name) for name in parameters]
-        return replace(self, regressor=self.regressor[:, :, columns],
-                       parameters=tuple(self.parameters[i] for i in columns),
-                       units=tuple(self.units[i] for i in columns))
+        return replace(self, regressor=self.regressor[:, :, columns], units=tuple(self.units[i] for i in columns),
+                       parameters=tuple(self.parameters[i] for i in columns))
 
     def transform(self, matrix: FloatArray, parameters: Sequence[str], units: Sequence[str]) -> Regression:
         """Return the problem with [W y] @ matrix (p + 1, q + 1) in the place of [W y].
@@ -181,7 +176,7 @@ def concatenate(parts: Sequence[Regression]) -> Regression:
     for part in parts[1:]:
         check_alike(first, part)
     known: dict[str, Any] = {"recording": _numbered([part.recording for part in parts], parts)}
-    for name in ("time", "sample"):
+    for name in ("regressor", "effort", "time", "sample"):
         own = [getattr(part, name) for part in parts]
         known[name] = None if any(values is None for values in own) else np.concatenate(own)
     if any(part.group is not None for part in parts):
@@ -199,10 +194,8 @@ def concatenate(parts: Sequence[Regression]) -> Regression:
         same = all(c.ndim == 2 and np.array_equal(c, noise[0]) for c in noise)
         known["covariance"] = noise[0] if same else np.concatenate(
             [np.broadcast_to(c, (len(part), *c.shape[-2:])) for c, part in zip(noise, parts)])
-    return Regression(
-        regressor=np.concatenate([part.regressor for part in parts]),
-        effort=np.concatenate([part.effort for part in parts]),
-        rows=first.rows, row_units=first.row_units, parameters=first.parameters, units=first.units, **known)
+    return Regression(rows=first.rows, row_units=first.row_units, parameters=first.parameters, units=first.units,
+                      **known)
 
 
 def _numbered(labels: Sequence[IntArray | None], parts: Sequence[Regression]) -> IntArray:

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import special
 
-from gough.core.arrays import BoolArray, FloatArray
+from gough.core.arrays import TINY, BoolArray, FloatArray
 
 
 def normal_quantile(probability: float) -> float:
@@ -20,12 +20,7 @@ def robust_scale(values: FloatArray) -> FloatArray:
 
 
 def robust_scores(values: FloatArray, least: ArrayLike = 1e-300) -> FloatArray:
-    """Return values in robust standard deviations from their median, column by column, (n, r).
-
-    Args:
-        values: (n, r).
-        least: Standard deviation that is known to be there at least, (r,) or one.
-    """
+    """Return values (n, r) in robust standard deviations, known to be at `least` (r,), from the median of a column."""
     gap = values - np.median(values, axis=0)
     return np.asarray(gap / np.maximum(robust_scale(gap), least))
 
@@ -59,9 +54,8 @@ def f_tail(value: float, freedom: float, below: float) -> float:
 def holm(p: FloatArray) -> FloatArray:
     """Return Holm's corrected p-values: the k-th smallest of n times n - k + 1, never falling, at most 1, (n,)."""
     order = np.argsort(p, kind="stable")
-    steps = np.minimum(np.maximum.accumulate((len(p) - np.arange(len(p))) * p[order]), 1.0)
     corrected = np.empty(len(p))
-    corrected[order] = steps
+    corrected[order] = np.minimum(np.maximum.accumulate(np.arange(len(p), 0, -1) * p[order]), 1.0)
     return corrected
 
 
@@ -79,7 +73,7 @@ def ljung_box(residual: FloatArray, mask: BoolArray | None = None) -> FloatArray
     there = np.ones((t, r), bool) if mask is None else mask
     many = np.maximum(there.sum(axis=0), 1)
     centred = np.where(there, residual - np.where(there, residual, 0.0).sum(axis=0) / many, 0.0)
-    power = np.maximum((centred**2).sum(axis=0), np.finfo(float).tiny)
+    power = np.maximum((centred**2).sum(axis=0), TINY)
     total = np.zeros(r)
     for k in range(1, lags + 1):
         rho = (centred[k:] * centred[:-k]).sum(axis=0) / power
