@@ -26,7 +26,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cached_property
-from typing import Literal
+from typing import Literal, get_args
 
 import casadi as ca
 import numpy as np
@@ -37,10 +37,10 @@ from gough.engine.loops import By, Closed
 from gough.engine.model import Model
 from gough.engine.symbolic import TreeEfforts, body_transforms
 from gough.kernels.kernel import compiled
+from gough.mechanism.types import BASE
 
 Quantity = Literal["position", "velocity", "acceleration", "effort", "row", "regularity"]
 Output = tuple[Quantity, str]
-QUANTITIES: tuple[Quantity, ...] = ("position", "velocity", "acceleration", "effort", "row", "regularity")
 
 
 class _Graph:
@@ -60,13 +60,17 @@ class _Graph:
             self.check = ca.fmax(self.check, self.dynamic.check)
         self.qd, self.qdd = self.closure.rates(self.v, self.a)
 
-    def regressor(self, names: tuple[str, ...], covariance: ca.SX) -> ca.SX:
-        """Return the regressor with rows of independent unit noise: L^-1 W with L L^T = E_act^T Sigma E_act."""
+    def regressor(self, names: tuple[str, ...]) -> tuple[ca.SX, ca.SX]:
+        """Return the regressor with rows of independent unit noise, and Sigma, the noise of the motors.
+
+        That is L^-1 W with L L^T = E_act^T Sigma E_act.
+        """
         model = self.model
+        covariance = ca.SX.sym("covariance", len(model.actuated), len(model.actuated))
         tree = TreeEfforts(model.mechanism, self.q, self.qd, self.qdd, self.band, smooth=self.smooth)
         rows = model.projected_columns(tree, self.dynamic.closure_map, names)
         act = self.dynamic.closure_map[model.actuated, :]
-        return ca.densify(ca.solve(_cholesky(act.T @ covariance @ act), rows))
+        return ca.densify(ca.solve(_cholesky(act.T @ covariance @ act), rows)), covariance
 
     @cached_property
     def tangents(self) -> tuple[ca.SX, ca.SX, ca.SX]:
@@ -136,23 +140,20 @@ class _Graph:
     def twist_norms(self) -> dict[str, tuple[ca.SX, ca.SX]]:
         """Return speed and angular speed of the platform, and the same of accelerations: values (2,), by q_P, v, a.
 
-        With the platform's Jacobian J(q) by all coordinates, twist t = J qd and d t/dt = J qdd + d(J qd)/dq qd, the
-        norm |t| has the derivative t^T dt / |t|; a tiny constant under the root makes it zero at rest.
+        A twist t has the rate dt/dqd qdd + dt/dq qd, and the norm |t| the derivative t^T dt / |t|; a tiny constant
+        under the root makes it zero at rest.
         """
-        mechanism = self.model.mechanism
-        assert mechanism.platform is not None
-        pose = body_transforms(mechanism, self.q)[mechanism.platform]
-        w, u = self._rates()
-        turn = ca.reshape(ca.jtimes(ca.vec(pose.rotation), self.q, w), 3, 3) @ pose.rotation.T
+        (w, u), platform = self._rates(), self.model.mechanism.platform
+        twist = body_transforms(self.model.mechanism, self.q)[platform or BASE].twist(self.q, w)
+        faster = ca.jtimes(twist, w, u) + ca.jtimes(twist, self.q, w)
         found: dict[str, tuple[ca.SX, ca.SX]] = {}
-        for part in (ca.jtimes(pose.translation, self.q, w), ca.vertcat(turn[2, 1], turn[0, 2], turn[1, 0])):
-            faster = ca.jtimes(part, w, u) + ca.jtimes(part, self.q, w)
-            for quantity, vector in (("velocity", part), ("acceleration", faster)):
-                value = self._put(vector, w, u)
-                norm = ca.sqrt(ca.sumsqr(value) + 1e-18)
-                slope = value.T @ self._by_motion(vector, w, u) / norm
-                old = found.get(quantity, (ca.SX(0, 1), ca.SX(0, slope.shape[1])))
-                found[quantity] = ca.vertcat(old[0], norm), ca.vertcat(old[1], slope)
+        for quantity, vector in (("velocity", twist), ("acceleration", faster)):
+            norms, slopes = [], []
+            for part in (vector[:3], vector[3:]):
+                value = self._put(part, w, u)
+                norms.append(ca.sqrt(ca.sumsqr(value) + 1e-18))
+                slopes.append(value.T @ self._by_motion(part, w, u) / norms[-1])
+            found[quantity] = ca.vertcat(*norms), ca.vertcat(*slopes)
         return found
 
 
@@ -164,8 +165,8 @@ def smooth_regressor(model: Model, names: tuple[str, ...], by: By) -> ca.Functio
     of tanh (n,), covariance that of the motor efforts (a, a). The elimination behind a sample is sound where its check
     is below `kinematics.CHECK`.
     """
-    graph, covariance = _Graph(model, by), _covariance(model)
-    W = graph.regressor(names, covariance)
+    graph = _Graph(model, by)
+    W, covariance = graph.regressor(names)
     return ca.Function("smooth_regressor", [graph.q, graph.v, graph.a, graph.band, covariance], [W, graph.check])
 
 
@@ -175,8 +176,8 @@ def regressor_adjoint(model: Model, names: tuple[str, ...], by: By) -> ca.Functi
 
     They are those of sum(seed * regressor) for the regressor of `smooth_regressor`; the seed is (m, p).
     """
-    graph, covariance = _Graph(model, by), _covariance(model)
-    W = graph.regressor(names, covariance)
+    graph = _Graph(model, by)
+    W, covariance = graph.regressor(names)
     seed, n, m = ca.SX.sym("seed", *W.shape), graph.q.shape[0], graph.v.shape[0]
     gradient = ca.jtimes(ca.vec(W), ca.vertcat(graph.q, graph.v, graph.a), ca.vec(seed), True)
     parts = graph.closure.closure_map.T @ gradient[:n], gradient[n:n + m], gradient[n + m:]
@@ -198,9 +199,35 @@ def response(model: Model, outputs: tuple[Output, ...], by: By, *, smooth: bool 
         smooth: tanh for the sign of velocities, as while designing; otherwise that of regressions, whose derivative at
             the edge of the band is the mean of both sides.
     """
-    graph = _Graph(model, by, smooth)
+    graph, names, wanted = _Graph(model, by, smooth), model.mechanism.coordinates, {quantity for quantity, _ in outputs}
     chi, load = ca.SX.sym("chi", len(model.mechanism.standard)), ca.SX.sym("load", len(model.load_columns))
-    values, derivatives = zip(*_outputs(graph, outputs, chi, load))
+    E, X, Y = graph.tangents
+    none = ca.SX(*E.shape)
+    found: dict[str, tuple[tuple[str, ...], ca.SX, ca.SX]] = {
+        "position": (names, graph.q, ca.horzcat(E, none, none)), "velocity": (names, graph.qd, ca.horzcat(X, E, none)),
+        "acceleration": (names, graph.qdd, ca.horzcat(Y, 2 * X, E)),
+    }
+    if {name for _, name in outputs} & set(twist_names(model)):
+        for quantity, (value, derivative) in graph.twist_norms().items():
+            own, old, slope = found[quantity]
+            found[quantity] = (*own, *twist_names(model)), ca.vertcat(old, value), ca.vertcat(slope, derivative)
+    if wanted & {"effort", "row"}:
+        rows = graph.efforts(chi, load)
+        found["row"] = (model.rows, *rows)
+        found["effort"] = (model.mechanism.actuated, *graph.motor_efforts(*rows))
+    if "regularity" in wanted:
+        value = _regularity(graph)
+        gradient = ca.jtimes(value, graph.q, ca.SX(1), True)
+        found["regularity"] = (("",), value, ca.horzcat((E.T @ gradient).T, ca.SX(1, 2 * E.shape[1])))
+    values, derivatives = [], []
+    for kind, name in outputs:
+        if kind not in found:
+            raise InvalidInput(f"no output '{kind}'{nearest(kind, get_args(Quantity))}")
+        valid, value, derivative = found[kind]
+        if name not in valid:
+            raise InvalidInput(f"'{model.mechanism.name}' has no {kind} of '{name}'{nearest(name, valid)}")
+        values.append(value[valid.index(name)])
+        derivatives.append(derivative[valid.index(name), :])
     return ca.Function("response", [graph.q, graph.v, graph.a, graph.band, chi, load],
                        [ca.densify(ca.vertcat(*values)), ca.densify(ca.vertcat(*derivatives)), graph.check])
 
@@ -226,39 +253,6 @@ def gravity_regressor(model: Model, names: tuple[str, ...]) -> ca.Function:
     return ca.Function("gravity", [q], [ca.densify(ca.vertcat(*parts)), closure.check])
 
 
-def _outputs(graph: _Graph, outputs: tuple[Output, ...], chi: ca.SX, load: ca.SX) -> list[tuple[ca.SX, ca.SX]]:
-    """Return value and derivative (1, 3m) of each output."""
-    model, m = graph.model, graph.v.shape[0]
-    E, X, Y = graph.tangents
-    none = ca.SX(*E.shape)
-    names = model.mechanism.coordinates
-    found: dict[str, tuple[tuple[str, ...], ca.SX, ca.SX]] = {
-        "position": (names, graph.q, ca.horzcat(E, none, none)), "velocity": (names, graph.qd, ca.horzcat(X, E, none)),
-        "acceleration": (names, graph.qdd, ca.horzcat(Y, 2 * X, E)),
-    }
-    if {name for _, name in outputs} & set(twist_names(model)):
-        for quantity, (value, derivative) in graph.twist_norms().items():
-            own, old, slope = found[quantity]
-            found[quantity] = (*own, *twist_names(model)), ca.vertcat(old, value), ca.vertcat(slope, derivative)
-    if any(quantity in ("effort", "row") for quantity, _ in outputs):
-        rows = graph.efforts(chi, load)
-        found["row"] = (model.rows, *rows)
-        found["effort"] = (model.mechanism.actuated, *graph.motor_efforts(*rows))
-    if any(quantity == "regularity" for quantity, _ in outputs):
-        value = _regularity(graph)
-        gradient = ca.jtimes(value, graph.q, ca.SX(1), True)
-        found["regularity"] = (("",), value, ca.horzcat((E.T @ gradient).T, ca.SX(1, 2 * m)))
-    values = []
-    for quantity, name in outputs:
-        if quantity not in QUANTITIES:
-            raise InvalidInput(f"no output '{quantity}'{nearest(quantity, QUANTITIES)}")
-        valid, value, derivative = found[quantity]
-        if name not in valid:
-            raise InvalidInput(f"'{model.mechanism.name}' has no {quantity} of '{name}'{nearest(name, valid)}")
-        values.append((value[valid.index(name)], derivative[valid.index(name), :]))
-    return values
-
-
 def twist_names(model: Model) -> tuple[str, ...]:
     """Return the names of the platform's translation and rotation, whose speeds `response` gives; none if serial."""
     platform = model.mechanism.platform
@@ -279,25 +273,17 @@ def _regularity(graph: _Graph) -> ca.SX:
     model, loops = graph.model, graph.model.loops
     if not has_regularity(model):
         return ca.SX(1)
-    if "task" in loops.partitions:
-        own = graph.closure if graph.closure.partition is loops.partitions["task"] else graph.dynamic
-        if own.partition is not loops.partitions["task"]:
-            own = Closed(loops, "task", graph.q)
-        matrix = own.closure_map[model.actuated, :]
-        if loops.redundant:
-            matrix = matrix.T @ matrix
+    by: By = "task" if "task" in loops.partitions else "actuated"
+    closed, part = Closed(loops, by, graph.q), loops.partitions[by]
+    if by == "task":
+        act = closed.closure_map[model.actuated, :]
+        matrix = act.T @ act if loops.redundant else act
     else:
-        part = loops.partitions["actuated"]
-        own = graph.closure if graph.closure.partition is part else graph.dynamic
-        matrix = own.jacobian[part.rows, part.dependent]
+        matrix = closed.jacobian[part.rows, part.dependent]
     numbers = ca.Function("matrix", [graph.q], [ca.densify(matrix)])
     pattern = np.array(ca.DM(matrix.sparsity(), 1).full(), dtype=float)
     value = determinant(matrix, choose_pivots(np.array([np.array(numbers(q)) for q in loops.neighbours]), pattern))
     return value / float(ca.Function("home", [graph.q], [value])(loops.home))
-
-
-def _covariance(model: Model) -> ca.SX:
-    return ca.SX.sym("covariance", len(model.actuated), len(model.actuated))
 
 
 def _cholesky(matrix: ca.SX) -> ca.SX:

@@ -144,8 +144,7 @@ class Loops:
         """
         q = ca.SX.sym("q", len(self.home))
         frame = body_transforms(self.mechanism, q)[body] @ Transform(ca.SX(at[:3, :3]), ca.SX(at[:3, 3]))
-        here = ca.Function("frame", [q], [
-            ca.densify(x) for x in (frame.rotation, frame.translation, ca.vertcat(*frame.jacobian(q)))])
+        here = ca.Function("frame", [q], [ca.densify(frame.rotation), ca.densify(frame.translation), frame.jacobian(q)])
         pose = np.eye(4)
         pose[:3, :3], pose[:3, 3:] = (np.array(x) for x in here(self.home)[:2])
         near = self.home + 0.1 * self.units * np.random.default_rng(0).uniform(-1, 1, (3, len(self.home)))

@@ -108,38 +108,27 @@ class Model(Columns):
         return [q, v, a, band], TreeEfforts(self.mechanism, q, *closed.rates(v, a), band), closed
 
     def projected_columns(self, tree: TreeEfforts, closure_map: ca.SX, names: Sequence[str]) -> ca.SX:
-        """Return E^T times the derivative of the tree efforts by named parameters, (m, p)."""
+        """Return E^T times the tree efforts for a unit of each named parameter, (m, p)."""
         if len(tree.passed) < len(self.mechanism.loaded):
             self.pass_on(tree, closure_map, self.mechanism.standard.as_dict().get)
-        units, parts = ca.SX.sym("units", len(names)), dict[str, ca.SX]()
+        units: dict[str, ca.SX] = {}
         for k, name in enumerate(named(names)):
             ten = dict(zip(INERTIAL, self._mounted(name)[1])) if name.payload is not None else {}
             for member in self.resolve(name):
-                parts[member] = parts.get(member, 0) + ten.get(member.kind, 1.0) * units[k]
-        efforts = self._tree_efforts(tree, parts.get)
-        # forwards: a unit wrench goes down to the base along its own leg; backwards all legs would be felt by all rows
-        return closure_map.T @ ca.jacobian(efforts, units, {"allow_reverse": False})
-
-    def _tree_efforts(self, tree: TreeEfforts, value: Callable[[Parameter], Any]) -> ca.SX:
-        """Return the tree efforts (n,), friction that depends on what joints pass on included."""
-        efforts = tree.total(value)
-        for i in self.mechanism.loaded:
-            efforts[i] += tree.friction(i, value)
-        return efforts
+                units.setdefault(member, ca.SX(1, len(names)))[k] = ten.get(member.kind, 1.0)
+        return closure_map.T @ tree.total(units.get, len(names))
 
     def generalised_efforts(self, tree: TreeEfforts, closure_map: ca.SX, chi: ca.SX, load: ca.SX,
                             applied: ca.SX | None = None) -> ca.SX:
         """Return the rows' efforts (m,) for standard parameters chi (p,) and a load (10 l,) on the load bodies."""
         value = self.valued(chi, load)
-        rows = self.pass_on(tree, closure_map, value, applied)
-        for i in self.mechanism.loaded:
-            rows[self.independent.index(i)] += tree.friction(i, value)
-        return rows
+        self.pass_on(tree, closure_map, value, applied)
+        return closure_map.T @ tree.total(value)
 
     def mass_expressions(self, tree: TreeEfforts, closure_map: ca.SX, chi: ca.SX, load: ca.SX) -> ca.SX:
         """Return the mass matrix of the rows, E^T M E with the sparse M of a tree whose accelerations are symbols."""
         # the rows by their own accelerations would take each leg once for every motor
-        mass = ca.jacobian(self._tree_efforts(tree, self.valued(chi, load)), tree.qdd)
+        mass = ca.jacobian(tree.total(self.valued(chi, load)), tree.qdd)
         return ca.densify(closure_map.T @ (mass @ closure_map))
 
     def valued(self, chi: ca.SX, load: ca.SX) -> Callable[[Parameter], ca.SX | None]:
@@ -150,11 +139,13 @@ class Model(Columns):
         return known.get
 
     def pass_on(self, tree: TreeEfforts, closure_map: ca.SX, value: Callable[[Parameter], Any],
-                applied: ca.SX | None = None) -> ca.SX:
-        """Let a tree know what its joints pass on; return the rows' efforts without friction that depends on it, (m,).
+                applied: ca.SX | None = None) -> None:
+        """Let a tree know what its joints pass on: u_j, their rows without their own friction.
 
         Under applied efforts of the rows u_j = tau_j - f_j(u_j), by Newton's method; |u| needs one step of it.
         """
+        if not self.mechanism.loaded:
+            return
         rows = closure_map.T @ tree.total(value)
         for i in self.mechanism.loaded:
             row = self.independent.index(i)
@@ -166,7 +157,6 @@ class Model(Columns):
                 for _ in range(4):
                     found = ca.substitute(better, u, found)
                 tree.passed[i] = found
-        return rows
 
     @property
     def remembers(self) -> int:
@@ -181,15 +171,13 @@ class Model(Columns):
     def context(self, motion: Motion, dead_band: ArrayLike | None, *, passed: bool = True) -> FloatArray:
         """Return what terms depend on besides the motion: dead bands, (n,), or these and more, (t, n + x).
 
-        More are lags, recorded channels and, if asked for, the efforts that joints pass on.
-
-        A motion that does not say what is remembered is taken for a log of its own, with channels as usual.
+        More are lags, recorded channels and, if asked for, the efforts that joints pass on. A motion that does not say
+        what is remembered is taken for a log of its own, with channels as usual.
         """
-        band = self._band(dead_band)
+        band, extra = self._band(dead_band), motion.remembered
         size = self.accompanying if passed else self.remembers
         if not size:
             return band
-        extra = motion.remembered
         if extra is None and passed:
             extra = self.with_memory(motion, band)[0].remembered
         if extra is None:
@@ -256,8 +244,7 @@ class Model(Columns):
     def platform_kernel(self) -> ca.Function:
         """Return the kernel q -> platform Jacobian (6, n) of the tree: linear then angular velocity, base frame."""
         q = ca.SX.sym("q", len(self.mechanism.joints))
-        pose = body_transforms(self.mechanism, q)[self.mechanism.flange]
-        return ca.Function("platform", [q], [ca.densify(ca.vertcat(*pose.jacobian(q)))])
+        return ca.Function("platform", [q], [body_transforms(self.mechanism, q)[self.mechanism.flange].jacobian(q)])
 
     def _band(self, dead_band: ArrayLike | None) -> FloatArray:
         n = len(self.mechanism.joints)
@@ -298,15 +285,12 @@ class Model(Columns):
         """Raise where a term has no value on the motion: a division by zero, the root of what is negative."""
         for k, name in enumerate(names):
             term = self.mechanism.terms.get(name.kind)
-            if term is None or not term.risky:
-                continue
-            good = (np.abs(regressor[:, :, k]) < HUGE).all(axis=1)
-            if good.all():
-                continue
-            sample = int(np.argmin(good))
-            raise InvalidInput(f"the term '{term.expression}' of {name} has no value at sample {sample} "
-                               f"(t = {motion.time[sample]:.6g} s), or a huge one; does it divide by zero there?",
-                               sample=sample, term=term.name, joint=name.owner)
+            good = term is None or not term.risky or (np.abs(regressor[:, :, k]) < HUGE).all(axis=1)
+            if term is not None and not np.all(good):
+                sample = int(np.argmin(good))
+                raise InvalidInput(f"the term '{term.expression}' of {name} has no value at sample {sample} "
+                                   f"(t = {motion.time[sample]:.6g} s), or a huge one; does it divide by zero there?",
+                                   sample=sample, term=term.name, joint=name.owner)
 
     def regression(self, motion: Motion, effort: FloatArray, parameters: Sequence[str] | BaseParameters, *,
                    dead_band: ArrayLike | None = None, covariance: FloatArray | None = None,
@@ -325,16 +309,17 @@ class Model(Columns):
         if self.loops.redundant and covariance is not None:
             act = self._motor_map(motion.q)
             noise = np.einsum("tam,ab,tbk->tmk", act, covariance, act)
-        if wrench is not None:
-            rows = rows + self.wrench_efforts(motion.q, wrench)
+        rows = rows + self.wrench_efforts(motion.q, wrench)
         names = parameters.names if isinstance(parameters, BaseParameters) else named(parameters)
         return Regression(
             regressor=self.regressor(motion, parameters, dead_band=dead_band), effort=rows, rows=self.rows,
             row_units=self.row_units, parameters=names, units=tuple(self.unit(n) for n in column_names(parameters)),
             covariance=noise, time=motion.time)
 
-    def wrench_efforts(self, q: FloatArray, wrench: FloatArray) -> FloatArray:
+    def wrench_efforts(self, q: FloatArray, wrench: FloatArray | None) -> FloatArray:
         """Return G_p^T w_ext: what a wrench on the platform contributes to the rows, (t, m)."""
+        if wrench is None:
+            return np.zeros((len(q), self.degrees_of_freedom))
         check_shape(wrench, (6,) if wrench.ndim == 1 else (len(q), 6), "wrench on the platform")
         wrench = np.broadcast_to(wrench, (len(q), 6))
         jacobian = self.platform_kernel()(q)[0].reshape(len(q), 6, -1)
@@ -352,17 +337,15 @@ class Model(Columns):
         """
         self._check_motion(motion)
         rows = self._row_efforts(motion, values, load, dead_band)
-        if wrench is not None:
-            rows = rows - self.wrench_efforts(motion.q, wrench)
-        return self.distribute(motion.q, rows)
+        return self.distribute(motion.q, rows - self.wrench_efforts(motion.q, wrench))
 
     def _row_efforts(self, motion: Motion, values: ArrayLike | None, load: ArrayLike | None,
                      dead_band: ArrayLike | None) -> FloatArray:
         """Return the rows' efforts, (t, m); arguments as in `inverse_dynamics`."""
         v, a = (x[:, self.independent] for x in (motion.qd, motion.qdd))
+        settings = {"settled": False} if self.remembers else {}
         rows, = carefully(Model.effort_kernel, self, self.loops.dynamic, motion.q, v, a,
-                          self.context(motion, dead_band, passed=False), *self._given(values, load),
-                          settled=not self.remembers)
+                          self.context(motion, dead_band, passed=False), *self._given(values, load), **settings)
         return np.asarray(rows)
 
     def distribute(self, q: FloatArray, rows: FloatArray) -> FloatArray:
@@ -397,9 +380,7 @@ class Model(Columns):
             values, load, dead_band, wrench: As in `inverse_dynamics`.
         """
         check_shape(effort, (len(q), len(self.actuated)), "motor efforts")
-        rows = self.collect(q, effort)
-        if wrench is not None:
-            rows = rows + self.wrench_efforts(q, wrench)
+        rows = self.collect(q, effort) + self.wrench_efforts(q, wrench)
         return self._dynamics(q, velocity, rows, values, load, dead_band)[2]
 
     def mass_matrix(self, q: FloatArray, values: ArrayLike | None = None, *,

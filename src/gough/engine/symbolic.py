@@ -31,16 +31,15 @@ class Transform:
     def __matmul__(self, other: Transform) -> Transform:
         return Transform(self.rotation @ other.rotation, self.translation + self.rotation @ other.translation)
 
-    def jacobian(self, q: ca.SX) -> tuple[ca.SX, ca.SX]:
-        """Return linear and angular velocity by the rates of coordinates, (3, n) each, in the frame it leads to.
+    def twist(self, q: ca.SX, rates: ca.SX) -> ca.SX:
+        """Return linear, then angular velocity in the frame it leads to, (6,): dR/dt R^T = [w]x."""
+        turn = ca.reshape(ca.jtimes(ca.vec(self.rotation), q, rates), 3, 3) @ self.rotation.T
+        return ca.vertcat(ca.jtimes(self.translation, q, rates), turn[2, 1], turn[0, 2], turn[1, 0])
 
-        W = dR/dt R^T = [w]x, column by column.
-        """
-        spin, angular = ca.jacobian(ca.vec(self.rotation), q), list[ca.SX]()
-        for k in range(q.shape[0]):
-            W = ca.reshape(spin[:, k], 3, 3) @ self.rotation.T
-            angular.append(ca.vertcat(W[2, 1], W[0, 2], W[1, 0]))
-        return ca.jacobian(self.translation, q), ca.horzcat(*angular)
+    def jacobian(self, q: ca.SX) -> ca.SX:
+        """Return the twist by the rates of coordinates, (6, n)."""
+        rates = ca.SX.sym("rates", q.shape[0])
+        return ca.densify(ca.jacobian(self.twist(q, rates), rates))
 
 
 def _fixed(placement: Placement) -> Transform:
@@ -50,6 +49,12 @@ def _fixed(placement: Placement) -> Transform:
 def _sparse(values: FloatArray) -> ca.SX:
     """Return a constant expression without stored zeros, so that multiplications by zero vanish."""
     return ca.SX(ca.sparsify(ca.DM(values)))
+
+
+def _cross(a: ca.SX, b: ca.SX) -> ca.SX:
+    """Return a x b, column by column; one of them may be a single column."""
+    i, j = [1, 2, 0], [2, 0, 1]
+    return ca.vertcat(*[a[i[k], :] * b[j[k], :] - a[j[k], :] * b[i[k], :] for k in range(3)])
 
 
 def _rotation(axis: FloatArray, angle: ca.SX) -> ca.SX:
@@ -165,39 +170,42 @@ class TreeEfforts:
             rates.append((ca.fabs(self.qd[i]) if term.lag_distance(lag) else 1.0) / length)
         return ca.SX(ca.vertcat(*followed)), ca.SX(ca.vertcat(*rates))
 
-    def total(self, value: Callable[[Parameter], Any]) -> ca.SX:
-        """Return the tree efforts (n,) of all bodies and joint terms.
+    def total(self, value: Callable[[Parameter], Any], columns: int = 1) -> ca.SX:
+        """Return the tree efforts of all bodies and joint terms, (n, k).
 
         With the first moment s and the inertia I about the origin of a body, its wrench is
 
             f = m a + wd x s + w x (w x s),    n = s x a + I wd + w x I w.
 
-        Values are expressions by name, or None where the mechanism does not have a parameter. Without the own friction
-        of joints with a term that depends on the effort they pass on: see `friction`.
+        Without the own friction of joints with a term that depends on the effort they pass on, as long as `passed` does
+        not say what that is.
+
+        Args:
+            value: Gives parameters by name, as expressions, (1, k); None where there is none.
+            columns: k, for instance to have the efforts of one parameter in each.
         """
-        mechanism, efforts = self.mechanism, ca.SX(len(self.mechanism.joints), 1)
-        wrenches = {body.name: (ca.SX(3, 1), ca.SX(3, 1)) for body in mechanism.bodies} | {
-            BASE: (ca.SX(3, 1), ca.SX(3, 1))}
+        mechanism, efforts = self.mechanism, ca.SX(len(self.mechanism.joints), columns)
+        none = ca.SX(3, columns)
+        wrenches = dict.fromkeys((BASE, *(body.name for body in mechanism.bodies)), (none, none))
         for body in mechanism.bodies:
             given = [value(Parameter.of(body.name, kind)) for kind in INERTIAL]
-            if all(v is None for v in given):
-                continue
-            m, *rest = (ca.SX(0) if v is None else v for v in given)
-            tensor, s = ca.SX(3, 3), ca.sparsify(ca.vertcat(*rest[:3]))
-            for (i, j), v in zip(PLACES, rest[3:]):
-                tensor[i, j] = tensor[j, i] = v
-            tensor, (a, w, wd) = ca.sparsify(tensor), self._motion[body.name]
-            wrenches[body.name] = (m * a + ca.cross(wd, s) + ca.cross(w, ca.cross(w, s)),
-                                   ca.cross(s, a) + tensor @ wd + ca.cross(w, tensor @ w))
+            if any(v is not None for v in given):
+                m, *rest = (ca.SX(1, columns) if v is None else v for v in given)
+                s, inertia = ca.sparsify(ca.vertcat(*rest[:3])), dict(zip(PLACES, rest[3:]))
+                a, w, wd = self._motion[body.name]
+                force = a @ m + _cross(wd, s) + _cross(w, _cross(w, s))
+                moment = _cross(s, a) + _turned(inertia, wd) + _cross(w, _turned(inertia, w))
+                wrenches[body.name] = force, moment
         for i, joint in reversed(list(enumerate(mechanism.joints))):
             R, r = self._transforms[i].rotation, self._transforms[i].translation
             force, moment = wrenches[joint.child]
-            passing = [t for t in joint.terms if i not in mechanism.loaded or not mechanism.terms[t].own_friction]
+            lost = i in mechanism.loaded and i not in self.passed
+            terms = [t for t in joint.terms if not lost or not mechanism.terms[t].own_friction]
             own = _sparse(joint.direction).T @ (moment if joint.kind == "revolute" else force)
-            efforts[i] = own + self._terms(i, value, passing)
+            efforts[i, :] = own + self._terms(i, value, terms, columns)
             f, n = wrenches[joint.parent]
             carried = R @ force
-            wrenches[joint.parent] = f + carried, n + R @ moment + ca.cross(r, carried)
+            wrenches[joint.parent] = f + carried, n + R @ moment + _cross(r, carried)
         return efforts
 
     def friction(self, i: int, value: Callable[[Parameter], Any]) -> ca.SX:
@@ -205,6 +213,11 @@ class TreeEfforts:
         terms = self.mechanism.terms
         return self._terms(i, value, [t for t in self.mechanism.joints[i].terms if terms[t].own_friction])
 
-    def _terms(self, i: int, value: Callable[[Parameter], Any], names: list[str]) -> ca.SX:
+    def _terms(self, i: int, value: Callable[[Parameter], Any], names: list[str], columns: int = 1) -> ca.SX:
         given = {name: value(Parameter.of(self.mechanism.joints[i].name, name)) for name in names}
-        return sum((v * self._term(i, name) for name, v in given.items() if v is not None), ca.SX(0))
+        return sum((v * self._term(i, name) for name, v in given.items() if v is not None), ca.SX(1, columns))
+
+
+def _turned(inertia: Mapping[tuple[int, int], ca.SX], w: ca.SX) -> ca.SX:
+    """Return I w, (3, k), for entries of inertia matrices (1, k)."""
+    return ca.vertcat(*[sum(inertia[min(i, j), max(i, j)] * w[j] for j in range(3)) for i in range(3)])
