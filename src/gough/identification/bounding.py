@@ -51,15 +51,9 @@ def enclosed_regressor(model: Model, processed: Processed, names: tuple[str, ...
 
     Args:
         processed: The log; its cut-off is the promised bandwidth of the pose.
-        names: Parameters, the columns.
         error: Largest error of any position. [m or rad]
         slow: Speed below which friction may have any sign, (n,). [m/s or rad/s]
         keep: Samples wanted, (s,).
-
-    Raises:
-        InvalidInput: The log is not periodic, or the robot has more motors than degrees of freedom.
-        InconsistentData: The positions cannot be those of such a motion.
-        NotConverged: The loops could not be proven closed.
     """
     average, cutoff = processed.average, processed.cutoff
     if average is None or cutoff is None or model.loops.redundant:
@@ -75,14 +69,7 @@ def enclosed_regressor(model: Model, processed: Processed, names: tuple[str, ...
 def harmonic_motion(position: Interval, rate: float, harmonics: int) -> tuple[Interval, Interval, Interval]:
     """Enclose positions, velocities and accelerations of a periodic motion of so many harmonics, (N, m) each.
 
-    Args:
-        position: Intervals of all samples of one period, (N, m). [m or rad]
-        rate: Of the samples. [Hz]
-        harmonics: None higher is in the motion.
-
-    Raises:
-        InvalidInput: Too few samples for the harmonics.
-        InconsistentData: No such motion passes all intervals.
+    Positions are intervals of all samples of one period. [m or rad, Hz]
     """
     count = len(position.lower)
     if not 1 <= harmonics < count / 2:
@@ -149,8 +136,6 @@ def bounds(model: Robot, recordings: Log | Sequence[Log], settings: BoundsSettin
         settings: What is known, and how to solve; single options may be given by name instead.
         result: An identification whose processing and drive gains are used where others are not given.
         gains: Drive gains for logs with currents.
-        options: See `BoundsSettings`. The window about reversals, where friction makes accelerations jump and the
-            low-pass smears them, is `SMEAR` over its cut-off by default.
     """
     chosen = settle(BoundsSettings, settings, options)
     model, recordings = as_model(model), as_recordings(recordings)
@@ -186,9 +171,8 @@ def bounded_problem(model: Model, recordings: Sequence[Recording], base: BasePar
     chosen = settle(BoundsSettings, settings, options)
     used, error = _chosen(model, recordings, base, chosen.processing, gains), chosen.position_error
     most = MOST_EQUATIONS if error is None else MOST_UNCERTAIN
-    done, _ = in_efforts(model, [process(model, recording, used) for recording in recordings], gains)
-    lower, upper, effort, reach, counted = [], [], [], [], []
-    for processed in done:
+    parts = []
+    for processed in in_efforts(model, [process(model, log, used) for log in recordings], gains)[0]:
         part = regression(model, processed, base, decimate=False)
         sure = np.array(processed.mask) if processed.mask.any() else np.ones_like(processed.mask)
         keep = np.flatnonzero(sure.any(axis=1))
@@ -202,33 +186,30 @@ def bounded_problem(model: Model, recordings: Sequence[Recording], base: BasePar
             proven = np.asarray(np.all(np.isfinite(W.upper - W.lower), axis=(1, 2)))
             low, high = (np.where(proven[:, None, None], x, 0.0) * carried for x in (W.lower, W.upper))
             sure[keep] &= proven[:, None]
-        counted.append(sure[keep])
-        lower.append(low)
-        upper.append(high)
-        effort.append(part.effort[keep])
-        reach.append(chosen.error_bound * _levers(model, processed.motion.q[keep]))
+        reach = np.ones((len(keep), len(model.rows)))
+        if model.loops.redundant:  # every motor off by one, at worst
+            maps = model.kinematics.closure_map(processed.motion.q[keep])[:, list(model.actuated)]
+            reach = np.abs(maps).sum(axis=1)
+        parts.append((low, high, part.effort[keep], chosen.error_bound * reach, sure[keep]))
+    lower, upper, effort, bound, counted = (np.concatenate(each) for each in zip(*parts))
     given = default_prior(model, base) if chosen.prior is None else _named(chosen.prior, base)
+    prior_lower, prior_upper = np.array([given[n] for n in base.names]).T
     return BoundedProblem(
-        regressor_lower=np.concatenate(lower), regressor_upper=np.concatenate(upper), effort=np.concatenate(effort),
-        error_bound=np.concatenate(reach), prior_lower=np.array([given[n][0] for n in base.names]),
-        prior_upper=np.array([given[n][1] for n in base.names]), parameters=base.names, units=base.units,
-        rows=model.rows, row_units=model.row_units, used=np.concatenate(counted))
+        regressor_lower=lower, regressor_upper=upper, effort=effort, error_bound=bound, prior_lower=prior_lower,
+        prior_upper=prior_upper, parameters=base.names, units=base.units, rows=model.rows, row_units=model.row_units,
+        used=counted)
 
 
-def _chosen(model: Model, recordings: Sequence[Recording], base: BaseParameters, processing: Processing | None,
+def _chosen(model: Model, recordings: Sequence[Recording], base: BaseParameters, given: Processing,
             gains: Mapping[str, float] | None) -> Processing:
-    """Return a complete processing; the window about reversals covers what the low-pass smears, unless given."""
-    given = Processing() if processing is None else processing
-    chosen = choose_processing(model, recordings, base, replace(given, window=given.window or 0.0), gains=gains)
-    smeared = 0.0 if chosen.processing.cutoff is None else SMEAR / chosen.processing.cutoff
-    return chosen.processing if given.window is not None else replace(chosen.processing, window=smeared)
+    """Return a complete processing; the window about reversals covers what the low-pass smears, unless given.
 
-
-def _levers(model: Model, q: FloatArray) -> FloatArray:
-    """Return the error of each row when every motor is off by one, at worst, (t, r)."""
-    if not model.loops.redundant:
-        return np.ones((len(q), len(model.rows)))
-    return np.asarray(np.abs(model.kinematics.closure_map(q)[:, list(model.actuated)]).sum(axis=1))
+    There friction makes accelerations jump.
+    """
+    asked = replace(given, window=given.window or 0.0)
+    used = choose_processing(model, recordings, base, asked, gains=gains).processing
+    smeared = 0.0 if used.cutoff is None else SMEAR / used.cutoff
+    return used if given.window is not None else replace(used, window=smeared)
 
 
 def _named(prior: tuple[float, float] | Mapping[str, tuple[float, float]],
@@ -251,14 +232,10 @@ def default_prior(model: Model, base: BaseParameters) -> dict[str, tuple[float, 
     kinds: dict[str, float] = {}
     for name, value in zip(base.names, values):
         kinds[name.kind] = max(kinds.get(name.kind, 0.0), abs(float(value)))
-    bounds: dict[str, tuple[float, float]] = {}
-    for name, row in zip(base.names, base.matrix):
-        size = 10.0 * (kinds[name.kind] or 1.0)
-        term = model.mechanism.terms.get(name.kind)
-        positive = name.kind == "m" or (term is not None and term.nonnegative)
-        summed = (row >= 0).all()
-        bounds[name] = (0.0 if positive and summed else -size, size)
-    return bounds
+    nonnegative = {"m", *(kind for kind, term in model.mechanism.terms.items() if term.nonnegative)}
+    sizes = {name: 10.0 * (kinds[name.kind] or 1.0) for name in base.names}
+    return {name: (0.0 if name.kind in nonnegative and (row >= 0).all() else -sizes[name], sizes[name])
+            for name, row in zip(base.names, base.matrix)}
 
 
 def _slow(model: Model, processed: Processed, threshold: float | None) -> FloatArray:
@@ -272,23 +249,19 @@ def _slow(model: Model, processed: Processed, threshold: float | None) -> FloatA
 def _interval_regressor(model: Model, processed: Processed, base: BaseParameters, regressor: FloatArray,
                         slow: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return lower and upper regressor: Coulomb columns of slow joints with any sign in [-1, 1]."""
-    motion = processed.motion
+    motion, maps = processed.motion, model.kinematics.closure_map(processed.motion.q)
     lower, upper = regressor.copy(), regressor.copy()
-    speed = np.abs(motion.qd)
-    for k, i in enumerate(base.independent):
-        column = base.standard[i]
+    for k, column in enumerate(column_names(base)):
         term = model.mechanism.terms.get(column.kind)
         if term is None or not term.coulomb:
             continue
         members = model.resolve(column)
         plain = model.regressor(motion, members)  # sign without dead band: its size is the lever of the friction
-        low, high = np.zeros(regressor.shape[:2]), np.zeros(regressor.shape[:2])
-        maps = model.kinematics.closure_map(motion.q)
+        lower[:, :, k] = upper[:, :, k] = 0.0
         for j, member in enumerate(members):
             joint = motion.column(member.owner)
-            unsure = (speed[:, joint] < slow[joint])[:, None]
+            unsure = (np.abs(motion.qd[:, joint]) < slow[joint])[:, None]
             lever = term.coulomb * np.abs(maps[:, joint, :])
-            low += np.where(unsure, -lever, plain[:, :, j])
-            high += np.where(unsure, lever, plain[:, :, j])
-        lower[:, :, k], upper[:, :, k] = low, high
+            lower[:, :, k] += np.where(unsure, -lever, plain[:, :, j])
+            upper[:, :, k] += np.where(unsure, lever, plain[:, :, j])
     return lower, upper

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from gough.core.arrays import FloatArray
 from gough.core.errors import InvalidInput
 from gough.core.names import Parameter
 from gough.core.options import Settings, option, settle, takes
 from gough.core.showing import Columns, Shown, rounded, text_table
 from gough.core.statistics import f_tail, holm, student_tail
 from gough.engine import Model
+from gough.estimators.estimate import Estimate
 from gough.identification.result import Identification
 from gough.identification.validation import validate_result
 from gough.logs.recording import Recording
@@ -23,13 +25,7 @@ MOST_ROWS = 40  # of the printed table; JSON and page have all
 
 @dataclass(frozen=True, kw_only=True)
 class CompareSettings(Settings):
-    """When results differ, and when that is a failure.
-
-    Args:
-        level: Chance of naming any parameter although none differs. [1]
-        change: A difference is a failure if it is beyond chance and larger than this part of the first value. [1]
-        error: A model that predicts a log worse than this part of the effort is a failure. [1]
-    """
+    """When results differ, and when that is a failure."""
 
     level: float = option(0.05, "Chance of naming any parameter although none differs.", above=0)
     change: float | None = option(
@@ -40,16 +36,10 @@ class CompareSettings(Settings):
 
 @dataclass(frozen=True, kw_only=True)
 class Difference:
-    """One parameter of another result beside that of the first.
+    """One parameter of another result, by its label, beside that of the first.
 
-    Args:
-        name, unit: Of the parameter.
-        result: Label of the other result.
-        first, value: Both values. [unit]
-        first_std, std: Their standard deviations. [unit]
-        p: Chance of a difference this large if there is none, for this parameter alone.
-        p_corrected: The same for the largest of all the differences tested together (Holm).
-        differs: Corrected p is below the level.
+    `p` is the chance of a difference this large if there is none, for this parameter alone; `p_corrected` that of the
+    largest of all the differences tested together (Holm).
     """
 
     name: Parameter
@@ -60,8 +50,8 @@ class Difference:
     value: float
     std: float
     p: float
-    p_corrected: float
-    differs: bool
+    p_corrected: float = 1.0
+    differs: bool = False
 
     @property
     def change(self) -> float:
@@ -81,17 +71,14 @@ class Difference:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Comparison(Shown):
-    """Results beside each other.
+    """Results beside the first of them.
 
     Args:
-        labels: Of the results; all are compared with the first.
         differences: Of every parameter that two results have in common, those least likely by chance first.
         together: Chance of all differences of a result together, by label; None where too few degrees of freedom stand
             behind the covariances to tell.
         errors: Prediction error of each result on each log, worst row, by label and log. [1]
         failures: What is beyond the thresholds, in words.
-        notes: What could not be compared, and what weakens the tests.
-        level: Chance of a false difference. [1]
     """
 
     labels: tuple[str, ...]
@@ -163,9 +150,6 @@ def compare(results: Sequence[tuple[Model, Identification]], recordings: Sequenc
         recordings: Logs that each model is to predict, processed as its own were.
         settings: When results differ, and when that is a failure.
         labels: Of the results; their numbers by default.
-
-    Raises:
-        InvalidInput: Fewer than two results, or nothing in common.
     """
     settings = settle(CompareSettings, settings, options)
     words = tuple(labels) if labels is not None else tuple(f"result {k + 1}" for k in range(len(results)))
@@ -173,7 +157,7 @@ def compare(results: Sequence[tuple[Model, Identification]], recordings: Sequenc
         raise InvalidInput(f"{len(results)} results with labels {', '.join(words)}: expected two or more, each with a "
                            "label of its own")
     _, first = results[0]
-    pairs, together = [], {}
+    differences, together = list[Difference](), {}
     notes = [f"{label}: its own verdict is {result.verdict.headline}; what differs may be a mistake in its logs"
              for label, (_, result) in zip(words, results)
              if any(r.rule != "prediction" or result.validation.predicts != "not tested"
@@ -192,49 +176,40 @@ def compare(results: Sequence[tuple[Model, Identification]], recordings: Sequenc
         shared = set(first.logs.get("identification", ())) & set(other.logs.get("identification", ()))
         if shared:
             notes.append(f"{label}: the log {min(shared)} is behind both results; the test takes them as independent")
-        pairs += [(label, name, first, other) for name in common]
-        together[label] = _together(first, other, common)
-    p = np.array([_chance(first, other, name) for _, name, first, other in pairs])
-    corrected = holm(p)
-    differences = [
-        Difference(name=name, unit=first.estimate.units[first.estimate.parameters.index(name)], result=label,
-                   first=first.estimate[name], first_std=_std(first, name), value=other.estimate[name],
-                   std=_std(other, name), p=float(p[k]), p_corrected=float(corrected[k]),
-                   differs=bool(corrected[k] < settings.level))
-        for k, (label, name, first, other) in enumerate(pairs)]
+        a, b = (result.estimate.select(common) for result in (first, other))
+        together[label] = _together(a, b)
+        chances = _chances(a, b)
+        differences += [Difference(
+            name=name, unit=a.units[k], result=label, first=float(a.values[k]), first_std=float(a.std[k]),
+            value=float(b.values[k]), std=float(b.std[k]), p=float(chances[k])) for k, name in enumerate(common)]
+    corrected = holm(np.array([d.p for d in differences])).tolist()
+    differences = [replace(d, p_corrected=p, differs=p < settings.level) for d, p in zip(differences, corrected)]
     errors = {label: {log.source: float(validate_result(model, result, [log]).relative.max()) for log in recordings}
               for label, (model, result) in zip(words, results)}
     return Comparison(labels=words, differences=tuple(sorted(differences, key=lambda d: (d.p, -abs(d.sigmas)))),
-                      together=together, errors=errors, failures=_failures(differences, errors, settings),
+                      together=together, errors=errors, failures=tuple(_failures(differences, errors, settings)),
                       notes=tuple(notes), level=settings.level)
 
 
-def _std(result: Identification, name: Parameter) -> float:
-    return float(result.estimate.std[result.estimate.parameters.index(name)])
+def _chances(first: Estimate, other: Estimate) -> FloatArray:
+    """Return the chance of each difference this large, (p,); 1 where both are known exactly and equal."""
+    gap, variances = np.abs(other.values - first.values), np.stack([first.std, other.std]) ** 2
+    total = variances.sum(axis=0)
+    parts = variances / np.where(total > 0, total, 1.0)
+    lost = (parts**2 / np.stack([first.degrees_of_freedom, other.degrees_of_freedom])).sum(axis=0)
+    freedom = np.divide(1.0, lost, out=np.full(len(lost), np.inf), where=lost > 0)
+    tail = 2 * student_tail(gap / np.sqrt(np.where(total > 0, total, 1.0)), freedom)
+    return np.where(total > 0, tail, gap <= 1e-12 * np.abs(first.values))
 
 
-def _chance(first: Identification, other: Identification, name: Parameter) -> float:
-    """Return the chance of a difference this large; 1 where both are known exactly and equal."""
-    variances = np.array([_std(result, name) ** 2 for result in (first, other)])
-    freedom = np.array([result.estimate.degrees_of_freedom[result.estimate.parameters.index(name)]
-                        for result in (first, other)])
-    gap = abs(other.estimate[name] - first.estimate[name])
-    if not variances.any():
-        return float(gap <= 1e-12 * abs(first.estimate[name]))
-    parts = variances / variances.sum()
-    lost = float(np.sum(parts**2 / freedom))  # 1 / degrees of freedom
-    return float(2 * student_tail(gap / np.sqrt(variances.sum()), 1 / lost if lost else np.inf))
-
-
-def _together(first: Identification, other: Identification, names: Sequence[Parameter]) -> float | None:
+def _together(first: Estimate, other: Estimate) -> float | None:
     """Return the chance of all differences together, or None where the covariances have too few degrees of freedom."""
-    estimates = [result.estimate.select(names) for result in (first, other)]
-    count, freedom = len(names), float(min(estimate.degrees_of_freedom.min() for estimate in estimates))
-    spread = estimates[0].covariance + estimates[1].covariance
+    count, freedom = len(first), float(min(first.degrees_of_freedom.min(), other.degrees_of_freedom.min()))
+    spread = first.covariance + other.covariance
     scale = np.sqrt(np.diag(spread))
     if freedom <= count or not (scale > 0).all():
         return None
-    gap = (estimates[1].values - estimates[0].values) / scale
+    gap = (other.values - first.values) / scale
     square = float(gap @ np.linalg.pinv(spread / np.outer(scale, scale), hermitian=True) @ gap)
     if not np.isfinite(freedom):
         return f_tail(square / count, count, np.inf)
@@ -242,11 +217,12 @@ def _together(first: Identification, other: Identification, names: Sequence[Para
 
 
 def _failures(differences: Sequence[Difference], errors: Mapping[str, Mapping[str, float]],
-              settings: CompareSettings) -> tuple[str, ...]:
-    found = [] if settings.change is None else [
-        f"{d.name} of {d.result} differs by {100 * d.change:.1f} % (p = {d.p_corrected:.2g}), allowed are "
-        f"{100 * settings.change:g} %" for d in differences if d.differs and d.change > settings.change]
-    if settings.error is not None:
-        found += [f"{label} predicts {log} to {100 * error:.1f} %, allowed are {100 * settings.error:g} %"
-                  for label, each in errors.items() for log, error in each.items() if not error <= settings.error]
-    return tuple(found)
+              settings: CompareSettings) -> Iterator[str]:
+    for d in differences:
+        if settings.change is not None and d.differs and d.change > settings.change:
+            yield (f"{d.name} of {d.result} differs by {100 * d.change:.1f} % (p = {d.p_corrected:.2g}), allowed are "
+                   f"{100 * settings.change:g} %")
+    for label, each in errors.items():
+        for log, error in each.items():
+            if settings.error is not None and not error <= settings.error:
+                yield f"{label} predicts {log} to {100 * error:.1f} %, allowed are {100 * settings.error:g} %"

@@ -6,16 +6,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from gough.core.arrays import FloatArray
 from gough.core.blas import one_blas_thread
-from gough.core.errors import (
-    GoughError,
-    InvalidInput,
-    LoopNotClosed,
-    NotConverged,
-    NotIdentifiable,
-    SingularConfiguration,
-)
+from gough.core.errors import GoughError, InvalidInput, LoopNotClosed, SingularConfiguration
 from gough.core.options import Settings, nested, option, settle, takes
 from gough.core.parameters import BaseParameters
 from gough.core.regression import Condensed, Regression, concatenate
@@ -27,12 +19,12 @@ from gough.estimators.linear.least_squares import GaussMarkov, WeightedLeastSqua
 from gough.estimators.physical.feasible import FeasibleEstimate
 from gough.estimators.problem import Estimator
 from gough.estimators.selection.selection import Elimination, essential_parameters
+from gough.identification import methods
 from gough.identification.constants import FittedConstants, fit_constants, with_constants
 from gough.identification.currents import CurrentsProblem, check_currents, currents_problem, known_payload, payload_of
 from gough.identification.experiment import (
     Experiment,
     assemble,
-    known_effort,
     nominal_gains,
     prepare,
     prepare_unseen,
@@ -40,20 +32,8 @@ from gough.identification.experiment import (
 )
 from gough.identification.judge import judged
 from gough.identification.load_friction import refuse_loaded, with_passed_efforts
-from gough.identification.methods import (
-    ALL,
-    ESTIMATORS,
-    BodyProblem,
-    PeriodProblem,
-    averaged_period,
-    main_of,
-    name_of,
-    physical_parameters,
-    run_all,
-    wanted,
-    wants,
-)
-from gough.identification.result import Fit, Identification
+from gough.identification.methods import ALL, ESTIMATORS, BodyProblem, PeriodProblem, wants
+from gough.identification.result import Identification, fits_of
 from gough.identification.structures import ModelChoice, model_choice
 from gough.identification.term_choice import choose_terms
 from gough.identification.validation import processed_alike, validate, validate_on
@@ -63,7 +43,6 @@ from gough.logs.readers import Log, as_recordings
 from gough.logs.recording import Recording
 from gough.processing import Processing
 
-PLOTTED = 4000  # samples kept for pictures
 TURNS, SETTLED = 8, 1e-4  # of drive gains and constants; relative change of the latter that ends them
 
 
@@ -167,16 +146,16 @@ def identify(model: Robot, recordings: Log | Sequence[Log], settings: IdentifySe
                           "channels and units of them", **error.numbers) from None
     tell(0.4)
     problem: Any = whole or (case.efforts if case.currents is None else case.currents).problem
-    main, elimination = main_of(chosen.estimator, case.estimators), None
+    main, elimination = methods.main_of(chosen.estimator, case.estimators), None
     if chosen.essential:
         elimination = essential_parameters(problem, main, chosen.ratio,
                                            held_out=None if case.unseen is None else case.unseen.problem)
         kept = elimination.steps[elimination.stop].estimate.parameters
         problem = problem.select([name for name in kept if not name.is_gain])
     found, failed = dict[str, Any](), dict[str, GoughError]()
-    run_all(case.estimators, {"regression": lambda: problem, "gains": lambda: problem}, found, failed)
+    methods.run_all(case.estimators, {"regression": lambda: problem, "gains": lambda: problem}, found, failed)
     if case.currents is not None:
-        case = case.with_efforts(_in_efforts(case, found[name_of(chosen.estimator, found, failed)]))
+        case = case.with_efforts(_in_efforts(case, found[methods.name_of(chosen.estimator, found, failed)]))
     fitted = FittedConstants()
     if case.constants:
         names = [name for name in problem.parameters if not name.is_gain and name not in case.known]
@@ -185,7 +164,7 @@ def identify(model: Robot, recordings: Log | Sequence[Log], settings: IdentifySe
                                       case.constants)
         found |= made
     tell(0.6)
-    run_all(case.estimators, {"period": lambda: _period(case, problem, whole),
+    methods.run_all(case.estimators, {"period": lambda: _period(case, problem, whole),
                               "bodies": lambda: _bodies(case, problem, found)}, found, failed)
     tell(0.8)
     choice = _choice(case, main) if chosen.structures else None
@@ -203,7 +182,7 @@ def _posed(model: Model, recordings: Sequence[Recording], loaded: Sequence[Recor
     loaded = [replace(log, payload=name) for log in loaded]
     carried = dict.fromkeys(log.payload for log in (*recordings, *loaded) if log.payload is not None)
     base = base_parameters(model, tie_legs=chosen.tie_legs, payloads=tuple(carried))
-    estimators = wanted(chosen.estimator, nominal_gains(model, chosen.gains),
+    estimators = methods.wanted(chosen.estimator, nominal_gains(model, chosen.gains),
                         with_currents=bool(loaded) and loaded[0].effort is None)
     case = _Case(model=model, base=base, settings=chosen, estimators=estimators, recordings=recordings, loaded=loaded,
                  held_out=held_out)
@@ -253,7 +232,7 @@ def _period(case: _Case, problem: Regression, whole: Condensed | None) -> Period
         raise InvalidInput("maximum likelihood needs the samples of one periodic log in memory, which factors of many "
                            "no longer have; identify that log by itself")
     base = case.base.select(problem.parameters)
-    return PeriodProblem(period=averaged_period(case.model, case.efforts.processed, base),
+    return PeriodProblem(period=methods.averaged_period(case.model, case.efforts.processed, base),
                          brief=case.settings.estimator == ALL)
 
 
@@ -267,7 +246,7 @@ def _bodies(case: _Case, problem: Regression | Condensed | GainProblem, found: M
     if start is None:
         try:
             start = GaussMarkov().fit(problem)
-        except (NotConverged, NotIdentifiable):
+        except GoughError:
             start = WeightedLeastSquares().fit(problem)
     return BodyProblem(case.model, base, problem, start)
 
@@ -303,7 +282,7 @@ def _moved(elimination: Elimination) -> Iterator[str]:
 def _result(case: _Case, found: Mapping[str, Any], failed: Mapping[str, GoughError], elimination: Elimination | None,
             choice: ModelChoice | None, fitted: FittedConstants) -> Identification:
     """Judge the estimate and put everything together."""
-    experiment, unseen, name = case.efforts, case.unseen, name_of(case.settings.estimator, found, failed)
+    experiment, unseen, name = case.efforts, case.unseen, methods.name_of(case.settings.estimator, found, failed)
     possible = [one for one in found.values() if isinstance(one, FeasibleEstimate)]
     estimates = {key: one.estimate if isinstance(one, FeasibleEstimate) else one for key, one in found.items()}
     estimates[name] = estimate = alike = with_information(experiment, estimates[name])
@@ -319,7 +298,7 @@ def _result(case: _Case, found: Mapping[str, Any], failed: Mapping[str, GoughErr
         processed += unseen.processed
     notes += [note for log in processed for note in finding_notes(log.findings, log.source)]
     verdict, diagnosis = judged(estimate, alike, validation, experiment, unseen)
-    bodies, terms = physical_parameters(case.model, possible[0]) if possible else ({}, {})
+    bodies, terms = methods.physical_parameters(case.model, possible[0]) if possible else ({}, {})
     return Identification(
         robot=case.model.mechanism.name, estimator=name, estimate=estimate, base=case.base,
         tied=case.settings.tie_legs, estimates=estimates, validation=validation, verdict=verdict, diagnosis=diagnosis,
@@ -344,18 +323,3 @@ def _quality(experiments: Sequence[Experiment]) -> dict[str, dict[str, float]]:
             "window about reversals [s]": window, "samples": float(len(log)),
             **{f"share of {row} that counts": float(share) for row, share in zip(model.rows, log.mask.mean(axis=0))}}
     return quality
-
-
-def fits_of(experiment: Experiment, predict: Callable[[Regression], FloatArray], *,
-            held_out: bool = False) -> tuple[Fit, ...]:
-    """Return measured and predicted efforts of each log, thinned, with the equations that count marked as used."""
-    fits = []
-    for log, part in zip(experiment.processed, experiment.parts):
-        shown = part.take(slice(None, None, max(1, len(part) // PLOTTED)))
-        assert shown.time is not None
-        assert shown.sample is not None
-        known = known_effort(shown, experiment.known)
-        fits.append(Fit(label=f"{'held-out' if held_out else 'identification'}: {log.source}", held_out=held_out,
-                        time=shown.time, measured=shown.effort + known, predicted=predict(shown) + known,
-                        q=log.motion.q[shown.sample - log.sample[0]], used=shown.counting))
-    return tuple(fits)

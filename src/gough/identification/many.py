@@ -56,25 +56,21 @@ def looked_at(log: str) -> Recording:
 
 
 def sample_of(model: Model, logs: Sequence[str], count: int = SAMPLE) -> list[Recording]:
-    """Return logs of the robot spread over all by name, the beginning of long ones; those it cannot use are passed by.
-
-    Raises:
-        InvalidRecording: None can be used.
-    """
-    paths, found, problem = sorted(set(logs)), [], ""
+    """Return logs of the robot spread over all by name, the beginning of long ones; others are passed by."""
+    paths, found, problem = sorted(set(logs)), dict[int, Recording](), ""
     first = np.unique(np.round(np.linspace(0, len(paths) - 1, count)).astype(int)).tolist()
-    for k in [*first, *(k for k in range(len(paths)) if k not in first)]:
+    for k in dict.fromkeys([*first, *range(len(paths))]):
         try:
             log = looked_at(paths[k])
             matched(log, model)
-            found.append((k, log))
+            found[k] = log
         except (GoughError, OSError) as error:
             problem = problem or str(error)
         if len(found) == min(count, len(paths)):
             break
     if not found:
         raise InvalidRecording(f"none of {len(paths)} logs can be used; the first: {problem}")
-    return [log for _, log in sorted(found, key=lambda item: item[0])]
+    return [found[k] for k in sorted(found)]
 
 
 def frozen_job(robot: str, model: Model, sample: Sequence[Recording], processing: Processing, *,
@@ -101,12 +97,7 @@ def identify_logs(robot: str, logs: Sequence[str], settings: IdentifySettings | 
         logs: Paths, `log.csv@its.toml` with a description of its own.
         settings: How to identify; single options may be given by name instead.
         work: Where, and what to do about logs that cannot be used.
-        held_out: Logs to validate on.
         progress: Called with the fraction done, over all workers.
-
-    Raises:
-        InvalidInput: An estimator that needs the samples of all logs at once.
-        InvalidRecording: Logs that cannot be used, all of them named, unless they are to be skipped.
     """
     chosen, where = settle(IdentifySettings, settings, options), work or FactorSettings()
     estimator = ESTIMATORS.get(chosen.estimator) if isinstance(chosen.estimator, str) else chosen.estimator

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from textwrap import shorten
@@ -19,11 +19,13 @@ from gough.core.errors import InvalidInput
 from gough.core.files import write_together, written_together
 from gough.core.names import Parameter
 from gough.core.parameters import BaseParameters
+from gough.core.regression import Regression
 from gough.core.showing import Columns, Shown, expect, panels
 from gough.engine import Model, Robot, as_model, standard_from_base
 from gough.estimators.estimate import Enclosure, Estimate
 from gough.identification.constants import FittedConstants
 from gough.identification.diagnosis.mistakes import Diagnosis
+from gough.identification.experiment import Experiment, known_effort
 from gough.identification.structures import ModelChoice
 from gough.identification.validation import Validation
 from gough.identification.verdict import Verdict
@@ -31,6 +33,7 @@ from gough.mechanism.terms import TERMS, JointState
 from gough.processing import Processing, ProcessingChoice
 
 FORMAT = 2
+PLOTTED = 4000  # samples kept for pictures
 RESULT, FITS = "estimate.json", "fits.npz"
 FIT_ARRAYS = ("time", "measured", "predicted", "q", "used")
 
@@ -52,6 +55,21 @@ class Fit(Value):
     predicted: FloatArray
     q: FloatArray
     used: BoolArray
+
+
+def fits_of(experiment: Experiment, predict: Callable[[Regression], FloatArray], *,
+            held_out: bool = False) -> tuple[Fit, ...]:
+    """Return measured and predicted efforts of each log, thinned, with the equations that count marked as used."""
+    fits = []
+    for log, part in zip(experiment.processed, experiment.parts):
+        shown = part.take(slice(None, None, max(1, len(part) // PLOTTED)))
+        assert shown.time is not None
+        assert shown.sample is not None
+        known = known_effort(shown, experiment.known)
+        fits.append(Fit(label=f"{'held-out' if held_out else 'identification'}: {log.source}", held_out=held_out,
+                        time=shown.time, measured=shown.effort + known, predicted=predict(shown) + known,
+                        q=log.motion.q[shown.sample - log.sample[0]], used=shown.counting))
+    return tuple(fits)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)

@@ -82,9 +82,6 @@ def worst_of(levels: Iterable[Level]) -> Headline:
     return "wrong" if "wrong" in found else "look" if found else "good"
 
 
-# -- numbers and prediction -------------------------------------------------------------------------------------------
-
-
 def judge_numerics(estimate: Estimate) -> Remarks:
     """Speak if the condition number leaves few digits of a parameter whose sigma does not say so (`numerics_of`)."""
     found = float(estimate.condition_number)
@@ -158,9 +155,6 @@ def judge_fit(estimate: Estimate, noise: Bounds | None = None) -> Remarks:
                        estimate.residual_rms, estimate.residual_relative, noise)
 
 
-# -- lack of fit ------------------------------------------------------------------------------------------------------
-
-
 class Misfit(NamedTuple):
     """What is left of a repeated motion against the noise that its repetitions show, (r,) each.
 
@@ -224,9 +218,6 @@ def judge_misfit(found: Sequence[Misfit], rows: Sequence[str]) -> Remarks:
                    f"times the power of the noise that repetitions show (expected about 1); {100 * repeats[worst]:.0f} "
                    "% of it comes back every time and is not noise, so sigmas are too small",
                    {"ratio": float(level[worst]), "repeats": float(repeats[worst])}),)
-
-
-# -- data -------------------------------------------------------------------------------------------------------------
 
 
 def _prints(logs: Sequence[Recording]) -> list[NDArray[np.uint64]]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from gough.core.errors import GoughError
 from gough.core.executors import Executor
 from gough.core.names import Parameter
 from gough.core.statistics import normal_quantile, robust_scale, robust_scores, student_quantile
+from gough.engine import Model
 from gough.estimators.fleet import Drifts, Hierarchy, hierarchy
 from gough.estimators.selection.scores import LEAST_SEEN, Fitted, ScoreProblem, Scores
 from gough.identification.diagnosis.diagnose import DiagnoseSettings, diagnose, evidence_from
@@ -24,6 +25,7 @@ from gough.identification.diagnosis.hypotheses import best_hypothesis
 from gough.identification.diagnosis.search import CLOSE, ROUNDS, SMALL, Standing, fit_together, possible
 from gough.identification.fleets.history import DAY, RobotHistory, date_of
 from gough.identification.many import looked_at
+from gough.logs.recording import Recording
 from gough.processing.factors import Job, name_of, robot_of
 
 PULLING = ("gain", "encoder offset", "encoder scale")  # directions that robots are compared along
@@ -31,8 +33,7 @@ FEWEST = 5  # robots from which on one can be unlike the others
 LOOKED_AT = 3  # logs of a robot that its diagnosis looks at, beside one of the period that is strange
 
 
-@dataclass(frozen=True, kw_only=True)
-class Alert:
+class Alert(NamedTuple):
     """One thing about one robot that somebody should look at: `drift`, `mistake` or `strange`."""
 
     robot: str
@@ -47,20 +48,18 @@ def drifting(histories: Sequence[RobotHistory], drift: Drifts | None, trending: 
     for h in histories:
         if drift is None or h.trend is None:
             continue
-        row = trending.index(h.robot)
-        for k in np.flatnonzero(drift.found[row]):
-            change, std, value = h.trend.change[k], h.trend.std[k], h.estimate.values[k]
-            days = float(np.ptp(h.starts)) / DAY
-            part = f" ({100 * change / abs(value):+.0f} %)" if abs(value) > 2 * abs(h.estimate.std[k]) else ""
-            found.append((float(drift.p[row, k]), Alert(
-                robot=h.robot, kind="drift", text=f"{h.estimate.parameters[k]} changes by {change:+.3g} +- {std:.2g} "
-                f"{h.estimate.units[k]}{part} in {days:.0f} days (p = {drift.p[row, k]:.1g})",
-                advice="look at bearings, seals, belts and brakes of this joint")))
-    return [warning for _, warning in sorted(found, key=lambda item: item[0])]
+        p, e = drift.p[trending.index(h.robot)], h.estimate
+        for k in np.flatnonzero(drift.found[trending.index(h.robot)]):
+            change, std = h.trend.change[k], h.trend.std[k]
+            part = f" ({100 * change / abs(e.values[k]):+.0f} %)" if abs(e.values[k]) > 2 * abs(e.std[k]) else ""
+            found.append((float(p[k]), Alert(
+                h.robot, "drift", f"{e.parameters[k]} changes by {change:+.3g} +- {std:.2g} {e.units[k]}{part} in "
+                f"{float(np.ptp(h.starts)) / DAY:.0f} days (p = {p[k]:.1g})",
+                "look at bearings, seals, belts and brakes of this joint")))
+    return [alert for _, alert in sorted(found, key=lambda item: item[0])]
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Kind:
+class Kind(NamedTuple):
     """What robots of a kind are usually like: parameters, their values and the scatter of one robot about them."""
 
     parameters: tuple[Parameter, ...]
@@ -104,28 +103,30 @@ def strange(histories: Sequence[RobotHistory], common: Hierarchy, job: Job, leve
             found.append((own[t], i, t, f"the model leaves more than elsewhere on {date_of(h.starts[t])[:10]} "
                                         f"({name_of(h.logs[t][0])})"))
     found.sort(key=lambda item: -item[0])
-    kind = Kind(parameters=usual.estimate.parameters, values=common.common, std=_one_robot(common))
+    kind = Kind(usual.estimate.parameters, common.common, _one_robot(common))
     tasks = [(job, _spread(usual, None), None), *((job, _spread(histories[i], t), kind if t is None else None)
                                                   for _, i, t, _ in found[:diagnosed])]
     answers = dict(executor.run(mistakes_of, tasks)) if found and diagnosed else {}
-    shared = {name for name, *_ in answers.get(0, [])} if isinstance(answers.get(0), list) else set()
+    first = answers.get(0)
+    shared = {name for name, *_ in first} if isinstance(first, list) else set()
     alerts, notes = list[Alert](), list[str]()
     for n, (z, i, when, what) in enumerate(found, start=1):
-        own, text, robot = answers.get(n, []), f"{what}, {z:.1f} sigma", histories[i].robot
-        named = [m for m in dict.fromkeys(own) if m[0] not in shared] if isinstance(own, list) else []
-        alerts += [Alert(robot=robot, kind="mistake", text=f"{text}: {says}", advice=advice)
-                   for _, says, advice in named[:2]]
-        why = str(own) if isinstance(own, GoughError) else "no usual mistake explains it" if n in answers else \
-            "not diagnosed"
+        answer, text, robot = answers.get(n), f"{what}, {z:.1f} sigma", histories[i].robot
+        said = answer if isinstance(answer, list) else []
+        named = [m for m in dict.fromkeys(said) if m[0] not in shared]
+        alerts += [Alert(robot, "mistake", f"{text}: {says}", advice) for _, says, advice in named[:2]]
+        why = "not diagnosed" if answer is None else "no usual mistake explains it" if answer is said else str(answer)
         if not named and when is None:
-            alerts.append(Alert(robot=robot, kind="strange", text=f"{text}: {why}"))
+            alerts.append(Alert(robot, "strange", f"{text}: {why}"))
         elif not named:  # one bad log is no reason to send somebody to a robot
             notes.append(f"{robot}: {text}: {why}")
     return alerts, notes
 
 
-def _settings(job: Job) -> DiagnoseSettings:
-    return DiagnoseSettings(tie_legs=job.tie_legs, gains=parse_json(job.gains), processing=job.settings)
+def _logs_of(job: Job, logs: Sequence[str]) -> tuple[Model, list[Recording], DiagnoseSettings]:
+    """Return the robot, its logs, and how a diagnosis looks at them."""
+    settings = DiagnoseSettings(tie_legs=job.tie_legs, gains=parse_json(job.gains), processing=job.settings)
+    return robot_of(job)[0], [looked_at(log) for log in logs], settings
 
 
 def pulls_of(job: Job, logs: Sequence[str], parameters: Sequence[Parameter]) -> FloatArray:
@@ -133,8 +134,8 @@ def pulls_of(job: Job, logs: Sequence[str], parameters: Sequence[Parameter]) -> 
 
     From logs of one robot: all of a kind move alike.
     """
-    model, _ = robot_of(job)
-    evidence = evidence_from(model, [looked_at(log) for log in logs], (), _settings(job))
+    model, recordings, settings = _logs_of(job, logs)
+    evidence = evidence_from(model, recordings, (), settings)
     standing = Standing(evidence, only=[s for name in PULLING for s in suspicions_of(evidence, name)])
     names = evidence.base.names
     place = [names.index(name) if name in names else len(names) for name in parameters]
@@ -151,7 +152,6 @@ def kind_and_others(histories: Sequence[RobotHistory], kind: Hierarchy, pulls: F
     wrong robots do not hide each other. The scatter is that of a few robots: Student's t.
 
     Args:
-        histories: The robots.
         kind: What all of them have in common.
         pulls: Directions to compare them along, (k, p).
         level: Chance of naming one of a fleet in which all are alike.
@@ -200,14 +200,13 @@ def _spread(history: RobotHistory, period: int | None) -> tuple[str, ...]:
 def mistakes_of(work: tuple[Job, tuple[str, ...], Kind | None]) -> list[tuple[str, str, str]]:
     """Return name, words and advice of the mistakes that logs of one robot show, beside a kind or by themselves."""
     job, logs, kind = work
-    model, _ = robot_of(job)
-    recordings = [looked_at(log) for log in logs]
+    model, recordings, settings = _logs_of(job, logs)
     if kind is not None:
         with suppress(GoughError):  # the diagnosis tries other signs, channels and units where loops do not close
-            evidence = evidence_from(model, recordings, (), _settings(job))
+            evidence = evidence_from(model, recordings, (), settings)
             if best_hypothesis(evidence) is None:
                 return mistake_beside(evidence, kind)
-    return [(m.name, m.text, m.advice) for m in diagnose(model, recordings, _settings(job)).mistakes]
+    return [(m.name, m.text, m.advice) for m in diagnose(model, recordings, settings).mistakes]
 
 
 def mistake_beside(evidence: Evidence, kind: Kind) -> list[tuple[str, str, str]]:

@@ -41,15 +41,12 @@ class FleetSettings(Settings):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Fleet:
-    """What the logs of a fleet tell.
+    """What the logs of a fleet of one kind tell.
 
     Args:
-        kind: Name of the robots' kind.
-        parameters, units: Names and units, (p,).
         histories: Each robot over time, by name.
         common: Common part and deviations, in the order of the histories.
         drift: Which trends are more than chance; rows are the robots in `trending`.
-        trending: Robots that have trends.
         alerts: What to look at, the surest first.
         level: Chance of a false drift.
         notes: Logs that were left out or counted once.
@@ -74,7 +71,7 @@ class Fleet:
 
     def tables(self) -> dict[str, dict[str, list[Any]]]:
         """Return all numbers as columns of four tables: `common`, `robots`, `periods`, `alerts`."""
-        c, robots, periods = self.common, _Columns(), _Columns()
+        c, robots, periods = self.common, [], []
         for i, h in enumerate(self.histories):
             row = self.drift_of(h.robot)
             for k, (name, unit) in enumerate(zip(self.parameters, self.units)):
@@ -86,18 +83,19 @@ class Fleet:
                               "drift_found": bool(self.drift.found[row, k]), "smallest_drift": self.drift.least[row, k],
                               "per_kelvin": h.trend.temperature[k] if warm else None,
                               "per_kelvin_std": h.trend.temperature_std[k] if warm else None}
-                robots.add(robot=h.robot, parameter=str(name), unit=unit, value=c.values[i, k], std=c.std[i, k],
-                           alone=h.estimate.values[k], alone_std=h.estimate.std[k],
-                           deviation=c.values[i, k] - c.common[k], own_share=c.own[i, k], **trends)
-                for t, start in enumerate(h.starts):
-                    periods.add(robot=h.robot, start=date_of(start), parameter=str(name), unit=unit,
-                                value=h.values[t, k], std=h.std[t, k], temperature=_known(h.temperature[t]),
-                                logs=len(h.logs[t]), worst_residual=h.residual[t].max())
+                robots.append({"robot": h.robot, "parameter": str(name), "unit": unit, "value": c.values[i, k],
+                               "std": c.std[i, k], "alone": h.estimate.values[k], "alone_std": h.estimate.std[k],
+                               "deviation": c.values[i, k] - c.common[k], "own_share": c.own[i, k], **trends})
+                periods += [{"robot": h.robot, "start": date_of(start), "parameter": str(name), "unit": unit,
+                             "value": h.values[t, k], "std": h.std[t, k],
+                             "temperature": h.temperature[t] if np.isfinite(h.temperature[t]) else None,
+                             "logs": len(h.logs[t]), "worst_residual": h.residual[t].max()}
+                            for t, start in enumerate(h.starts)]
         common = {"parameter": [str(name) for name in self.parameters], "unit": list(self.units),
                   "value": c.common.tolist(), "std": c.common_std.tolist(), "between_robots": c.between.tolist(),
                   "told": list(self.told)}
         found = {name: [getattr(w, name) for w in self.alerts] for name in ("robot", "kind", "text", "advice")}
-        return {"common": common, "robots": robots.columns, "periods": periods.columns, "alerts": found}
+        return {"common": common, "robots": _columns(robots), "periods": _columns(periods), "alerts": found}
 
     def to_dict(self) -> dict[str, Any]:
         """Return the documented JSON form; the period table stays in its file."""
@@ -120,17 +118,10 @@ class Fleet:
         return "\n".join([*lines, *(["", *self.notes] if self.notes else [])])
 
 
-class _Columns:
-    def __init__(self) -> None:
-        self.columns: dict[str, list[Any]] = {}
-
-    def add(self, **row: Any) -> None:
-        for name, value in row.items():
-            self.columns.setdefault(name, []).append(value.item() if isinstance(value, np.generic) else value)
-
-
-def _known(value: float) -> float | None:
-    return float(value) if np.isfinite(value) else None
+def _columns(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
+    """Return rows of a table as columns of plain numbers and words."""
+    return {name: [row[name].item() if isinstance(row[name], np.generic) else row[name] for row in rows]
+            for name in (rows[0] if rows else ())}
 
 
 @takes(FleetSettings)
@@ -144,14 +135,8 @@ def fleet(robot: str, logs: Sequence[FleetLog], settings: FleetSettings | None =
 
     Args:
         robot: Name or path of the robot file of the kind.
-        logs: Whose, when, how warm.
         settings: How; single options may be given by name instead.
         progress: Called with the fraction done, over all workers.
-        options: See `FleetSettings`.
-
-    Raises:
-        InvalidInput: Fewer than three robots.
-        InvalidRecording: Logs that cannot be used, all of them named, unless they are to be skipped.
     """
     chosen = settle(FleetSettings, settings, options)
     tell, model = progress or (lambda fraction: None), Model(load_robot(robot))
@@ -163,8 +148,7 @@ def fleet(robot: str, logs: Sequence[FleetLog], settings: FleetSettings | None =
                         progress=lambda fraction: tell(0.05 + 0.6 * fraction))
     tasks = tasks_of(collected, logs, chosen.period)
     reducer = InProcess() if work.cluster is not None else work.executor  # factors are here, not on the cluster
-    found: dict[int, RobotHistory] = {}
-    notes = list(collected.notes)
+    found, notes = dict[int, RobotHistory](), list(collected.notes)
     for k, result in reducer.run(history_of, tasks):
         if isinstance(result, RobotHistory):
             found[k] = result
@@ -201,6 +185,6 @@ def _told(common: Hierarchy, drift: Drifts | None, count: int) -> tuple[str, ...
         seen = (f"a drift of {100 * least:.2g} % would be found" if least < UNTOLD else
                 "ordinary motion does not show whether it drifts" if least > 1 else
                 f"only a drift beyond {100 * least:.0f} % would be found")
-        whose = "" if own > 0.5 else (f"; the value of a robot is mostly that of the kind ({100 * (1 - own):.0f} %)")
+        whose = "" if own > 0.5 else f"; the value of a robot is mostly that of the kind ({100 * (1 - own):.0f} %)"
         words.append(seen + whose)
     return tuple(words)

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
-from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
 from gough.core.arrays import FloatArray
 from gough.core.blas import one_blas_thread
 from gough.core.errors import NotIdentifiable
-from gough.core.factors import Factor, load_factor, merge_all
+from gough.core.factors import Factor, merge_all
 from gough.core.statistics import robust_scores
 from gough.estimators.estimate import Estimate
 from gough.estimators.fleet import Trend, trend
@@ -27,11 +27,9 @@ FAR = 6.0  # robust standard deviations from which on a period is no part of a r
 
 @dataclass(frozen=True, kw_only=True)
 class FleetLog:
-    """One log of a fleet.
+    """One log of a fleet: the file (`log.csv@its.toml` with a description of its own), whose, when, how warm.
 
     Args:
-        path: The file, `log.csv@its.toml` with a description of its own.
-        robot: Which robot.
         time: When it was recorded. [s since 1970, UTC]
         temperature: Of the robot; not a number where it was not recorded. [K or degC, the same for all]
     """
@@ -47,7 +45,6 @@ class RobotHistory:
     """One robot over time.
 
     Args:
-        robot: Its name.
         estimate: From all its logs.
         starts: Of its periods, (t,). [s since 1970]
         temperature: Mean of the logs of each period, (t,).
@@ -71,16 +68,12 @@ class RobotHistory:
     notes: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, kw_only=True)
-class RobotLogs:
-    """The factors of one robot by period."""
+class RobotLogs(NamedTuple):
+    """The logs of one robot by the start of their period, and their factors."""
 
     robot: str
-    folder: str
-    starts: tuple[float, ...]
-    temperature: tuple[float, ...]
-    logs: tuple[tuple[str, ...], ...]
-    keys: tuple[tuple[str, ...], ...]
+    periods: dict[float, list[FleetLog]]
+    collected: Collected
 
 
 def date_of(seconds: float) -> str:
@@ -89,51 +82,49 @@ def date_of(seconds: float) -> str:
 
 def tasks_of(collected: Collected, logs: Sequence[FleetLog], period: float) -> list[RobotLogs]:
     """Return the logs that count by robot and period; of copies only the first counts."""
-    length, groups = period * DAY, dict[str, dict[int, list[FleetLog]]]()
-    for log in sorted({log.path: log for log in logs if log.path in collected.keys}.values(), key=lambda log: log.path):
-        groups.setdefault(log.robot, {}).setdefault(int(log.time // length), []).append(log)
-    return [RobotLogs(robot=robot, folder=str(collected.folder), starts=tuple(k * length for k in sorted(own)),
-                  temperature=tuple(float(np.mean([log.temperature for log in own[k]])) for k in sorted(own)),
-                  logs=tuple(tuple(log.path for log in own[k]) for k in sorted(own)),
-                  keys=tuple(tuple(collected.keys[log.path] for log in own[k]) for k in sorted(own)))
-            for robot, own in sorted(groups.items())]
+    length, groups = period * DAY, dict[str, dict[float, list[FleetLog]]]()
+    every = {log.path: log for log in logs if log.path in collected.keys}
+    for log in sorted(every.values(), key=lambda log: (log.time // length, log.path)):
+        groups.setdefault(log.robot, {}).setdefault(int(log.time // length) * length, []).append(log)
+    found = []
+    for robot, periods in sorted(groups.items()):
+        own = {path: key for path, key in collected.keys.items() if every[path].robot == robot}
+        found.append(RobotLogs(robot, periods, replace(collected, keys=own)))
+    return found
 
 
 @one_blas_thread
 def history_of(task: RobotLogs) -> RobotHistory:
     """Return one robot over time, from its factors alone."""
-    estimator, factors, kept = WeightedLeastSquares(), [], []
-    estimates: list[Estimate] = []
-    notes = []
-    for k, keys in enumerate(task.keys):
-        factor = merge_all([partial(load_factor, Path(task.folder) / f"{key}.npz") for key in keys])
-        factors.append(factor)
+    estimator, kept, notes = WeightedLeastSquares(), [], []
+    for start, logs in task.periods.items():
+        factor = task.collected.merged([log.path for log in logs])
         try:
-            estimates.append(estimator.fit(factor.condensed))
-            kept.append(k)
+            kept.append((start, logs, factor, estimator.fit(factor.condensed)))
         except NotIdentifiable as error:
-            notes.append(f"{task.robot}, {date_of(task.starts[k])}: says too little by itself: {error}")
+            notes.append(f"{task.robot}, {date_of(start)}: says too little by itself: {error}")
+    starts = np.array([start for start, *_ in kept])
+    warm = np.array([float(np.mean([log.temperature for log in logs])) for _, logs, *_ in kept])
     usual = np.ones(len(kept), bool)
     for _ in range(2):  # once more without periods that stand out: they are no part of what is usual
-        every = merge_all([partial(_itself, factors[k]) for k, here in zip(kept, usual) if here])
+        every = merge_all([partial(_itself, factor) for (_, _, factor, _), here in zip(kept, usual) if here])
         whole = estimator.fit(every.condensed)
-        values, std, noise = (np.array([getattr(e, name) for e in estimates]).reshape(-1, len(whole))
+        values, std, noise = (np.array([getattr(e, name) for *_, e in kept]).reshape(-1, len(whole))
                               for name in ("values", "std", "white_std"))
-        starts, warm = np.array(task.starts)[kept], np.array(task.temperature)[kept]
         line = trend(starts[usual], values[usual], noise[usual], warm[usual])
         about = np.broadcast_to(whole.values, values.shape).copy()
         if line is not None:
             moving = np.minimum(line.p, line.temperature_p) < LIKELY
             lines = np.asarray(line.fitted - line.fitted.mean(axis=0))
             about[np.ix_(usual, moving)] += lines[:, moving]
-        residual = np.array([factors[k].condensed.residual(own).rms for k, own in zip(kept, about)])
+        residual = np.array([factor.condensed.residual(own).rms for (_, _, factor, _), own in zip(kept, about)])
         far = robust_scores(np.log(np.maximum(residual, np.finfo(float).tiny))).max(axis=1) > FAR
         if not far.any() or not usual.all() or 2 * far.sum() >= len(far):
             break
         usual = ~far
     return RobotHistory(robot=task.robot, estimate=whole, starts=starts, temperature=warm, values=values, std=std,
                         noise_std=noise, residual=residual, trend=line, notes=tuple(notes),
-                        logs=tuple(task.logs[k] for k in kept))
+                        logs=tuple(tuple(log.path for log in logs) for _, logs, *_ in kept))
 
 
 def _itself(factor: Factor) -> Factor:
