@@ -98,7 +98,7 @@ def history_of(task: RobotLogs) -> RobotHistory:
     """Return one robot over time, from its factors alone."""
     estimator, kept, notes = WeightedLeastSquares(), [], []
     for start, logs in task.periods.items():
-        factor = task.collected.merged([log.path for log in logs])
+        factor = replace(task.collected, keys={log.path: task.collected.keys[log.path] for log in logs}).merged()
         try:
             kept.append((start, logs, factor, estimator.fit(factor.condensed)))
         except NotIdentifiable as error:
