@@ -14,8 +14,7 @@ from gough.core.arrays import FloatArray
 from gough.core.showing import needed
 from gough.engine import Model, base_parameters
 from gough.identification.experiment import prepare
-from gough.identification.result import fits_of
-from gough.identification.result import Fit, Identification
+from gough.identification.result import Fit, Identification, fits_of
 from gough.identification.validation import unseen_by
 from gough.logs.recording import Recording
 from gough.report.scene import skeleton, upright
