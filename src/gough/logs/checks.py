@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
-from gough.core.arrays import FloatArray
-from gough.core.errors import InvalidRecording
-from gough.logs.finding import Finding
+from gough.core.arrays import BoolArray, FloatArray
+from gough.logs.finding import Finding, finding, refused
 from gough.logs.recording import Channels, Recording
 
 JITTER = 0.01  # of a sampling step; below this stamps count as even
@@ -23,11 +22,9 @@ SATURATED_RATIO = 3.0  # how much more often the extreme is taken than the value
 
 def inspect(recording: Recording) -> tuple[Finding, ...]:
     """Return what is worth knowing about the samples, channel by channel."""
-    found = list(inspect_clock(recording.time, "time"))
     moving = moving_joints(recording.position)
-    for kind, channels in recording.groups():
-        found += inspect_group(kind, channels, moving)
-    return tuple(found)
+    groups = [found for kind, channels in recording.groups() for found in inspect_group(kind, channels, moving)]
+    return (*inspect_clock(recording.time, "time"), *groups)
 
 
 def inspected(recording: Recording) -> Recording:
@@ -37,130 +34,115 @@ def inspected(recording: Recording) -> Recording:
     return replace(recording, quality=recording.quality + inspect(recording), inspected=True)
 
 
-def inspect_group(kind: str, channels: Channels, moving: NDArray[np.bool_]) -> list[Finding]:
-    """Return what is worth knowing about the columns of one kind; saturation only of what is measured or driven.
+def inspect_group(kind: str, channels: Channels, moving: BoolArray) -> Iterator[Finding]:
+    """Yield what is worth knowing about the columns of one kind; saturation only of what is measured or driven.
 
     `moving` are the samples where each actuated joint moves, (t, a).
     """
     driven = kind in ("position", "velocity", "effort", "current")
-    use: NDArray[np.bool_] = np.asarray(moving.any(axis=1)) & driven
-    found: list[Finding] = []
-    for j, (values, name, unit) in enumerate(zip(channels.values.T, channels.names, channels.units)):
-        found += inspect_channel(values, f"{name}.{kind}", unit, use)
-        if kind in ("effort", "current"):
-            found += inspect_stretches(values, f"{name}.{kind}", unit, moving[:, j])
-        if kind in ("position", "passive"):
-            found += inspect_jumps(values, f"{name}.{kind}", unit)
-    return found + _twins(kind, channels)
-
-
-def _twins(kind: str, channels: Channels) -> list[Finding]:
-    """Return the columns that hold the same samples as another one: a copy, not a measurement."""
+    use: BoolArray = np.asarray(moving.any(axis=1)) & driven
     first: dict[bytes, str] = {}
-    found = []
-    for values, name in zip(channels.values.T, channels.names):
-        if values.min() == values.max():
-            continue
-        twin = first.setdefault(values.tobytes(), name)
-        if twin != name:
-            found.append(Finding(kind="duplicated", channel=f"{name}.{kind}", numbers={"samples": len(values)},
-                                 message=f"all {len(values)} samples are those of {twin}.{kind}; is one channel "
-                                         "recorded twice?"))
-    return found
+    for j, (values, name, unit) in enumerate(zip(channels.values.T, channels.names, channels.units)):
+        channel = f"{name}.{kind}"
+        yield from inspect_channel(values, channel, unit, use)
+        if kind in ("effort", "current"):
+            yield from inspect_stretches(values, channel, unit, moving[:, j])
+        if kind in ("position", "passive"):
+            yield from inspect_jumps(values, channel, unit)
+        twin = first.setdefault(values.tobytes(), channel)
+        if twin != channel and np.ptp(values) > 0:
+            yield finding("duplicated", channel, f"all {len(values)} samples are those of {twin}; is one channel "
+                          "recorded twice?", samples=len(values))
 
 
-def inspect_jumps(values: FloatArray, channel: str, unit: str) -> list[Finding]:
-    """Return whether a position jumps: an encoder that starts again after a turn, or counts that were lost.
+def inspect_jumps(values: FloatArray, channel: str, unit: str) -> Iterator[Finding]:
+    """Yield whether a position jumps: an encoder that starts again after a turn, or counts that were lost.
 
     A step is a jump if it differs from the four steps about it by more than `JUMP` times the largest of them and the
     usual step together: a mechanism does not go that far within one sample and on as before. Jumps of one size, up and
     down, are those of a counter that starts again.
     """
     steps = np.diff(values)
-    if len(steps) < 16:
-        return []
+    moved = np.abs(steps[steps != 0])
+    if len(steps) < 16 or not len(moved):
+        return
     about = np.lib.stride_tricks.sliding_window_view(np.pad(steps, 2, mode="edge"), 5)[:, [0, 1, 3, 4]]
     odd = np.abs(steps - np.median(about, axis=1))
-    moved = np.abs(steps[steps != 0])
-    if not len(moved):
-        return []
     jumps = np.flatnonzero(odd > JUMP * (np.abs(about).max(axis=1) + np.median(moved)))
     if not len(jumps):
-        return []
+        return
     sizes = np.abs(steps[jumps])
-    numbers = {"count": len(jumps), "size": float(np.median(sizes)), "sample": int(jumps[0])}
+    usual = float(np.median(sizes))
+    kind, message = "jump", (f"jumps {len(jumps)} time(s), by {sizes.max():.4g} {unit} at most, first after sample "
+                             f"{jumps[0]}; were counts lost?")
     if np.ptp(sizes) < 0.2 * sizes.max() and sizes.min() > 0.8 * np.ptp(values):
-        return [Finding(kind="wrap", channel=channel, numbers=numbers,
-                        message=f"jumps {len(jumps)} time(s) by about {np.median(sizes):.6g} {unit}, its whole range: "
-                                "the counter starts again; say unwrap = true in the description")]
-    return [Finding(kind="jump", channel=channel, numbers=numbers,
-                    message=f"jumps {len(jumps)} time(s), by {sizes.max():.4g} {unit} at most, first after sample "
-                            f"{jumps[0]}; were counts lost?")]
+        kind, message = "wrap", (f"jumps {len(jumps)} time(s) by about {usual:.6g} {unit}, its whole range: the "
+                                 "counter starts again; say unwrap = true in the description")
+    yield finding(kind, channel, message, count=len(jumps), size=usual, sample=int(jumps[0]))
 
 
-def inspect_clock(time: FloatArray, channel: str) -> tuple[Finding, ...]:
-    """Return jitter, gaps and drift of time stamps.
+def inspect_clock(time: FloatArray, channel: str) -> Iterator[Finding]:
+    """Yield jitter, gaps and drift of time stamps.
 
     Jitter is the standard deviation of the steps around their median; a gap is a step above 1.5 medians; drift is
     the largest distance of the stamps from a straight line through them, where gaps and jitter do not explain it.
     """
     if len(time) < 3:
-        return ()
+        return
     steps = np.diff(time)
     step = float(np.median(steps))
-    found = []
     gaps = np.flatnonzero(steps > GAP * step)
     if len(gaps):
         worst = int(gaps[np.argmax(steps[gaps])])
         lost = int(np.sum(np.round(steps[gaps] / step) - 1))
-        found.append(Finding(
-            kind="gap", channel=channel,
-            numbers={"count": len(gaps), "largest": steps[worst], "sample": worst, "lost": lost},
-            message=f"{len(gaps)} gap(s), about {lost} sample(s) lost; the largest, {steps[worst] * 1e3:.4g} ms, after "
-                    f"sample {worst} (t = {time[worst]:.4f} s) where {step * 1e3:.4g} ms are usual"))
+        yield finding("gap", channel, f"{len(gaps)} gap(s), about {lost} sample(s) lost; the largest, "
+                      f"{steps[worst] * 1e3:.4g} ms, after sample {worst} (t = {time[worst]:.4f} s) where "
+                      f"{step * 1e3:.4g} ms are usual", count=len(gaps), largest=steps[worst], sample=worst, lost=lost)
     even = steps[steps <= GAP * step]
     jitter = float(np.std(even))
     if jitter > JITTER * step:
-        found.append(Finding(
-            kind="jitter", channel=channel, numbers={"std": jitter, "smallest": even.min(), "largest": even.max()},
-            message=f"steps vary between {even.min() * 1e3:.4g} and {even.max() * 1e3:.4g} ms (standard deviation "
-                    f"{jitter * 1e3:.3g} ms); filters need an even clock"))
+        yield finding("jitter", channel, f"steps vary between {even.min() * 1e3:.4g} and {even.max() * 1e3:.4g} ms "
+                      f"(standard deviation {jitter * 1e3:.3g} ms); filters need an even clock",
+                      std=jitter, smallest=even.min(), largest=even.max())
     if not len(gaps):
         index = np.arange(len(time)) - (len(time) - 1) / 2
         slope = float(index @ (time - time.mean()) / (index @ index))
         drift = float(np.abs(time - time.mean() - slope * index).max())
         if drift > 0.5 * step and drift > 6 * jitter:
-            found.append(Finding(
-                kind="drift", channel=channel, numbers={"largest": drift},
-                message=f"the clock runs unevenly: stamps are up to {drift * 1e3:.3g} ms ({drift / step:.1f} samples) "
-                        "off a steady rate"))
-    return tuple(found)
+            yield finding("drift", channel, f"the clock runs unevenly: stamps are up to {drift * 1e3:.3g} ms "
+                          f"({drift / step:.1f} samples) off a steady rate", largest=drift)
 
 
-def inspect_channel(values: FloatArray, channel: str, unit: str, moving: NDArray[np.bool_] | None = None
-                    ) -> tuple[Finding, ...]:
-    """Return whether a channel is dead, quantised, or saturated where the robot is `moving`, (t,); all by default."""
+def inspect_channel(values: FloatArray, channel: str, unit: str, moving: BoolArray | bool = True) -> Iterator[Finding]:
+    """Yield whether a channel is dead, quantised, or saturated where the robot is `moving`, (t,).
+
+    A clipped signal spends more samples at its limit than in the band beside it, 2 % of the range or three
+    quantisation steps; a smooth one spends about as long there as at its turning point.
+    """
     low, high = float(values.min()), float(values.max())
     if low == high:
-        return (Finding(kind="dead", channel=channel, numbers={"value": low, "samples": len(values)},
-                        message=f"all {len(values)} samples are {low:.6g} {unit}; is the channel connected?"),)
-    found = []
+        yield finding("dead", channel, f"all {len(values)} samples are {low:.6g} {unit}; is the channel connected?",
+                      value=low, samples=len(values))
+        return
     step = quantisation_step(values)
     if step is not None:
-        found.append(Finding(kind="quantisation", channel=channel, numbers={"step": step, "range": high - low},
-                             message=f"values come in steps of {step:.3g} {unit}"))
+        yield finding("quantisation", channel, f"values come in steps of {step:.3g} {unit}", step=step,
+                      range=high - low)
+    width = max(0.02 * (high - low), 3.5 * (step or 0.0))
     for extreme, word in ((low, "smallest"), (high, "largest")):
-        run, count, beside = _at_extreme(values, extreme, step, moving)
+        hit = (values == extreme) & moving
+        count = int(hit.sum())
+        beside = int(np.sum((np.abs(values - extreme) <= width) & moving)) - count
+        edges = np.flatnonzero(np.diff(np.concatenate([[0], hit.astype(np.int8), [0]])))
+        run = int((edges[1::2] - edges[::2]).max(initial=0))
         if run >= SATURATED_RUN and count > SATURATED_RATIO * beside:
-            found.append(Finding(
-                kind="saturation", channel=channel, numbers={"value": extreme, "count": count, "longest": run},
-                message=f"flat at its {word} value {extreme:.6g} {unit} for {run} samples in a row ({count} in all) "
-                        "while the robot moves; if the drive saturated, cut these samples out"))
-    return tuple(found)
+            yield finding("saturation", channel, f"flat at its {word} value {extreme:.6g} {unit} for {run} samples in "
+                          f"a row ({count} in all) while the robot moves; if the drive saturated, cut these samples "
+                          "out", value=extreme, count=count, longest=run)
 
 
-def inspect_stretches(values: FloatArray, channel: str, unit: str, moving: NDArray[np.bool_]) -> list[Finding]:
-    """Return whether an effort is dead for a part of the log: the same value between its extremes for long.
+def inspect_stretches(values: FloatArray, channel: str, unit: str, moving: BoolArray) -> Iterator[Finding]:
+    """Yield whether an effort is dead for a part of the log: the same value between its extremes for long.
 
     A command may stand still with its joint, so only samples where this joint moves count. Long is twenty of them, and
     twenty times as long as a value usually lasts (commands that are held, coarse converters).
@@ -170,11 +152,10 @@ def inspect_stretches(values: FloatArray, channel: str, unit: str, moving: NDArr
     longest = int(np.argmax(lengths))
     run, first = int(lengths[longest]), int(starts[longest])
     usual = (int(lengths.sum()) - run) / max(1, len(lengths) - 1)
-    if run < max(STUCK, STUCK * usual) or values[first] in (values.min(), values.max()):
-        return []
-    return [Finding(kind="dead", channel=channel, numbers={"value": values[first], "samples": run, "sample": first},
-                    message=f"stands at {values[first]:.6g} {unit} for {run} samples from sample {first} on while its "
-                            "joint moves; if it was not measured there, cut these samples out")]
+    if run >= max(STUCK, STUCK * usual) and values[first] not in (values.min(), values.max()):
+        yield finding("dead", channel, f"stands at {values[first]:.6g} {unit} for {run} samples from sample {first} on "
+                      "while its joint moves; if it was not measured there, cut these samples out",
+                      value=values[first], samples=run, sample=first)
 
 
 def quantisation_step(values: FloatArray) -> float | None:
@@ -196,65 +177,37 @@ def quantisation_step(values: FloatArray) -> float | None:
 
 
 def check_gaps(time: FloatArray, source: str, first: int = 0) -> float:
-    """Return the mean of the steps that are no gaps, for a clock whose gaps are short enough to interpolate. [s]
-
-    Raises:
-        InvalidRecording: A gap of more than ten usual steps: the filters would take invented samples for data.
-    """
+    """Return the mean of the steps that are no gaps; a gap too long to interpolate is refused. [s]"""
     steps = np.diff(time)
     usual = float(np.median(steps))
     where = int(np.argmax(steps))
     if steps[where] > BRIDGE * usual:
-        raise InvalidRecording(
-            f"{source}: no samples for {steps[where]:.4g} s after sample {first + where} (t = {time[where]:.4f} s), "
-            f"where {usual * 1e3:.4g} ms are usual; too long to interpolate: cut the log there and use the pieces "
-            "as logs of their own", source=source, sample=first + where, gap=float(steps[where]))
+        raise refused(source, f"no samples for {steps[where]:.4g} s after sample {first + where} "
+                      f"(t = {time[where]:.4f} s), where {usual * 1e3:.4g} ms are usual; too long to interpolate: cut "
+                      "the log there and use the pieces as logs of their own", sample=first + where,
+                      gap=float(steps[where]))
     return float(steps[steps <= GAP * usual].mean())
 
 
 def check_even(recording: Recording, first: int = 0) -> float:
-    """Return the sampling rate of a recording whose clock is even; `first` is the number of its first sample. [Hz]
+    """Return the sampling rate; refuse a clock whose steps differ by more than 5 % of one. [Hz]
 
-    Raises:
-        InvalidRecording: Steps differ by more than 5 % of a step: filters and transforms need an even clock.
+    Filters and transforms need an even clock. `first` is the number of the first sample.
     """
     rate = recording.rate
-    worst = float(np.abs(np.diff(recording.time) * rate - 1.0).max())
-    if worst > 0.05:
-        where = int(np.abs(np.diff(recording.time) * rate - 1.0).argmax())
-        raise InvalidRecording(
-            f"{recording.source}: the step after sample {first + where} (t = {recording.time[where]:.4f} s) differs by "
-            f"{worst:.1%} from the mean {1e3 / rate:.4g} ms; state a rate in the description to put "
-            "the samples on an even clock",
-            source=recording.source, sample=first + where, deviation=worst)
+    off = np.abs(np.diff(recording.time) * rate - 1.0)
+    where = int(off.argmax())
+    if off[where] > 0.05:
+        raise refused(recording.source, f"the step after sample {first + where} (t = {recording.time[where]:.4f} s) "
+                      f"differs by {off[where]:.1%} from the mean {1e3 / rate:.4g} ms; state a rate in the description "
+                      "to put the samples on an even clock", sample=first + where, deviation=float(off[where]))
     return rate
 
 
-def moving_joints(position: FloatArray) -> NDArray[np.bool_]:
-    """Tell the samples near which each actuated position changes, (t, a)."""
-    return np.stack([moving_samples(column[:, None]) for column in position.T], axis=1)
-
-
-def moving_samples(position: FloatArray, reach: int = 2) -> NDArray[np.bool_]:
-    """Tell the samples within `reach` of one where some actuated position changes, (t, a) -> (t,)."""
-    changes = np.flatnonzero(np.any(np.diff(position, axis=0) != 0, axis=1))
-    edges = np.zeros(len(position) + 1, int)
-    np.add.at(edges, np.maximum(changes - reach, 0), 1)
-    np.add.at(edges, np.minimum(changes + 1 + reach, len(position)), -1)
-    return np.cumsum(edges[:-1]) > 0
-
-
-def _at_extreme(values: FloatArray, extreme: float, step: float | None,
-                moving: NDArray[np.bool_] | None) -> tuple[int, int, int]:
-    """Return the longest run at the extreme, the samples there, and those in the band beside it.
-
-    The band is 2 % of the range or three quantisation steps: a smooth signal spends about as long there as at its
-    turning point, a clipped one spends more at the limit.
-    """
-    use = np.ones(len(values), bool) if moving is None else moving
-    hit = (values == extreme) & use
-    width = max(0.02 * float(np.ptp(values)), 3.5 * (step or 0.0))
-    beside = int(np.sum((np.abs(values - extreme) <= width) & use)) - int(hit.sum())
-    edges = np.flatnonzero(np.diff(np.concatenate([[0], hit.astype(np.int8), [0]])))
-    run = int((edges[1::2] - edges[::2]).max()) if len(edges) else 0
-    return run, int(hit.sum()), beside
+def moving_joints(position: FloatArray, reach: int = 2) -> BoolArray:
+    """Tell the samples within `reach` of one where each actuated position changes, (t, a)."""
+    edges = np.zeros((len(position) + 1, position.shape[1]), int)
+    row, column = np.nonzero(np.diff(position, axis=0))
+    np.add.at(edges, (np.maximum(row - reach, 0), column), 1)
+    np.add.at(edges, (np.minimum(row + 1 + reach, len(position)), column), -1)
+    return np.asarray(np.cumsum(edges[:-1], axis=0) > 0)

@@ -11,20 +11,12 @@ from gough.core.errors import InvalidRecording
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Finding(Value):
-    """One thing worth knowing about a recording.
+    """One thing worth knowing about a recording."""
 
-    Args:
-        kind: A fixed word to select by: `truncated`, `gap`, `saturation`, `quantisation`, `dead`, `jitter`, ...
-        channel: The file, column or clock it is about.
-        message: One plain sentence with numbers and units. Names out of files appear in it as they are: escape
-            it where markup is made.
-        numbers: The values behind the message.
-    """
-
-    kind: str
-    channel: str
-    message: str
-    numbers: Mapping[str, float] = field(default_factory=dict)
+    kind: str  # a fixed word to select by: `truncated`, `gap`, `saturation`, `quantisation`, `dead`, `jitter`, ...
+    channel: str  # the file, column or clock it is about
+    message: str  # a sentence with numbers, units, and names out of files as they are: escape it in markup
+    numbers: Mapping[str, float] = field(default_factory=dict)  # behind the message
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "numbers", {k: float(v) for k, v in self.numbers.items()})
@@ -34,11 +26,15 @@ class Finding(Value):
         return f"{self.channel}: {self.message}"
 
 
+def finding(kind: str, channel: str, message: str, **numbers: float) -> Finding:
+    return Finding(kind=kind, channel=channel, message=message, numbers=numbers)
+
+
 def notes(findings: Iterable[Finding], source: str) -> tuple[str, ...]:
     """Return findings about a log as lines; channels of which the same is to be said share one."""
     channels: dict[str, dict[str, None]] = {}
-    for finding in findings:
-        channels.setdefault(finding.message, {})[finding.channel] = None
+    for found in findings:
+        channels.setdefault(found.message, {})[found.channel] = None
     own = {message: ", ".join(name for name in names if name != source) for message, names in channels.items()}
     return tuple(": ".join(filter(None, (source, names, message))) for message, names in own.items())
 

@@ -16,8 +16,8 @@ from gough.core.arrays import FloatArray, check_shape
 from gough.core.errors import InvalidInput, InvalidRecording, nearest
 from gough.core.showing import expect
 from gough.logs.checks import check_gaps, inspect_clock, inspect_group, moving_joints
-from gough.logs.description import Description, Signal, describe_headers, load_description, parse_description
-from gough.logs.finding import Finding, refused
+from gough.logs.description import Description, describe_headers, load_description, parse_description
+from gough.logs.finding import Finding, finding, refused
 from gough.logs.formats import array_table, is_folder, table_blocks
 from gough.logs.recording import JOINT_KINDS, KINDS, OTHER_KINDS, Channels, Recording, check_time
 from gough.logs.resampling import even_times, interpolate, stretch
@@ -35,18 +35,16 @@ def read_recording(path: str | Path, description: Described | None = None,
 
     Files Gough wrote and tables whose headers look like `leg1.slider.position [m]` need no description. With a
     description time counts from the first sample kept, and signals on other clocks than the positions are interpolated
-    over the span all clocks share. What reading and `checks.inspect` found is in `quality`.
+    over the span all clocks share. What reading and `checks.inspect` found is in `quality`. Anything that would have
+    to be guessed is an `InvalidRecording` that names file, column and sample.
 
     Args:
         path: File, or folder of a run described by several files.
         description: Which column is which; a TOML file, its keys, or what `load_description` returned.
         joints: The joints expected, in this order; e.g. those of the robot file.
-
-    Raises:
-        InvalidRecording: Anything that would have to be guessed; names file, column and sample.
     """
-    expect(path, (str, Path), "the log", "the path of a file; for tables and arrays there are Recording.from_dataframe "
-                                         "and from_arrays")
+    expect(path, (str, Path), "the log",
+           "the path of a file; for tables and arrays there are Recording.from_dataframe and from_arrays")
     path, described = Path(path), _loaded(description)
     if not is_folder(path):
         tables = {"": joined(table_blocks(path, 65536, described))}
@@ -78,7 +76,7 @@ def _folder(path: Path, description: Description) -> dict[str, Table]:
         file = next((f for f in (path / name, path / f"{name}.gz") if f.is_file()), None)
         if file is None:
             there = nearest(name, [p.name for p in path.iterdir()])
-            raise InvalidRecording(f"{path.name}: there is no file '{name}'{there}", source=path.name, file=name)
+            raise refused(path.name, f"there is no file '{name}'{there}", file=name)
         tables[name] = joined(table_blocks(file, 65536, description))
     return tables
 
@@ -89,38 +87,44 @@ def recorded(tables: Mapping[str, Table], given: Description | None, source: str
     home = tables[""] if given is None else _of(tables, given.signals[0].file)
     description = _resolved(home, given, joints)
     sampled = _sampled(tables, description, _origin(tables, description))
-    own, every = sampled[0].clock, {id(s.clock): s for s in sampled}.values()
-    start, end = max(s.clock[0] for s in every), min(s.clock[-1] for s in every)
+    own, clocks = sampled[0].clock, list({id(s.clock): s for s in sampled}.values())
+    start, end = max(s.clock[0] for s in clocks), min(s.clock[-1] for s in clocks)
     if description.rate is None or not description.signals[0].clock.columns:
         time = own[(own >= start) & (own <= end)]
     else:
         time = even_times(start, end, description.rate) if end > start else own[:0]
     if len(time) < 2 <= len(own):
-        spans = ", ".join(f"{s.kind} {s.clock[0]:.3f} to {s.clock[-1]:.3f} s" for s in every)
-        raise InvalidRecording(f"{source}: the signals share no stretch of time: {spans}; are they of one run, and is "
-                               "an offset missing?", source=source)
-    quality = [f for table in tables.values() for f in table.findings]
-    quality += [Finding(kind="ignored", channel=name, message="this column is none Gough knows; it was left out")
-                for name in description.ignored]
-    for s in every:
-        quality += inspect_clock(s.clock, "time" if len(every) == 1 else s.source)
-        quality += _clock_difference(s, sampled[0])
+        spans = ", ".join(f"{s.kind} {s.clock[0]:.3f} to {s.clock[-1]:.3f} s" for s in clocks)
+        raise refused(source, f"the signals share no stretch of time: {spans}; are they of one run, and is an offset "
+                      "missing?")
+    quality = [*(f for table in tables.values() for f in table.findings), *(
+        finding("ignored", name, "this column is none Gough knows; it was left out") for name in description.ignored)]
+    for s in clocks:
+        quality += inspect_clock(s.clock, "time" if len(clocks) == 1 else s.source)
+        if not np.array_equal(s.clock, own):
+            late = float(s.clock[0] - own[0])
+            ratio = _rate(s.clock) / _rate(own) - 1.0
+            quality.append(finding("clock", s.source, f"another clock than {sampled[0].source}: starts "
+                                   f"{late * 1e3:+.2f} ms, mean rate {ratio * 1e6:+.0f} ppm; interpolated",
+                                   start=late, rate_ratio=ratio))
     quality += _inspected(description, sampled)
-    if len(every) > 1:
-        quality.append(Finding(
-            kind="overlap", channel=source, numbers={"start": start - own[0], "duration": end - start},
-            message=f"all signals together cover {end - start:.3f} s; samples outside were cut off"))
+    if len(clocks) > 1:
+        quality.append(finding("overlap", source, f"all signals together cover {end - start:.3f} s; samples outside "
+                               "were cut off", start=start - own[0], duration=end - start))
     values = [_at(s, time) for s in sampled]
-    time = time if description.absolute else time - time[0]
-    recording = replace(_made(description, time, values, source), quality=tuple(quality), inspected=True)
+    recording = replace(_made(description, time if description.absolute else time - time[0], values, source),
+                        quality=tuple(quality), inspected=True)
     if description.start > 0 or description.stop < recording.time[-1]:
         inside = (recording.time >= description.start) & (recording.time <= description.stop)
         if inside.sum() < 2:
-            raise InvalidRecording(f"{source}: start and stop leave {inside.sum()} samples of "
-                                   f"{recording.time[-1]:.6g} s", source=source)
+            raise refused(source, f"start and stop leave {inside.sum()} samples of {recording.time[-1]:.6g} s")
         recording = recording.take(inside)
         recording = replace(recording, time=recording.time - recording.time[0])
     return replace(recording, period_samples=_period(recording, description))
+
+
+def _rate(clock: FloatArray) -> float:
+    return float((len(clock) - 1) / (clock[-1] - clock[0])) if len(clock) > 1 else np.nan
 
 
 def _resolved(table: Table, given: Description | None, joints: Sequence[str] | None) -> Description:
@@ -132,20 +136,19 @@ def _resolved(table: Table, given: Description | None, joints: Sequence[str] | N
     period = period if given is None else description.period_samples
     if (not isinstance(period, int | None) or isinstance(period, bool) or (period is not None and period < 2)
             or not isinstance(payload, str | None)):
-        raise InvalidRecording(f"{table.source}: period_samples is {period!r} and payload {payload!r}; expected a "
-                               "whole number from 2 and a name", source=table.source)
+        raise refused(table.source, f"period_samples is {period!r} and payload {payload!r}; expected a whole number "
+                      "from 2 and a name")
     description = replace(description, payload=None if payload == "none" else payload, period_samples=period)
     own = description.joints
     if joints is None or tuple(joints) == own:
         return description
     missing, extra = [j for j in joints if j not in own], [j for j in own if j not in joints]
     if missing or extra:
+        words = [f" - {what}: {', '.join(names)}" for what, names in (("missing", missing), ("not expected", extra))
+                 if names]
         hint = nearest(missing[0], own) if missing else nearest(extra[0], joints)
-        raise InvalidRecording(
-            f"{table.source}: the joints are {', '.join(own)}; expected {', '.join(joints)}"
-            f"{' - missing: ' + ', '.join(missing) if missing else ''}"
-            f"{' - not expected: ' + ', '.join(extra) if extra else ''}{hint}",
-            source=table.source, missing=missing, extra=extra)
+        raise refused(table.source, f"the joints are {', '.join(own)}; expected {', '.join(joints)}"
+                      f"{''.join(words)}{hint}", missing=missing, extra=extra)
     ordered = sorted(description.signals, key=lambda s: (
         KINDS.index(s.kind), joints.index(s.name) if s.kind in JOINT_KINDS else 0))
     return replace(description, joints=tuple(joints), signals=tuple(ordered))
@@ -184,37 +187,28 @@ def _sampled(tables: Mapping[str, Table], description: Description, origin: floa
         table, timed = _of(tables, s.file), _of(tables, s.clock.file or s.file)
         values, blank = table.column(s.column), table.blank.get(s.column)
         if blank is not None and (streamed or description.absolute):
-            raise InvalidRecording(f"{table.source}: column '{s.column}' is blank at sample "
-                                   f"{table.first + int(np.argmax(blank))} ({int(blank.sum())} such cells); columns "
-                                   "sampled at different times need a description, and read_recording to bring them "
-                                   "together", source=table.source, column=s.column)
+            raise refused(table.source, f"column '{s.column}' is blank at sample {table.first + int(np.argmax(blank))} "
+                          f"({int(blank.sum())} such cells); columns sampled at different times need a description, "
+                          "and read_recording to bring them together", column=s.column)
         use = slice(None) if blank is None else ~blank
         key = (timed.source, s.clock, b"" if blank is None else blank.tobytes())
         if key not in clocks:
-            clocks[key] = _stamps(timed, s, origin, description.rate, len(values))[use]
+            stamps = np.arange(len(values)) / (description.rate or np.nan)
+            if s.clock.columns:  # the origin is taken off first: doubles lack the digits
+                first, *rest = (timed.column(name) * by for name, by in zip(s.clock.columns, s.clock.factors))
+                stamps = sum(rest, first - origin) + s.clock.offset
+            clocks[key] = stamps[use]
             check_time(clocks[key], timed.source, " + ".join(s.clock.columns) or "rate", first=timed.first)
         clock, values = clocks[key], values[use] * s.factor
         if len(values) != len(clock):
-            raise InvalidRecording(f"{table.source}: column '{s.column}' has {len(values)} samples, its time "
-                                   f"{len(clock)}; matrices need one row for each sample", source=table.source,
-                                   column=s.column)
-        if s.turn:
-            values = np.unwrap(values, period=s.turn)
-        values = values + s.offset
+            raise refused(table.source, f"column '{s.column}' has {len(values)} samples, its time {len(clock)}; "
+                          "matrices need one row for each sample", column=s.column)
+        values = (np.unwrap(values, period=s.turn) if s.turn else values) + s.offset
         if s.delay:
             later = np.clip(clock + s.delay, clock[0], clock[-1])
             values = interpolate(values[:, None], clock, later, "cubic")[:, 0]
         found.append(_Sampled(s.kind, timed.source, clock, values, s.interpolation))
     return found
-
-
-def _stamps(table: Table, signal: Signal, origin: float, rate: float | None, count: int) -> FloatArray:
-    """Return the times of a table's samples, (t,). [s after origin, taken off first: doubles lack the digits]"""
-    clock = signal.clock
-    if not clock.columns:
-        return np.arange(count) / (rate or np.nan)
-    first, *rest = (table.column(name) * factor for name, factor in zip(clock.columns, clock.factors))
-    return np.asarray(sum(rest, first - origin) + clock.offset)
 
 
 def _at(sampled: _Sampled, time: FloatArray) -> FloatArray:
@@ -247,8 +241,7 @@ def _channels(description: Description, kind: str, values: FloatArray) -> Channe
 
 def _inspected(description: Description, sampled: Sequence[_Sampled]) -> Iterator[Finding]:
     """Yield what is worth knowing of each kind: as recorded, or where clocks differ, on that of its first signal."""
-    moves = sampled[0].clock
-    moving = None
+    moving, moves = None, sampled[0].clock
     for kind in dict.fromkeys(s.kind for s in sampled):
         own = [s for s in sampled if s.kind == kind]
         start, end = max(s.clock[0] for s in own), min(s.clock[-1] for s in own)
@@ -261,18 +254,6 @@ def _inspected(description: Description, sampled: Sequence[_Sampled]) -> Iterato
             yield from inspect_group(kind, _channels(description, kind, raw), use)
 
 
-def _clock_difference(signal: _Sampled, home: _Sampled) -> list[Finding]:
-    """Compare a clock with the one of the positions."""
-    stamps, own = signal.clock, home.clock
-    if np.array_equal(stamps, own):
-        return []
-    rates = [(len(c) - 1) / (c[-1] - c[0]) if len(c) > 1 else np.nan for c in (stamps, own)]
-    start, ratio = float(stamps[0] - own[0]), float(rates[0] / rates[1] - 1.0)
-    return [Finding(kind="clock", channel=signal.source, numbers={"start": start, "rate_ratio": ratio},
-                    message=f"another clock than {home.source}: starts {start * 1e3:+.2f} ms, mean rate "
-                            f"{ratio * 1e6:+.0f} ppm; interpolated")]
-
-
 def _period(recording: Recording, description: Description) -> int | None:
     """Return the period in samples where the description gives it in seconds."""
     if description.period is None:
@@ -281,10 +262,9 @@ def _period(recording: Recording, description: Description) -> int | None:
     samples = round(exact)
     count = max(1, len(recording) // max(1, samples))
     if samples < 2 or abs(exact - samples) * count > 0.1:
-        raise InvalidRecording(
-            f"{recording.source}: a period of {description.period:.9g} s is {exact:.4f} samples at "
-            f"{recording.rate:.6g} Hz, expected a whole number; state a rate that fits, or leave the period out: it is "
-            "found in the motion with repeats = \"found\"", source=recording.source, samples=exact)
+        raise refused(recording.source, f"a period of {description.period:.9g} s is {exact:.4f} samples at "
+                      f"{recording.rate:.6g} Hz, expected a whole number; state a rate that fits, or leave the period "
+                      "out: it is found in the motion with repeats = \"found\"", samples=exact)
     return samples
 
 
@@ -352,7 +332,7 @@ def open_recording(path: str | Path, description: Described | None = None,
                                source=path.name)
     table = next(table_blocks(path, 16, given), None)
     if table is None:
-        raise InvalidRecording(f"{path.name}: there are no samples", source=path.name)
+        raise refused(path.name, "there are no samples")
     found = _resolved(table, given, joints)
     source = RecordingSource(
         joints=found.joints, position_units=tuple(s.unit for s in found.of("position")), payload=found.payload,

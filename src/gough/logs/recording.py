@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gough.core.arrays import FloatArray, Value, check_shape, check_shapes
-from gough.core.errors import InvalidInput, InvalidRecording, nearest
+from gough.core.errors import InvalidInput, nearest
 from gough.core.showing import Columns, Shown, needed, panels
-from gough.logs.finding import Finding
+from gough.logs.finding import Finding, refused
 
 # The kinds of columns, in the order they are written. The first five belong to the actuated joints.
 JOINT_KINDS = ("position", "velocity", "reference", "effort", "current")
@@ -57,53 +57,27 @@ NOTHING = Channels(names=(), units=(), values=np.zeros((0, 0)))
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Recording(Shown, Value):
-    """Samples of one run on one clock, in SI units and radians.
+    """Samples of one run on one clock, in SI units and radians: t samples, a actuated joints."""
 
-    Args:
-        joints: Names of the actuated joints, (a,).
-        time: Strictly increasing sample times, (t,). [s]
-        position: Actuated positions, (t, a). [m or rad]
-        position_units: `m` or `rad` for each joint, (a,).
-        effort: Motor efforts, (t, a), or None. [N for joints in m, N m for joints in rad]
-        current: What the drive was told or measured instead of an effort, (t, a), or None. [current_units]
-        current_units: The unit each was recorded in (`A`, `mA`, `V`, `%`, `1`), (a,); empty without current. Drive
-            gains are per this unit.
-        velocity: Velocities the controller computed, (t, a), or None. [m/s or rad/s]
-        reference: Reference positions, (t, a), or None. [m or rad]
-        pose: Platform pose the controller computed, or None.
-        passive: Sensors on passive joints, or None.
-        mocap: Platform pose an outside instrument measured, or None.
-        extra: Other channels (a temperature, ...) by name, as recorded; empty if there are none.
-        period_samples: Samples in one period of a periodic motion, or None.
-        payload: Name of the payload carried, or None.
-        source: Where the samples come from; used in messages.
-        quality: What reading and inspecting the samples found.
-        inspected: `checks.inspect` has looked at the samples.
-        digest: SHA-256 of the file the samples come from, or an empty text.
-
-    Raises:
-        InvalidRecording: A value that is not finite or a time that does not increase; carries column and sample.
-    """
-
-    joints: tuple[str, ...]
-    time: FloatArray
-    position: FloatArray
-    position_units: tuple[str, ...]
-    effort: FloatArray | None = None
-    current: FloatArray | None = None
-    current_units: tuple[str, ...] = ()
-    velocity: FloatArray | None = None
-    reference: FloatArray | None = None
-    pose: Channels | None = None
-    passive: Channels | None = None
-    mocap: Channels | None = None
-    extra: Channels = field(default_factory=lambda: NOTHING)
-    period_samples: int | None = None
+    joints: tuple[str, ...]  # (a,)
+    time: FloatArray  # strictly increasing, (t,) [s]
+    position: FloatArray  # (t, a) [m or rad]
+    position_units: tuple[str, ...]  # `m` or `rad`, (a,)
+    effort: FloatArray | None = None  # (t, a) [N for joints in m, N m for joints in rad]
+    current: FloatArray | None = None  # what the drive was told or measured instead, (t, a) [current_units]
+    current_units: tuple[str, ...] = ()  # as recorded (`A`, `mA`, `V`, `%`, `1`), (a,); drive gains are per this unit
+    velocity: FloatArray | None = None  # that the controller computed, (t, a) [m/s or rad/s]
+    reference: FloatArray | None = None  # positions asked for, (t, a) [m or rad]
+    pose: Channels | None = None  # of the platform, as the controller computed it
+    passive: Channels | None = None  # sensors on passive joints
+    mocap: Channels | None = None  # pose of the platform that an outside instrument measured
+    extra: Channels = field(default_factory=lambda: NOTHING)  # other channels (a temperature, ...), as recorded
+    period_samples: int | None = None  # of a periodic motion
     payload: str | None = None
-    source: str = "recording"
-    quality: tuple[Finding, ...] = ()
-    inspected: bool = False
-    digest: str = ""
+    source: str = "recording"  # where the samples come from, for messages
+    quality: tuple[Finding, ...] = ()  # what reading and inspecting the samples found
+    inspected: bool = False  # `checks.inspect` has looked at the samples
+    digest: str = ""  # SHA-256 of the file
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -129,12 +103,8 @@ class Recording(Shown, Value):
                        source: str = "DataFrame") -> Recording:
         """Return the recording in a pandas DataFrame, with the checks that files pass.
 
-        Args:
-            frame: Columns with headers such as `leg1.slider.position [m]`, or any with a description; time may be
-                a named index. Dates are seconds.
-            description: As in `read_recording`; its keys may be given as a dictionary.
-            joints: The joints expected, in this order.
-            source: Name for messages.
+        Columns have headers such as `leg1.slider.position [m]`, or any with a description, `joints` as in
+        `read_recording`; time may be a named index. Dates are seconds.
         """
         from gough.logs.readers import recording_of_frame  # readers make recordings
 
@@ -151,8 +121,7 @@ class Recording(Shown, Value):
         Args:
             joints: Names of the actuated joints, (a,).
             units: Of each signal, one for all columns or one for each; `time` is in s unless it has one here.
-            time: Sample times, (t,); or else
-            rate: Samples a second. [Hz]
+            time, rate: Sample times, (t,), or samples a second [Hz].
             source: Name for messages.
             signals: `position`, (t, a), and `effort`, `current`, `velocity`, `reference`; `pose`, `passive`, `mocap`,
                 `extra` as columns by name; `period_samples` and `payload`.
@@ -173,7 +142,7 @@ class Recording(Shown, Value):
     def rate(self) -> float:
         """Mean sampling rate. [Hz]"""
         if len(self) < 2:
-            raise InvalidRecording(f"{self.source}: {len(self)} samples have no sampling rate", samples=len(self))
+            raise refused(self.source, f"{len(self)} samples have no sampling rate", samples=len(self))
         return float((len(self) - 1) / (self.time[-1] - self.time[0]))
 
     @property
@@ -245,14 +214,14 @@ class Recording(Shown, Value):
             raise InvalidInput(f"no joint signal '{kind}'{nearest(kind, JOINT_KINDS)}")
         values: FloatArray | None = getattr(self, kind)
         if values is None:
-            raise InvalidRecording(f"{self.source}: there is no {kind} in this recording", kind=kind)
+            raise refused(self.source, f"there is no {kind} in this recording", kind=kind)
         n = self.period_samples
         if n is None:
-            raise InvalidRecording(f"{self.source}: no period is known; give period_samples or estimate it")
+            raise refused(self.source, "no period is known; give period_samples or estimate it")
         if len(self) % n:
-            raise InvalidRecording(
-                f"{self.source}: {len(self)} samples are {len(self) // n} periods of {n} and {len(self) % n} more; "
-                "expected whole periods: leave out what follows the last one", samples=len(self), period_samples=n)
+            raise refused(self.source, f"{len(self)} samples are {len(self) // n} periods of {n} and {len(self) % n} "
+                          "more; expected whole periods: leave out what follows the last one", samples=len(self),
+                          period_samples=n)
         return values.reshape(-1, n, values.shape[1])
 
     def table(self) -> Columns:
@@ -289,11 +258,8 @@ class Recording(Shown, Value):
         """Write the recording as CSV (`.csv`, `.csv.gz`), NPZ (`.npz`) or bag (`.mcap`) and return the path.
 
         The file appears complete or not at all. CSV numbers have the digits to read back the same. Bags hold
-        `/joint_states`, other columns at topics of their own, and need rosbags.
-
-        Args:
-            path: The file.
-            settings: How the log was made, to be kept with it.
+        `/joint_states`, other columns at topics of their own, and need rosbags. `settings` are kept with the log: how
+        it was made.
         """
         from gough.logs.writers import save_recording  # a recording must not need files to exist
 
@@ -306,10 +272,9 @@ def _check_values(channels: Channels, kind: str, time: FloatArray, source: str) 
     if bad.any():
         i, j = (int(n) for n in np.argwhere(bad)[0])
         column = f"{channels.names[j]}.{kind}"
-        raise InvalidRecording(
-            f"{source}: column '{column}' is {channels.values[i, j]} at sample {i} (t = {time[i]:.6g} s; "
-            f"{int(bad.sum())} such values); cut out or repair these samples",
-            source=source, column=column, sample=i, count=int(bad.sum()))
+        raise refused(source, f"column '{column}' is {channels.values[i, j]} at sample {i} (t = {time[i]:.6g} s; "
+                      f"{int(bad.sum())} such values); cut out or repair these samples", column=column, sample=i,
+                      count=int(bad.sum()))
 
 
 def check_time(time: FloatArray, source: str, column: str = "time", previous: float = -np.inf,
@@ -319,7 +284,7 @@ def check_time(time: FloatArray, source: str, column: str = "time", previous: fl
     `first` is the index of the first sample here in the whole record, `previous` the time of the one before. [s]
     """
     if not len(time):
-        raise InvalidRecording(f"{source}: there are no samples", source=source)
+        raise refused(source, "there are no samples")
     steps = np.diff(time, prepend=previous)
     good = np.isfinite(time) & (steps > 0)
     if not good.all():
@@ -328,6 +293,5 @@ def check_time(time: FloatArray, source: str, column: str = "time", previous: fl
         if np.isfinite(time[i]):
             what = f"is {time[i]:.9g} s, " + ("the same as" if steps[i] == 0 else f"{-steps[i]:.3g} s earlier than")
             what += " the sample before it"
-        raise InvalidRecording(
-            f"{source}: column '{column}' {what} at sample {first + i} ({int((~good).sum())} such samples); times must "
-            "increase: repair the clock or cut the log there", source=source, column=column, sample=first + i)
+        raise refused(source, f"column '{column}' {what} at sample {first + i} ({int((~good).sum())} such samples); "
+                      "times must increase: repair the clock or cut the log there", column=column, sample=first + i)

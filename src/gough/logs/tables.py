@@ -21,7 +21,7 @@ from gough.core.documents import parse_json
 from gough.core.errors import InvalidInput, InvalidRecording, nearest
 from gough.core.files import text_encoding
 from gough.core.units import is_unit
-from gough.logs.finding import Finding, refused
+from gough.logs.finding import Finding, finding, refused
 from gough.logs.writers import FORMAT, MARK
 
 DELIMITERS = ("\t", ";", ",", "|", None)  # None: any white space
@@ -40,27 +40,17 @@ Lines = Iterable[tuple[int, str]]  # with their numbers in the file
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Table:
-    """Columns of one file, or of a stretch of it.
-
-    Args:
-        columns: Values by column name, (t,) each; a MATLAB file may hold scalars beside its signals.
-        facts: What a Gough file says about itself.
-        repeated: Names that more than one column has: these are called `q[1]`, `q[2]`, ... here.
-        unread: What columns hold that are not numbers, by name; left out unless asked for.
-        blank: Rows of a column without a value, which was sampled at other times, (t,); by name, NaN in the column.
-        seconds: Columns that are times in s by their nature: dates, stamps of a bag.
-        first: Index of the first sample in the file.
-    """
+    """Columns of one file, or of a stretch of it."""
 
     source: str
-    columns: Mapping[str, FloatArray]
-    facts: Mapping[str, object] = field(default_factory=dict)
+    columns: Mapping[str, FloatArray]  # (t,) each; a MATLAB file may hold scalars beside its signals
+    facts: Mapping[str, object] = field(default_factory=dict)  # what a Gough file says about itself
     findings: tuple[Finding, ...] = ()
-    repeated: frozenset[str] = frozenset()
-    unread: Mapping[str, str] = field(default_factory=dict)
-    blank: Mapping[str, BoolArray] = field(default_factory=dict)
-    seconds: frozenset[str] = frozenset()
-    first: int = 0
+    repeated: frozenset[str] = frozenset()  # names of more than one column, here called `q[1]`, `q[2]`, ...
+    unread: Mapping[str, str] = field(default_factory=dict)  # what columns hold that are not numbers
+    blank: Mapping[str, BoolArray] = field(default_factory=dict)  # rows where a column has no value, but NaN, (t,)
+    seconds: frozenset[str] = frozenset()  # columns that are times in s by their nature: dates, stamps of a bag
+    first: int = 0  # index of the first sample in the file
 
     def column(self, name: str) -> FloatArray:
         """Return a column by name, or without one the only one; none, several, text and NaN are refused."""
@@ -152,14 +142,14 @@ def text_blocks(path: Path, size: int = 65536, *, decimal: str = ".", thousands:
         with opened(path, "rb") as raw:
             encoding = text_encoding(raw.read1(2**16))
         if encoding == "cp1252":
-            findings.append(Finding(kind="encoding", channel=source,
-                                    message="the text is not UTF-8 and was taken for that of Windows (CP 1252)"))
+            findings.append(finding("encoding", source,
+                                    "the text is not UTF-8 and was taken for that of Windows (CP 1252)"))
         with opened(path, "rt", encoding=encoding, errors="replace" if encoding == "cp1252" else "strict") as handle:
             lines = islice(_numbered(handle, source, findings), skip, None)
             layout, first_lines = _layout(lines, source, decimal, thousands)
             if layout.above:
-                findings.append(Finding(kind="above", channel=source, numbers={"lines": layout.above},
-                                        message=f"{layout.above} lines above the table were passed over"))
+                findings.append(finding("above", source, f"{layout.above} lines above the table were passed over",
+                                        lines=layout.above))
             data = _checked(chain(first_lines, lines), layout, findings)
             names = numbered_names(layout.names)
             read = [name for i, name in enumerate(names) if i not in layout.text]
@@ -197,8 +187,8 @@ def _numbered(handle: Any, source: str, findings: list[Finding]) -> Iterator[tup
                               line=number)
             yield number, line
     except EOFError:
-        findings.append(Finding(kind="truncated", channel=source, numbers={"line": number},
-                                message=f"the compressed file stops early, after line {number}; the rest is lost"))
+        findings.append(finding("truncated", source, f"the compressed file stops early, after line {number}; the rest "
+                                "is lost", line=number))
 
 
 def _layout(lines: Lines, source: str, decimal: str, thousands: str) -> tuple[_Layout, list[tuple[int, str]]]:
@@ -363,16 +353,15 @@ def _checked(lines: Iterator[tuple[int, str]], layout: _Layout, findings: list[F
         readable = all(layout.value(i, cell) is not None for i, cell in enumerate(cells) if i not in layout.text)
         if found == width and readable:
             if cells:
-                findings.append(Finding(
-                    kind="unterminated", channel=source, numbers={"line": number},
-                    message=f"line {number}, the last, has no line end; its last value may be cut"))
+                findings.append(finding("unterminated", source, f"line {number}, the last, has no line end; its last "
+                                        "value may be cut", line=number))
             yield number, line
             continue
         if any(rest.strip() for _, rest in lines):
             raise refused(source, f"line {number} has {found} columns, expected {width}; repair or cut the file there",
                           line=number)
-        findings.append(Finding(kind="truncated", channel=source, numbers={"line": number},
-                                message=f"line {number}, the last, is cut short and was dropped"))
+        findings.append(finding("truncated", source, f"line {number}, the last, is cut short and was dropped",
+                                line=number))
 
 
 def _parse(lines: list[tuple[int, str]], layout: _Layout) -> tuple[FloatArray, BoolArray]:
