@@ -66,17 +66,6 @@ class Fitted:
         return np.sqrt(np.maximum(np.diag(self.covariance), 0.0))
 
 
-def _chance(size: FloatArray, covariance: FloatArray, freedom: float) -> float:
-    """Return the chance of sizes this large by noise alone: Hotelling's T^2 as F(k, freedom)."""
-    k = len(size)
-    if not np.isfinite(covariance).all():
-        return 1.0
-    scale = np.sqrt(np.maximum(np.diag(covariance), 1e-300))
-    shape = covariance / np.outer(scale, scale)
-    square = float(size / scale @ np.linalg.pinv(shape, rcond=1e-6, hermitian=True) @ (size / scale))
-    return f_tail(square / k, k, max(freedom, 1.0))
-
-
 class Scores:
     """Score tests of many columns against one fit, from matrices of the columns, stretch by stretch."""
 
@@ -94,67 +83,57 @@ class Scores:
         self.seen = (free**2).sum(axis=0)[:-1] / size[:-1]
         """Part of each column's power that the regressor cannot mimic, (k,)."""
         self._scale = np.sqrt(np.maximum((free**2).sum(axis=0), 1e-300))
-        visible = self.seen > LEAST_SEEN
-        free[:, :-1] = np.where(visible, free[:, :-1] / self._scale[:-1], 0.0)
-        free[:, -1] /= self._scale[-1]
+        free = np.where(np.append(self.seen > LEAST_SEEN, True), free / self._scale, 0.0)
         labels = np.unique(problem.stretch, return_inverse=True)[1]
-        self.stretches = int(labels.max()) + 1
-        k, p = D.shape[1], Q.shape[1]
-        self._within = np.empty((self.stretches, k + 1, k + 1))  # Z_b^T Z_b of the free columns and the residual
-        self._mixed = np.empty((self.stretches, p, k + 1))  # Q_b^T Z_b
-        self._spanned = np.empty((self.stretches, p, p))  # Q_b^T Q_b
-        for b in range(self.stretches):
-            Z, q = free[labels == b], Q[labels == b]
-            self._within[b], self._mixed[b], self._spanned[b] = Z.T @ Z, q.T @ Z, q.T @ q
+        self.stretches, self._rank = int(labels.max()) + 1, Q.shape[1]
+        parts = [labels == b for b in range(self.stretches)]
+        every = np.column_stack([Q, free])  # Q and Z, the free columns with the residual
+        self._grams = np.stack([every[part].T @ every[part] for part in parts])  # of each stretch
+        self._total = self._grams[:, self._rank:, self._rank:].sum(axis=0)  # Z^T Z
         self._target = max(float(np.linalg.norm(y)), 1e-300)
         self.repetitions = 0 if problem.deviations is None else len(problem.deviations)
         self._noise = None if problem.deviations is None else np.concatenate(  # column x deviation, (m g, k)
-            [problem.deviations[:, labels == b] @ free[labels == b, :-1] for b in range(self.stretches)])
+            [problem.deviations[:, part] @ free[part, :-1] for part in parts])
 
     @cached_property
     def _left_out(self) -> tuple[FloatArray, FloatArray]:
         """Z^T Z without each stretch, the regressor projected out again; the same of predicting it, (g, k + 1, k + 1).
 
         Without stretch b the regressor takes Q M_b^-1 Q_b^T Z_b, M_b = 1 - Q_b^T Q_b, so that in it
-        Z_b + Q_b M_b^-1 Q_b^T Z_b is left.
+        Z_b + Q_b M_b^-1 Q_b^T Z_b is left. Directions that one stretch determines alone (M = 0) are left out.
         """
-        total, eye = self._within.sum(axis=0), np.eye(self._spanned.shape[1])
-        rest, unseen = np.empty_like(self._within), np.empty_like(self._within)
-        for b, (G, C, inside) in enumerate(zip(self._spanned, self._mixed, self._within)):
-            lifted = _solve_soft(eye - G, C)
-            cross = C.T @ lifted
-            rest[b] = total - inside - cross
-            unseen[b] = inside + cross + cross.T + lifted.T @ G @ lifted
-        return rest, unseen
+        p = self._rank
+        spanned, mixed, inside = self._grams[:, :p, :p], self._grams[:, :p, p:], self._grams[:, p:, p:]
+        values, vectors = np.linalg.eigh(np.eye(p) - spanned)
+        inverse = np.where(values > WHOLE, 1 / np.maximum(values, WHOLE), 0.0)
+        lifted = vectors @ (inverse[:, :, None] * (vectors.transpose(0, 2, 1) @ mixed))
+        cross = mixed.transpose(0, 2, 1) @ lifted
+        unseen = inside + cross + cross.transpose(0, 2, 1) + lifted.transpose(0, 2, 1) @ spanned @ lifted
+        return self._total - inside - cross, unseen
 
     def fit(self, columns: Sequence[int], given: Sequence[int] = ()) -> Fitted:
         """Return sizes of some columns fitted together, with others given in the model."""
-        use = [*columns, *given]
-        total = self._within.sum(axis=0)
-        sizes, base = self._solve(total, use), self._solve(total, list(given))
-        each = self._solve(self._left_out[0], use)
-        g, k = self.stretches, len(columns)
+        use, g, k = [*columns, *given], self.stretches, len(columns)
+        sizes, each = _sizes(self._total, use), _sizes(self._left_out[0], use)
         spread = (g - 1) / g * np.einsum("gi,gj->ij", each - each.mean(axis=0), each - each.mean(axis=0))
-        weight = np.stack([np.diag(W)[use] for W in self._within])
+        weight = np.diagonal(self._grams, axis1=1, axis2=2)[:, self._rank:][:, use]
         share = weight / np.maximum(weight.sum(axis=0), 1e-300)
         pieces = np.clip(1 / np.maximum((share**2).sum(axis=0), 1e-300), 1.0, g)[:k].min()  # that really tell
-        white = np.linalg.pinv(total[np.ix_(use, use)], rcond=1e-9, hermitian=True)
-        spread = _shaped(spread, white)
-        chance, noisy = _chance(sizes[:k], spread[:k, :k], pieces - 1), spread
+        white = np.linalg.pinv(self._total[np.ix_(use, use)], rcond=1e-9, hermitian=True)
+        spread = noisy = _shaped(spread, white)
+        freedom = pieces - 1
         if self._noise is not None:
             known = white @ (self._noise[:, use].T @ self._noise[:, use]) @ white / self._scale[-1] ** 2
-            known = noisy = _shaped(known, white)
-            chance = _chance(sizes[:k], known[:k, :k], (self.repetitions - 1) * pieces)
-            factor = np.sqrt(np.maximum(np.diag(known) / np.maximum(np.diag(spread), 1e-300), 1.0))
+            noisy, freedom = _shaped(known, white), (self.repetitions - 1) * pieces
+            factor = np.sqrt(np.maximum(np.diag(noisy) / np.maximum(np.diag(spread), 1e-300), 1.0))
             spread = spread * np.outer(factor, factor)
-        before, after = self._predicted(list(given)).sum(), self._predicted(use).sum()
+        power, inflation = self.power(given), np.diag(noisy)[:k] / np.maximum(np.diag(white)[:k], 1e-300)
+        before, after = (float(self.left_out_squares(some).sum()) for some in (given, use))
         unit = self._scale[-1] / self._scale[:-1][use]
-        power = total[-1, -1] - base @ total[list(given), -1]
-        explained = power - (total[-1, -1] - sizes @ total[use, -1])
-        return Fitted(size=(sizes * unit)[:k], covariance=(spread * np.outer(unit, unit))[:k, :k], probability=chance,
-                      share=float(explained / max(power, 1e-300)), gain=float(1 - after / max(before, 1e-300)),
-                      inflation=max(1.0, float(np.mean(np.diag(noisy)[:k] / np.maximum(np.diag(white)[:k], 1e-300))
-                                               * self._scale[-1] ** 2)))
+        return Fitted(size=(sizes * unit)[:k], covariance=(spread * np.outer(unit, unit))[:k, :k],
+                      probability=_chance(sizes[:k], noisy[:k, :k], freedom),
+                      share=(power - self.power(use)) / max(power, 1e-300), gain=1 - after / max(before, 1e-300),
+                      inflation=max(1.0, float(np.mean(inflation) * self._scale[-1] ** 2)))
 
     def sigma(self, column: int, *, white: bool = False) -> float:
         """Return the standard deviation of a column's size by noise: 1 if white, else as repetitions or the fit say."""
@@ -163,7 +142,7 @@ class Scores:
             return float(1 / free)
         if self._noise is not None:
             return float(np.sqrt((self._noise[:, column] ** 2).sum()) / free)
-        return float(self._scale[-1] / np.sqrt(max(self._equations - self._spanned.shape[1], 1)) / free)
+        return float(self._scale[-1] / np.sqrt(max(self._equations - self._rank, 1)) / free)
 
     def mimicked(self, column: int) -> FloatArray:
         """Return how much of a column each parameter's own column makes up, (p,): coefficient times length. [1]"""
@@ -175,34 +154,41 @@ class Scores:
 
     def power(self, given: Sequence[int] = ()) -> float:
         """Return the squares of what the regressor and some columns leave of the whitened target."""
-        total, use = self._within.sum(axis=0), list(given)
-        return float((total[-1, -1] - self._solve(total, use) @ total[use, -1]) * self._scale[-1] ** 2)
+        total, use = self._total, list(given)
+        return float((total[-1, -1] - _sizes(total, use) @ total[use, -1]) * self._scale[-1] ** 2)
+
+    def left_out_squares(self, given: Sequence[int] = ()) -> FloatArray:
+        """Return the squares of predicting each stretch from the others, columns in the model, (g,)."""
+        (rest, unseen), use = self._left_out, list(given)
+        at, s = [*use, -1], np.append(-_sizes(rest, use), np.ones((len(rest), 1)), axis=1)
+        return np.asarray(np.einsum("gi,gij,gj->g", s, unseen[:, at][:, :, at], s) * self._scale[-1] ** 2)
 
     def left_out_error(self, given: Sequence[int] = ()) -> float:
         """Return the error of predicting each stretch from the others over the target, columns in the model. [1]"""
         return float(np.sqrt(self.left_out_squares(given).sum()) / self._target)
 
-    def left_out_squares(self, given: Sequence[int] = ()) -> FloatArray:
-        """Return the squares of predicting each stretch from the others, columns in the model, (g,)."""
-        return np.asarray(self._predicted(list(given)) * self._scale[-1] ** 2)
 
-    @staticmethod
-    def _solve(S: FloatArray, use: list[int]) -> FloatArray:
-        """Return the sizes of columns from Z^T Z (..., k + 1, k + 1) with the regressor projected out, (..., k)."""
-        inside = np.linalg.pinv(S[..., use, :][..., use], rcond=1e-9, hermitian=True)
-        return np.asarray(np.einsum("...ij,...j->...i", inside, S[..., use, -1]))
-
-    def _predicted(self, use: list[int]) -> FloatArray:
-        """Return the squared error on each stretch by a fit to the others, (g,)."""
-        rest, unseen = self._left_out
-        at, s = [*use, -1], np.append(-self._solve(rest, use), np.ones((len(rest), 1)), axis=1)
-        return np.asarray(np.einsum("gi,gij,gj->g", s, unseen[:, at][:, :, at], s))
+def _sizes(S: FloatArray, use: list[int]) -> FloatArray:
+    """Return the sizes of columns from Z^T Z (..., k + 1, k + 1) with the regressor projected out, (..., k)."""
+    inside = np.linalg.pinv(S[..., use, :][..., use], rcond=1e-9, hermitian=True)
+    return np.asarray(np.einsum("...ij,...j->...i", inside, S[..., use, -1]))
 
 
 def _shaped(covariance: FloatArray, white: FloatArray) -> FloatArray:
     """Return a covariance with its own variances and white noise's correlations: twenty stretches give no more."""
     ratio = np.sqrt(np.maximum(np.diag(covariance), 0.0) / np.maximum(np.diag(white), 1e-300))
     return np.asarray(white * np.outer(ratio, ratio))
+
+
+def _chance(size: FloatArray, covariance: FloatArray, freedom: float) -> float:
+    """Return the chance of sizes this large by noise alone: Hotelling's T^2 as F(k, freedom)."""
+    k = len(size)
+    if not np.isfinite(covariance).all():
+        return 1.0
+    scale = np.sqrt(np.maximum(np.diag(covariance), 1e-300))
+    shape = covariance / np.outer(scale, scale)
+    square = float(size / scale @ np.linalg.pinv(shape, rcond=1e-6, hermitian=True) @ (size / scale))
+    return f_tail(square / k, k, max(freedom, 1.0))
 
 
 def _range(W: FloatArray) -> FloatArray:
@@ -212,13 +198,6 @@ def _range(W: FloatArray) -> FloatArray:
     Q, R = np.linalg.qr(W)
     u, s, _ = np.linalg.svd(R)
     return np.asarray(Q @ u[:, s > 1e-10 * s[0]])
-
-
-def _solve_soft(M: FloatArray, C: FloatArray) -> FloatArray:
-    """Return M^-1 C for 0 <= M <= 1, leaving out directions that one stretch determines alone (M = 0)."""
-    values, vectors = np.linalg.eigh((M + M.T) / 2)
-    inverse = np.where(values > WHOLE, 1 / np.maximum(values, WHOLE), 0.0)
-    return np.asarray(vectors @ (inverse[:, None] * (vectors.T @ C)))
 
 
 def cut_stretches(samples: Sequence[int], count: int = STRETCHES) -> list[IntArray]:
