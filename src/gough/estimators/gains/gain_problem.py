@@ -216,26 +216,6 @@ def rough_solution(problem: GainProblem) -> FloatArray:
     return given._values_of(problem.parameters, solve(given.condensed().factors, given.parameters).values)
 
 
-def silent_gains(problem: GainProblem) -> list[str]:
-    """Return the gains that could change together with other parameters without changing any current.
-
-    They are the gain columns of the derivative of the model's currents that depend on the other columns. The model's
-    currents carry no noise, so the dependence is exact where it exists, however noisy the data, and does not hinge on
-    where the derivative is taken.
-    """
-    if problem.effort_map is not None:
-        return []  # currents of such robots are not functions of the parameters; the standard deviations tell
-    maps, _ = current_maps(problem, rough_solution(problem))
-    slopes = factors_of(problem).factors @ maps
-    size = np.linalg.norm(slopes, axis=(1, 2), keepdims=True)
-    slopes = np.concatenate(slopes / np.where(size > 0, size, 1.0))
-    try:
-        solve(np.column_stack([slopes, np.zeros(len(slopes))]), problem.parameters)
-    except NotIdentifiable as error:
-        return open_gains(problem, error)
-    return []
-
-
 def open_gains(problem: GainProblem, error: NotIdentifiable) -> list[str]:
     """Return the gains a rank error names, or raise it if other parameters depend on each other too."""
     dependent = error.numbers.get("dependent")

@@ -12,14 +12,7 @@ from gough.core.arrays import FloatArray
 from gough.core.condensed import Condensed, whiten
 from gough.core.errors import NotConverged, NotIdentifiable
 from gough.estimators.estimate import Estimate, assemble
-from gough.estimators.gains.gain_problem import (
-    GainProblem,
-    current_maps,
-    determine_gains,
-    open_gains,
-    rough_solution,
-    silent_gains,
-)
+from gough.estimators.gains.gain_problem import GainProblem, current_maps, determine_gains, open_gains, rough_solution
 from gough.estimators.linear.noise import SETTLED, pooled_freedom
 from gough.estimators.linear.solve import Solution, solve
 from gough.estimators.problem import dead_rows, factors_of, samples_of
@@ -57,13 +50,13 @@ class MaximumLikelihoodGains:
 
     def fit_or_name(self, problem: GainProblem) -> Estimate | Sequence[str]:
         """Return the estimate, or the gains that have no effect of their own; none is taken as known."""
-        silent = silent_gains(problem)
-        if silent:
-            return silent
         condensed = factors_of(problem)
         try:
-            values, step, noise, freedom = self._gauss_newton(problem, condensed, rough_solution(problem))
-        except NotIdentifiable as error:  # a gain ran away until its column hung on the others
+            start = rough_solution(problem)
+            if problem.effort_map is None:  # else the standard deviations tell
+                _check_rank(problem, condensed, start)
+            values, step, noise, freedom = self._gauss_newton(problem, condensed, start)
+        except NotIdentifiable as error:  # or a gain ran away until its column hung on the others
             return open_gains(problem, error)
         found = spread(self._influence(problem, condensed, values, noise, step.root), self.uncertainty, freedom)
         return assemble(problem, values, found, method="maximum likelihood of currents",
@@ -73,9 +66,7 @@ class MaximumLikelihoodGains:
 
     def _gauss_newton(self, problem: GainProblem, condensed: Condensed, values: FloatArray
                       ) -> tuple[FloatArray, Solution, FloatArray, FloatArray]:
-        """Return values, the last linear solution (its root is that of the inverse information), the noise, and the
-        degrees of freedom behind each variance.
-        """
+        """Return values, the last linear solution, the noise, and the degrees of freedom behind each variance."""
         view = _linearised(problem, condensed, values)
         counts = condensed.equations if problem.effort_map is None else condensed.equations.sum(keepdims=True)
         many = np.maximum(counts, 1)
@@ -117,6 +108,19 @@ class MaximumLikelihoodGains:
         data = replace(samples_of(problem, "motors share rows"), regressor=slopes / noise, effort=white / noise,
                        covariance=None)
         return linear_influence(data.condensed(), useful_samples(data, self.uncertainty), root)
+
+
+def _check_rank(problem: GainProblem, condensed: Condensed, values: FloatArray) -> None:
+    """Raise `NotIdentifiable` if gains could change together with other parameters without changing any current.
+
+    Their columns of the derivative of the model's currents then depend on the other columns. The model's currents carry
+    no noise, so the dependence is exact where it exists, however noisy the data, and does not hinge on where the
+    derivative is taken.
+    """
+    slopes = condensed.factors @ current_maps(problem, values)[0]
+    size = np.linalg.norm(slopes, axis=(1, 2), keepdims=True)
+    slopes = np.concatenate(slopes / np.where(size > 0, size, 1.0))
+    solve(np.column_stack([slopes, np.zeros(len(slopes))]), problem.parameters)
 
 
 def _linearised(problem: GainProblem, condensed: Condensed, values: FloatArray) -> FloatArray:

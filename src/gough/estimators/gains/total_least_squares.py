@@ -76,7 +76,12 @@ class TotalLeastSquares:
         else:  # the paper's weights are those of least squares
             values, sigma, factor = _solved(condensed, rough_solution(problem))
             found = _spread(condensed, values, sigma, factor)
-        notes = () if likely is None else _disagreements(problem.gains, likely, values)
+        far = "" if likely is None else ", ".join(
+            f"{name} {value:.4g} instead of {other:.4g}" for name, value, other, std in
+            zip(problem.parameters, values, likely.values, likely.std)
+            if name in problem.gains and abs(value - other) > APART * std)
+        notes = (f"more than a standard deviation from the maximum likelihood of the same data: {far}; trust the "
+                 "latter, which does not depend on how columns are scaled",) if far else ()
         return assemble(
             problem, values, found, notes=notes, method=f"total least squares, scaling {self.scaling}",
             condition_number=float(np.linalg.cond(factor[:, :-1])),
@@ -87,15 +92,15 @@ def _solved(condensed: Condensed, start: FloatArray, gains: BoolArray | None = N
             ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return the solution (p,), the weights of the rows (r,) and the triangular factor of the weighted, scaled [X y].
 
-    Args:
-        condensed: The problem.
-        start: Rows are divided by what these values (p,) leave of them.
-        gains: Which parameters are gains: only their columns have errors, of the size of these gains. None: all have.
-        fixed: Number of gains taken as known, whose currents are in the effort.
+    Rows are divided by what the values (p,) to start from leave of them. If it is said which parameters are gains, only
+    their columns have errors, of the size of these gains; and the effort, if it holds the currents of fixed ones.
     """
     if not condensed.factors[:, :, -1].any():
         raise InvalidInput("the effort, or that of the known payload, is zero everywhere")
-    sigma = _row_residual(condensed, start)
+    n, many = np.append(start, -1.0), np.sqrt(np.maximum(condensed.counts, 1))
+    left = np.linalg.norm(condensed.factors @ n, axis=1) / many
+    size = np.linalg.norm(condensed.factors * n, axis=1).max(axis=1) / many
+    sigma = np.maximum(left, np.where(size > 0, 1e-12 * size, 1.0))  # not below rounding
     stacked = np.concatenate(condensed.factors / sigma[:, None, None])
     scale, noisy = np.ones(len(start) + 1), np.ones(len(start) + 1, dtype=bool)
     if gains is not None:
@@ -144,31 +149,11 @@ def _spread(condensed: Condensed, values: FloatArray, sigma: FloatArray, factor:
     return replace(found, sources=(white.source, found.source))
 
 
-def _row_residual(condensed: Condensed, values: FloatArray) -> FloatArray:
-    """Return the rms residual of each row, not below rounding, (r,)."""
-    n = np.append(values, -1.0)
-    many = np.sqrt(np.maximum(condensed.counts, 1))
-    left = np.linalg.norm(condensed.factors @ n, axis=1) / many
-    size = np.linalg.norm(condensed.factors * n, axis=1).max(axis=1) / many
-    return np.asarray(np.maximum(left, np.where(size > 0, 1e-12 * size, 1.0)))
-
-
 def _smallest(factor: FloatArray, noisy: BoolArray) -> FloatArray:
     """Return the vector of unit length on the noisy columns that the matrix shrinks most, (c,)."""
-    if noisy.all():
-        return np.asarray(np.linalg.svd(factor)[2][-1])
     exact = int((~noisy).sum())
     triangle = np.asarray(np.linalg.qr(np.hstack([factor[:, ~noisy], factor[:, noisy]]), mode="r"))
     vector = np.empty(len(noisy))
     vector[noisy] = np.linalg.svd(triangle[exact:, exact:])[2][-1]
     vector[~noisy] = -np.linalg.solve(triangle[:exact, :exact], triangle[:exact, exact:] @ vector[noisy])
     return vector
-
-
-def _disagreements(gains: Sequence[str], likely: Estimate, values: FloatArray) -> tuple[str, ...]:
-    """Say which gains differ from those of maximum likelihood by more than a standard deviation."""
-    far = ", ".join(f"{name} {value:.4g} instead of {likely[name]:.4g}"
-                    for name, value, std in zip(likely.parameters, values, likely.std)
-                    if name in gains and abs(value - likely[name]) > APART * std)
-    return (f"more than a standard deviation from the maximum likelihood of the same data: {far}; trust the latter, "
-            "which does not depend on how columns are scaled",) if far else ()
