@@ -93,12 +93,7 @@ class ExactBox:
             raise InvalidInput(f"outliers is {self.outliers}, expected zero or more")
 
     def fit(self, problem: BoundedProblem) -> Enclosure:
-        """Enclose the feasible set; without outliers each bound is exact up to `certificate['gap']`.
-
-        Raises:
-            InconsistentData: The feasible set is empty; carries the samples that contradict each other.
-            NotIdentifiable: Data and prior leave a parameter unbounded.
-        """
+        """Enclose the feasible set; without outliers each bound is exact up to `certificate['gap']`."""
         equations, q = problem.equations, self.outliers
         box, start = finite_start(problem, q)
         root = _narrowed(equations, {}, box, q) if equations.open_signs(box) else Case({}, [], box)

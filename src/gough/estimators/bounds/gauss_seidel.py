@@ -45,12 +45,7 @@ class GaussSeidel:
     """The interval Gauss-Seidel contractor of P03; it has no settings."""
 
     def fit(self, problem: BoundedProblem) -> Enclosure:
-        """Enclose the feasible set.
-
-        Raises:
-            InconsistentData: The feasible set is empty; carries the samples that contradict each other.
-            NotIdentifiable: A parameter stays unbounded.
-        """
+        """Enclose the feasible set."""
         equations, box, done, before = problem.equations, problem.prior, 0, np.full(len(problem.parameters), np.inf)
         try:  # an infinite width that became finite counts as narrowed
             while not done or (done < _SWEEPS and (box.upper - box.lower < (1 - _GAIN) * before).any()):
@@ -95,12 +90,10 @@ def sweep(regressor: Interval, effort: Interval, bound: FloatArray, box: Interva
 
 
 def magnitude(matrix: Interval, right: Interval) -> tuple[FloatArray, FloatArray]:
-    """Bound the solutions of a nearly diagonal system C theta = d without any prior.
+    """Return bounds of |theta| for a nearly diagonal system C theta = d without any prior, and v, both (p,).
 
-    theta = D theta + d with D = 1 - C. If |D| v <= b v for a positive v >= |d| and b < 1, then |theta| <= v / (1 - b).
-
-    Returns:
-        The bound of |theta|, infinite if b >= 1, and v, both (p,).
+    theta = D theta + d with D = 1 - C. If |D| v <= b v for a positive v >= |d| and b < 1, then |theta| <= v / (1 - b);
+    infinite if b >= 1.
     """
     size = right.magnitude
     v = np.where(size > 0, size, 1.0)
@@ -119,9 +112,6 @@ def finite_start(problem: BoundedProblem, outliers: int) -> tuple[Interval, list
 
     if v, the `size`, exceeds the last term and |D| v <= b v with b < 1. Of q + 1 sets of equations that share none, one
     is free of outliers.
-
-    Raises:
-        NotIdentifiable: Data and prior leave a parameter unbounded.
     """
     box, equations = problem.prior, problem.equations
     known = np.isfinite(box.upper - box.lower)

@@ -161,11 +161,7 @@ class Programme:
         self._rows = np.concatenate([self._rows, half_spaces])
 
     def minimise(self, cost: FloatArray | None = None, inflation: float = 1.0) -> Vertex:
-        """Minimise cost @ theta with the bounds inflated by a factor; without a cost the factor with which any fit.
-
-        Raises:
-            NotConverged: The solver stopped without an optimum.
-        """
+        """Minimise cost @ theta with the bounds inflated by a factor; without a cost the factor with which any fit."""
         n, p, unit = len(self.polytope), len(self.scale), 1.0
         objective, limits = np.append(np.zeros(p), 1.0), (0.0, np.inf)
         if cost is not None:

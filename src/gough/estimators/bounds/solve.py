@@ -51,12 +51,7 @@ class TrimmedBox:
     outliers: int = 0
 
     def fit(self, problem: BoundedProblem) -> Enclosure:
-        """Remove outliers and enclose what the others allow.
-
-        Raises:
-            InconsistentData: More equations would have to go than allowed; carries `needed`, the fewest found.
-            NotIdentifiable: Data and prior leave a parameter unbounded.
-        """
+        """Remove outliers and enclose what the others allow."""
         removed, words = named(problem, _outliers(problem, self.outliers))
         box = ExactBox().fit(problem.without(removed))
         notes = [f"a heuristic, and conditional: {len(removed)} equations were left out as outliers ({words}); the box "

@@ -37,9 +37,6 @@ def estimated_noise(condensed: Condensed, *, full: bool, iterations: int, tolera
     either, the most likely pass is taken and a note says so. Weights that run away until a row is fitted exactly are
     replaced by those of the first pass, a covariance that is singular or of too few samples by that of single rows.
     A tolerance of None makes all passes (one is BG13's estimator).
-
-    Raises:
-        NotIdentifiable: Dependent parameters, or a row with as many parameters of its own as equations.
     """
     if iterations < 1 or (tolerance is not None and not tolerance > 0):
         raise InvalidInput(f"iterations {iterations} and tolerance {tolerance} must be positive")
@@ -205,11 +202,8 @@ def pooled_freedom(shares: FloatArray, free: FloatArray) -> FloatArray:
     """Return the degrees of freedom behind variances that add up shares of rows with noise of their own, (q,).
 
     Satterthwaite: (sum_j v_j)^2 / sum_j (v_j^2 / f_j). A parameter that acts on one row knows that row's noise only,
-    whatever the number of other rows; one that acts on all alike has sum_j f_j.
-
-    Args:
-        shares: v, part of each row in the variance of each parameter, (r, q).
-        free: f, degrees of freedom of each row's noise, (r,) or (r, q).
+    whatever the number of other rows; one that acts on all alike has sum_j f_j. Here v are the shares, (r, q), and f
+    the degrees of freedom of each row's noise, (r,) or (r, q).
     """
     each = np.broadcast_to(free[:, None] if free.ndim == 1 else free, shares.shape)
     top, bottom = shares.sum(axis=0) ** 2, (shares**2 / each).sum(axis=0)

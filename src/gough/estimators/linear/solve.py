@@ -2,32 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
-from gough.core.arrays import FloatArray
+from gough.core.arrays import TINY, FloatArray
 from gough.core.errors import NotIdentifiable
 from gough.core.regression import Regression
 
 RANK_TOLERANCE = 1e-10  # smallest / largest singular value of the regressor with columns of unit length
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Solution:
-    """Solution of whitened rows [W y].
+class Solution(NamedTuple):
+    """Solution of whitened rows [W y]."""
 
-    Args:
-        values: argmin |W values - y|, (p,).
-        root: Square root of (W^T W)^-1: root @ root.T, (p, p).
-        condition_number: Of W with columns of unit length.
-        residual_norm: |W values - y|.
-    """
-
-    values: FloatArray
-    root: FloatArray
-    condition_number: float
-    residual_norm: float
+    values: FloatArray  # argmin |W values - y|, (p,)
+    root: FloatArray  # square root of (W^T W)^-1: root @ root.T, (p, p)
+    condition_number: float  # of W with columns of unit length
+    residual_norm: float  # |W values - y|
 
     @property
     def extended(self) -> FloatArray:
@@ -39,12 +31,7 @@ def solve(stacked: FloatArray, parameters: tuple[str, ...]) -> Solution:
     """Solve min |W chi - y| by QR with columns scaled to unit length; BG13 (24).
 
     With W D^-1 = Q R and R = U S V^T:  chi = D^-1 V S^-1 U^T Q^T y,  (W^T W)^-1 = (D^-1 V S^-1)(D^-1 V S^-1)^T.
-
-    Args:
-        stacked: [W y] of all rows, or any factors with the same Gram matrix, (..., p + 1).
-
-    Raises:
-        NotIdentifiable: Columns are zero or dependent; names them, `dependent` and `combinations` carry the numbers.
+    `stacked` holds [W y] of all rows, or any factors with the same Gram matrix, (..., p + 1).
     """
     p = len(parameters)
     stacked = stacked.reshape(-1, p + 1)
@@ -57,27 +44,24 @@ def solve(stacked: FloatArray, parameters: tuple[str, ...]) -> Solution:
     if p and (not scale.all() or s[-1] <= RANK_TOLERANCE * s[0]):
         raise not_identifiable(triangle[:p, :p], scale, parameters)
     root = (vt.T / s) / size[:, None]
-    return Solution(values=root @ (u.T @ triangle[:p, p]), root=root,
-                    condition_number=float(s[0] / s[-1]) if p else 1.0, residual_norm=float(abs(triangle[p, p])))
+    return Solution(root @ (u.T @ triangle[:p, p]), root, float(s[0] / s[-1]) if p else 1.0,
+                    float(abs(triangle[p, p])))
 
 
 def first_values(problem: Regression) -> FloatArray:
     """Return values that explain a problem with rows of alike size, small where it does not tell, (p,)."""
     data = problem.stacked()
-    size = np.sqrt(np.mean(data[:, :, -1:] ** 2, axis=0)) + np.finfo(float).tiny
+    size = np.sqrt(np.mean(data[:, :, -1:] ** 2, axis=0)) + TINY
     rows = (data / size).reshape(-1, data.shape[2])
-    scale = np.maximum(np.linalg.norm(rows[:, :-1], axis=0), np.finfo(float).tiny)
+    scale = np.maximum(np.linalg.norm(rows[:, :-1], axis=0), TINY)
     return np.asarray(np.linalg.lstsq(rows[:, :-1] / scale, rows[:, -1], rcond=1e-9)[0] / scale)
 
 
 def not_identifiable(columns: FloatArray, scale: FloatArray, parameters: tuple[str, ...]) -> NotIdentifiable:
     """Return the error that says which parameters only act together, keeping the first ones as BG13 (22) does.
 
-    If column k equals sum_i c_i (column i), the data see chi_k only inside chi_i + c_i chi_k.
-
-    Args:
-        columns: Factor of the regressor with columns of unit length, (k, p).
-        scale: Their lengths before, (p,); zero where a parameter does not act at all.
+    If column k equals sum_i c_i (column i), the data see chi_k only inside chi_i + c_i chi_k. Columns (k, p) are a
+    factor of the regressor with unit length, `scale` (p,) their lengths before; zero where a parameter does not act.
     """
     kept: list[int] = []
     silent: list[str] = []

@@ -222,11 +222,9 @@ class Pieces:
 
     @classmethod
     def of(cls, problem: LoadProblem, covariance: FloatArray, zone: FloatArray) -> Pieces:
-        """Return the pieces of a problem; none reaches over the end of a recording or a period.
+        """Return the pieces of a problem with noise (r, r) of its rows; none reaches over a recording or a period.
 
-        Args:
-            covariance: Noise of its rows, (r, r).
-            zone: Time of each sample in units of what filters smear a change over, (t,).
+        The zone is the time of each sample in units of what filters smear a change over, (t,).
         """
         data, edges = problem.regression, [0]
         breaks = [np.flatnonzero(np.diff(label)) + 1 for label in (data.recording, data.group) if label is not None]
@@ -250,13 +248,9 @@ class History:
 
 
 def history(pieces: Pieces, time: FloatArray, prior_std: FloatArray, memory: float | None = None) -> History:
-    """Return what was known after each piece.
+    """Return what was known after each piece of samples at these times, (t,), of parameters up to so large, (p,).
 
-    Args:
-        pieces: The data.
-        time: Of all samples, (t,). [s]
-        prior_std: How large parameters can be, (p,).
-        memory: Time after which a sample counts 1 / e; for ever by default. [s]
+    Memory is the time after which a sample counts 1 / e; for ever by default. [s]
     """
     ends = time[pieces.edges[1:] - 1]
     gram, noise = np.zeros_like(pieces.grams[0]), np.zeros_like(pieces.grams[0])
