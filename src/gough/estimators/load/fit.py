@@ -277,7 +277,8 @@ def changes(pieces: Pieces, prior_std: FloatArray) -> list[int]:
         return []
     scores = _Scores(share=half.T @ useful[:, :p, :p] @ half,
                      score=(useful[:, :p, p] - useful[:, :p, :p] @ whole.values) @ half)
-    count, cuts = len(scores.score), list[int]()
+    count = len(scores.score)
+    cuts: list[int] = []
     for _ in range(MOST):
         tried = [(a, cut, b) for a, b in pairwise([0, *cuts, count]) for cut in range(a + FEWEST, b - FEWEST + 1)]
         cuts = sorted([*cuts, *scores.best(tried)])

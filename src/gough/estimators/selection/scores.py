@@ -73,22 +73,22 @@ class Scores:
         W, D, y = problem.regressor, problem.columns, problem.target
         length, lengths = np.linalg.norm(W, axis=0), np.maximum(np.linalg.norm(D, axis=0), 1e-300)
         unit = W / np.where(length > 0, length, 1.0)
-        Q, both = _range(unit), np.column_stack([D, y])
+        Q, every = _range(unit), np.column_stack([D, y])
         self._equations = len(y)
         self._lengths = np.where(length > 0, length, np.inf), lengths
         self._mimic = np.linalg.pinv(unit.T @ unit, rcond=1e-12, hermitian=True) @ (unit.T @ (D / lengths))
-        free = both - Q @ (Q.T @ both)
+        free = every - Q @ (Q.T @ every)
         free -= Q @ (Q.T @ free)
-        size = np.maximum((both**2).sum(axis=0), 1e-300)
-        self.seen = (free**2).sum(axis=0)[:-1] / size[:-1]
+        power = (free**2).sum(axis=0)
+        self.seen = power[:-1] / np.maximum((D**2).sum(axis=0), 1e-300)
         """Part of each column's power that the regressor cannot mimic, (k,)."""
-        self._scale = np.sqrt(np.maximum((free**2).sum(axis=0), 1e-300))
+        self._scale = np.sqrt(np.maximum(power, 1e-300))
         free = np.where(np.append(self.seen > LEAST_SEEN, True), free / self._scale, 0.0)
         labels = np.unique(problem.stretch, return_inverse=True)[1]
         self.stretches, self._rank = int(labels.max()) + 1, Q.shape[1]
         parts = [labels == b for b in range(self.stretches)]
-        every = np.column_stack([Q, free])  # Q and Z, the free columns with the residual
-        self._grams = np.stack([every[part].T @ every[part] for part in parts])  # of each stretch
+        both = (np.column_stack([Q[part], free[part]]) for part in parts)  # Q and Z: free columns with the residual
+        self._grams = np.stack([block.T @ block for block in both])  # of each stretch
         self._total = self._grams[:, self._rank:, self._rank:].sum(axis=0)  # Z^T Z
         self._target = max(float(np.linalg.norm(y)), 1e-300)
         self.repetitions = 0 if problem.deviations is None else len(problem.deviations)
