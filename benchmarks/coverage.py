@@ -41,9 +41,10 @@ Row = tuple[str, str, str, str]
 def coverage(name: str, *, tied: bool = False, noises: int = NOISES) -> Row:
     """Return a robot's row: share of the intervals that hold, mean error and scatter of the errors in sigmas."""
     options = {"robots": [name], "seeds": noises, "tie_legs": tied, "workers": WORKERS}
-    (*_, count, held, bias, scatter, _), = run_step("trials", options).rows
-    return (f"{name}{', legs tied' if tied else ''}, {count} parameters", f"{100 * held:.1f} % hold",
-            f"bias {bias:.2f} sigma", f"scatter {scatter:.2f} sigma")
+    found, = run_step("trials", options).facts["trials"]
+    return (f"{name}{', legs tied' if tied else ''}, {found['parameters']} parameters",
+            f"{100 * found['hold']:.1f} % hold", f"bias {found['bias']:.2f} sigma",
+            f"scatter {found['scatter']:.2f} sigma")
 
 
 def bundled() -> Iterator[Row]:

@@ -9,7 +9,7 @@ from scipy.spatial.transform import Rotation
 from stewart_filter import Belief, ExtendedKalman, StewartLoad, StewartLoadFilter
 
 from gough.core.errors import GoughError, InvalidInput, NotConverged
-from gough.core.rotation import angular_acceleration, angular_velocity
+from gough.core.rotation import angular_motion
 
 MODEL = StewartLoad(load_mass=500.0, platform_mass=100.0, platform_inertia=np.array([25.0, 25.0, 44.0]))
 TRUTH = np.array([0.3, 25.0, 25.0, 25.0])
@@ -32,7 +32,7 @@ def stewart_motion(tilt, *, seconds=4.0):
     angles = np.stack([wave(tilt, 0.5, 2.0) + wave(tilt / 3, 1.7, 0.3), wave(tilt, 0.5, 0.9) + wave(tilt / 3, 2.3, 1.0),
                        wave(np.deg2rad(0.2), 0.5, 0.0)], axis=2)
     R = Rotation.from_euler("ZYX", angles[0][:, ::-1]).as_matrix()
-    w, wd = angular_velocity(angles[0], angles[1], "zyx"), angular_acceleration(*angles, "zyx")
+    w, wd = angular_motion(*angles, "zyx")
     acceleration = np.stack([x[2], x[2], np.zeros_like(t)], axis=1)
     z, Ix, Iy, Iz = TRUTH
     m = 600.0

@@ -25,13 +25,14 @@ def test_settings_choose_the_executor() -> None:
 @pytest.mark.slow
 def test_the_table_is_the_same_with_any_number_of_workers_and_that_of_single_trials() -> None:
     alone, shared = (run_step("trials", {"robots": ["five_bar"], "seeds": 3, "periods": 3, "noises": (1.0, 2.0),
-                                         "workers": workers}) for workers in (1, 2))
-    assert alone.rows == shared.rows
-    assert [row[:3] for row in alone.rows] == [("five_bar", 0, 1.0), ("five_bar", 0, 2.0)]
+                                         "workers": workers}).facts["trials"] for workers in (1, 2))
+    assert alone == shared
+    assert [[row[key] for key in ("robot", "design", "noise")] for row in alone] == [
+        ["five_bar", 0, 1.0], ["five_bar", 0, 2.0]]
     single = np.array([outcome_of(Trial(robot="five_bar", tied=False, design=0, noise=2.0, periods=3, estimator="gm",
                                         seed=seed)) for seed in range(3)])
-    assert alone.rows[1][5] == pytest.approx(single[:, 1].mean())
-    assert alone.rows[1][8] == pytest.approx(np.sqrt((single[:, 0] ** 2).mean()))
+    assert alone[1]["hold"] == pytest.approx(single[:, 1].mean())
+    assert alone[1]["rms_z"] == pytest.approx(np.sqrt((single[:, 0] ** 2).mean()))
 
 
 @pytest.mark.slow

@@ -43,29 +43,20 @@ def rate_map(angles: ArrayLike, order: str) -> FloatArray:
     return map_
 
 
-def rate_map_derivative(angles: FloatArray, rates: FloatArray, order: str) -> FloatArray:
-    """Return dH/dt, (t, 3, 3): each column turns with the angular velocity of the rotations before it.
+def angular_motion(angles: FloatArray, rates: FloatArray, accelerations: FloatArray, order: str,
+                   ) -> tuple[FloatArray, FloatArray]:
+    """Return omega = H rates and d omega/dt = H accelerations + dH/dt rates in the fixed frame, (t, 3), AH09 (16).
 
+    Each column turns with the angular velocity of the rotations before it:
     dH_b/dt = (H_a ad) x H_b,  dH_c/dt = (H_a ad + H_b bd) x H_c with rates ad, bd of the first two angles. [rad/s]
     """
     map_ = rate_map(angles, order)
-    derivative = np.zeros_like(map_)
-    before = np.zeros((len(map_), 3))
+    velocity, acceleration = np.zeros_like(rates), np.zeros_like(rates)
     for k in map("xyz".index, order):
-        derivative[:, :, k] = np.cross(before, map_[:, :, k])
-        before = before + map_[:, :, k] * rates[:, k, None]
-    return derivative
-
-
-def angular_velocity(angles: FloatArray, rates: FloatArray, order: str) -> FloatArray:
-    """Return omega = H rates in the fixed frame, (t, 3), AH09 (16). [rad/s]"""
-    return np.asarray((rate_map(angles, order) @ rates[:, :, None])[:, :, 0])
-
-
-def angular_acceleration(angles: FloatArray, rates: FloatArray, accelerations: FloatArray, order: str) -> FloatArray:
-    """Return d omega/dt = H accelerations + dH/dt rates in the fixed frame, (t, 3), AH09 (16). [rad/s2]"""
-    turning = rate_map_derivative(angles, rates, order) @ rates[:, :, None]
-    return np.asarray((rate_map(angles, order) @ accelerations[:, :, None] + turning)[:, :, 0])
+        axis, rate = map_[:, :, k], rates[:, k, None]
+        acceleration = acceleration + axis * accelerations[:, k, None] + np.cross(velocity, axis) * rate
+        velocity = velocity + axis * rate
+    return velocity, acceleration
 
 
 def platform_twist(coordinates: Sequence[str], q: FloatArray, qd: FloatArray, qdd: FloatArray,
@@ -83,5 +74,5 @@ def platform_twist(coordinates: Sequence[str], q: FloatArray, qd: FloatArray, qd
     full = np.zeros((3, len(q), 6))
     full[:, :, [("x", "y", "z", "rx", "ry", "rz").index(name) for name in short]] = q, qd, qdd
     angles, rates, accelerations = full[:, :, 3:]
-    return (np.hstack([full[1, :, :3], angular_velocity(angles, rates, order)]),
-            np.hstack([full[2, :, :3], angular_acceleration(angles, rates, accelerations, order)]))
+    turning = angular_motion(angles, rates, accelerations, order)
+    return np.hstack([full[1, :, :3], turning[0]]), np.hstack([full[2, :, :3], turning[1]])

@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from gough.core.documents import parse_toml, toml_text
 from gough.core.errors import InvalidInput
@@ -21,7 +21,7 @@ from gough.identification.bounding import BoundsSettings, bounds as bound_parame
 from gough.identification.diagnosis.corrections import corrected_description, corrected_robot, description_text
 from gough.identification.diagnosis.diagnose import DiagnoseSettings, diagnose as diagnose_logs
 from gough.identification.diagnosis.foresee import Foresight, foresee
-from gough.identification.diagnosis.mistakes import Diagnosis, limits_table
+from gough.identification.diagnosis.mistakes import limits_table
 from gough.identification.many import FactorSettings, identify_logs
 from gough.identification.payload import PayloadResult, PayloadSettings, payload as find_payload
 from gough.logs.description import load_description
@@ -29,7 +29,7 @@ from gough.logs.readers import describe_log, log_and_description
 from gough.mechanism import robot_text
 from gough.study.data import ROBOT, expanded, read_logs, result_for
 from gough.study.run import FORMAT
-from gough.study.verbs import DESCRIPTION, Description, Force, Logs, Progress, Robot, from_file, to_file
+from gough.study.verbs import DESCRIPTION, Description, Done, Force, Logs, Progress, Robot, from_file, to_file
 
 STUDY = "study.toml"
 AGAIN = "again"  # where a study written beside a result repeats it
@@ -117,25 +117,6 @@ def _may_write_study(path: Path) -> bool:
     return set(content) == {"format", "robot", "identify"} and isinstance(step, dict) and step.get("output") == AGAIN
 
 
-@dataclass(frozen=True, kw_only=True)
-class Diagnosed:
-    """A diagnosis and the corrected files that were written beside the old ones, if that was asked for (`applied`)."""
-
-    diagnosis: Diagnosis
-    files: tuple[Path, ...]
-    limits: bool
-    applied: bool
-
-    def to_dict(self) -> dict[str, Any]:
-        return self.diagnosis.to_dict() | {"files": [str(path) for path in self.files]}
-
-    def summary(self) -> str:
-        lines = [self.diagnosis.summary(), *(["", limits_table(self.diagnosis.limits)] if self.limits else [])]
-        if self.applied and not self.files:
-            lines += ["", "nothing was found that a description or a robot file can express; nothing was written"]
-        return "\n".join([*lines, *(f"wrote {path}" for path in self.files)])
-
-
 def diagnose(robot: Robot, logs: Logs, settings: DiagnoseSettings, *,
              validate: Annotated[Sequence[str], from_file("Logs to judge corrections on.")] = (),
              description: Description = None,
@@ -143,7 +124,7 @@ def diagnose(robot: Robot, logs: Logs, settings: DiagnoseSettings, *,
              apply: Annotated[bool, About(
                  help="Write corrected descriptions of the logs, or a robot file, beside the old ones, never over "
                       "them.")] = False,
-             force: Force = False) -> Diagnosed:
+             force: Force = False) -> Done:
     """Find the usual mistakes in logs and robot file: what, where, how large, and what to change.
 
     Example:  gough diagnose five_bar log.csv --validate other.csv
@@ -169,7 +150,10 @@ def diagnose(robot: Robot, logs: Logs, settings: DiagnoseSettings, *,
         require_free(path, force)
     for path, text in files.items():
         write_text(path, text)
-    return Diagnosed(diagnosis=found, files=tuple(files), limits=limits, applied=apply)
+    lines = [found.summary(), *(["", limits_table(found.limits)] if limits else [])]
+    if apply and not files:
+        lines += ["", "nothing was found that a description or a robot file can express; nothing was written"]
+    return Done([*files], found.to_dict() | {"files": [str(path) for path in files]}, lines)
 
 
 def payload(robot: Robot, logs: Logs, settings: PayloadSettings, *,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, cast
+from typing import Annotated, cast
 
 import numpy as np
 
@@ -21,33 +21,10 @@ from gough.mechanism.formats.description import Description, describe, inside, w
 from gough.mechanism.formats.reading import read_tree
 from gough.mechanism.formats.tree import FREE, Connection, Link, Loop, RobotTree
 from gough.mechanism.placement import HERE, inverse, transform
-from gough.study.verbs import Force, from_file, to_file
+from gough.study.verbs import Done, Force, from_file, to_file
 
 AWAY = (0.1, 0.2, 0.4, 0.8)  # how far starts are drawn from a singular one [m or rad]
 WELL = 2e-3  # distance to a singularity that will do; the bundled robots start at 0.07 to 0.35
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Import:
-    """A robot file made from another one: what it has, how its loops closed, what was lost or guessed."""
-
-    robot: str
-    files: tuple[str, ...]
-    degrees_of_freedom: int
-    motors: tuple[str, ...]
-    joints: int
-    loops: int
-    assembly: str
-    notes: tuple[str, ...]
-
-    def to_dict(self) -> dict[str, Any]:
-        return {key: list(value) if isinstance(value, tuple) else value for key, value in vars(self).items()}
-
-    def summary(self) -> str:
-        return "\n".join([
-            f"{self.robot}: {self.degrees_of_freedom} degrees of freedom, {self.joints} joints, {self.loops} loops",
-            f"  motors     {', '.join(self.motors)}", f"  assembled  {self.assembly}",
-            *(f"  {note}" for note in self.notes), *(f"wrote {file}; next: gough check {file}" for file in self.files)])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,7 +46,7 @@ def import_(file: Annotated[str, from_file("The robot: .urdf, .xml (MJCF), .sdf 
             settings: ImportSettings, *,
             output: Annotated[str | None, to_file(
                 "Robot file to write; the file's name with .toml by default.")] = None,
-            force: Force = False) -> Import:
+            force: Force = False) -> Done:
     """Turn a robot that another program wrote (URDF, MJCF, SDF, SYMORO) into a robot file, with its loops closed.
 
     Example:  gough import robot.urdf --loops robot.yaml -o robot.toml
@@ -92,10 +69,15 @@ def import_(file: Annotated[str, from_file("The robot: .urdf, .xml (MJCF), .sdf 
     if settings.platform is not None:
         done, closed = _closed(_with_platform(tree, settings.platform, done, closed), source)
     write_text(target, done.text)
-    mechanism = closed.mechanism
-    return Import(robot=mechanism.name, files=(str(target),), degrees_of_freedom=closed.degrees_of_freedom,
-                  motors=mechanism.actuated, joints=len(mechanism.joints),
-                  loops=len(mechanism.closures) - len(closed.held), assembly=closed.assembly, notes=done.notes)
+    mechanism, free = closed.mechanism, closed.degrees_of_freedom
+    joints, loops = len(mechanism.joints), len(mechanism.closures) - len(closed.held)
+    facts = {"robot": mechanism.name, "files": [str(target)], "degrees_of_freedom": free,
+             "motors": list(mechanism.actuated), "joints": joints, "loops": loops, "assembly": closed.assembly,
+             "notes": list(done.notes)}
+    return Done([target], facts, [
+        f"{mechanism.name}: {free} degrees of freedom, {joints} joints, {loops} loops",
+        f"  motors     {', '.join(mechanism.actuated)}", f"  assembled  {closed.assembly}",
+        *(f"  {note}" for note in done.notes)], next="check")
 
 
 def _started(tree: RobotTree, done: Description, loops: Loops) -> RobotTree:

@@ -17,7 +17,7 @@ from gough.excitation import Design, DesignSettings, design as design_trajectory
 from gough.excitation.design import Run, runnable
 from gough.mechanism import Noise
 from gough.study.run import FORMAT
-from gough.study.verbs import Force, Progress, Robot, Written, from_file, to_file
+from gough.study.verbs import Done, Force, Progress, Robot, from_file, to_file
 from gough.virtual import SimulateSettings, Simulation, record, simulate as simulate_robot
 from gough.virtual.fleet import VirtualFleet, Wrong
 
@@ -96,7 +96,7 @@ def generate(robot: Robot, *,
              days: Annotated[int, About(help="Days, a log each.", least=2)] = 30,
              drifting: Annotated[int, About(help="Robots whose dry friction drifts.", least=0)] = 4,
              seed: Annotated[int, About(help="Seed of the random generator.", least=0)] = 0,
-             force: Force = False, progress: Progress | None = None) -> Written:
+             force: Force = False, progress: Progress | None = None) -> Done:
     """Make the logs of a virtual fleet: pick and place day by day, weather, wear, and a few things that are wrong.
 
     Writes the logs, their table, a fleet file, and what is wrong with whom (`truth.csv`).
@@ -139,4 +139,4 @@ def generate(robot: Robot, *,
     texts = {"logs.csv": "\n".join(table) + "\n", "fleet.toml": toml_text(fleet), "truth.csv": "\n".join(truth) + "\n"}
     for name, text in texts.items():
         write_text(folder / name, text)
-    return Written(files=tuple(folder / name for name in texts))
+    return Done([folder / name for name in texts])

@@ -16,7 +16,7 @@ from gough.identification.compare import CompareSettings, Comparison, compare as
 from gough.identification.validation import Validation, validate_result
 from gough.report.report import comparison_page, write_report
 from gough.study.data import load_result, read_logs
-from gough.study.verbs import Description, Folder, Force, Logs, Written, from_file, to_file
+from gough.study.verbs import Description, Done, Folder, Force, Logs, from_file, to_file
 
 
 def validate(folder: Folder, logs: Logs, *, description: Description = None) -> Validation:
@@ -64,7 +64,7 @@ def _labels(folders: Sequence[str]) -> list[str]:
 
 def report(folder: Folder, *,
            output: Annotated[str | None, to_file("HTML file; report.html in the folder by default.")] = None,
-           force: Force = False) -> Written:
+           force: Force = False) -> Done:
     """Write the report of a result: one self-contained HTML file.
 
     Example:  gough report result
@@ -74,7 +74,7 @@ def report(folder: Folder, *,
     require_free(path, force)
     boxes = {box.stem: Enclosure.load(box) for box in sorted(Path(folder).glob("bounds*.json"))}
     write_report(model, replace(result, enclosures={**result.enclosures, **boxes}), path)
-    return Written(files=(path,), key="report")
+    return Done([path], {"report": str(path)})
 
 
 def export(folder: Folder, *,
@@ -86,11 +86,11 @@ def export(folder: Folder, *,
            approximate: Annotated[bool, About(
                help="Write joint terms that URDF or MJCF have no words for as damping and friction; the file says what "
                     "is lost.")] = False,
-           force: Force = False) -> Written:
+           force: Force = False) -> Done:
     """Write a result as controller code, tables, URDF or MJCF.
 
     Example:  gough export result --to c
     """
     model, result = load_result(folder)
-    files = export_model(model, result, Path(output or folder), to=to, name=name, force=force, approximate=approximate)
-    return Written(files=tuple(files))
+    return Done([*export_model(model, result, Path(output or folder), to=to, name=name, force=force,
+                               approximate=approximate)])

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import product
+from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
@@ -22,9 +23,10 @@ from gough.engine.base import TIE_LEGS
 from gough.estimators.estimate import Estimate
 from gough.excitation import design
 from gough.identification import ESTIMATORS, identify
-from gough.study.verbs import Force, Progress, to_file
+from gough.study.verbs import Done, Force, Progress, to_file
 from gough.virtual import Simulation, record, simulate
 
+# A row for each robot, design and size of noise: the share of 95 % intervals that hold, the last three in sigmas.
 HEADER = ("robot", "design", "noise", "trials", "parameters", "hold", "bias", "scatter", "rms_z")
 
 
@@ -84,27 +86,10 @@ def outcome_of(trial: Trial) -> FloatArray:
     return np.array([[(value - true) / std, within] for _, true, value, std, within in table]).T
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Trials:
-    """What trials showed, a row for each robot, design and size of noise; the notes name trials that failed."""
-
-    rows: tuple[tuple[Any, ...], ...]  # as HEADER says; share of 95 % intervals that hold, the last three in sigmas
-    notes: tuple[str, ...] = ()
-
-    def to_dict(self) -> dict[str, Any]:
-        return {"trials": [dict(zip(HEADER, row)) for row in self.rows], "notes": list(self.notes)}
-
-    def summary(self) -> str:
-        shown = [[f"{cell:.3g}" if isinstance(cell, float) else str(cell) for cell in row] for row in self.rows]
-        many, held = sum(row[3] for row in self.rows), np.mean([row[5] for row in self.rows])
-        return "\n".join([f"{many} trials: {100 * held:.1f} % of the 95 % intervals hold", "",
-                          text_table(list(HEADER), shown), *self.notes])
-
-
 def trials(robots: Annotated[Sequence[str], About(help="Names of bundled robots, or paths of robot files.")],
            settings: TrialSettings, *,
            output: Annotated[str | None, to_file("Table to write (.csv).")] = None,
-           force: Force = False, progress: Progress | None = None) -> Trials:
+           force: Force = False, progress: Progress | None = None) -> Done:
     """Identify virtual robots again and again with other noise: do 95 % intervals hold the truth?
 
     Example:  gough trials five_bar --seeds 2 --periods 3
@@ -129,9 +114,14 @@ def trials(robots: Annotated[Sequence[str], About(help="Names of bundled robots,
         own = [found[k] for k in range(c * settings.seeds, (c + 1) * settings.seeds) if k not in failed]
         if own:
             z, held = np.array(own).transpose(1, 0, 2)
-            spread = float(np.sqrt(z.var(axis=0, ddof=1).mean())) if len(z) > 1 else float("nan")
-            rows.append((*case, len(own), z.shape[1], float(held.mean()),
-                         float(np.sqrt((z.mean(axis=0) ** 2).mean())), spread, float(np.sqrt((z**2).mean()))))
+            scatter = np.sqrt(z.var(axis=0, ddof=1).mean()) if len(z) > 1 else np.nan
+            bias, size = np.sqrt((z.mean(axis=0) ** 2).mean()), np.sqrt((z**2).mean())
+            rows.append((*case, len(own), z.shape[1], *map(float, (held.mean(), bias, scatter, size))))
     if output is not None:
         write_text(output, "\n".join(",".join(map(str, row)) for row in (HEADER, *rows)) + "\n")
-    return Trials(rows=tuple(rows), notes=tuple(f"{tasks[k]}: {error}" for k, error in failed.items()))
+    notes = [f"{tasks[k]}: {error}" for k, error in failed.items()]
+    many, hold = sum(row[3] for row in rows), np.mean([row[5] for row in rows])
+    shown = [[f"{cell:.3g}" if isinstance(cell, float) else str(cell) for cell in row] for row in rows]
+    facts = {"trials": [dict(zip(HEADER, row)) for row in rows], "notes": notes}
+    return Done([] if output is None else [Path(output)], facts, [
+        f"{many} trials: {100 * hold:.1f} % of the 95 % intervals hold", "", text_table(HEADER, shown), *notes])

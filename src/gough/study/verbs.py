@@ -8,7 +8,7 @@ complete or not at all, and nothing existing is overwritten unless `force`.
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
@@ -67,16 +67,18 @@ Description = Annotated[str | None, from_file(DESCRIPTION)]
 Force = Annotated[bool, About(help="Overwrite what is already there.")]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Written:
-    """Files that a verb wrote, and what a machine calls them: `files`, or a word for one file."""
+@dataclass(frozen=True)
+class Done:
+    """What a verb that writes `files` tells: facts for machines, their names unless given, and lines for people."""
 
-    files: tuple[Path, ...]
-    key: str = "files"
+    files: Sequence[Path]
+    facts: Mapping[str, Any] | None = None
+    lines: Sequence[str] = ()
+    next: str = ""  # the command that goes on with the file
 
     def to_dict(self) -> dict[str, Any]:
-        names = [str(file) for file in self.files]
-        return {self.key: names if self.key == "files" else names[0]}
+        return dict(self.facts or {"files": [str(file) for file in self.files]})
 
     def summary(self) -> str:
-        return "\n".join(f"wrote {file}" for file in self.files)
+        then = f"; next: gough {self.next} " if self.next else ""
+        return "\n".join([*self.lines, *(f"wrote {file}{then and then + str(file)}" for file in self.files)])
