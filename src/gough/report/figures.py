@@ -152,58 +152,37 @@ def amplitude_density(time: FloatArray, values: FloatArray) -> tuple[FloatArray,
     return np.exp(centre), np.maximum(density, 1e-9 * max(float(density.max()), 1e-300))
 
 
-def bar(part: float, tone: str, title: str, *, mark: float | None = None) -> Markup:
-    """Return a bar that is filled in part, with a tick at `mark`."""
-    tick = Markup("") if mark is None else tag("line", x1=60 * mark, x2=60 * mark, y1=0, y2=8, class_="mark")
-    return svg(62, 8, tag("rect", x=0, y=2, width=60, height=4, class_="rail"),
-               tag("rect", x=0, y=2, width=max(60 * min(max(part, 0.0), 1.0), 0.6), height=4, class_=tone), tick,
-               title=title, class_="bar")
-
-
-def share_bar(share: float) -> Markup:
-    """Return a bar for a relative standard deviation; full at 50 %, a tick at the 30 % where doubt begins."""
-    return bar(share / 0.5, "bad" if share > 0.3 else "good", percent(share), mark=0.6)
-
-
-def change_bar(before: float, after: float) -> Markup:
-    """Return a bar for what a correction leaves of an error; nothing if either is not known."""
-    if not (np.isfinite(before) and np.isfinite(after) and before > 0):
-        return Markup("")
-    left = after / before
-    return bar(left, "good" if left < 1 else "bad", f"{percent(left)} of it is left")
-
-
 def correlation_matrix(estimate: Estimate) -> Markup:
     """Return the lower triangle of the correlation matrix in colours, blue below zero and red above."""
-    p = len(estimate)
+    def shade(level: int) -> str:
+        return f"{'minus' if level < 0 else 'plus'}-{abs(level)}" if level else "rail"
+
+    p, names = len(estimate), estimate.parameters
     cell = float(np.clip(520 / max(p, 1), 6.5, 24))
     font = min(10.5, cell * 0.92)
-    margin = 12 + 0.56 * font * max(len(name) for name in estimate.parameters)
-    shades: dict[str, list[str]] = {}
-    for i in range(p):
-        for j in range(i + 1):
-            level = int(np.rint(SHADES * float(estimate.correlation[i, j])))
-            if level:
-                name = f"{'minus' if level < 0 else 'plus'}-{abs(level)}"
-                shades.setdefault(name, []).append(f"M{j} {i}h1v1h-1z")
-    names = [text(margin - 6, (i + 0.5) * cell + 0.35 * font, name, "tick end")
-             for i, name in enumerate(estimate.parameters)]
-    feet = [text(0, 0, name, "tick end",
-                 transform=f"translate({margin + (i + 0.5) * cell + 0.35 * font:.1f} {p * cell + 6:.1f}) rotate(-90)")
-            for i, name in enumerate(estimate.parameters)]
-    cells = tag("g", tag("path", d=f"M0 0V{p}H{p}" + "".join(f"V{k - 1}H{k - 1}" for k in range(p, 1, -1)) + "z",
-                         class_="rail"),
-                *(tag("path", d="".join(path), class_=name) for name, path in shades.items()),
+    margin = 12 + 0.56 * font * max(map(len, names))
+    width = p * cell
+    shades: dict[str, str] = {}
+    levels = np.rint(SHADES * np.tril(estimate.correlation)).astype(int)
+    for i, j in np.argwhere(levels):
+        word = shade(levels[i, j])
+        shades[word] = shades.get(word, "") + f"M{j} {i}h1v1h-1z"
+    outline = f"M0 0V{p}H{p}" + "".join(f"V{k - 1}H{k - 1}" for k in range(p, 1, -1)) + "z"
+    cells = tag("g", *(tag("path", d=path, class_=word) for word, path in ({"rail": outline} | shades).items()),
                 transform=f"translate({margin:.1f} 0) scale({cell:.3f})")
-    key = [tag("rect", x=margin + p * cell - 190 + 10 * (k + SHADES), y=8, width=10, height=9,
-               class_=f"{'minus' if k < 0 else 'plus'}-{abs(k)}" if k else "rail") for k in range(-SHADES, SHADES + 1)]
-    edge = [text(margin + p * cell - 190 + x, 28, word, f"tick {anchor}")
-            for x, word, anchor in ((0, "−1", ""), (85, "0", "middle"), (170, "1", "end"))]
-    wide = p * cell >= 260
-    return svg(margin + p * cell + 2, p * cell + margin, cells, tag("g", *names, *feet, font_size=font),
-               *((*key, *edge) if wide else ()),
+    middles = [(i + 0.5) * cell + 0.35 * font for i in range(p)]
+    sides = [text(margin - 6, y, name, "tick end") for y, name in zip(middles, names)]
+    feet = [text(0, 0, name, "tick end", transform=f"translate({margin + x:.1f} {width + 6:.1f}) rotate(-90)")
+            for x, name in zip(middles, names)]
+    key, left = [], margin + width - 190
+    if width >= 260:
+        key = [tag("rect", x=left + 10 * (k + SHADES), y=8, width=10, height=9, class_=shade(k))
+               for k in range(-SHADES, SHADES + 1)]
+        key += [text(left + x, 28, word, f"tick {anchor}")
+                for x, word, anchor in ((0, "−1", ""), (85, "0", "middle"), (170, "1", "end"))]
+    return svg(margin + width + 2, width + margin, cells, tag("g", *sides, *feet, font_size=font), *key,
                title="correlation of the estimation errors", class_="chart correlation",
-               data_cell=f"{margin} {cell} {p}", style=f"max-width: {1.2 * (margin + p * cell):.0f}px")
+               data_cell=f"{margin} {cell} {p}", style=f"max-width: {1.2 * (margin + width):.0f}px")
 
 
 def comparison_charts(chosen: Estimate, results: Mapping[str, Estimate | Enclosure]) -> list[Markup]:
@@ -226,17 +205,23 @@ def _comparison_chart(chosen: Estimate, results: Mapping[str, Estimate | Enclosu
              for v in ticks(-REACH, REACH, 6)]
     scale = np.where(chosen.std > 0, chosen.std, np.maximum(np.abs(chosen.values), 1e-300) * 1e-2)
     for i, name in enumerate(chosen.parameters):
-        top = plot.top + i * pitch
+        top, centre = plot.top + i * pitch, chosen.values[i]
         if i % 2:
             parts.append(tag("rect", x=0, y=top, width=860, height=pitch, class_="stripe"))
         parts.append(text(margin - 8, top + pitch / 2 + 3.5, name, "label end"))
         for k, box in enumerate(boxes.values()):
             if name in box.parameters:
-                parts += _box(plot, top, pitch, k, [float(edge - chosen.values[i]) / scale[i] for edge in box[name]])
+                edges = [float(edge - centre) / scale[i] for edge in box[name]]
+                low, high = plot.across(max(edges[0], -REACH)), plot.across(min(edges[1], REACH))
+                parts.append(tag("rect", x=low, y=top + 2, height=pitch - 4, width=max(high - low, 1.5),
+                                 class_=f"box box-{k % 2}"))
+                parts += [line((plot.across(edge),) * 2, (top + 2, top + pitch - 2), "edge")
+                          for edge in edges if abs(edge) < REACH]
         for k, estimate in enumerate(estimates.values()):
             if name in estimate.parameters:
-                at = top + pitch / 2 + 5 * (k - (len(estimates) - 1) / 2)
-                parts += _answer(plot, at, estimate, name, chosen.values[i], scale[i], k)
+                at, j = top + pitch / 2 + 5 * (k - (len(estimates) - 1) / 2), estimate.parameters.index(name)
+                value, *ends = ((x - centre) / scale[i] for x in (estimate.values[j], *estimate.interval()[j]))
+                parts += _answer(plot, at, value, np.clip(ends, -REACH, REACH), k)
     key, x = [], margin
     for k, label in enumerate(estimates):
         key += [_mark(x + 5, 12, k), text(x + 14, 15.5, label, "label")]
@@ -251,23 +236,13 @@ def _comparison_chart(chosen: Estimate, results: Mapping[str, Estimate | Enclosu
                class_="chart comparison")
 
 
-def _box(plot: Plot, top: float, pitch: float, k: int, edges: Sequence[float]) -> list[Markup]:
-    """Return a box from edge to edge; edges beyond the picture are not drawn."""
-    low, high = (plot.across(float(np.clip(edge, -REACH, REACH))) for edge in edges)
-    band = tag("rect", x=low, y=top + 2, height=pitch - 4, width=max(high - low, 1.5), class_=f"box box-{k % 2}")
-    return [band, *(line((plot.across(edge),) * 2, (top + 2, top + pitch - 2), "edge")
-                    for edge in edges if abs(edge) < REACH)]
-
-
-def _answer(plot: Plot, at: float, estimate: Estimate, name: str, centre: float, scale: float, k: int) -> list[Markup]:
-    i = estimate.parameters.index(name)
-    place = (estimate.values[i] - centre) / scale
-    low, high = (np.clip((edge - centre) / scale, -REACH, REACH) for edge in estimate.interval()[i])
-    if abs(place) > REACH:
-        side, shift, arrow, end = (REACH, 2, "→", "end") if place > 0 else (-REACH, -2, "←", "")
-        return [text(plot.across(side) + shift, at + 3, f"{arrow} {number(place, 2)}", f"tick answer-{k % 8} {end}")]
-    return [line((plot.across(low), plot.across(high)), (at, at), f"whisker answer-{k % 8}"),
-            _mark(plot.across(place), at, k)]
+def _answer(plot: Plot, at: float, value: float, ends: FloatArray, k: int) -> list[Markup]:
+    """Return an interval with its mark, or an arrow to a value beyond the picture."""
+    if abs(value) > REACH:
+        side, shift, arrow, end = (REACH, 2, "→", "end") if value > 0 else (-REACH, -2, "←", "")
+        return [text(plot.across(side) + shift, at + 3, f"{arrow} {number(value, 2)}", f"tick answer-{k % 8} {end}")]
+    return [line([plot.across(edge) for edge in ends], (at, at), f"whisker answer-{k % 8}"),
+            _mark(plot.across(value), at, k)]
 
 
 def _mark(x: float, y: float, k: int) -> Markup:
@@ -309,42 +284,41 @@ def candidate_charts(choice: ProcessingChoice | None) -> list[Markup]:
     return pictures
 
 
-def friction_charts(model: Model, result: Identification) -> list[dict[str, Any]]:
+def friction_charts(model: Model, result: Identification) -> list[Markup]:
     """Return, for each motor that is a row, its friction over speed and its terms over position.
 
     Points are what a motor's effort is besides all else: measured - predicted + the terms shown.
     """
     mechanism, fits = model.mechanism, [fit for fit in result.fits if len(fit.time) > 2]
-    if any(name not in result.base.names for name in result.estimate.parameters
-           if name.payload is None and not name.is_gain):
+    if not fits or any(name not in result.base.names for name in result.estimate.parameters
+                       if name.payload is None and not name.is_gain):
         return []  # values put together by hand, not those of this model
-    values = dict(zip(mechanism.standard.names, result.standard(model)))
-    found = []
-    for joint in (j for j in mechanism.joints if j.actuated and j.name in model.rows and fits):
+    values: dict[Any, float] = dict(zip(mechanism.standard.names, result.standard(model)))
+    charts = []
+    for joint in (j for j in mechanism.joints if j.actuated and j.name in model.rows):
         own = [mechanism.terms[name] for name in joint.terms if values[f"{joint.name}.{name}"]]
         shown = [term for term in own if not (term.others or term.loaded)]
         rest = ", ".join(term.name for term in own if term not in shown)
         i, row = mechanism.coordinates.index(joint.name), model.rows.index(joint.name)
-        q = np.concatenate([fit.q[:, i] for fit in fits])
-        qd = np.concatenate([np.gradient(fit.q[:, i], fit.time) for fit in fits])
-        left = np.concatenate([fit.measured[:, row] - fit.predicted[:, row] for fit in fits])
-        used = np.concatenate([fit.used[:, row] for fit in fits])
+        q, qd, left, used = (np.concatenate(parts) for parts in zip(*(
+            (fit.q[:, i], np.gradient(fit.q[:, i], fit.time), fit.measured[:, row] - fit.predicted[:, row],
+             fit.used[:, row]) for fit in fits)))
         at = np.flatnonzero(used)[::max(1, int(used.sum()) // SHOWN)]
-        charts = []
         for terms, x, axis, words in (
                 ([t for t in shown if t.dissipative], qd, f"{joint.unit}/s", "friction over speed"),
                 ([t for t in shown if t.mentions("q") and not t.mentions("qd")], q, joint.unit,
                  "efforts over position")):
-            if terms and len(at):
-                seen = _sum(terms, joint, values, q[at], qd[at]) + left[at]
-                grid = np.linspace(x[at].min(), x[at].max(), STEPS)
-                still = np.full(STEPS, np.median(q))
-                curve = _sum(terms, joint, values, *((still, grid) if x is qd else (grid, np.zeros(STEPS))))
-                charts.append(_chart(x[at], seen, grid, curve, axis, f"{words} [{joint.effort_unit}], {joint.name}"
-                                     + (f" without {rest}" if rest else "")))
-        if charts:
-            found.append({"name": joint.name, "charts": charts})
-    return found
+            if not (terms and len(at)):
+                continue
+            grid, still = np.linspace(x[at].min(), x[at].max(), STEPS), np.full(STEPS, np.median(q))
+            y = _sum(terms, joint, values, q[at], qd[at]) + left[at]
+            curve = _sum(terms, joint, values, *((still, grid) if x is qd else (grid, np.zeros(STEPS))))
+            title = f"{words} [{joint.effort_unit}], {joint.name}" + (f" without {rest}" if rest else "")
+            plot = Plot(left=52, top=10, width=358, height=132, x=span_of(x[at], pad=0.03), y=span_of(y, curve))
+            charts.append(plot.picture(
+                plot.y_axis(), plot.x_axis(unit=axis), *plot.dots(x[at], y, 1.3, ["kept"] * len(at)),
+                plot.curve(grid, curve, "candidates"), left=title, title=title))
+    return charts
 
 
 def _sum(terms: Sequence[JointTerm], joint: Joint, values: dict[Any, float], q: FloatArray,
@@ -352,9 +326,3 @@ def _sum(terms: Sequence[JointTerm], joint: Joint, values: dict[Any, float], q: 
     """Return the efforts of terms with settled lags, (t,). [N or N m]"""
     state = JointState(q=q, qd=qd, qdd=np.zeros_like(q), sign=np.sign(qd), math=np)
     return np.asarray(sum(values[f"{joint.name}.{term.name}"] * term.value(state) for term in terms))
-
-
-def _chart(x: FloatArray, y: FloatArray, grid: FloatArray, curve: FloatArray, axis: str, title: str) -> Markup:
-    plot = Plot(left=52, top=10, width=358, height=132, x=span_of(x, pad=0.03), y=span_of(y, curve))
-    return plot.picture(plot.y_axis(), plot.x_axis(unit=axis), *plot.dots(x, y, 1.3, ["kept"] * len(x)),
-                        plot.curve(grid, curve, "candidates"), left=title, title=title)

@@ -65,7 +65,8 @@ def page(template: str, **content: Any) -> str:
     environment = Environment(loader=PackageLoader("gough", "report"), autoescape=True, undefined=StrictUndefined,
                               trim_blocks=True, lstrip_blocks=True)
     environment.filters |= {"percent": percent, "unit": unit, "number": number, "dotted": dotted,
-                            "with_std": with_std, "joined": lambda text: text.replace(" %", "\u00a0%")}
+                            "with_std": with_std, "joined": lambda text: text.replace(" %", "\u00a0%"),
+                            "box_title": tables.box_title, "file_name": lambda path: Path(path).name}
     script, style = (resources.files("gough.report").joinpath(name).read_text(encoding="utf-8")
                      for name in ("report.js", "report.css"))
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
@@ -81,41 +82,25 @@ def dotted(name: str) -> Markup:
 
 
 def _content(model: Model, result: Identification) -> dict[str, Any]:
+    """Return what the template needs more than once; tables and figures it asks for where they stand."""
     estimate, fits = result.estimate, result.fits
     parameters = tables.parameter_rows(model, result)
     answers: dict[str, Estimate | Enclosure] = {**result.estimates, **result.enclosures}
-    recordings, quality = tables.quality_table(result)
     scenes = {}
     if fits and len(fits[0].time):
         scenes = {"robot": robot_scene(model, fits[0]), "paths": path_scene(model, fits)}
     shown = sorted((fit for fit in fits if len(fit.time)), key=lambda fit: not fit.held_out)  # first, for the verdict
     return {
-        "mechanism": model.mechanism, "result": result, "estimate": estimate, "verdict": _verdict(result),
+        "model": model, "result": result, "verdict": _verdict(result), "figures": figures, "tables": tables,
         "parameters": [row for row in parameters if row["name"].payload is None and not row["name"].is_gain],
         "payload": [row for row in parameters if row["name"].payload is not None],
-        "known_payload": tables.known_payload(result),
-        "gains": tables.gain_rows(model, result), "share_bar": figures.share_bar, "change_bar": figures.change_bar,
-        "boxes": [tables.box_title(label) for label in result.enclosures],
-        "robot_file": Path(model.mechanism.source).name,
-        "identified_gains": any(name.is_gain for name in estimate.parameters),
-        "regroupings": tables.regroupings(result),
         "fits": [(fit, figures.effort_charts(fit, model.rows, model.row_units, len(fits) * len(model.rows)))
                  for fit in shown],
-        "histograms": {row: figures.histogram(fits, j, row) for j, row in enumerate(model.rows) if fits},
-        "spectra": dict(zip(model.rows, figures.spectra(fits, model.rows))),
-        "matrix": figures.correlation_matrix(estimate) if len(estimate) > 1 else "",
-        "pairs": tables.strongest_pairs(estimate), "recordings": recordings, "quality": quality,
-        "structure": figures.singular_value_chart(result.base),
-        "notes": [*dict.fromkeys([*result.notes, *estimate.notes])],
-        "comparison": tables.comparison_table(answers) if len(answers) > 1 else None,
-        "comparison_charts": figures.comparison_charts(estimate, answers) if len(answers) > 1 else [],
-        "certificates": tables.certificates(result),
-        "spread": SPREAD.get(estimate.uncertainty, estimate.uncertainty), "choice": result.structures,
-        "diagnosis": result.diagnosis, "candidates": figures.candidate_charts(result.choice),
+        "answers": answers, "comparison": tables.comparison_table(answers) if len(answers) > 1 else None,
+        "spread": SPREAD.get(estimate.uncertainty, estimate.uncertainty),
         "settings": tables.setting_rows({**result.logs, **result.settings, **result.processing.to_dict()}),
-        "scenes": scenes, "friction": figures.friction_charts(model, result),
         # for the pointer: correlations in thousandths, lower triangle row by row
-        "data": {"scenes": scenes, "correlation": {"names": list(estimate.parameters), "rows": [
+        "scenes": scenes, "data": {"scenes": scenes, "correlation": {"names": list(estimate.parameters), "rows": [
             np.rint(1000 * row[:i + 1]).astype(int).tolist() for i, row in enumerate(estimate.correlation)]}},
     }
 
