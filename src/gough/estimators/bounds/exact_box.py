@@ -18,9 +18,10 @@ import numpy as np
 from gough.core.arrays import FloatArray, IntArray
 from gough.core.errors import InconsistentData, InvalidInput, NotConverged
 from gough.core.intervals import Interval
-from gough.estimators.bounds.bounded_problem import BoundedProblem, Equations
 from gough.estimators.bounds.gauss_seidel import finite_start
 from gough.estimators.bounds.polytope import (
+    BoundedProblem,
+    Equations,
     Polytope,
     Programme,
     Proof,

@@ -26,8 +26,7 @@ from scipy.linalg import qr
 from gough.core.arrays import FloatArray, IntArray
 from gough.core.errors import NotIdentifiable
 from gough.core.intervals import Interval, down, product, up
-from gough.estimators.bounds.bounded_problem import BoundedProblem
-from gough.estimators.bounds.polytope import Programme, explain, linearised, verge
+from gough.estimators.bounds.polytope import BoundedProblem, Programme, explain, linearised, verge
 from gough.estimators.estimate import Enclosure
 
 _TOLERANCE = 1e-9  # of the linear programme that tells how near to empty the set is

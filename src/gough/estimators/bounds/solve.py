@@ -14,10 +14,9 @@ from scipy.optimize import linprog
 
 from gough.core.arrays import BoolArray, FloatArray, IntArray
 from gough.core.errors import InconsistentData, InvalidInput, NotConverged, nearest
-from gough.estimators.bounds.bounded_problem import BoundedProblem
 from gough.estimators.bounds.exact_box import ExactBox
 from gough.estimators.bounds.gauss_seidel import GaussSeidel
-from gough.estimators.bounds.polytope import Polytope, Programme, linearised, named
+from gough.estimators.bounds.polytope import BoundedProblem, Polytope, Programme, linearised, named
 from gough.estimators.estimate import Enclosure
 
 __all__ = ["SOLVERS", "BoundedProblem", "ExactBox", "GaussSeidel", "Solver", "TrimmedBox", "enclose"]
