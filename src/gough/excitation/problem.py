@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -48,8 +48,8 @@ class Part:
 
         AH09 (12), (14), (15) with time in units of 1 / w.
         """
-        phase = 2 * np.pi * np.arange(self.samples) / self.samples
-        return fourier_basis(phase, 1 / (2 * np.pi), self.harmonics)
+        phase = np.arange(self.samples) / self.samples
+        return fourier_basis(2 * np.pi * phase, 1 / (2 * np.pi), self.harmonics)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -101,7 +101,6 @@ class Problem:
         self._scales = [np.sqrt(part.weight) * np.array([name.payload in (None, part.payload) for name in names])
                         for part in self.parts]
         self._sizes = [part.shape.shape[1] * len(self.origin) + part.free_frequency for part in self.parts]
-        self._maps: list[dict[float, FloatArray]] = [{} for _ in self.parts]  # by the pulsation, the last only
         self._response = response(model, tuple(limit.output for limit in limits), by)
         self._regressor = smooth_regressor(model, names, by)
 
@@ -204,65 +203,78 @@ class Problem:
 
     def gradient(self, point: Point) -> FloatArray:
         """Return the derivative of the objective by the variables, (x,)."""
-        found = []
-        for k, by_variables in enumerate(self._motion_maps(point)):
-            by_motion = self._adjoint(point.q[k], *point.rates[k], self.bands[k], self._noise,
-                                      point.seeds[k] * self._scales[k])
-            found.append(np.hstack(by_motion).ravel() @ by_variables.reshape(-1, by_variables.shape[2]))
-        return np.concatenate(found)
+        return self.linearise(point).pull_back([
+            np.hstack(self._adjoint(q, *rates, bands, self._noise, seed * scale)) for q, rates, bands, seed, scale
+            in zip(point.q, point.rates, self.bands, point.seeds, self._scales)])
 
     def linearise(self, point: Point) -> Linearisation:
         """Return the derivative of the constraints by the variables, as an operator."""
-        return Linearisation(point.derivatives, self._motion_maps(point))
-
-    def _motion_maps(self, point: Point) -> list[FloatArray]:
-        """Return the derivative of (q_P, v, a) of each part by its variables, (t, 3m, x)."""
-        found, reach = [], np.diag(self.reach)
-        for k, part in enumerate(self.parts):
-            w = self._unpack(part, self.split(point.variables)[k])[1]
-            if w not in self._maps[k]:
-                free = np.stack([w**d * basis for d, basis in enumerate(part.basis)], axis=1) @ part.shape
-                maps = free[:, :, None, :, None] * reach[:, None]  # (t, 3, m, coefficients, m)
-                self._maps[k] = {w: maps.reshape(part.samples, 3 * len(reach), -1)}
-            maps = self._maps[k][w]
-            if part.free_frequency:  # by ln w: the amplitudes stay, v grows with w, a with w^2
-                velocity, acceleration = point.rates[k]
-                faster = np.hstack([np.zeros_like(velocity), velocity, 2 * acceleration])
-                maps = np.concatenate([maps, faster[:, :, None]], axis=2)
-            found.append(maps)
-        return found
+        return Linearisation(self, point)
 
 
 class Linearisation:
     """dc/dx at a point, never written out: each sample's constraints see the variables only through (q_P, v, a).
 
-    Args:
-        derivatives: Of the constraints of each part by (q_P, v, a), (t, o, 3m).
-        maps: Of these by the variables of the part, (t, 3m, x).
+    Of each part it knows the derivatives of the constraints by (q_P, v, a), and of these by the amplitudes of a
+    coordinate, (3t, 1 + 2h), and by ln w, (t, 3, m): the amplitudes stay, v grows with w, a with w^2.
     """
 
-    def __init__(self, derivatives: Sequence[FloatArray], maps: Sequence[FloatArray]) -> None:
-        self._parts = list(zip(derivatives, maps))
-        self._rows = np.cumsum([len(D) for D in derivatives])[:-1]
-        self._columns = np.cumsum([M.shape[2] for M in maps])[:-1]
+    def __init__(self, problem: Problem, point: Point) -> None:
+        self._problem, self._derivatives, self._spreads, self._faster = problem, point.derivatives, [], []
+        for part, own, (velocity, acceleration) in zip(problem.parts, problem.split(point.variables), point.rates):
+            w = problem._unpack(part, own)[1]
+            spread = np.stack([w**d * basis for d, basis in enumerate(part.basis)], axis=1)
+            self._spreads.append(spread.reshape(3 * part.samples, -1))
+            self._faster.append(np.stack([np.zeros_like(velocity), velocity, 2 * acceleration], axis=1))
 
     def times(self, step: FloatArray) -> FloatArray:
         """Return dc/dx step, (t, o)."""
-        return np.concatenate([(D @ (M @ own)[:, :, None])[:, :, 0]
-                               for (D, M), own in zip(self._parts, np.split(step, self._columns))])
+        found = []
+        for k, own in enumerate(self._problem.split(step)):
+            amplitudes = self._problem._unpack(self._problem.parts[k], own)[0]
+            change = (self._spreads[k] @ amplitudes).reshape(self._faster[k].shape)
+            if self._problem.parts[k].free_frequency:
+                change = change + own[-1] * self._faster[k]
+            found.append((self._derivatives[k] @ change.reshape(len(change), -1, 1))[:, :, 0])
+        return np.concatenate(found)
 
     def transposed(self, weights: FloatArray) -> FloatArray:
         """Return (dc/dx)^T weights, (x,)."""
-        return np.concatenate([(w[:, None] @ D).ravel() @ M.reshape(-1, M.shape[2])
-                               for (D, M), w in zip(self._parts, np.split(weights, self._rows))])
+        return self.pull_back([(w[:, None] @ D)[:, 0] for D, w in self._weighted(weights)])
+
+    def _weighted(self, weights: FloatArray) -> Iterator[tuple[FloatArray, FloatArray]]:
+        ends = np.cumsum([len(D) for D in self._derivatives])[:-1]
+        yield from zip(self._derivatives, np.split(weights, ends))
+
+    def pull_back(self, by_motion: Sequence[FloatArray]) -> FloatArray:
+        """Turn derivatives by (q_P, v, a) of each part, (t, 3m), into a derivative by the variables, (x,)."""
+        found = []
+        for part, spread, faster, change in zip(self._problem.parts, self._spreads, self._faster, by_motion):
+            free = spread.T @ change.reshape(len(spread), -1)
+            found.append((part.shape.T @ free * self._problem.reach).ravel())
+            if part.free_frequency:
+                found.append(np.array([(change.reshape(faster.shape) * faster).sum()]))
+        return np.concatenate(found)
 
     def normal(self, weights: FloatArray) -> FloatArray:
         """Return (dc/dx)^T diag(weights) dc/dx, (x, x)."""
-        blocks = []
-        for (D, M), w in zip(self._parts, np.split(weights, self._rows)):
+        blocks, reach = [], self._problem.reach
+        m = len(reach)
+        for part, spread, faster, (D, w) in zip(self._problem.parts, self._spreads, self._faster,
+                                                self._weighted(weights)):
             gram = D.transpose(0, 2, 1) @ (w[:, :, None] * D)  # by (q_P, v, a), (t, 3m, 3m)
-            x = M.shape[2]
-            blocks.append(M.reshape(-1, x).T @ (gram @ M).reshape(-1, x))
+            t, free = len(D), spread @ part.shape
+            x = free.shape[1]
+            half = free.reshape(t, 3, x).transpose(0, 2, 1) @ gram.reshape(t, 3, m * 3 * m)  # (t, x, m 3 m)
+            columns = half.reshape(t, x, m, 3, m).transpose(0, 3, 1, 2, 4).reshape(3 * t, x * m * m)
+            full = (free.T @ columns).reshape(x, x, m, m)  # second, first coefficient; first, second m
+            block = (full * (reach[:, None] * reach)).transpose(1, 2, 0, 3).reshape(x * m, x * m)
+            if part.free_frequency:
+                flat = faster.reshape(t, 3 * m)
+                pulled = (gram @ flat[:, :, None])[:, :, 0]
+                edge = (free.T @ pulled.reshape(3 * t, m) * reach).ravel()
+                block = np.block([[block, edge[:, None]], [edge[None], np.array([[(pulled * flat).sum()]])]])
+            blocks.append(block)
         return np.asarray(block_diag(*blocks))
 
 

@@ -63,7 +63,7 @@ def interior_point(problem: Problem, start: Point, lower: FloatArray | float, up
         left = slacks(at)
         if not (left.min() > 0 and np.isfinite(at.objective)):
             return float("inf")
-        return float(at.objective - mu * np.log(left).sum())
+        return float(at.objective - mu * (np.log(left[0]).sum() + np.log(left[1]).sum()))
 
     def search(step: FloatArray, slope: float, alpha: float) -> Point | None:
         """Shorten the step until the barrier function falls enough (Armijo) and all constraints hold strictly."""

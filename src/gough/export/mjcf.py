@@ -12,15 +12,29 @@ from gough.core.arrays import FloatArray
 from gough.core.errors import InvalidInput
 from gough.core.names import index_of
 from gough.engine import Model
-from gough.export.formats import Export, register_export
-from gough.export.rigid import check_bodies, check_terms, comment, physical_result, standard_values
+from gough.export.formats import (
+    Export,
+    check_bodies,
+    check_terms,
+    comment,
+    physical_result,
+    register_export,
+    standard_values,
+    worded,
+)
 from gough.mechanism.closures import CLOSURES
+from gough.mechanism.terms import JointTerm
 from gough.mechanism.types import BASE, Closure, Joint
 from gough.virtual.mjcf import Scene, links_of, numbers, slider, text
 
 _ROTOR = 1e-9  # of that, for a massless body that holds nothing: the inertia of its joint is enough for MuJoCo
 _LIGHT = 1e-3  # mass that a body must have for MuJoCo, relative to the heaviest body
 _FAR = 1e6  # a weak spring, stretched this far, pulls with a constant force [m or rad]
+
+
+def has_words(term: JointTerm) -> bool:
+    """Tell whether MJCF has a word for a term."""
+    return term.mjcf is not None
 
 
 def to_mjcf(model: Model, bodies: Mapping[str, ArrayLike], terms: Mapping[str, float] | None = None, *,
@@ -43,22 +57,16 @@ def to_mjcf(model: Model, bodies: Mapping[str, ArrayLike], terms: Mapping[str, f
         terms: Coefficients of joint terms by name; the robot file's by default.
         gains: Drive gains by motor, for all or none.
         timestep: Of the simulation; the loops are as stiff as it allows. [s]
-
-    Raises:
-        InvalidInput: Parameters that no body can have, unknown names, gains of some motors only, a joint term or a
-            closure that MJCF has no word for.
     """
     mechanism, size = model.mechanism, model.loops.length
-    masses = check_bodies(model, bodies)
-    coefficients = check_terms(model, terms, "MJCF", lambda term: term.mjcf is not None)
+    masses, coefficients = check_bodies(model, bodies), check_terms(model, terms, "MJCF", has_words)
     factors = _gains(model, gains)
     scene = Scene(model, links_of(model, masses), timestep=timestep)
     heaviest = max((parameters[0] for parameters in masses.values()), default=1.0)
     light = _LIGHT * heaviest * np.array([1, 0, 0, 0, size**2, 0, size**2, 0, 0, size**2])
     own = {link.body: masses.get(link.body, np.zeros(10)) for link in scene.links}
     given = {joint.name: _attributes(joint, model, coefficients) for joint in mechanism.joints}
-    holds = {link.parent for link in scene.links}
-    holds |= {frame.body for c in mechanism.closures for frame in (c.a, c.b) if frame is not None}
+    holds = {link.parent for link in scene.links} | {f.body for c in mechanism.closures for f in c.frames}
     rotors = [link.body for link in scene.links if not own[link.body].any() and link.body not in holds
               and float(given[link.joints[-1].name].get("armature", 0)) > 0]
     own |= {name: _ROTOR * light for name in rotors}
@@ -82,32 +90,18 @@ def to_mjcf(model: Model, bodies: Mapping[str, ArrayLike], terms: Mapping[str, f
     _draw(scene)
     _add_motors(scene, factors)
     constants = [_add_tendon(scene, closure, coefficients) for closure in mechanism.forces.values()]
-
     rest = np.zeros((1, model.degrees_of_freedom))
     weight = model.bias(model.home[None], rest, standard_values(model, masses, coefficients))
-    effort = model.distribute(model.home[None], weight)[0]
+    controls = (*(model.distribute(model.home[None], weight)[0] / factors), *(0.0,) * sum(constants))
     position = [float(joint.get("ref", "0")) for joint in scene.bodies[BASE].iter("joint")]
-    keyframe = SubElement(scene.root, "keyframe")
-    controls = (*(effort / factors), *(0.0,) * sum(constants))
-    SubElement(keyframe, "key", name="home", qpos=numbers(position), ctrl=numbers(controls))
+    SubElement(SubElement(scene.root, "keyframe"), "key", name="home", qpos=numbers(position), ctrl=numbers(controls))
     return scene.xml()
-
-
-def _words(joint: Joint, model: Model, coefficients: Mapping[str, float]) -> dict[str, float]:
-    """Return the coefficients of joint terms by MuJoCo's words for them."""
-    found: dict[str, float] = {}
-    for name in joint.terms:
-        key = model.mechanism.terms[name].mjcf
-        value = coefficients.get(f"{joint.name}.{name}", 0.0)
-        if key is not None and value:
-            found[key] = found.get(key, 0.0) + value
-    return found
 
 
 def _add_tendon(scene: Scene, closure: Closure, coefficients: Mapping[str, float]) -> bool:
     """Add a force element as a tendon, a constant force as an actuator without control; return whether it has one."""
-    joint = scene.model.mechanism.joint(closure.name)
-    found, rest = _words(joint, scene.model, coefficients), -closure.constant
+    joint, rest = scene.model.mechanism.joint(closure.name), -closure.constant
+    found = {word: c for word, c in worded(scene.model, joint, coefficients, "mjcf").items() if c}
     constant = found.pop("springref", 0.0)
     attributes = {key: repr(value) for key, value in found.items()}
     if "stiffness" in found:
@@ -123,7 +117,7 @@ def _add_tendon(scene: Scene, closure: Closure, coefficients: Mapping[str, float
 
 def _attributes(joint: Joint, model: Model, coefficients: Mapping[str, float]) -> dict[str, str]:
     """Return limits and joint terms as attributes of a joint."""
-    found = _words(joint, model, coefficients)
+    found = {word: c for word, c in worded(model, joint, coefficients, "mjcf").items() if c}
     constant = found.pop("springref", 0.0)
     if constant or "stiffness" in found:
         stiffness = found.setdefault("stiffness", abs(constant) / _FAR)
@@ -148,8 +142,7 @@ def _add_motors(scene: Scene, gains: FloatArray) -> None:
     """Add a motor for each actuated joint; controls are efforts, or currents if there are drive gains."""
     for name, gain in zip(scene.model.mechanism.actuated, gains.tolist()):
         limit = scene.model.mechanism.joint(name).limits.effort
-        kind = "motor" if gain == 1.0 else "general"
-        motor = SubElement(scene.actuator, kind, name=text(name))
+        motor = SubElement(scene.actuator, "motor" if gain == 1.0 else "general", name=text(name))
         motor.set("tendon" if name in scene.model.mechanism.forces else "joint", text(name))
         if gain != 1.0:
             motor.set("gainprm", repr(gain))
@@ -184,6 +177,6 @@ def _draw(scene: Scene) -> None:
 
 register_export(Export(
     name="mjcf", label="the physically consistent robot as MuJoCo XML, without payload",
-    words=lambda term: term.mjcf is not None,
+    words=has_words,
     write=lambda model, result, name: {
         "xml": to_mjcf(model, *physical_result(result, "MJCF"), gains=result.gains)}))

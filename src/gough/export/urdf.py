@@ -15,7 +15,6 @@ import json
 import math
 import re
 from collections.abc import Mapping
-from typing import Literal
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from numpy.typing import ArrayLike
@@ -24,8 +23,16 @@ from gough.core.arrays import FloatArray
 from gough.core.errors import InvalidInput
 from gough.core.inertia import about_centre
 from gough.engine import Model
-from gough.export.formats import Export, identifier, register_export
-from gough.export.rigid import check_bodies, check_terms, comment, physical_result
+from gough.export.formats import (
+    Export,
+    check_bodies,
+    check_terms,
+    comment,
+    identifier,
+    physical_result,
+    register_export,
+    worded,
+)
 from gough.mechanism.closures import CLOSURES
 from gough.mechanism.placement import roll_pitch_yaw
 from gough.mechanism.terms import TERMS, JointTerm
@@ -55,9 +62,6 @@ def to_urdf(model: Model, bodies: Mapping[str, ArrayLike], terms: Mapping[str, f
             are massless links without `inertial`.
         terms: Coefficients of joint terms by name; the robot file's by default.
         gains: Drive gains by motor, for the sidecar; left out by default.
-
-    Raises:
-        InvalidInput: Parameters that no body can have, unknown names, a joint term or a closure without a word for it.
     """
     masses, mechanism = check_bodies(model, bodies), model.mechanism
     coefficients = check_terms(model, terms, "URDF", has_words)
@@ -101,15 +105,6 @@ class _Tree:
         self._used.add(result)
         return result
 
-    def _terms(self, joint: Joint, form: Literal["urdf", "sidecar"]) -> dict[str, float]:
-        """Return the coefficients of a joint's terms by what they are called in URDF, or beside it."""
-        found: dict[str, float] = {}
-        for name in joint.terms:
-            key = getattr(self.model.mechanism.terms[name], form)
-            if key is not None:
-                found[key] = found.get(key, 0.0) + self.terms[f"{joint.name}.{name}"]
-        return found
-
     def _add(self, name: str, kind: str, parent: str, child: str, placed: FloatArray) -> Element:
         joint = SubElement(self.root, "joint", name=name, type=kind)
         SubElement(joint, "origin", xyz=numbers(placed[:3, 3]), rpy=numbers(roll_pitch_yaw(placed[:3, :3])))
@@ -125,7 +120,7 @@ class _Tree:
         low, high = limits.position or (home - room, home + room)
         SubElement(element, "limit", lower=repr(low), upper=repr(high), effort=repr(limits.effort or UNLIMITED),
                    velocity=repr(limits.velocity or UNLIMITED))
-        friction = {key: repr(value) for key, value in self._terms(joint, "urdf").items()}
+        friction = {key: repr(value) for key, value in worded(self.model, joint, self.terms, "urdf").items()}
         if friction:
             SubElement(element, "dynamics", friction)
 
@@ -146,7 +141,7 @@ class _Tree:
                 own = [self._entry(closure) for closure in mechanism.closures if closure.kind == kind.name]
                 closures += [f"# {'Frames: ' if kind.frames else ''}{kind.label}.", f"{kind.urdf}: {_yaml(own)}"]
         keys = dict.fromkeys(term.sidecar for term in TERMS.values() if term.sidecar is not None)
-        terms = {joint[j.name]: self._terms(j, "sidecar") for j in mechanism.joints}
+        terms = {joint[j.name]: worded(self.model, j, self.terms, "sidecar") for j in mechanism.joints}
         beside = {key: {name: found[key] for name, found in terms.items() if key in found} for key in keys}
         lines = [
             f"# What closes the loops of '{comment(mechanism.name)}' and what URDF has no place for. SI units.",
