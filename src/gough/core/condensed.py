@@ -117,30 +117,22 @@ class Joint(Value):
 class Condensed(Value):
     """A regression reduced to factors with the Gram matrix of its data: all that linear estimators need.
 
-    Args:
-        factors: Of [W_j y_j] for each row j, (r, k, p + 1).
-        samples: Samples condensed.
-        counts: Samples of each row that count, (r,).
-        sums: Sums of [W_j y_j] over the samples, (r, p + 1), or None once whitened.
-        pieces: The factors of consecutive pieces, (u, r, k, p + 1). Leaving some out shows what the estimate hangs on.
-        lengths, recording: Samples and recording of each piece, (u,).
-        repeats: The pieces are whole repetitions of one motion (periods), so what differs between them is noise.
-        joint: The rows side by side, by piece and by which rows count, or None. Gauss-Markov with a full covariance
-            needs them.
+    It is kept in consecutive pieces, too: leaving some out shows what the estimate hangs on. Gauss-Markov with a full
+    covariance also needs the rows side by side, by piece and by which rows count (`joint`).
     """
 
-    factors: FloatArray
+    factors: FloatArray  # of [W_j y_j] for each row j, (r, k, p + 1)
     samples: int
     rows: tuple[str, ...]
     row_units: tuple[str, ...]
     parameters: tuple[Parameter, ...]
     units: tuple[str, ...]
-    counts: IntArray
-    sums: FloatArray | None
-    pieces: FloatArray
-    lengths: IntArray
-    recording: IntArray
-    repeats: bool
+    counts: IntArray  # samples of each row that count, (r,)
+    sums: FloatArray | None  # of [W_j y_j] over the samples, (r, p + 1); None once whitened
+    pieces: FloatArray  # factors of each, (u, r, k, p + 1)
+    lengths: IntArray  # samples of each piece, (u,)
+    recording: IntArray  # of each piece, (u,)
+    repeats: bool  # pieces are whole repetitions of one motion (periods), so what differs between them is noise
     joint: tuple[Joint, ...] | None
 
     def __post_init__(self) -> None:
@@ -380,11 +372,9 @@ def _whole(places: Collection[Place]) -> bool:
 
 @one_blas_thread
 def condense(blocks: Iterable[Regression], *, joint: bool = False) -> Condensed:
-    """Reduce a stream of regressions to triangular factors, those of 40 to 80 consecutive pieces apart.
+    """Reduce a problem, in blocks in the order of time, to triangular factors of 40 to 80 consecutive pieces.
 
-    Args:
-        blocks: Pieces of one problem in the order of time: same rows and parameters.
-        joint: Also keep the rows side by side (Gauss-Markov with a full covariance).
+    `joint` also keeps the rows side by side, for Gauss-Markov with a full covariance.
     """
     first: Regression | None = None
     kept = _Pieces(joint)

@@ -10,21 +10,17 @@ from difflib import get_close_matches
 
 
 class GoughError(Exception):
-    """Base of all errors Gough raises on purpose.
-
-    Args:
-        **numbers: The values behind the message; readable as attributes and in `numbers`.
-    """
+    """Base of all errors Gough raises on purpose; the numbers behind the message are attributes, too."""
 
     def __init__(self, message: str, **numbers: object) -> None:
         super().__init__(message)
         self.numbers = numbers
 
     def __getattr__(self, name: str) -> object:
-        numbers = self.__dict__.get("numbers", {})
-        if name in numbers:
-            return numbers[name]
-        raise AttributeError(name)
+        try:
+            return self.__dict__["numbers"][name]
+        except KeyError:
+            raise AttributeError(name) from None
 
 
 class InvalidMechanism(GoughError):

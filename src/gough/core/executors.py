@@ -90,17 +90,11 @@ class Processes:
 
 @dataclass(frozen=True, kw_only=True)
 class Cluster:
-    """A cluster of Dask (`pip install gough[cluster]`), whose workers have the same version of Gough.
+    """A cluster of Dask (`pip install gough[cluster]`), whose workers have the same version of Gough."""
 
-    Args:
-        address: Of its scheduler, e.g. `tcp://127.0.0.1:8786`; None starts one on this machine.
-        workers: Processes of a cluster that is started here.
-        patience: Time to wait for the scheduler. [s]
-    """
-
-    address: str | None
-    workers: int = 2
-    patience: float = 10.0
+    address: str | None  # of its scheduler, e.g. `tcp://127.0.0.1:8786`; None starts one on this machine
+    workers: int = 2  # processes of a cluster that is started here
+    patience: float = 10.0  # time to wait for the scheduler [s]
 
     def run(self, function: Callable[[T], Any], tasks: Sequence[T]) -> Iterator[tuple[int, Any]]:
         try:

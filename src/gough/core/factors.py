@@ -35,22 +35,17 @@ JOINT = ("present", "piece", "samples", "length")
 class Factor(Value):
     """One log, or several, reduced to what estimators need.
 
-    Args:
-        made_from: Hashes of robot, processing and parameters, and the version of Gough, by name; only factors that
-            agree in all of them merge.
-        logs: Hashes of the logs' contents, sorted.
-        sources: Names of the logs, in the same order.
-        lagged: sum_t [W_t y_t]^T [W_t+1 y_t+1] of each row over neighbours that both count, (r, p + 1, p + 1): what
-            the whiteness of any residual needs.
-        pairs: How many neighbours, (r,).
+    It is made from a robot, processing, parameters and a version of Gough; only factors that agree in all of them
+    merge. `lagged` is what the whiteness of any residual needs: sum_t [W_t y_t]^T [W_t+1 y_t+1] of each row over
+    neighbours that both count.
     """
 
-    made_from: Mapping[str, str]
-    logs: tuple[str, ...]
-    sources: tuple[str, ...]
+    made_from: Mapping[str, str]  # hashes, by name
+    logs: tuple[str, ...]  # hashes of the logs' contents, sorted
+    sources: tuple[str, ...]  # names of the logs, in the same order
     condensed: Condensed
-    lagged: FloatArray
-    pairs: IntArray
+    lagged: FloatArray  # (r, p + 1, p + 1)
+    pairs: IntArray  # how many neighbours, (r,)
 
     def __post_init__(self) -> None:
         super().__post_init__()

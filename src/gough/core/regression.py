@@ -25,33 +25,25 @@ class Regression(Value):
     Rows are motors, or degrees of freedom for robots with more motors than these. The regressor stays
     three-dimensional until the line that solves. What is not known is None.
 
-    Args:
-        effort: Measured effort, (t, r). [N or N m]
-        covariance: Effort noise: (r, r) the same for all samples, or (t, r, r).
-        time: Sample times, (t,). [s]
-        group: Which repetition of the same motion (a period) a sample belongs to, (t,). Scatter between groups gives
-            standard deviations that hold under coloured noise.
-        replicates: Effort of each repetition of the same motion, (k, t, r); their mean is `effort`. Of recordings with
-            fewer repetitions than others the mean itself fills the places.
-        sample: Which sample of its recording each one comes from, (t,). After decimation the middle one.
-        recording: Which recording of the experiment each sample belongs to, (t,).
-        mask: Which equations count, (t, r), or None if all do. The others (a motor that has just reversed, a joint
-            that stands) stay here to be looked at, but no estimator uses them.
+    Scatter between groups gives standard deviations that hold under coloured noise. The mean of the replicates is the
+    effort; of recordings with fewer repetitions than others the mean itself fills the places. Equations that the mask
+    leaves out (a motor that has just reversed, a joint that stands) stay here to be looked at, but no estimator uses
+    them.
     """
 
     regressor: FloatArray
-    effort: FloatArray
+    effort: FloatArray  # (t, r) [N or N m]
     rows: tuple[str, ...]
     row_units: tuple[str, ...]
     parameters: tuple[Parameter, ...]
     units: tuple[str, ...]
-    covariance: FloatArray | None = None
-    time: FloatArray | None = None
-    group: IntArray | None = None
-    replicates: FloatArray | None = None
-    sample: IntArray | None = None
-    recording: IntArray | None = None
-    mask: BoolArray | None = None
+    covariance: FloatArray | None = None  # of the noise of the effort, (r, r) for all samples, or (t, r, r)
+    time: FloatArray | None = None  # (t,) [s]
+    group: IntArray | None = None  # which repetition of the same motion (a period) a sample belongs to, (t,)
+    replicates: FloatArray | None = None  # effort of each repetition of the same motion, (k, t, r)
+    sample: IntArray | None = None  # which of its recording each one comes from, after decimation the middle one, (t,)
+    recording: IntArray | None = None  # which of the experiment each sample belongs to, (t,)
+    mask: BoolArray | None = None  # which equations count, (t, r); None if all do
 
     def __post_init__(self) -> None:
         super().__post_init__()

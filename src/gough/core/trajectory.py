@@ -31,18 +31,13 @@ PositionVelocityAcceleration = tuple[FloatArray, FloatArray, FloatArray]
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Trajectory(Shown, Value, ABC):
-    """A motion of named coordinates, e.g. `platform.x` or `leg1.slider`, from time 0 to `duration`.
-
-    Args:
-        units: Unit of each coordinate, 'm' or 'rad', (c,).
-        robot: The robot it was made for; empty for any.
-    """
+    """A motion of named coordinates, e.g. `platform.x` or `leg1.slider`, from time 0 to `duration`."""
 
     kind: ClassVar[str]
 
     coordinates: tuple[str, ...]
-    units: tuple[str, ...]
-    robot: str = ""
+    units: tuple[str, ...]  # m or rad
+    robot: str = ""  # it was made for; empty for any
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -162,21 +157,15 @@ class Fourier(Trajectory):
     """A periodic motion by its Fourier coefficients, which are velocities, AH09 (12)-(15).
 
     x_i(t) = x0_i + sum_k (mu_ki sin(k w t) - nu_ki cos(k w t)) / (k w),  w = 2 pi frequency.
-
-    Args:
-        frequency: Fundamental frequency. [Hz]
-        offset: x0, (c,). [m or rad]
-        mu, nu: Cosine and sine coefficients of the velocity, (harmonics, c). [m/s or rad/s]
-        periods: How often it is run.
     """
 
     kind: ClassVar[str] = "fourier"
 
-    frequency: float
-    offset: FloatArray
-    mu: FloatArray
-    nu: FloatArray
-    periods: int = 1
+    frequency: float  # [Hz]
+    offset: FloatArray  # x0, (c,) [m or rad]
+    mu: FloatArray  # cosine coefficients of the velocity, (harmonics, c) [m/s or rad/s]
+    nu: FloatArray  # sine coefficients
+    periods: int = 1  # how often it is run
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -251,20 +240,15 @@ class Sampled(Trajectory):
 
     With velocity and acceleration given, the quintic that meets all three at every sample; otherwise a quintic
     interpolating spline of the positions (periodic if `repeats` is given), whose derivatives are the velocities.
-
-    Args:
-        time: Ascending from 0, (t,). [s]
-        position, velocity, acceleration: (t, c); the latter two may be None. [m or rad, per s, per s2]
-        repeats: Period, later than the last sample, or None for a motion that ends. [s]
     """
 
     kind: ClassVar[str] = "sampled"
 
-    time: FloatArray
-    position: FloatArray
+    time: FloatArray  # ascending from 0, (t,) [s]
+    position: FloatArray  # (t, c) [m or rad]
     velocity: FloatArray | None = None
     acceleration: FloatArray | None = None
-    repeats: float | None = None
+    repeats: float | None = None  # period, later than the last sample; None for a motion that ends [s]
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -338,15 +322,12 @@ class Eased(Trajectory):
 
     x(t) = base(s(t)); the pace ds/dt rises as 10 u^3 - 15 u^4 + 6 u^5 over the ramp, so velocity and acceleration
     vanish at start and end. Between the ramps the motion is the base, `ramp`/2 later. Before and after, it is held.
-
-    Args:
-        ramp: Time to reach full speed, at most the duration of the base. [s]
     """
 
     kind: ClassVar[str] = "eased"
 
     base: Trajectory
-    ramp: float
+    ramp: float  # time to reach full speed, at most the duration of the base [s]
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -412,12 +393,7 @@ def trajectory_from_dict(content: Mapping[str, Any]) -> Trajectory:
 
 
 def load_trajectory(path: str | os.PathLike[str], *, robot: str | None = None) -> Trajectory:
-    """Read what `Trajectory.save` or `Trajectory.to_csv` wrote.
-
-    Args:
-        path: JSON file, or a table (.csv) with units in its header.
-        robot: Name of the robot it must have been made for, if any.
-    """
+    """Read what `Trajectory.save` or, a table (.csv), `Trajectory.to_csv` wrote; for this robot, if one is named."""
     try:
         text = Path(path).read_text(encoding="utf-8-sig")
         if Path(path).suffix.lower() == ".csv":
