@@ -6,8 +6,8 @@ import pytest
 from gough.core.errors import InvalidInput, InvalidRecording
 from gough.logs.checks import check_even, inspect, inspect_channel, inspect_clock, moving_joints, quantisation_step
 from gough.logs.finding import Finding, notes
+from gough.logs.periods import even_times, interpolate, resample, resample_evenly
 from gough.logs.recording import Recording
-from gough.logs.resampling import even_times, interpolate, resample, resample_evenly
 
 TIME = np.arange(5000) / 500.0
 WAVE = np.sin(2 * np.pi * 0.7 * TIME) + 0.3 * np.cos(2 * np.pi * 2.1 * TIME)

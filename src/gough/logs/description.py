@@ -1,17 +1,4 @@
-"""Which column is which joint: small TOML files, or headers that say it themselves; docs/logs.md has all keys.
-
-    format = 1
-    joints = ["leg1.slider", "leg2.slider"]
-    rate = "100 Hz"             # optional: put everything on an even clock; else the clock of the positions is kept
-
-    [time]                      # for all groups; a group may have its own; without it, `rate` is the clock
-    columns = ["time_sec", "time_nanosec"]   # added up
-    units = ["s", "ns"]
-
-    [position]                  # also: velocity, reference, effort, current; with names: pose, passive, mocap, extra
-    columns = ["joint_position_0", "joint_position_1"]   # in the order of the joints
-    unit = "m"                  # or units = [...], one for each column
-"""
+"""Which column is which joint: small TOML files, or headers that say it themselves; docs/logs.md has all keys."""
 
 from __future__ import annotations
 
@@ -25,8 +12,8 @@ from typing import Any, NamedTuple
 from gough.core.documents import parse_toml
 from gough.core.errors import GoughError, InvalidInput, InvalidRecording, nearest
 from gough.core.units import canonical, conversion, dimension_of, quantity
+from gough.logs.periods import METHODS
 from gough.logs.recording import JOINT_KINDS, KINDS, OTHER_KINDS, UNITS_OF
-from gough.logs.resampling import METHODS
 
 FORMAT = 1
 KEYS = {"format", "joints", "payload", "rate", "period", "period_samples", "decimal", "thousands", "skip", "start",

@@ -19,8 +19,8 @@ from gough.logs.checks import check_gaps, inspect_clock, inspect_group, moving_j
 from gough.logs.description import Description, describe_headers, load_description, parse_description
 from gough.logs.finding import Finding, finding, refused
 from gough.logs.formats import array_table, is_folder, table_blocks
+from gough.logs.periods import even_times, interpolate, stretch
 from gough.logs.recording import JOINT_KINDS, KINDS, OTHER_KINDS, Channels, Recording, check_time
-from gough.logs.resampling import even_times, interpolate, stretch
 from gough.logs.tables import Table, joined, numbered_names, repeated_names
 
 Described = str | Path | Mapping[str, Any] | Description

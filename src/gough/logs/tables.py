@@ -129,11 +129,10 @@ def text_blocks(path: Path, size: int = 65536, *, decimal: str = ".", thousands:
                 skip: int = 0) -> Iterator[Table]:
     """Read a text table in blocks of at most `size` samples, in memory that does not grow with the file.
 
-    The file is UTF-8, UTF-16 or of Windows, gzipped if it ends in `.gz`. After `skip` lines, the first that is no
-    comment (`#`, `%`) names the columns. Without one, the last comment line of the same width does (what numpy.savetxt
-    writes), and failing that columns are named "1", "2", ... A block of other lines may stand above (`_headed`). Where
-    each column has its own time before it, that is named `<column> time`. ISO stamps become seconds since 1970; other
-    columns that begin with text are not read. A last line that is cut short is dropped and reported.
+    After `skip` lines, the first that is no comment (`#`, `%`) names the columns. Without one, the last comment line of
+    the same width does (what numpy.savetxt writes), and failing that columns are named "1", "2", ... A block of other
+    lines may stand above (`_headed`). Where each column has its own time before it, that is named `<column> time`.
+    Columns that begin with text are not read. A last line that is cut short is dropped and reported.
     """
     source = path.name
     findings: list[Finding] = []

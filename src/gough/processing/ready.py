@@ -11,9 +11,8 @@ from gough.core.errors import InvalidRecording, nearest
 from gough.engine import Model
 from gough.logs.checks import check_even, inspected
 from gough.logs.finding import Finding
-from gough.logs.periods import estimate_period, resample_to_period
+from gough.logs.periods import estimate_period, resample_evenly, resample_to_period
 from gough.logs.recording import JOINT_KINDS, Recording
-from gough.logs.resampling import resample_evenly
 from gough.mechanism import Mechanism
 from gough.processing.settings import Processing
 
