@@ -6,12 +6,9 @@ values, because both travel to other processes. Results come as they are finishe
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import signal
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from concurrent.futures.process import BrokenProcessPool
 from contextlib import ExitStack
 from dataclasses import dataclass
 from logging import CRITICAL
@@ -62,6 +59,10 @@ class Processes:
     workers: int
 
     def run(self, function: Callable[[T], Any], tasks: Sequence[T]) -> Iterator[tuple[int, Any]]:
+        import multiprocessing  # here, because these take long to import
+        from concurrent.futures import ProcessPoolExecutor, as_completed
+        from concurrent.futures.process import BrokenProcessPool
+
         left, lost = list(range(len(tasks))), 0
         while left:
             before, others = len(left), set(multiprocessing.active_children())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -11,7 +11,6 @@ from gough.core.errors import InvalidInput
 from gough.core.files import require_free, write_text
 from gough.core.options import About
 from gough.estimators.estimate import Enclosure
-from gough.export import EXPORTS, export as export_model
 from gough.identification.compare import CompareSettings, Comparison, compare as compare_results
 from gough.identification.validation import Validation, validate_result
 from gough.report.report import comparison_page, write_report
@@ -77,9 +76,15 @@ def report(folder: Folder, *,
     return Done([path], {"report": str(path)})
 
 
+def _exports() -> Iterable[str]:
+    from gough.export import EXPORTS  # here, because other verbs start faster without it
+
+    return EXPORTS
+
+
 def export(folder: Folder, *,
            to: Annotated[str, About(
-               help="c: controller code; json, toml: tables; urdf, mjcf: other simulators.", choices=lambda: EXPORTS)],
+               help="c: controller code; json, toml: tables; urdf, mjcf: other simulators.", choices=_exports)],
            output: Annotated[str | None, to_file("Folder; that of the result by default.")] = None,
            name: Annotated[str | None, About(
                help="Base name of the files; controller, parameters or the robot's name by default.")] = None,
@@ -91,6 +96,8 @@ def export(folder: Folder, *,
 
     Example:  gough export result --to c
     """
+    from gough.export import export as export_model
+
     model, result = load_result(folder)
     return Done([*export_model(model, result, Path(output or folder), to=to, name=name, force=force,
                                approximate=approximate)])
