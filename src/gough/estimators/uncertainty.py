@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 
@@ -30,7 +30,7 @@ from gough.estimators.linear.noise import pooled_freedom
 from gough.estimators.problem import Problem
 
 Uncertainty = Literal["auto", "white", "period", "hac", "stretches", "recordings"]
-MODES = ("auto", "white", "period", "hac", "stretches", "recordings")
+MODES = get_args(Uncertainty)
 ENOUGH_GROUPS = 5  # below this, scatter between groups says too little
 ENOUGH_FREEDOM = 2.0  # below this, one group holds most of what is known of a parameter, and scatter misleads
 SHORTEST = 50  # samples below which autocorrelation is not worth estimating: 95 % intervals then cover 92 %

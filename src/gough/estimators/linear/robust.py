@@ -10,7 +10,7 @@ import numpy as np
 from gough.core.arrays import FloatArray
 from gough.core.errors import InvalidInput, NotIdentifiable
 from gough.core.regression import Regression
-from gough.core.statistics import normal_quantile
+from gough.core.statistics import robust_scale
 from gough.estimators.estimate import Estimate, assemble
 from gough.estimators.linear.noise import SETTLED, pooled_freedom
 from gough.estimators.linear.solve import solve
@@ -18,7 +18,6 @@ from gough.estimators.problem import Problem, dead_rows, factors_of, samples_of
 from gough.estimators.uncertainty import Uncertainty, linear_influence, spread, useful_samples
 
 TUNING = {"huber": 1.345, "tukey": 4.685}  # 95 % efficiency under Gaussian noise
-MAD = normal_quantile(0.75)  # median |e| of unit Gaussian noise
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,7 +131,7 @@ def slope(u: FloatArray, loss: str, tuning: float) -> FloatArray:
 
 def row_scale(problem: Regression, values: FloatArray) -> FloatArray:
     """Return the noise scale of each row, median |residual| / 0.6745, not below 1e-8 of its largest effort, (r,)."""
-    data, left = np.abs(problem.stacked()), np.abs(problem.left(values))
-    size = (data * np.append(np.abs(values), 1.0)).max(axis=(0, 2), initial=0.0)
-    middle = np.array([np.median(row[there]) if there.any() else 0.0 for row, there in zip(left.T, problem.counting.T)])
-    return np.asarray(np.maximum(middle / MAD, np.where(size > 0, 1e-8 * size, 1.0)))
+    size = (np.abs(problem.stacked()) * np.append(np.abs(values), 1.0)).max(axis=(0, 2), initial=0.0)
+    found = [float(robust_scale(row[there])) if there.any() else 0.0
+             for row, there in zip(problem.left(values).T, problem.counting.T)]
+    return np.maximum(found, np.where(size > 0, 1e-8 * size, 1.0))

@@ -29,7 +29,7 @@ from gough.core.condensed import whiten
 from gough.core.regression import Regression
 from gough.core.statistics import f_tail
 from gough.estimators.estimate import Spread
-from gough.estimators.linear.noise import SINGULAR
+from gough.estimators.linear.noise import ENOUGH, SINGULAR
 from gough.estimators.linear.solve import first_values
 from gough.estimators.noise_information import OBSERVED
 from gough.estimators.uncertainty import linear_influence, long_run_covariance, spread, useful_samples
@@ -207,7 +207,7 @@ def _row_noise(data: Regression, values: FloatArray, weight: FloatArray) -> Floa
     size = np.maximum(np.sqrt(np.diag(covariance)), least)
     unit = covariance / np.outer(size, size)
     np.fill_diagonal(unit, 1.0)
-    sure = np.diag(counts).min() >= 7 * len(size) and np.linalg.eigvalsh(unit)[0] > SINGULAR
+    sure = np.diag(counts).min() >= ENOUGH * len(size) and np.linalg.eigvalsh(unit)[0] > SINGULAR
     return np.asarray((unit if sure else np.eye(len(size))) * np.outer(size, size))
 
 
