@@ -261,27 +261,22 @@ def _repetitions(influence: Influence, problem: Regression, white: Spread, *, al
     slopes, _ = influence.samples(problem)
     gap = (problem.replicates - problem.effort) * problem.counting
     labels = np.zeros(len(problem), np.int64) if problem.recording is None else problem.recording
-    runs = []
-    for label in np.unique(labels):
-        own = labels == label
-        deviation = gap[:, own]
-        there = deviation.any(axis=(1, 2))
-        deviation = deviation if there.sum() < 2 else deviation[there]
-        runs.append((own, (deviation - deviation.mean(axis=0)) * influence.residual[:, -1]))
-    counts = [len(deviation) for _, deviation in runs]
+    runs = []  # shifts of the solution by what differs, (k, t, q)
+    for own in (labels == label for label in np.unique(labels)):
+        there = gap[:, own].any(axis=(1, 2))
+        deviation = gap[:, own] if there.sum() < 2 else gap[there][:, own]
+        deviation = (deviation - deviation.mean(axis=0)) * influence.residual[:, -1]
+        runs.append(np.einsum("ktr,trq->ktq", deviation, slopes[own], optimize=True) @ influence.root.T)
+    counts = [len(shifts) for shifts in runs]
     few = not always and sum(k - 1 for k in counts) < ENOUGH_GROUPS - 1 and len(problem) >= SHORTEST
     covariances, freedoms, lags = [], [], 0
-    for own, deviation in runs:
-        k = len(deviation)
-        shifts = np.einsum("ktr,trq->ktq", deviation, slopes[own], optimize=True) @ influence.root.T
+    for k, shifts in zip(counts, runs):
+        total, freedom = shifts.sum(axis=1).T @ shifts.sum(axis=1), np.full(shifts.shape[2], k - 1.0)
         if few:
-            terms = shifts.reshape(-1, shifts.shape[2])
-            total, used, freedom = long_run_covariance(terms, np.repeat(np.arange(k), own.sum()))
-            lags = max(lags, used)
-            freedoms.append(np.maximum(freedom * (k - 1) / k, 1.0))
-        else:
-            total = shifts.sum(axis=1).T @ shifts.sum(axis=1)
-            freedoms.append(np.full(len(total), k - 1.0))
+            terms, period = shifts.reshape(-1, shifts.shape[2]), np.repeat(np.arange(k), shifts.shape[1])
+            total, used, freedom = long_run_covariance(terms, period)
+            lags, freedom = max(lags, used), np.maximum(freedom * (k - 1) / k, 1.0)
+        freedoms.append(freedom)
         covariances.append(total / (k * (k - 1)))
     covariance = np.sum(covariances, axis=0)
     many = "+".join(str(k) for k in counts)

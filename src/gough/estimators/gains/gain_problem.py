@@ -224,15 +224,11 @@ def open_gains(problem: GainProblem, error: NotIdentifiable) -> list[str]:
     return [str(name) for name in dependent]
 
 
-def determine_gains(
-    problem: GainProblem, nominal: Mapping[str, float], fit: Callable[[GainProblem], Estimate | Sequence[str]]
-) -> Estimate:
-    """Fit, and fix the gains the data leave open at their nominal values; never return a wild number.
+def determine_gains(problem: GainProblem, nominal: Mapping[str, float],
+                    fit: Callable[[GainProblem], Estimate | Sequence[str]]) -> Estimate:
+    """Fit, and fix the gains the data leave open at their nominal values by motor; never return a wild number.
 
-    Args:
-        problem: What to fit.
-        nominal: Gain by motor name, used only where the data cannot tell.
-        fit: Returns the estimate, or the gains that have no effect of their own.
+    The fit returns an estimate, or the gains that have no effect of their own.
     """
     if not isinstance(problem, GainProblem):
         raise InvalidInput(f"drive gains need a GainProblem, not {type(problem).__name__}")
