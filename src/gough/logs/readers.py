@@ -107,11 +107,11 @@ def recorded(tables: Mapping[str, Table], given: Description | None, source: str
             quality.append(finding("clock", s.source, f"another clock than {sampled[0].source}: starts "
                                    f"{late * 1e3:+.2f} ms, mean rate {ratio * 1e6:+.0f} ppm; interpolated",
                                    start=late, rate_ratio=ratio))
-    quality += _inspected(description, sampled)
+    values = [_at(s, time) for s in sampled]
+    quality += _inspected(description, sampled, values, time)
     if len(clocks) > 1:
         quality.append(finding("overlap", source, f"all signals together cover {end - start:.3f} s; samples outside "
                                "were cut off", start=start - own[0], duration=end - start))
-    values = [_at(s, time) for s in sampled]
     recording = replace(_made(description, time if description.absolute else time - time[0], values, source),
                         quality=tuple(quality), inspected=True)
     if description.start > 0 or description.stop < recording.time[-1]:
@@ -239,19 +239,19 @@ def _channels(description: Description, kind: str, values: FloatArray) -> Channe
     return Channels(names=tuple(s.name for s in own), units=tuple(s.unit for s in own), values=values)
 
 
-def _inspected(description: Description, sampled: Sequence[_Sampled]) -> Iterator[Finding]:
-    """Yield what is worth knowing of each kind: as recorded, or where clocks differ, on that of its first signal."""
-    moving, moves = None, sampled[0].clock
+def _inspected(description: Description, sampled: Sequence[_Sampled], values: Sequence[FloatArray],
+               time: FloatArray) -> Iterator[Finding]:
+    """Yield what is worth knowing of each kind: as recorded, or where its clocks differ, as interpolated."""
+    moving, moves = None, time
     for kind in dict.fromkeys(s.kind for s in sampled):
-        own = [s for s in sampled if s.kind == kind]
-        start, end = max(s.clock[0] for s in own), min(s.clock[-1] for s in own)
-        clock = own[0].clock[(own[0].clock >= start) & (own[0].clock <= end)]
-        if len(clock):
-            raw = np.column_stack([_at(s, clock) for s in own])
-            if moving is None:
-                moving, moves = moving_joints(raw), clock
-            use = moving[np.clip(np.searchsorted(moves, clock), 0, len(moves) - 1)]
-            yield from inspect_group(kind, _channels(description, kind, raw), use)
+        own = [(s, v) for s, v in zip(sampled, values) if s.kind == kind]
+        alike = all(s.clock is own[0][0].clock for s, _ in own)
+        clock = own[0][0].clock if alike else time
+        raw = np.column_stack([s.values if alike else v for s, v in own])
+        if moving is None:
+            moving, moves = moving_joints(raw), clock
+        use = moving[np.clip(np.searchsorted(moves, clock), 0, len(moves) - 1)]
+        yield from inspect_group(kind, _channels(description, kind, raw), use)
 
 
 def _period(recording: Recording, description: Description) -> int | None:
@@ -290,18 +290,12 @@ class RecordingSource:
         if size < 1:
             raise InvalidInput(f"blocks of {size} samples; expected at least 1")
         description, origin, start, last = self.description, None, 0.0, None
-        if any(s.delay for s in description.signals):
-            raise refused(self.source, "a delay of some columns cannot be undone in blocks; read the log whole with "
-                          "read_recording")
         previous, turns = -np.inf, np.array([s.turn for s in description.of("position")])
         for table in table_blocks(self.path, size, description):
             fresh = origin is None
             origin = _origin({"": table}, description) if origin is None else origin
-            sampled = _sampled({"": table}, description, origin, streamed=True)
+            sampled = _streamed(table, description, origin)
             time = sampled[0].clock
-            if any(s.clock is not time for s in sampled):
-                raise refused(table.source, "columns have clocks of their own; the log is read whole, with "
-                              "read_recording")
             check_time(time, table.source, previous=previous, first=table.first)
             previous = float(time[-1])
             start = float(time[0]) if fresh and not description.absolute else start
@@ -316,6 +310,17 @@ class RecordingSource:
     def read(self) -> Recording:
         """Read the whole log into memory."""
         return read_recording(self.path, self.description)
+
+
+def _streamed(table: Table, description: Description, origin: float) -> list[_Sampled]:
+    """Return the signals of a block, which must share its clock."""
+    sampled = _sampled({"": table}, description, origin, streamed=True)
+    if any(s.delay for s in description.signals):
+        raise refused(table.source, "a delay of some columns cannot be undone in blocks; read the log whole with "
+                      "read_recording")
+    if any(s.clock is not sampled[0].clock for s in sampled):
+        raise refused(table.source, "columns have clocks of their own; the log is read whole, with read_recording")
+    return sampled
 
 
 def open_recording(path: str | Path, description: Described | None = None,
@@ -334,11 +339,10 @@ def open_recording(path: str | Path, description: Described | None = None,
     if table is None:
         raise refused(path.name, "there are no samples")
     found = _resolved(table, given, joints)
-    source = RecordingSource(
+    _streamed(table, found, _origin({"": table}, found))  # raises what stands against it
+    return RecordingSource(
         joints=found.joints, position_units=tuple(s.unit for s in found.of("position")), payload=found.payload,
         period_samples=found.period_samples, source=path.name, path=path, description=found)
-    next(source.blocks(16))  # raises what stands against it
-    return source
 
 
 def describe_log(path: str | Path) -> Description:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from difflib import SequenceMatcher
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -39,8 +39,7 @@ RATES = (20.0, 50e3)  # of controllers; the unit of a clock is guessed so that i
 Proposal = Mapping[str, tuple[tuple[str, str], ...]]  # for each kind the column of each joint, and why
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Motor(Value):
+class Motor(NamedTuple):
     """What a robot file says of a motor: unit `m` or `rad`, and the position limits, if any. [unit]"""
 
     name: str
@@ -48,8 +47,7 @@ class Motor(Value):
     limits: tuple[float, float] | None = None
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Column(Value):
+class Column(NamedTuple):
     """A column of a log: its range, the column of its times, and guesses: its rate [Hz], kind, perhaps the unit."""
 
     name: str
@@ -272,12 +270,12 @@ def _clock(name: str, values: FloatArray, known: bool) -> Column:
 def _with_unit(column: Column, kind: str, motor: Motor) -> Column:
     """Return a column with a unit: the one its name has, else the SI one or one that fits the limits, as a guess."""
     if column.unit:
-        return replace(column, kind=kind)
+        return column._replace(kind=kind)
     usual = UNITS_OF[motor.unit].get(kind, UNKNOWN)
     if kind in ("position", "reference"):
         units = ("m", "mm", "um") if motor.unit == "m" else ("rad", "deg", "mrad")
         usual = next((u for u in units if _fits(column, motor, u)), UNKNOWN)
-    return replace(column, kind=kind, unit=usual, guessed=True)
+    return column._replace(kind=kind, unit=usual, guessed=True)
 
 
 def _fits(column: Column, motor: Motor, unit: str) -> bool:
