@@ -8,8 +8,7 @@ information (AH09 (9)-(11)), and s_1 >= ... >= s_b are its singular values. All 
     a       trace (W^T W)^-1 = sum s_i^-2             mean variance of the parameters
     e       1 / smallest eigenvalue of W^T W = s_b^-2  largest variance of any direction
 
-d does not care about the units of the parameters: another scaling of the columns only adds a constant. The others do.
-They are evaluated in SI units as printed.
+d does not care about the units of the parameters; the others do, and are evaluated in SI units.
 """
 
 from __future__ import annotations
@@ -36,8 +35,7 @@ def criterion_value(criterion: Criterion, factor: FloatArray) -> float:
 def criterion_gradient(criterion: Criterion, W: FloatArray) -> tuple[float, FloatArray]:
     """Return a criterion of W (k, b) and its derivative by each entry of W, (k, b).
 
-    dc/dW = sum_i dc/ds_i u_i v_i^T = W V diag(dc/ds_i / s_i) V^T. Where the extreme singular values of `cond` and `e`
-    meet another one this is one of their several one-sided derivatives.
+    dc/dW = sum_i dc/ds_i u_i v_i^T = W V diag(dc/ds_i / s_i) V^T
     """
     R = qr(W, mode="r", check_finite=False)[0][: W.shape[1]]
     _, s, Vt = np.linalg.svd(R)

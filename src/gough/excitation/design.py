@@ -40,9 +40,8 @@ EASING = 16.0  # longest ramp tried [periods]
 def runnable(model: Model, trajectory: Fourier, periods: int) -> Sampled:
     """Return a trajectory at the controller's samples, eased in and out of rest, with the motors beside the platform.
 
-    The path is the trajectory's own; only the pace rises from rest and falls back (`Eased`). The ramp is half a
-    period, and longer where a limit of the robot would be exceeded on the way. Between the ramps there are `periods`
-    whole periods at full pace and one before them for the controller to settle.
+    Only the pace rises from rest and falls back, over half a period or, where a limit would be exceeded, longer.
+    Between are `periods` whole periods at full pace, and one before them for the controller to settle.
     """
     rate, length = model.mechanism.noise.rate, 0.5  # [Hz], [periods]
     limits = collect_limits(model, singularity=None)
@@ -176,18 +175,15 @@ def design(model: Robot, settings: DesignSettings | None = None, *, runs: Sequen
            covariance: ArrayLike | None = None, progress: Progress | None = None, **options: Any) -> Design:
     """Find the most informative Fourier trajectories inside the limits of a robot.
 
-    The variables are all Fourier coefficients (AH09 (19)) and, if asked, the fundamental frequency; then information
-    per time is compared, not per period. Constraints are AH09 (20), efforts from a-priori parameters, limits of pose,
-    task velocity and acceleration, of the platform's twist, and the distance to singularities. Coulomb friction is
-    smoothed while optimising. The result is verified on a grid ten times finer with the exact sign; limits that are
-    exceeded there are tightened and the problem is solved again. An interrupt (Ctrl-C) ends the search and keeps the
-    best so far.
+    The variables are all Fourier coefficients (AH09 (19)) and, if asked, the fundamental frequency. Constraints are
+    AH09 (20), efforts from a-priori parameters, limits of pose, task rates and twist, and the distance to
+    singularities. Coulomb friction is smoothed while optimising; the result is verified on a grid ten times finer with
+    the exact sign, limits exceeded there are tightened. An interrupt (Ctrl-C) keeps the best so far.
 
     Args:
         settings: How to design; single options may be given by name instead.
         runs: Trajectories designed jointly; one without payload by default.
-        limits: By coordinate, `platform.translation` or `platform.rotation`, replacing those of the robot file where
-            given.
+        limits: By coordinate, `platform.translation` or `platform.rotation`, in place of the robot file's.
         base: Parameters to be identified; by default the base parameters of the experiment.
         covariance: Of the motor efforts, (a, a); from the robot's noise by default.
         progress: Called after each step with its number, the objective and the largest violation seen (relative).
@@ -195,7 +191,6 @@ def design(model: Robot, settings: DesignSettings | None = None, *, runs: Sequen
     Raises:
         InfeasibleDesign: No trajectory keeps the limits; names the limit in the way.
         NotIdentifiable: No trajectory of this form informs about all parameters.
-        InvalidInput: Arguments that do not fit the robot.
     """
     began = time.perf_counter()
     chosen, model = settle(DesignSettings, settings, options), as_model(model)

@@ -157,14 +157,10 @@ def _no_start(problem: Problem, rest: Point, grown: Point, direction: FloatArray
 def informative_frequency(problem_at: Callable[[float], Problem], first: float, seed: int) -> float:
     """Return the lowest frequency of those that tell most per recorded time, within a tenth of the best.
 
-    A slow trajectory uses the positions and leaves accelerations unused, a fast one is stopped by them before it has
-    gone anywhere. In between information per recorded time has a broad maximum, 2 to 8 times above the frequency at
-    which full swings meet the first limit (five_bar, delta, orthoglide, palida), and standard deviations fall by up to
-    4.
-
-    Each candidate is judged by random trajectories grown until a limit is met, with the same random directions at
-    every frequency: the determinant of the information over the length of all runs. From the first guess the search
-    goes up and down by octaves as long as it wins, then by half octaves about the best.
+    A slow trajectory leaves accelerations unused, a fast one is stopped by them before it has gone anywhere. Between
+    them information has a broad maximum, 2 to 8 times above the frequency at which full swings meet the first limit
+    (five_bar, delta, orthoglide, palida); standard deviations fall by up to 4. Candidates are judged by random
+    trajectories grown until a limit is met, by octaves up and down from the first guess, then by half octaves.
     """
     scores: dict[float, float] = {}
 

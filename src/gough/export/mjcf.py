@@ -12,16 +12,8 @@ from gough.core.arrays import FloatArray
 from gough.core.errors import InvalidInput
 from gough.core.names import index_of
 from gough.engine import Model
-from gough.export.formats import (
-    Export,
-    check_bodies,
-    check_terms,
-    comment,
-    physical_result,
-    register_export,
-    standard_values,
-    worded,
-)
+from gough.export import formats
+from gough.export.formats import check_bodies, check_terms, comment, worded
 from gough.mechanism.closures import CLOSURES
 from gough.mechanism.terms import JointTerm
 from gough.mechanism.types import BASE, Closure, Joint
@@ -91,7 +83,7 @@ def to_mjcf(model: Model, bodies: Mapping[str, ArrayLike], terms: Mapping[str, f
     _add_motors(scene, factors)
     constants = [_add_tendon(scene, closure, coefficients) for closure in mechanism.forces.values()]
     rest = np.zeros((1, model.degrees_of_freedom))
-    weight = model.bias(model.home[None], rest, standard_values(model, masses, coefficients))
+    weight = model.bias(model.home[None], rest, formats.standard_values(model, masses, coefficients))
     controls = (*(model.distribute(model.home[None], weight)[0] / factors), *(0.0,) * sum(constants))
     position = [float(joint.get("ref", "0")) for joint in scene.bodies[BASE].iter("joint")]
     SubElement(SubElement(scene.root, "keyframe"), "key", name="home", qpos=numbers(position), ctrl=numbers(controls))
@@ -175,8 +167,8 @@ def _draw(scene: Scene) -> None:
                 SubElement(scene.bodies[body], "geom", fromto=numbers((0.0, 0.0, 0.0, *end)))
 
 
-register_export(Export(
+formats.register_export(formats.Export(
     name="mjcf", label="the physically consistent robot as MuJoCo XML, without payload",
     words=has_words,
     write=lambda model, result, name: {
-        "xml": to_mjcf(model, *physical_result(result, "MJCF"), gains=result.gains)}))
+        "xml": to_mjcf(model, *formats.physical_result(result, "MJCF"), gains=result.gains)}))

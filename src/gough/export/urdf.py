@@ -23,16 +23,8 @@ from gough.core.arrays import FloatArray
 from gough.core.errors import InvalidInput
 from gough.core.inertia import about_centre
 from gough.engine import Model
-from gough.export.formats import (
-    Export,
-    check_bodies,
-    check_terms,
-    comment,
-    identifier,
-    physical_result,
-    register_export,
-    worded,
-)
+from gough.export import formats
+from gough.export.formats import check_bodies, check_terms, comment, worded
 from gough.mechanism.closures import CLOSURES
 from gough.mechanism.placement import roll_pitch_yaw
 from gough.mechanism.terms import TERMS, JointTerm
@@ -63,9 +55,8 @@ def to_urdf(model: Model, bodies: Mapping[str, ArrayLike], terms: Mapping[str, f
         terms: Coefficients of joint terms by name; the robot file's by default.
         gains: Drive gains by motor, for the sidecar; left out by default.
     """
-    masses, mechanism = check_bodies(model, bodies), model.mechanism
-    coefficients = check_terms(model, terms, "URDF", has_words)
-    for closure in mechanism.closures:
+    masses, coefficients = check_bodies(model, bodies), check_terms(model, terms, "URDF", has_words)
+    for closure in model.mechanism.closures:
         if CLOSURES[closure.kind].urdf is None:
             raise InvalidInput(f"closure '{closure.name}' of kind {closure.kind} has no form beside a URDF",
                                closure=closure.name)
@@ -77,18 +68,17 @@ class _Tree:
     """A robot being written; `joint` and `link` give the identifiers of joints and bodies, each used once."""
 
     def __init__(self, model: Model, masses: Mapping[str, FloatArray], terms: Mapping[str, float]) -> None:
-        self.model, self.terms = model, terms
+        self.model, self.terms, mechanism = model, terms, model.mechanism
         self._used: set[str] = set()
-        mechanism = model.mechanism
         self.joint = {name: self._unique(name) for name in mechanism.coordinates}
         self.link = {BASE: self._unique(BASE)} | {b.name: self._unique(b.name, "_link") for b in mechanism.bodies}
-        self.root = Element("robot", name=identifier(mechanism.name))
+        self.root = Element("robot", name=formats.identifier(mechanism.name))
         for body, link in self.link.items():
             element = SubElement(self.root, "link", name=link)
             if body in masses:
                 _add_inertial(element, masses[body])
-        for joint, home in zip(mechanism.joints, model.home):
-            self._add_joint(joint, float(home))
+        for joint, home in zip(mechanism.joints, model.home.tolist()):
+            self._add_joint(joint, home)
         self.frames: dict[str, list[str]] = {closure.name: [] for closure in mechanism.closures}
         for closure in mechanism.closures:  # frames are massless links
             for end, frame in zip("ab", closure.frames):
@@ -99,7 +89,7 @@ class _Tree:
 
     def _unique(self, name: str, ending: str = "") -> str:
         """Return an unused identifier: the name, then with the ending, then with a number."""
-        first = identifier(name)
+        first = formats.identifier(name)
         candidates = [first, first + ending, *(f"{first}{ending}_{k}" for k in range(2, len(self._used) + 4))]
         result = next(candidate for candidate in candidates if candidate not in self._used)
         self._used.add(result)
@@ -187,7 +177,7 @@ def _yaml(value: object) -> str:
     return re.sub(r"(?<![\w.\"])(-?\d+)e", r"\1.0e", json.dumps(value))
 
 
-register_export(Export(
+formats.register_export(formats.Export(
     name="urdf", label="the physically consistent robot as URDF, its loops in YAML beside it, without payload",
-    write=lambda model, result, name: dict(zip(
-        ("urdf", "yaml"), to_urdf(model, *physical_result(result, "URDF"), gains=result.gains))), words=has_words))
+    words=has_words, write=lambda model, result, name: dict(zip(
+        ("urdf", "yaml"), to_urdf(model, *formats.physical_result(result, "URDF"), gains=result.gains)))))

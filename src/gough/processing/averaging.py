@@ -154,14 +154,10 @@ def pose_cutoff(pose: FloatArray, scatter: FloatArray, rate: float, rounding: Fl
 
     With X_k the DFT of the mean pose at harmonic k and v_k the variance of its coordinates, from the scatter between
     periods, keeping harmonic k raises the log-likelihood by sum |X_k|^2 / v_k and costs 2 real parameters a coordinate:
-    the harmonics kept are those up to argmax_K sum_k<=K (sum |X_k|^2 / v_k - 2 m). Poses are judged, not the positions
-    of the motors: inverse kinematics makes harmonics of its own. Departure: coordinates are taken as independent. What
-    differs between few periods may be one transient, which moves all of them together; a full covariance has next to
-    nothing in all other directions, and takes the leaks of that transient for harmonics.
-
-    Args:
-        scatter: Pose of each period minus the mean one, (Nm, N, m). [m or rad]
-        rounding: Variance of what rounding of the sensors adds to a sample in every period alike, (m,).
+    the harmonics kept are those up to argmax_K sum_k<=K (sum |X_k|^2 / v_k - 2 m). Poses are judged: inverse kinematics
+    makes harmonics of its own. Departure: coordinates are taken as independent, since a full covariance of few periods
+    takes the leaks of a transient that moves all of them for harmonics. The scatter (Nm, N, m) is that of each period
+    from the mean one, `rounding` (m,) the variance of what sensors add to a sample in every period alike.
     """
     count, n, m = scatter.shape
     bins = (n - 1) // 2

@@ -1,11 +1,10 @@
 """One processing for a whole experiment, chosen by how well it predicts efforts it has not seen.
 
-Logs without periods: positions are low-passed at a cut-off, regressor and effort in parallel with the same edge. The
-cut-off is a candidate with the smallest blocked cross-validation error of the recorded, unfiltered effort: each log is
-cut into five contiguous blocks, weighted least squares on the decimated samples outside a block (and a guard of
-1 / cut-off beside it) predict every sample inside, and the geometric mean of the rows' relative errors is compared.
-Where many are equal, the lowest within an octave of the highest: away from noise, and from smearing other, faster logs.
-Logs with periods: Akaike's criterion on the pose. The window about reversals is judged in the same way for both.
+Logs without periods: each is cut into five contiguous blocks; weighted least squares on the low-passed, decimated
+samples outside a block (and a guard of 1 / cut-off beside it) predict the recorded, unfiltered effort inside, and the
+geometric mean of the rows' relative errors is compared. Where many cut-offs are equal, the lowest within an octave of
+the highest: away from noise, and from smearing other, faster logs. Logs with periods: Akaike's criterion on the pose.
+The window about reversals is judged in the same way for both.
 """
 
 from __future__ import annotations
@@ -63,13 +62,10 @@ class Candidate:
 
 @dataclass(frozen=True, kw_only=True)
 class ProcessingChoice:
-    """A complete processing and what it was chosen from.
+    """A complete processing and what it was chosen from: cut-offs and windows tried, rising.
 
-    Args:
-        rows: Names of the equation rows.
-        cutoffs: Cut-offs tried, rising; errors on all samples. Empty if given, or chosen by Akaike's criterion.
-        windows: Windows tried, rising; errors on all samples, or on those that count with the widest of them where
-            regressor and effort are low-passed in parallel.
+    Errors of windows are those on all samples, or on those that count with the widest of them where regressor and
+    effort are low-passed in parallel.
     """
 
     processing: Processing
@@ -103,7 +99,6 @@ def choose_processing(model: Model, recordings: Sequence[Recording | RecordingSo
     """Choose one processing for all logs of an experiment; what the settings give is kept.
 
     Args:
-        recordings: Its logs; of long ones a spread sample is looked at.
         parameters: Base parameters of the experiment; the robot's, with the payloads carried, by default.
         gains: Drive gains by joint for logs with currents; the robot file's by default. Where one is not known, rows
             are fitted one by one.
@@ -156,9 +151,8 @@ def raised_cutoff(model: Model, recordings: Sequence[Recording], parameters: Bas
                   gains: Mapping[str, float] | None = None) -> Processing:
     """Return complete settings with a cut-off that passes the motion of other logs as well, which may be faster.
 
-    The cut-off is doubled as long as the known values predict the recorded, unfiltered effort better by more than
-    `SAME`; logs of motions like those that the processing was chosen from keep theirs. Repeated motions are kept up to
-    the highest harmonic of their own.
+    It is doubled as long as the known values predict the recorded, unfiltered effort better by more than `SAME`.
+    Repeated motions are kept up to the highest harmonic of their own.
 
     Args:
         parameters: Those that the regressions of the other logs will have.
@@ -270,11 +264,10 @@ def _cutoffs(trial: Trial, settings: Processing) -> tuple[Candidate, ...]:
 def _windows(trial: Trial, sheets: Sequence[Sheet], settings: Processing) -> tuple[tuple[Candidate, ...], float]:
     """Try windows about reversals of motors, doubling until a row would lose half of what counts without one.
 
-    When between two samples a motor reversed, and what it felt then, is not recorded: `SAMPLES` on both sides never
-    count. Where regressor and effort are low-passed in parallel that is nearly all there is to it, and a wider window
-    has to win more on what counts with the widest of them than it costs on all samples: the narrowest with about the
-    smallest product of both errors. Elsewhere reversals bias, by less than the noise of a prediction shows: the widest
-    that predicts all samples about as well as the best.
+    `SAMPLES` on both sides never count. Where regressor and effort are low-passed in parallel that is nearly all there
+    is to it, and a wider window has to win more on what counts with the widest of them than it costs on all samples:
+    the narrowest with about the smallest product of both errors. Elsewhere reversals bias, by less than the noise of a
+    prediction shows: the widest that predicts all samples about as well as the best.
     """
     model, factor = trial.model, settings.decimation or 1
     if not any(joint.actuated and model.mechanism.rubs(joint) for joint in model.mechanism.joints):

@@ -51,14 +51,14 @@ def with_position_noise(model: Model, processed: Processed, problem: Regression,
                         base: BaseParameters | Sequence[str], values: FloatArray) -> Regression:
     """Return the regression of a mean period with repetitions that carry the noise of the positions too.
 
-    What one period adds to the error of the estimate is not its effort noise alone: its positions would have given
-    another regressor W_k. To first order the repetitions are, for values x as a first fit finds them,
+    The positions of a period would have given another regressor W_k. To first order the repetitions are, for values x
+    as a first fit finds them,
 
         y_k - (W_k - W) x,    W_k from the pose of period k, low-passed as the mean one is,
 
-    whose scatter holds the noise of efforts and positions and, since each period keeps its own, what feedback makes
-    them share (AH09 3.2). The covariance is theirs, over the equations that count in all rows. Where sensors round more
-    than they differ, rounding comes back in every period: what rounding the motion does to W x widens the scatter.
+    whose scatter holds the noise of efforts and positions and what feedback makes them share (AH09 3.2). The covariance
+    is theirs, over the equations that count in all rows. Where sensors round more than they differ, what rounding the
+    motion does to W x widens the scatter.
     """
     average, replicates = processed.average, problem.replicates
     if average is None or processed.cutoff is None or replicates is None or len(replicates[0]) != len(average):
@@ -197,10 +197,9 @@ class CutoffFamily(_Family):
     def fitted_terms(self, highest: int) -> FloatArray:
         """Return half the weighted squares of the positions' errors left by the best 1 ... `highest` harmonics, (h,).
 
-        The motors measure E_act(q) dx, so a low-pass of the pose x is not the best fit of x = Phi Z to them: what it
-        leaves scatters more than a chi-square, and Akaike's criterion, which is about the best fit, would keep a
-        harmonic too many in every fifth recording of a hexapod. Linear in Z about the measured pose; one Cholesky
-        factor in ascending order serves all orders. All samples count: friction does not disturb positions.
+        The motors measure E_act(q) dx, so a low-pass of the pose x is not the best fit of x = Phi Z to them, which
+        Akaike's criterion is about: it would keep a harmonic too many in every fifth recording of a hexapod. Linear in
+        Z about the measured pose; one Cholesky factor in ascending order serves all orders.
         """
         period, model = self.period, self.period.model
         count = len(period.pose)

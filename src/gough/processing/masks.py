@@ -1,9 +1,8 @@
 """Equations that do not count: where the sign of a joint's velocity does not tell its friction.
 
-Where a motor reverses, friction passes from -fs to fs within microns, the controller rings, and the low-pass of the
-positions smears the instant; where it stands, friction takes any value up to fs. This spoils the equations that contain
-its friction and no others: those with E_j != 0 in qd = E qd_I, which for a motor that is a row is its own. Within the
-noise of a velocity, its dead band, the sign says nothing either.
+Where a motor reverses, the low-pass of the positions smears the instant; where it stands, friction takes any value up
+to fs; within the noise of a velocity, its dead band, the sign says nothing. This spoils the equations that contain its
+friction and no others: those with E_j != 0 in qd = E qd_I, which for a motor that is a row is its own.
 """
 
 from __future__ import annotations
@@ -36,9 +35,8 @@ ROUNDING = 1e-12  # of a position: never without a band, so that the velocity of
 def position_noise(position: FloatArray) -> FloatArray:
     """Return the standard deviation of the position noise of each joint, (t, a) -> (a,). [m or rad]
 
-    From third differences, which a smooth motion hardly has: std = median |d3| / (0.6745 sqrt(20)), exact for white
-    Gaussian noise; at least step / sqrt(12) of a quantised sensor. Where a joint stands, a quantised sensor shows no
-    noise at all: differences that are zero tell nothing and are left out.
+    From third differences, which a smooth motion hardly has: std = median |d3| / (0.6745 sqrt(20)); at least
+    step / sqrt(12) of a quantised sensor. Differences of zero, where a joint stands, tell nothing.
     """
     if len(position) < 16:
         raise InvalidInput(f"{len(position)} samples are too few to estimate noise; at least 16 are needed")
@@ -55,8 +53,7 @@ def position_noise(position: FloatArray) -> FloatArray:
 def noise_again(recording: Recording, rng: np.random.Generator) -> Recording:
     """Return a recording with white noise of the size that its positions already have added to them.
 
-    That is what third differences show; of repeated motions, what differs between periods if that is less: periods may
-    also differ because the motion has not settled, which is no noise of a sensor.
+    Of repeated motions that is what differs between periods, if this is less: it may also be that they still settle.
     """
     size = position_noise(recording.position)
     if recording.period_count >= 2:
@@ -95,9 +92,8 @@ def spoilt_samples(speed: FloatArray, band: FloatArray, reach: int, *, smear: in
                    around: bool = False) -> BoolArray:
     """Tell where velocities (t, k) say nothing about friction, (t, k).
 
-    Inside their dead bands (k,); with a reach, within so many samples of there or of a change of sign; and within so
-    many samples as a filter smears of a standstill that lasts longer than that on both sides: friction is not yet what
-    the smeared velocity says. A period that repeats goes on `around` its ends.
+    Inside their dead bands (k,); with a reach, within so many samples of there or of a change of sign; and within as
+    many as a filter smears of a longer standstill. A period that repeats goes on `around` its ends.
     """
     mode = "wrap" if around else "constant"
     bad = np.abs(speed) < band
@@ -122,9 +118,8 @@ def counting_rows(model: Model, motion: Motion, settings: Processing, reach: int
                   around: bool = False) -> BoolArray:
     """Return which equations of a motion, or of a period that repeats, count, (t, r).
 
-    So many samples as `reach` on both sides of a motor's reversal or standstill do not count either. A passive joint
-    rubs in all rows, so what is about its reversals would be most of a log, and its friction is small beside the
-    motors'.
+    As many samples as `reach` on both sides of a motor's reversal or standstill do not count either; of passive joints
+    they do, which rub a little in all rows: it would be most of a log.
     """
     counts = np.ones((len(motion), len(model.rows)), bool)
     bands, rubbed = settings.bands(model.mechanism.coordinates), rubbed_rows(model)

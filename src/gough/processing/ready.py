@@ -51,11 +51,7 @@ def on_motor_side(recording: Recording, mechanism: Mechanism) -> Recording:
 
 
 def matched(recording: Recording, model: Model) -> Recording:
-    """Return the recording with its joints in the robot's order.
-
-    Raises:
-        InvalidRecording: The joints, their units or the payload are not the robot's.
-    """
+    """Return the recording with its joints in the robot's order; refuse joints, units and payloads of another."""
     mechanism = model.mechanism
     recording = on_motor_side(recording, mechanism)
     source, motors = recording.source, mechanism.actuated
@@ -96,9 +92,6 @@ def ready(model: Model, recording: Recording, settings: Processing) -> Recording
     """Return the recording in the robot's order, on an even clock, in whole periods if it has any; findings say what.
 
     Arrays are inspected here as files are when they are read.
-
-    Raises:
-        InvalidRecording: As `matched`; an effort that never changes; or a gap in the clock too long to interpolate.
     """
     recording = inspected(matched(recording, model))
     _check_alive(recording)
@@ -177,9 +170,9 @@ def repetition(recording: Recording) -> float | None:
 def unsettled_periods(recording: Recording) -> int:
     """Return how many periods at the beginning of whole ones are those of a motion that still settles.
 
-    What dies out after a start is largest at first. A period is unsettled if in its first tenth a channel differs from
-    the mean of the later periods with a mean square over `UNSETTLED` times the largest of: the median of its tenths,
-    what later periods differ by among themselves, and `ALIKE` of the signal. Two periods are left in any case.
+    A period is unsettled if in its first tenth a channel differs from the mean of the later periods with a mean square
+    over `UNSETTLED` times the largest of: the median of its tenths, what later periods differ by among themselves, and
+    `ALIKE` of the signal. Two periods are left in any case.
     """
     kinds = [kind for kind in ("position", "effort", "current") if getattr(recording, kind) is not None]
     periods = np.concatenate([recording.periods(kind) for kind in kinds], axis=2)
