@@ -60,20 +60,10 @@ def interior_point(problem: Problem, start: Point, lower: FloatArray | float, up
         return np.stack([at.constraints - lower, upper - at.constraints])
 
     def merit(at: Point) -> float:
-        left = slacks(at)
-        if not (left.min() > 0 and np.isfinite(at.objective)):
+        low, high = slacks(at)
+        if not (low.min() > 0 and high.min() > 0 and np.isfinite(at.objective)):
             return float("inf")
-        return float(at.objective - mu * (np.log(left[0]).sum() + np.log(left[1]).sum()))
-
-    def search(step: FloatArray, slope: float, alpha: float) -> Point | None:
-        """Shorten the step until the barrier function falls enough (Armijo) and all constraints hold strictly."""
-        before = merit(point)
-        for _ in range(12):
-            trial = problem.evaluate(point.variables + alpha * step, point)
-            if trial is not None and merit(trial) <= before + 1e-4 * alpha * slope:
-                return trial
-            alpha *= 0.5
-        return None
+        return float(at.objective - mu * (np.log(low).sum() + np.log(high).sum()))
 
     point, n = start, len(start.variables)
     gradient, J, slack = problem.gradient(point), problem.linearise(point), slacks(point)
@@ -96,7 +86,7 @@ def interior_point(problem: Problem, start: Point, lower: FloatArray | float, up
                 mu = max(DECREASE * mu, last)
                 continue
             moved = J.times(step) * np.array([1.0, -1.0]).reshape(2, *[1] * point.constraints.ndim)
-            trial = search(step, slope, _longest(slack, moved))  # to first order
+            trial = _search(problem, point, step, slope, _longest(slack, moved), merit)  # to first order
             if trial is None:
                 if fresh:  # not even along the gradient: rounding, or a kink of the criterion
                     break
@@ -117,6 +107,18 @@ def interior_point(problem: Problem, start: Point, lower: FloatArray | float, up
     except KeyboardInterrupt:
         raise Stopped(best, tuple(history)) from None
     return best, tuple(history)
+
+
+def _search(problem: Problem, point: Point, step: FloatArray, slope: float, alpha: float,
+            merit: Callable[[Point], float]) -> Point | None:
+    """Shorten the step until the barrier function falls enough (Armijo) and all constraints hold strictly."""
+    before = merit(point)
+    for _ in range(12):
+        trial = problem.evaluate(point.variables + alpha * step, point)
+        if trial is not None and merit(trial) <= before + 1e-4 * alpha * slope:
+            return trial
+        alpha *= 0.5
+    return None
 
 
 def _longest(values: FloatArray, change: FloatArray) -> float:

@@ -30,6 +30,7 @@ from gough.processing import (
 from gough.processing.choice import MOST_LEFT_OUT
 from gough.processing.families import with_position_noise
 from gough.processing.masks import noise_again
+from gough.processing.pieces import nominal_gains
 from gough.processing.ready import ready
 
 SMALL = 0.1  # sigmas: what noise of the positions takes from values is not counted below
@@ -194,12 +195,6 @@ def in_efforts(model: Model, processed: Sequence[Processed],
     factors = drive_gains(model, gains) if any(log.current for log in processed) else {}
     vector = np.array([factors.get(name, 1.0) for name in model.mechanism.actuated])
     return tuple(log.with_gains(vector) for log in processed), factors
-
-
-def nominal_gains(model: Model, given: Mapping[str, float] | None) -> dict[str, float]:
-    """Return the drive gains that are known by motor: given ones, else the robot file's."""
-    each = {name: (given or {}).get(name, model.mechanism.joint(name).gain) for name in model.mechanism.actuated}
-    return {name: float(value) for name, value in each.items() if value is not None}
 
 
 def drive_gains(model: Model, gains: Mapping[str, float] | None = None) -> dict[str, float]:

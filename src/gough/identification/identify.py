@@ -25,7 +25,6 @@ from gough.identification.currents import CurrentsProblem, check_currents, curre
 from gough.identification.experiment import (
     Experiment,
     assemble,
-    nominal_gains,
     prepare,
     prepare_unseen,
     with_information,
@@ -42,6 +41,7 @@ from gough.logs.finding import notes as finding_notes
 from gough.logs.readers import Log, as_recordings
 from gough.logs.recording import Recording
 from gough.processing import Processing
+from gough.processing.pieces import nominal_gains
 
 TURNS, SETTLED = 8, 1e-4  # of drive gains and constants; relative change of the latter that ends them
 

@@ -67,6 +67,12 @@ class Processed(ShortRepr):
                        replicates=None if self.replicates is None else self.replicates * gains)
 
 
+def nominal_gains(model: Model, given: Mapping[str, float] | None) -> dict[str, float]:
+    """Return the drive gains that are known by motor: given ones, else the robot file's."""
+    each = {name: (given or {}).get(name, model.mechanism.joint(name).gain) for name in model.mechanism.actuated}
+    return {name: float(value) for name, value in each.items() if value is not None}
+
+
 def averaged(model: Model, recording: Recording, settings: Processing) -> Processed:
     """Average the periods; filter and differentiate the pose that forward kinematics gives."""
     rate, method = check_even(recording), settings.method_for(recording)

@@ -17,7 +17,7 @@ from gough.logs.readers import RecordingSource
 from gough.logs.recording import Recording
 from gough.processing.choice import choose_processing
 from gough.processing.decimation import decimated, together
-from gough.processing.pieces import Processed, averaged, length, pieces, without_absent_payloads
+from gough.processing.pieces import Processed, averaged, length, nominal_gains, pieces, without_absent_payloads
 from gough.processing.ready import ready
 from gough.processing.settings import PERIODIC, Processing
 
@@ -97,11 +97,11 @@ def regression_blocks(model: Model, source: Recording | RecordingSource, paramet
         progress: Called with the fraction done.
     """
     chosen = complete(model, [source], settings, parameters)
-    every = [(gains or {}).get(name, model.mechanism.joint(name).gain) for name in model.mechanism.actuated]
-    factors = np.array([np.nan if gain is None else gain for gain in every])
+    factors = nominal_gains(model, gains)
 
     def in_efforts(piece: Processed) -> Processed:
-        return piece if np.isnan(factors).any() else piece.with_gains(factors)
+        known = len(factors) == len(model.mechanism.actuated)
+        return piece.with_gains(np.array([*factors.values()])) if known else piece
 
     if isinstance(source, Recording):
         source = ready(model, source, chosen)

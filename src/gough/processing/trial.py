@@ -20,7 +20,7 @@ from gough.processing.averaging import leading
 from gough.processing.decimation import Decimator, decimation_taps, lowpass
 from gough.processing.filters import differentiate, edge_samples
 from gough.processing.masks import counting_rows, position_noise, velocity_noise
-from gough.processing.pieces import averaged, without_absent_payloads
+from gough.processing.pieces import averaged, nominal_gains, without_absent_payloads
 from gough.processing.ready import signal_of
 from gough.processing.settings import HIGHEST, PERIODIC, Processing, decimation_of
 
@@ -66,13 +66,13 @@ class Trial:
     def __init__(self, model: Model, logs: Sequence[Recording], parameters: BaseParameters | Sequence[str],
                  gains: Mapping[str, float] | None) -> None:
         self.model, self.parameters, self.logs = model, parameters, logs
-        factors = [(gains or {}).get(name, model.mechanism.joint(name).gain) for name in model.mechanism.actuated]
+        factors, motors = nominal_gains(model, gains), model.mechanism.actuated
         currents = [log.effort is None for log in logs]
-        self.alone = any(currents) and None in factors
+        self.alone = any(currents) and len(factors) < len(motors)
         if self.alone and not all(currents):
             raise InvalidRecording("some logs hold efforts, others currents whose drive gains are not known; give "
                                    "'gain' in the robot file")
-        scale = np.array([1.0 if self.alone or factor is None else factor for factor in factors])
+        scale = np.array([1.0 if self.alone else factors.get(name, 1.0) for name in motors])
         self._efforts: list[FloatArray] = [getattr(log, signal_of(log)) * (scale if current else 1.0)
                                            for log, current in zip(logs, currents)]
         self.rate = min(log.rate for log in logs)
