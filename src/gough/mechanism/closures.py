@@ -1,13 +1,7 @@
 """Kinds of closures: the equations that close a loop, and what they are elsewhere.
 
 All that is known of a kind stands in its entry: reader, engine, plants and exports ask here, and refuse by name what
-they cannot express. A new kind is one entry, here or in a user's own file:
-
-    register_closure(ClosureKind(
-        name="planar", label="origin of b in the xy plane of a", units=("m",),
-        residual=lambda closure, at: [(at.a.rotation.T @ (at.b.translation - at.a.translation))[2]]))
-
-Robot files then name it as the `kind` of a [[closure]].
+they cannot express. A new kind is one entry, here or in a user's own file, by `register_closure`.
 """
 
 from __future__ import annotations
@@ -23,11 +17,8 @@ if TYPE_CHECKING:
 
 
 class Configuration(NamedTuple):
-    """What a closure may depend on: numbers, or expressions.
-
-    Args:
-        q: Coordinates by name. [m or rad]
-        a, b: The closure's frames in the base frame, with `rotation` (3, 3) and `translation` (3,); None without.
+    """What a closure may depend on, as numbers or expressions: coordinates by name [m or rad], and its frames in the
+    base frame, with `rotation` (3, 3) and `translation` (3,); None without.
     """
 
     q: Mapping[str, Any]
@@ -37,38 +28,23 @@ class Configuration(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class ClosureKind:
-    """One kind of closure.
+    """One kind of closure."""
 
-    Args:
-        name: The `kind` of a [[closure]] in robot files.
-        label: In words: what holds where the loop is closed.
-        units: Unit of each equation, which makes their number and their scale; `joints` is that of the coordinates.
-        residual: Closure, configuration -> one expression for each equation, zero where the loop is closed.
-        frames: It holds two frames `a` and `b`; otherwise a weighted sum of coordinates.
-        measures: It weighs coordinates beside its frames.
-        values: Further keys in robot files, positive numbers, with their dimension.
-        mistaken: Frames a, b at which all equations hold -> what is wrong all the same, or nothing. For equations with
-            more solutions than the one meant.
-        guide: Frames a, b -> expressions that are zero only in the solution meant: they lead a search to it.
-        urdf: Key of the YAML file beside a URDF under which the frames stand, or None. `3d` and `6d` are types of
-            `closed_loop`.
-        mjcf: Elements of MJCF that hold it, or None: `connect weld axis slider rod sum reel`, see `virtual.mjcf`.
-        pinocchio: Equations of the Pinocchio plant that hold it, or None: `gap axis turn distance sum`, see
-            `virtual.pinocchio_plant`.
-    """
-
-    name: str
-    label: str
-    units: tuple[Literal["m", "rad", "joints"], ...]
-    residual: Callable[[Closure, Configuration], Sequence[Any]]
-    frames: bool = True
-    measures: bool = False
-    values: Mapping[str, str] = field(default_factory=dict)
+    name: str  # the `kind` of a [[closure]] in robot files
+    label: str  # what holds where the loop is closed
+    units: tuple[Literal["m", "rad", "joints"], ...]  # of each equation: their number and scale
+    residual: Callable[[Closure, Configuration], Sequence[Any]]  # one expression for each equation
+    frames: bool = True  # it holds two frames; otherwise a weighted sum of coordinates
+    measures: bool = False  # it weighs coordinates beside its frames
+    values: Mapping[str, str] = field(default_factory=dict)  # further keys, positive numbers, with their dimension
+    # For equations with more solutions than the one meant: frames a, b at which all hold -> what is wrong all the
+    # same, or nothing; and expressions that are zero only in the solution meant, which lead a search to it.
     mistaken: Callable[[Any, Any], str] | None = None
     guide: Callable[[Any, Any], Any] | None = None
-    urdf: str | None = None
-    mjcf: tuple[str, ...] | None = None
-    pinocchio: tuple[str, ...] | None = None
+    # What it is elsewhere, None where it is not.
+    urdf: str | None = None  # key of the YAML beside a URDF; `3d` and `6d` are types of `closed_loop`
+    mjcf: tuple[str, ...] | None = None  # connect weld axis slider rod sum reel; see `virtual.mjcf`
+    pinocchio: tuple[str, ...] | None = None  # gap axis turn distance sum
 
     @property
     def weighs(self) -> bool:

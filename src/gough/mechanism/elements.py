@@ -32,22 +32,14 @@ INVERTIBLE = 1e-9  # ratio of singular values of a transmission below which no g
 
 @dataclass(frozen=True, kw_only=True)
 class Scope:
-    """Where the names in a table are looked up: the top level of the file, or one placed leg.
+    """Where the names in a table are looked up: the top level of the file, or one placed leg."""
 
-    Args:
-        leg, template: Names of the placed leg (`leg1`) and of its kind (`leg`); None and empty at the top level.
-        base: What `base` means here.
-        inner: Names of the bodies defined in this scope, as written.
-        outer: Names of the bodies of the top level, usable inside a leg.
-        terms: Joint terms that may be listed, by the words of a robot file; a word may stand for several.
-    """
-
-    leg: str | None = None
-    template: str = ""
-    base: Frame = WORLD
-    inner: frozenset[str]
-    outer: frozenset[str] = frozenset()
-    terms: Mapping[str, tuple[JointTerm, ...]] = field(default_factory=dict)
+    leg: str | None = None  # `leg1`
+    template: str = ""  # its kind: `leg`
+    base: Frame = WORLD  # what `base` means here
+    inner: frozenset[str]  # bodies defined in this scope, as written
+    outer: frozenset[str] = frozenset()  # bodies of the top level, usable inside a leg
+    terms: Mapping[str, tuple[JointTerm, ...]] = field(default_factory=dict)  # by word; one may stand for several
 
     def full(self, name: str) -> str:
         return name if self.leg is None else f"{self.leg}.{name}"

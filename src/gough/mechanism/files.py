@@ -1,10 +1,7 @@
 """Robots by name or by file: those that come with Gough, and the formats files are written in.
 
-A format is one function and one entry, here or in a user's own file:
-
-    register_robot_format(".json", read_json)     # read_json(text, source) -> Mechanism
-
-Every function and command that takes a robot then reads such files.
+A format is one function and one entry, here or in a user's own file: `register_robot_format(".json", read_json)` with
+`read_json(text, source) -> Mechanism`. Every function and command that takes a robot then reads such files.
 """
 
 from __future__ import annotations
@@ -45,9 +42,6 @@ def load_robot(name_or_path: str | Path) -> Mechanism:
     """Read a bundled robot by name, or a robot file by path; its suffix tells the format.
 
     A bundled name wins over a file of the same name in the working directory; write `./palida` for the file.
-
-    Raises:
-        InvalidMechanism: No such robot, or the file is not a valid description; names file, table and key.
     """
     expect(name_or_path, (str, Path), "the robot", "a bundled name or the path of its file")
     text, source = robot_text(name_or_path)
@@ -60,15 +54,13 @@ def load_robot(name_or_path: str | Path) -> Mechanism:
 
 def robot_text(name_or_path: str | Path) -> tuple[str, str]:
     """Return the text of a bundled robot or a robot file, and where it comes from; see `load_robot`."""
-    bundled = _bundled()
+    bundled, path = _bundled(), Path(name_or_path)
     if isinstance(name_or_path, str) and name_or_path in bundled:
         return bundled[name_or_path], f"gough/robots/{name_or_path}.toml"
-    path = Path(name_or_path)
     try:
         if not path.is_file():
-            raise InvalidMechanism(
-                f"'{name_or_path}' is neither a robot file nor a bundled robot"
-                f"{nearest(str(name_or_path), bundled)}", file=str(path))
+            raise InvalidMechanism(f"'{name_or_path}' is neither a robot file nor a bundled robot"
+                                   f"{nearest(str(name_or_path), bundled)}", file=str(path))
         size = path.stat().st_size
         if size > LARGEST:
             raise InvalidMechanism(

@@ -14,7 +14,7 @@ Robot files then name it among a joint's `terms`. Expressions: see `gough.mechan
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -23,21 +23,10 @@ import numpy as np
 
 from gough.core.errors import InvalidInput, nearest
 from gough.core.names import GAIN, INERTIAL, Parameter
-from gough.mechanism.expression import (
-    EFFORT,
-    FUNCTIONS,
-    STATE,
-    Dimension,
-    Node,
-    dimension_in,
-    evaluate,
-    fault,
-    parse,
-    powers,
-    unit_text,
-)
+from gough.mechanism import expression as grammar
+from gough.mechanism.expression import EFFORT, STATE, Dimension, Node, fault, powers
 
-RISKY = ("/", "^")  # operations, and functions, that have no value everywhere
+RISKY = ("/", "^", "log", "sqrt", "exp", "tan")  # operations and functions that have no value everywhere
 _JUMP = 1e-9  # velocity at which a term's jump is looked at; far below any dead band [m/s or rad/s]
 # Dimensions of a constant that belongs to whatever joint has the term: for (prismatic, revolute) joints.
 JOINT_DIMENSIONS = {"joint position": ("length", "angle"), "joint velocity": ("velocity", "angular velocity"),
@@ -48,17 +37,11 @@ _SI = {"joint position": "m or rad", "joint velocity": "m/s or rad/s", "length":
 
 @dataclass(frozen=True, kw_only=True)
 class Constant:
-    """A number of a term that is not its coefficient, such as a Stribeck velocity or a pitch.
+    """A number of a term that is not its coefficient, such as a Stribeck velocity or a pitch; SI."""
 
-    Args:
-        value: Or where a search for it starts. [SI]
-        dimension: What it measures: `time`, `length`, ..., `joint position` or `joint velocity`; empty if not known.
-        fit: It is found from the data, between `low` and `high`.
-    """
-
-    value: float
-    dimension: str = ""
-    fit: bool = False
+    value: float  # or where a search for it starts
+    dimension: str = ""  # `time`, `length`, ..., `joint position` or `joint velocity`; empty if not known
+    fit: bool = False  # found from the data, between `low` and `high`
     low: float = -math.inf
     high: float = math.inf
 
@@ -69,95 +52,65 @@ class Constant:
 
 @dataclass(frozen=True, kw_only=True)
 class JointState:
-    """What a term may depend on: arrays of numbers, or expressions.
+    """What a term may depend on: arrays of numbers, or expressions."""
 
-    Args:
-        q, qd, qdd: Coordinate, velocity, acceleration. [m or rad, per s, per s2]
-        sign: Of the velocity: linear inside the dead band, smooth while optimising.
-        math: Functions for these: `sin cos tan exp log sqrt tanh fabs fmin fmax floor` of NumPy or CasADi.
-        other: State of another joint by the name that an expression gives it.
-        lags: Values of the term's lags, in their order; None where a lag has settled: it is what it follows.
-        channels: Recorded channels by name; what is missing has its usual value.
-        constants: Values of constants by their full name (`stribeck.speed`) instead of the term's own.
-        effort: What the joint passes on: its motor's effort less its own friction. [N or N m]
-    """
-
-    q: Any
+    q: Any  # [m or rad]
     qd: Any
     qdd: Any
-    sign: Any
-    math: Any
-    other: Callable[[str], JointState] | None = None
-    lags: Sequence[Any] | None = None
-    channels: Mapping[str, Any] = field(default_factory=dict)
-    constants: Mapping[str, Any] = field(default_factory=dict)
-    effort: Any = 0.0
+    sign: Any  # of the velocity: linear inside the dead band, smooth while optimising
+    math: Any  # `sin cos tan exp log sqrt tanh fabs fmin fmax floor` of NumPy or CasADi
+    other: Callable[[str], JointState] | None = None  # state of another joint by the name an expression gives it
+    lags: Sequence[Any] | None = None  # of the term, in order; None where settled: a lag is what it follows
+    channels: Mapping[str, Any] = field(default_factory=dict)  # recorded; what is missing has its usual value
+    constants: Mapping[str, Any] = field(default_factory=dict)  # `stribeck.speed`, instead of the term's own
+    effort: Any = 0.0  # what the joint passes on: its motor's less its own friction [N or N m]
 
 
 @dataclass(frozen=True, kw_only=True)
 class JointTerm:
     """One term of a joint's effort.
 
-    Args:
-        name: Parameter name, e.g. `fv`.
-        label: In words; friction ends in `friction`.
-        units: Unit of the coefficient for (prismatic, revolute) joints; made from the expression if empty.
-        expression: Of the joint's state, constants and channels; acceleration only as a factor.
-        constants: Numbers in it that are not linear, by name.
-        channels: Recorded channels in it, with the value each has where none is recorded.
-        family: Terms of one family share their constants, `family.name`; its own name by default.
-        nonnegative: The coefficient of a physical joint cannot be negative.
-        dissipative: The term is friction: it opposes motion.
-        coulomb: Half the term's jump where the velocity changes sign: 1 for dry friction, 0 for what is continuous.
-            Samples near reversals say little about a term that jumps, and simulators resolve its dead band. Seen from
-            the expression by default.
-        suspected: The diagnosis looks for it where a robot file lacks it.
-        urdf: Attribute of URDF's `<dynamics>` that the coefficient is, or None.
-        sidecar: Key of the YAML file beside a URDF, for what URDF has no word for, or None.
-        mjcf: Attribute of MJCF's `<joint>` that the coefficient is, or None. `springref` is a constant effort.
-
-    Raises:
-        InvalidInput: The expression cannot be read, or names what there is not; carries the position.
+    Samples near reversals say little about a term that jumps, and simulators resolve its dead band: see `coulomb`.
     """
 
-    name: str
-    label: str
-    units: tuple[str, str] = ("", "")
-    expression: str
-    constants: Mapping[str, Constant] = field(default_factory=dict)
-    channels: Mapping[str, float] = field(default_factory=dict)
-    family: str = ""
-    nonnegative: bool = False
-    dissipative: bool = False
-    coulomb: float | None = None
-    suspected: bool = True
-    urdf: str | None = None
-    sidecar: str | None = None
-    mjcf: str | None = None
+    name: str  # of the parameter: `fv`
+    label: str  # in words; friction ends in `friction`
+    units: tuple[str, str] = ("", "")  # of the coefficient at (prismatic, revolute) joints; made if empty
+    expression: str  # acceleration only as a factor
+    constants: Mapping[str, Constant] = field(default_factory=dict)  # what is not linear in it
+    channels: Mapping[str, float] = field(default_factory=dict)  # recorded, with the value where none is
+    family: str = ""  # its terms share their constants, `family.name`; the own name by default
+    nonnegative: bool = False  # the coefficient of a physical joint
+    dissipative: bool = False  # friction: it opposes motion
+    coulomb: float | None = None  # half its jump where the velocity changes sign; seen from the expression by default
+    suspected: bool = True  # the diagnosis looks for it where a robot file lacks it
+    urdf: str | None = None  # attribute of `<dynamics>`
+    sidecar: str | None = None  # key of the YAML beside a URDF
+    mjcf: str | None = None  # attribute of MJCF's `<joint>`; `springref` is a constant effort
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "family", self.family or self.name)
-        known = (*STATE, EFFORT, "pi", *self.constants, *self.channels)
-        for word in (*self.constants, *self.channels):
-            if not word.isidentifier() or word in (*STATE, EFFORT, "pi", *FUNCTIONS):
+        words, own = (*STATE, EFFORT, "pi"), (*self.constants, *self.channels)
+        for word in own:
+            if not word.isidentifier() or word in (*words, *grammar.FUNCTIONS):
                 raise InvalidInput(f"a constant or channel cannot be called '{word}'; use another word", name=word)
         for node in self.tree.walk():
-            if node.kind == "name" and node.value not in known and Parameter(node.value).kind not in STATE:
+            if node.kind == "name" and node.value not in (*words, *own) and Parameter(node.value).kind not in STATE:
                 why = (": a term is its coefficient times the expression, so leave the coefficient out"
-                       if node.value == self.name else nearest(node.value, known))
+                       if node.value == self.name else nearest(node.value, (*words, *own)))
                 raise fault(self.expression, node.at, f"no name '{node.value}'{why}")
         self._acceleration(self.tree)
         for lag in self.lags:
             self.lag_distance(lag)
             if any(node.value == EFFORT for node in lag.walk()):
                 raise fault(self.expression, lag.at, "a lag of the effort is not possible")
-        unused = [c for c in (*self.constants, *self.channels) if not self.mentions(c)]
-        if unused:
+        if unused := [word for word in own if not self.mentions(word)]:
             raise InvalidInput(f"'{unused[0]}' is not in the expression '{self.expression}'", name=unused[0])
         if self.coulomb is None:
             object.__setattr__(self, "coulomb", self._jump())
         if not all(self.units):
-            object.__setattr__(self, "units", (self._unit("prismatic", "N"), self._unit("revolute", "N m")))
+            units = {"prismatic": "N", "revolute": "N m"}
+            object.__setattr__(self, "units", tuple(self._made_unit(kind, effort) for kind, effort in units.items()))
 
     def _acceleration(self, node: Node) -> int:
         """Return the power of accelerations in a part of the expression, 0 or 1: a mass matrix has no others."""
@@ -170,16 +123,16 @@ class JointTerm:
             raise fault(self.expression, node.at, "acceleration can only be a factor: efforts are linear in it")
         return power
 
-    def _unit(self, kind: str, effort: str) -> str:
+    def _made_unit(self, kind: str, effort: str) -> str:
         """Return the unit of the coefficient that the expression asks for; empty at joints it is not for."""
         try:
-            return unit_text(self.dimension(kind), effort)
+            return grammar.unit_text(self.dimension(kind), effort)
         except InvalidInput:
             return ""
 
     @cached_property
     def tree(self) -> Node:
-        return parse(self.expression)
+        return grammar.parse(self.expression)
 
     @cached_property
     def lags(self) -> tuple[Node, ...]:
@@ -205,8 +158,8 @@ class JointTerm:
     @property
     def risky(self) -> bool:
         """It may have no value for some motions, or one too large to be squared."""
-        return any(node.kind in RISKY or node.value in ("log", "sqrt", "exp", "tan")
-                   or (isinstance(node.value, tuple) and abs(node.value[0]) > 1e9) for node in self.tree.walk())
+        return any(node.kind in RISKY or node.value in RISKY or (node.kind == "number" and abs(node.value[0]) > 1e9)
+                   for node in self.tree.walk())
 
     def mentions(self, word: str) -> bool:
         return any(node.kind == "name" and node.value == word for node in self.tree.walk())
@@ -220,35 +173,20 @@ class JointTerm:
         return self.units[0 if kind == "prismatic" else 1]
 
     def dimension(self, kind: str) -> Dimension | None:
-        """Return the dimension of the expression at a kind of joint, None where it is not known.
-
-        Raises:
-            InvalidInput: Units do not fit; carries the position.
-        """
+        """Return the dimension of the expression at a kind of joint, None where it is not known."""
         own = 0 if kind == "prismatic" else 1
-        state = dict(zip(STATE, JOINT_DIMENSIONS))
+        known = {name: JOINT_DIMENSIONS[of][own] for name, of in zip(STATE, JOINT_DIMENSIONS)}
+        known |= {EFFORT: ("force", "torque")[own], "pi": "none"}
+        known |= {name: JOINT_DIMENSIONS.get(constant.dimension, (constant.dimension,) * 2)[own]
+                  for name, constant in self.constants.items()}
 
         def value(node: Node) -> Dimension | None:
-            if node.value in state:
-                return powers(JOINT_DIMENSIONS[state[node.value]][own])
-            if node.value == EFFORT:
-                return powers(("force", "torque")[own])
-            if node.value == "pi":
-                return powers("none")
-            constant = self.constants.get(node.value)
-            if constant is None or not constant.dimension:
-                return None
-            given = JOINT_DIMENSIONS.get(constant.dimension)
-            return powers(constant.dimension if given is None else given[own])
+            return powers(known.get(node.value, ""))
 
-        return dimension_in(self.expression, self.tree, value)
+        return grammar.dimension_in(self.expression, self.tree, value)
 
     def lag_distance(self, lag: Node) -> bool:
-        """Tell whether a lag is over a distance, not a time.
-
-        Raises:
-            InvalidInput: It does not say which: its second argument has no unit.
-        """
+        """Tell whether a lag is over a distance, not a time; raise where its second argument has no unit."""
         by = lag.parts[1]
         found = by.value[1] if by.kind == "number" else ""
         if by.kind == "name" and by.value in self.constants:
@@ -278,7 +216,7 @@ class JointTerm:
                 return math.pi
             return getattr(self._state_of(state, at.value), Parameter(at.value).kind)
 
-        return evaluate(self.tree if node is None else node, named, state.math)
+        return grammar.evaluate(self.tree if node is None else node, named, state.math)
 
     @staticmethod
     def _state_of(state: JointState, name: str) -> JointState:
@@ -307,62 +245,58 @@ class JointTerm:
         return self if own == dict(self.constants) else replace(self, constants=own)
 
 
-def _velocity(value: float) -> Constant:
-    return Constant(value=value, dimension="joint velocity", fit=True, low=value / 100, high=value * 100)
+def _constant(value: float, dimension: str, low: float, high: float, fit: bool = False) -> Constant:
+    return Constant(value=value, dimension=f"joint {dimension}" if dimension != "time" else "time", low=low, high=high,
+                    fit=fit)
 
 
-def _bundled() -> list[JointTerm]:
-    """Return the terms that come with Gough; those looked for in other ways are not `suspected`."""
-    friction: dict[str, Any] = {"dissipative": True, "suspected": False}
-    lasting = friction | {"nonnegative": True}
-    warm: dict[str, Any] = {"channels": {"temperature": 25.0}, "constants": {"reference": Constant(value=20.0)},
-                            "suspected": False}
-    terms = [
-        JointTerm(name="ia", label="rotor and drive inertia", units=("kg", "kg m2"), expression="qdd",
-                  nonnegative=True, sidecar="rotor_inertia", mjcf="armature"),
-        JointTerm(name="fv", label="viscous friction", units=("N s/m", "N m s/rad"), expression="qd",
-                  nonnegative=True, dissipative=True, urdf="damping", mjcf="damping"),
-        JointTerm(name="fs", label="Coulomb friction", units=("N", "N m"), expression="sign(qd)",
-                  nonnegative=True, dissipative=True, urdf="friction", mjcf="frictionloss"),
-        JointTerm(name="off", label="offset", units=("N", "N m"), expression="1", sidecar="effort_offset",
-                  mjcf="springref"),
-        JointTerm(name="k", label="spring about the zero position", units=("N/m", "N m/rad"), expression="q",
-                  nonnegative=True, sidecar="stiffness", mjcf="stiffness"),
-        JointTerm(name="fv_plus", label="forward viscous friction", units=("N s/m", "N m s/rad"),
-                  expression="max(qd, 0)", **lasting),
-        JointTerm(name="fv_minus", label="backward viscous friction", units=("N s/m", "N m s/rad"),
-                  expression="min(qd, 0)", **lasting),
-        JointTerm(name="fs_plus", label="forward Coulomb friction", expression="max(sign(qd), 0)", **lasting),
-        JointTerm(name="fs_minus", label="backward Coulomb friction", expression="min(sign(qd), 0)", **lasting),
-        JointTerm(name="stribeck", label="Stribeck friction", expression="sign(qd) * exp(-abs(qd) / speed)",
-                  constants={"speed": _velocity(0.05)}, **lasting),
-        JointTerm(name="fs_smooth", label="smooth Coulomb friction", expression="tanh(qd / width)", coulomb=1.0,
-                  constants={"width": _velocity(0.02)}, **lasting),
-        JointTerm(name="fv_cubic", label="cubic viscous friction", expression="qd^3", **friction),
-        JointTerm(name="fv_root", label="square-root viscous friction", expression="sign(qd) * sqrt(abs(qd))",
-                  coulomb=0.0, **friction),
-        JointTerm(name="fs_time", label="friction with memory over time", expression="lag(sign(qd), time)",
-                  constants={"time": Constant(value=0.1, dimension="time", low=1e-3, high=10.0)}, **lasting),
-        JointTerm(name="fs_distance", label="friction with memory over distance", expression="lag(sign(qd), distance)",
-                  constants={"distance": Constant(value=0.02, dimension="joint position", low=1e-6, high=10.0)},
-                  **lasting),
-        JointTerm(name="fs_load", label="load-dependent friction", units=("1", "1"),
-                  expression="abs(effort) * sign(qd)", **lasting),
-        JointTerm(name="fv_temperature", label="change of viscous friction with temperature",
-                  units=("N s/(m degC)", "N m s/(rad degC)"), expression="qd * (temperature - reference)", **warm),
-        JointTerm(name="fs_temperature", label="change of Coulomb friction with temperature",
-                  units=("N/degC", "N m/degC"), expression="sign(qd) * (temperature - reference)", **warm),
-        JointTerm(name="k2", label="quadratic spring", expression="q^2", suspected=False),
-        JointTerm(name="k3", label="cubic spring", expression="q^3", suspected=False),
-        JointTerm(name="k_preload", label="preload of a spring", expression="sign(q - rest)", suspected=False,
-                  constants={"rest": Constant(value=0.0, dimension="joint position")}, coulomb=0.0)]
-    for harmonic in (1, 2, 3):
-        terms += [JointTerm(
-            name=f"ripple_{wave}{harmonic if harmonic > 1 else ''}", label=f"ripple, {word}, harmonic {harmonic}",
-            expression=f"{wave}({2 * harmonic} * pi * q / pitch)", family="ripple", suspected=False,
-            constants={"pitch": Constant(value=0.01, dimension="joint position", low=1e-5, high=10.0)})
-            for wave, word in (("sin", "sine"), ("cos", "cosine"))]
-    return terms
+def _bundled() -> Iterator[JointTerm]:
+    """Yield the terms that come with Gough; those looked for in other ways are not `suspected`."""
+    newton, viscous = ("N", "N m"), ("N s/m", "N m s/rad")
+    positive: dict[str, Any] = {"nonnegative": True}
+    rubs: dict[str, Any] = {"nonnegative": True, "dissipative": True}
+    for name, label, units, expression, more in (
+            ("ia", "rotor and drive inertia", ("kg", "kg m2"), "qdd",
+             positive | {"sidecar": "rotor_inertia", "mjcf": "armature"}),
+            ("fv", "viscous friction", viscous, "qd", rubs | {"urdf": "damping", "mjcf": "damping"}),
+            ("fs", "Coulomb friction", newton, "sign(qd)", rubs | {"urdf": "friction", "mjcf": "frictionloss"}),
+            ("off", "offset", newton, "1", {"sidecar": "effort_offset", "mjcf": "springref"}),
+            ("k", "spring about the zero position", ("N/m", "N m/rad"), "q",
+             positive | {"sidecar": "stiffness", "mjcf": "stiffness"})):
+        yield JointTerm(name=name, label=label, units=units, expression=expression, **more)
+    made = ("", "")
+    speed, width = (_constant(v, "velocity", v / 100, v * 100, fit=True) for v in (0.05, 0.02))
+    time, distance = _constant(0.1, "time", 1e-3, 10.0), _constant(0.02, "position", 1e-6, 10.0)
+    rest, pitch = _constant(0.0, "position", -math.inf, math.inf), _constant(0.01, "position", 1e-5, 10.0)
+    warm: dict[str, Any] = {"channels": {"temperature": 25.0}, "constants": {"reference": Constant(value=20.0)}}
+    for name, label, units, expression, more in (
+            ("fv_plus", "forward viscous friction", viscous, "max(qd, 0)", rubs),
+            ("fv_minus", "backward viscous friction", viscous, "min(qd, 0)", rubs),
+            ("fs_plus", "forward Coulomb friction", made, "max(sign(qd), 0)", rubs),
+            ("fs_minus", "backward Coulomb friction", made, "min(sign(qd), 0)", rubs),
+            ("stribeck", "Stribeck friction", made, "sign(qd) * exp(-abs(qd) / speed)",
+             rubs | {"constants": {"speed": speed}}),
+            ("fs_smooth", "smooth Coulomb friction", made, "tanh(qd / width)",
+             rubs | {"constants": {"width": width}, "coulomb": 1.0}),
+            ("fv_cubic", "cubic viscous friction", made, "qd^3", {"dissipative": True}),
+            ("fv_root", "square-root viscous friction", made, "sign(qd) * sqrt(abs(qd))",
+             {"dissipative": True, "coulomb": 0.0}),
+            ("fs_time", "friction with memory over time", made, "lag(sign(qd), time)",
+             rubs | {"constants": {"time": time}}),
+            ("fs_distance", "friction with memory over distance", made, "lag(sign(qd), distance)",
+             rubs | {"constants": {"distance": distance}}),
+            ("fs_load", "load-dependent friction", ("1", "1"), "abs(effort) * sign(qd)", rubs),
+            ("fv_temperature", "change of viscous friction with temperature", ("N s/(m degC)", "N m s/(rad degC)"),
+             "qd * (temperature - reference)", warm),
+            ("fs_temperature", "change of Coulomb friction with temperature", ("N/degC", "N m/degC"),
+             "sign(qd) * (temperature - reference)", warm),
+            ("k2", "quadratic spring", made, "q^2", {}),
+            ("k3", "cubic spring", made, "q^3", {}),
+            ("k_preload", "preload of a spring", made, "sign(q - rest)", {"constants": {"rest": rest}, "coulomb": 0.0}),
+            *((f"ripple_{wave}{n if n > 1 else ''}", f"ripple, {word}, harmonic {n}", made,
+               f"{wave}({2 * n} * pi * q / pitch)", {"family": "ripple", "constants": {"pitch": pitch}})
+              for n in (1, 2, 3) for wave, word in (("sin", "sine"), ("cos", "cosine")))):
+        yield JointTerm(name=name, label=label, units=units, expression=expression, suspected=False, **more)
 
 
 # In the order in which base parameters are sought (BG13 (23)); registered ones follow.

@@ -43,24 +43,15 @@ def _described(value: object) -> str:
 
 @dataclass(frozen=True)
 class TomlTable:
-    """One TOML table and its place in the file.
-
-    Args:
-        data: Keys and values as TOML gave them.
-        place: How the table is named in errors, e.g. `[[leg.joint]] 'alpha' of leg1`.
-        factors: Factor to SI of a plain number, by dimension.
-        prefix: What precedes a key in errors, for tables inside tables.
-        header: Of the array it is in, e.g. `leg.joint`; empty outside of arrays.
-        owner: How tables in arrays inside it are told from those of others: ` of leg 'leg'`, ` of leg1`.
-    """
+    """One TOML table and its place in the file."""
 
     data: Mapping[str, Any]
-    place: str
+    place: str  # in errors: `[[leg.joint]] 'alpha' of leg1`
     file: str
-    factors: Mapping[str, float] = field(default_factory=unit_factors)
-    prefix: str = ""
-    header: str = ""
-    owner: str = ""
+    factors: Mapping[str, float] = field(default_factory=unit_factors)  # to SI, of a plain number by dimension
+    prefix: str = ""  # of keys in errors, for tables inside tables
+    header: str = ""  # of the array it is in: `leg.joint`
+    owner: str = ""  # in errors about arrays inside it: ` of leg 'leg'`, ` of leg1`
 
     def error(self, message: str, key: str | None = None) -> InvalidMechanism:
         """Return an error about this table, or about one of its keys."""

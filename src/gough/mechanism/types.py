@@ -27,32 +27,13 @@ Vector = tuple[float, float, float]
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Body(Value):
-    """A rigid body with inertial parameters about its own frame (that of the joint that carries it).
+    """A rigid body with inertial parameters about its own frame (that of the joint that carries it)."""
 
-    Args:
-        name: Full name, e.g. `leg1.rod`.
-        parameters: Which of the ten inertial parameters the body has; the others are structural zeros.
-        values: A-priori values of these, SI. Missing means unknown a priori (taken as zero).
-        leg: The leg it belongs to (`leg1`), or None.
-        template: Its name with that of the leg's template (`leg.rod`); equal bodies of equal legs share it.
-    """
-
-    name: str
-    parameters: tuple[str, ...] = INERTIAL
-    values: Mapping[str, float] = field(default_factory=dict)
-    leg: str | None = None
-    template: str = ""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        for name in (*self.parameters, *self.values):
-            if name not in INERTIAL:
-                raise InvalidMechanism(
-                    f"body '{self.name}' has no inertial parameter '{name}'{nearest(name, INERTIAL)}")
-        for name in self.values:
-            if name not in self.parameters and self.values[name] != 0.0:
-                raise InvalidMechanism(
-                    f"body '{self.name}' gives a value for '{name}' but does not list it as a parameter")
+    name: str  # in full: `leg1.rod`
+    parameters: tuple[str, ...] = INERTIAL  # those it has; the others are structural zeros
+    values: Mapping[str, float] = field(default_factory=dict)  # a priori, SI; missing is unknown, taken as zero
+    leg: str | None = None  # `leg1`
+    template: str = ""  # its name in the leg's kind, which equal legs share: `leg.rod`
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,45 +51,23 @@ class Joint(Value):
     """A revolute or prismatic joint about or along an axis (z unless said) of a placed frame.
 
     The child's frame is the placed frame moved by q: T = placement * Rot(axis, q) or placement * Trans(axis, q).
-
-    Args:
-        name: Full name, e.g. `leg1.slider`; also the name of its coordinate.
-        kind: `revolute` or `prismatic`.
-        parent: Body it sits on (`base` for the fixed one).
-        child: Body it carries.
-        placement: From the parent's frame to the joint frame at q = 0.
-        axis: Axis of the joint frame it turns about or slides along, or a vector along it in that frame.
-        actuated: Driven by a motor.
-        virtual: A task coordinate of the platform: no real joint, no terms.
-        limits: Bounds.
-        terms: Which joint terms it has, by name; see `TERMS` and `Mechanism.own_terms`.
-        values: A-priori coefficients of these, SI.
-        gain: Drive gain: effort per unit of recorded current or voltage, or None if efforts are recorded.
-        start: Value from which the loops are assembled. [m or rad]
-        leg, template: As for bodies.
     """
 
-    name: str
+    name: str  # in full: `leg1.slider`; also that of its coordinate
     kind: Kind
-    parent: str
-    child: str
-    placement: Placement = UNMOVED
-    axis: Axis | Vector = "z"
+    parent: str  # body it sits on
+    child: str  # body it carries
+    placement: Placement = UNMOVED  # from the parent's frame to the joint frame at q = 0
+    axis: Axis | Vector = "z"  # of the joint frame
     actuated: bool = False
-    virtual: bool = False
+    virtual: bool = False  # a task coordinate of the platform: no real joint, no terms
     limits: Limits = Limits()
-    terms: tuple[str, ...] = ()
-    values: Mapping[str, float] = field(default_factory=dict)
-    gain: float | None = None
-    start: float = 0.0
+    terms: tuple[str, ...] = ()  # by name; see `Mechanism.known_terms`
+    values: Mapping[str, float] = field(default_factory=dict)  # coefficients of these a priori, SI
+    gain: float | None = None  # effort per recorded current or voltage; None if efforts are recorded
+    start: float = 0.0  # from which the loops are assembled [m or rad]
     leg: str | None = None
     template: str = ""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not isinstance(self.axis, str) and not np.linalg.norm(self.axis) > 0:
-            raise InvalidMechanism(f"joint '{self.name}' has an axis without direction", part="joint", name=self.name,
-                                   key="axis")
 
     @cached_property
     def direction(self) -> FloatArray:
@@ -136,24 +95,15 @@ class Frame:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Closure(Value):
-    """A constraint that closes a loop.
+    """A constraint that closes a loop, of a kind in `CLOSURES`."""
 
-    Args:
-        name: Full name, e.g. `leg1.tip`.
-        kind: Its entry in `CLOSURES`.
-        a, b: The two frames, for kinds that hold frames.
-        values: What the kind needs beside them, e.g. the `length` of a rod. [SI]
-        coefficients: Joint name -> coefficient, for kinds that weigh coordinates.
-        constant: Beside these.
-    """
-
-    name: str
+    name: str  # in full: `leg1.tip`
     kind: str
-    a: Frame | None = None
+    a: Frame | None = None  # both for kinds that hold frames
     b: Frame | None = None
-    values: Mapping[str, float] = field(default_factory=dict)
-    coefficients: Mapping[str, float] = field(default_factory=dict)
-    constant: float = 0.0
+    values: Mapping[str, float] = field(default_factory=dict)  # e.g. the `length` of a rod [SI]
+    coefficients: Mapping[str, float] = field(default_factory=dict)  # of coordinates, by joint name
+    constant: float = 0.0  # beside their sum
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -176,67 +126,40 @@ class Transmission(Value):
     """Motors that drive joints together: q_joints = B q_motors, so that efforts are motors = B^T joints.
 
     The motors are joints with couplings like any other; this is how logs on the other side are understood.
-
-    Args:
-        name: E.g. `wrist`.
-        motors, joints: Names, (k,) each.
-        matrix: B, (k, k). [rad or m, per rad or m]
-        positions, efforts: Whose they are in logs with columns called after the joints.
     """
 
     name: str
     motors: tuple[str, ...]
     joints: tuple[str, ...]
-    matrix: FloatArray
-    positions: Literal["joints", "motors"] = "joints"
+    matrix: FloatArray  # B, (k, k) [rad or m, per rad or m]
+    positions: Literal["joints", "motors"] = "joints"  # whose they are in logs called after the joints
     efforts: Literal["joints", "motors"] = "joints"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Payload(Value):
-    """A body fixed to another (usually the platform), with what is known of it.
-
-    Args:
-        name: E.g. `calibration`.
-        body: The body it is fixed to.
-        placement: Its own frame on that body, which its parameters are about.
-        parameters: Which inertial parameters it has.
-        values: Values, SI.
-        known: Names of the parameters known well enough to calibrate with (e.g. a weighed mass).
-    """
+    """A body fixed to another (usually the platform), with what is known of it about its own frame there."""
 
     name: str
     body: str
     placement: Placement = UNMOVED
     parameters: tuple[str, ...] = INERTIAL
-    values: Mapping[str, float] = field(default_factory=dict)
-    known: tuple[str, ...] = ()
+    values: Mapping[str, float] = field(default_factory=dict)  # SI
+    known: tuple[str, ...] = ()  # parameters good enough to calibrate with, such as a weighed mass
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Noise:
-    """What the virtual robot's sensors add.
+    """What the virtual robot's sensors add: standard deviations for all motors, and what else is not ideal."""
 
-    Args:
-        position: Standard deviation of position noise per actuated joint, or one for all. [m or rad]
-        effort: Standard deviation of effort noise. [N or N m]
-        correlation: Cross-correlation of effort noise between motors.
-        resolution: Encoder step, or None. [m or rad]
-        rate: Sampling frequency of the controller. [Hz]
-    """
-
-    position: float = 0.0
-    effort: float = 0.0
-    correlation: float = 0.0
-    resolution: float | None = None
-    rate: float = 1000.0
+    position: float = 0.0  # [m or rad]
+    effort: float = 0.0  # [N or N m]
+    correlation: float = 0.0  # of effort noise between any two motors
+    resolution: float | None = None  # encoder step [m or rad]
+    rate: float = 1000.0  # of the controller [Hz]
 
     def effort_covariance(self, motors: int) -> FloatArray:
-        """Return sigma^2 ((1 - rho) 1 + rho 1 1^T), the covariance of effort noise between motors, (a, a).
-
-        Raises:
-            InvalidInput: A correlation that no a motors can have (below -1/(a - 1) or above 1), or noise below zero.
-        """
+        """Return sigma^2 ((1 - rho) 1 + rho 1 1^T), the covariance of effort noise between motors, (a, a)."""
         low, rho = -1.0 / max(motors - 1, 1), self.correlation
         if not self.effort >= 0 or not low <= rho <= 1:
             raise InvalidInput(f"effort noise is {self.effort} and its correlation {rho}; expected at least zero, and "
@@ -254,43 +177,26 @@ class Memory(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Mechanism(Value):
-    """A robot: bodies, joints in tree order (parents first), closures, payloads.
-
-    Args:
-        name: E.g. `palida`.
-        bodies: All moving bodies; put into the order of the joints that carry them.
-        joints: One per body, task coordinates (virtual) included; put into tree order, parents before children.
-        closures: What closes the loops.
-        transmissions: Which motors drive joints together; their couplings are among the closures.
-        platform: Body that carries tool and payloads, or None (serial: the end of the longest chain).
-        twist_limits: Bounds of the platform's speed and acceleration whatever the direction, by `translation` (of its
-            origin) and `rotation` (angular velocity, not rates of angles).
-        payloads: Bodies that may be attached.
-        gravity: Acceleration of free fall in the base frame. [m/s2]
-        ties: Groups of parameter names declared equal across identical legs, keyed by the tied name.
-        redundant: More motors than degrees of freedom is intended.
-        noise: Defaults of the virtual robot.
-        own_terms: Joint terms of the robot file, by name, in place of registered ones of the same name.
-        reference: Where the robot and its numbers come from.
-        source: File it was read from.
-    """
+    """A robot: bodies, joints in tree order (parents first), closures, payloads."""
 
     name: str
-    bodies: tuple[Body, ...]
-    joints: tuple[Joint, ...]
+    bodies: tuple[Body, ...]  # all that move; put into the order of the joints that carry them
+    joints: tuple[Joint, ...]  # one per body, task coordinates included; put into tree order
     closures: tuple[Closure, ...] = ()
-    transmissions: tuple[Transmission, ...] = ()
-    platform: str | None = None
+    transmissions: tuple[Transmission, ...] = ()  # their couplings are among the closures
+    platform: str | None = None  # body that carries tool and payloads; see `flange`
+    # Bounds of the platform's speed and acceleration whatever the direction, by `translation` (of its origin) and
+    # `rotation` (angular velocity, not rates of angles).
     twist_limits: Mapping[str, Limits] = field(default_factory=dict)
     payloads: tuple[Payload, ...] = ()
-    gravity: Vector = (0.0, 0.0, -9.80665)
-    ties: Mapping[Parameter, tuple[Parameter, ...]] = field(default_factory=dict)
-    redundant: bool = False
+    gravity: tuple[float, float, float] = (0.0, 0.0, -9.80665)  # free fall in the base frame [m/s2]
+    ties: Mapping[Parameter, tuple[Parameter, ...]] = field(default_factory=dict)  # equal across legs, by tied name
+    redundant: bool = False  # more motors than degrees of freedom are intended
     noise: Noise = Noise()
-    own_terms: Mapping[str, JointTerm] = field(default_factory=dict)
+    own_terms: Mapping[str, JointTerm] = field(default_factory=dict)  # in place of registered ones of the same name
     title: str = ""
-    reference: str = ""
-    source: str = ""
+    reference: str = ""  # where the robot and its numbers come from
+    source: str = ""  # file it was read from
 
     def __post_init__(self) -> None:
         ties = {Parameter(tied): parameters(members) for tied, members in self.ties.items()}
@@ -301,13 +207,14 @@ class Mechanism(Value):
         super().__post_init__()
         if not any(joint.actuated for joint in self.joints):
             raise InvalidMechanism("no joint is actuated; mark the motors with 'actuated = true'", key="joint")
-        _check_unique("closure", self.closures)
-        _check_unique("payload", self.payloads)
         for joint in self.joints:
             for name in (*joint.terms, *joint.values):
                 self._check_term(joint, name)
         for closure in self.closures:
-            self._check_closure(closure)
+            if CLOSURES[closure.kind].measures and len({frame.body for frame in closure.frames}) == 1:
+                raise InvalidMechanism(
+                    f"closure '{closure.name}' of kind {closure.kind} has both ends on '{closure.frames[0].body}': "
+                    "their distance never changes", part="closure", name=closure.name, key="b")
         for payload in self.payloads:
             if payload.body not in bodies:
                 raise InvalidMechanism(
@@ -315,10 +222,8 @@ class Mechanism(Value):
                     f"{nearest(payload.body, bodies)}", part="payload", name=payload.name, key="body")
 
     def _check_term(self, joint: Joint, name: str) -> None:
-        known = self.known_terms
-        if name not in known:
-            raise InvalidMechanism(f"joint '{joint.name}' has an unknown term '{name}'{nearest(name, known)}")
-        term = known[name]
+        """Raise unless a term may act at a joint: what it depends on is known, and its units give an effort."""
+        term = self.known_terms[name]
         if term.loaded and (self.redundant or not joint.actuated):
             why = "the robot has more motors than degrees of freedom" if self.redundant else "it has no motor"
             raise InvalidMechanism(
@@ -382,43 +287,21 @@ class Mechanism(Value):
 
     def with_constants(self, constants: Mapping[str, float]) -> Mechanism:
         """Return the robot with other values of its terms' constants, by their full name."""
-        unknown = [name for name in constants if name not in self.constants]
-        if unknown:
-            raise InvalidInput(f"'{self.name}' has no constant '{unknown[0]}'{nearest(unknown[0], self.constants)}",
-                               name=unknown[0])
+        for name in constants:
+            if name not in self.constants:
+                raise InvalidInput(f"'{self.name}' has no constant '{name}'{nearest(name, self.constants)}", name=name)
         own = {name: term.with_constants(constants) for name, term in self.terms.items()}
         return replace(self, own_terms={**self.own_terms, **own}) if constants else self
 
     def with_channels(self, channels: Mapping[str, float]) -> Mechanism:
         """Return the robot with other usual values of recorded channels that its terms depend on."""
-        unknown = [name for name in channels if name not in self.channels]
-        if unknown:
-            raise InvalidInput(f"no term of '{self.name}' depends on a channel '{unknown[0]}'"
-                               f"{nearest(unknown[0], self.channels)}", name=unknown[0])
+        for name in channels:
+            if name not in self.channels:
+                raise InvalidInput(f"no term of '{self.name}' depends on a channel '{name}'"
+                                   f"{nearest(name, self.channels)}", name=name)
         own = {name: replace(term, channels={key: channels.get(key, value) for key, value in term.channels.items()})
                for name, term in self.terms.items()}
         return replace(self, own_terms={**self.own_terms, **own})
-
-    def _check_closure(self, closure: Closure) -> None:
-        def fault(message: str, key: str) -> InvalidMechanism:
-            return InvalidMechanism(f"closure '{closure.name}' of kind {kind.name} {message}", part="closure",
-                                    name=closure.name, key=key)
-
-        kind, bodies = CLOSURES[closure.kind], {BASE, *(body.name for body in self.bodies)}
-        if kind.frames != bool(closure.frames) or kind.weighs != bool(closure.coefficients):
-            needed = ["two frames"] * kind.frames + ["coefficients of joints"] * kind.weighs
-            raise fault(f"needs {' and '.join(needed)} and nothing else", "a" if kind.frames else "coefficients")
-        for joint in closure.coefficients:
-            if joint not in self.coordinates:
-                raise fault(f"names the joint '{joint}'{nearest(joint, self.coordinates)}", "coefficients")
-        for key, frame in zip("ab", closure.frames):
-            if frame.body not in bodies:
-                raise fault(f"names the body '{frame.body}', which does not exist{nearest(frame.body, bodies)}", key)
-        if kind.measures and len({frame.body for frame in closure.frames}) == 1:
-            raise fault(f"has both ends on '{closure.frames[0].body}': their distance never changes", "b")
-        for key in kind.values:
-            if not closure.values.get(key, 0.0) > 0:
-                raise fault(f"needs a positive {key}", key)
 
     @cached_property
     def idealised(self) -> Mechanism:
@@ -521,7 +404,7 @@ class Mechanism(Value):
         return tuple(sorted(range(len(self.standard)), key=lambda i: key(self.standard.names[i])))
 
 
-Part = TypeVar("Part", Body, Joint, Closure, Payload)
+Part = TypeVar("Part", Body, Joint, Payload)
 
 
 def _find(kind: str, parts: tuple[Part, ...], name: str) -> Part:
@@ -531,26 +414,10 @@ def _find(kind: str, parts: tuple[Part, ...], name: str) -> Part:
     raise InvalidInput(f"no {kind} '{name}'{nearest(name, (part.name for part in parts))}")
 
 
-def _check_unique(kind: str, parts: tuple[Part, ...]) -> None:
-    names = [part.name for part in parts]
-    for i, name in enumerate(names):
-        if name in names[:i]:
-            raise InvalidMechanism(f"{kind} '{name}' is defined twice; names must be unique", part=kind, name=name,
-                                   key="name")
-
-
 def _tree_order(bodies: tuple[Body, ...], joints: tuple[Joint, ...]) -> tuple[Joint, ...]:
     """Return the joints with parents before children, otherwise in their order."""
-    _check_unique("body", bodies)
-    _check_unique("joint", joints)
-    known = {body.name for body in bodies}
     carrier: dict[str, Joint] = {}
     for joint in joints:
-        for key, end, valid in (("parent", joint.parent, known | {BASE}), ("child", joint.child, known)):
-            if end not in valid:
-                raise InvalidMechanism(
-                    f"joint '{joint.name}' names the body '{end}', which does not exist{nearest(end, valid)}",
-                    part="joint", name=joint.name, key=key)
         if joint.child in carrier:
             raise InvalidMechanism(
                 f"body '{joint.child}' has two parents: joints '{carrier[joint.child].name}' and '{joint.name}'; "

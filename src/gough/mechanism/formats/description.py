@@ -33,19 +33,12 @@ USUAL = tuple(TERM[word] for word in ("armature", "damping", "frictionloss"))
 
 @dataclass(frozen=True)
 class Description:
-    """A robot file and where its names come from.
-
-    Args:
-        text: TOML.
-        coordinates: Names in the robot file of the coordinates of each joint, by the joint's name before.
-        bodies: Body in the robot file that a link is part of, and where on it, by the link's name.
-        notes: What was lost or guessed.
-    """
+    """A robot file and where its names come from."""
 
     text: str
-    coordinates: dict[str, tuple[str, ...]]
-    bodies: dict[str, Place]
-    notes: tuple[str, ...]
+    coordinates: dict[str, tuple[str, ...]]  # in the robot file, of each joint by its name before
+    bodies: dict[str, Place]  # that a link is part of, and where on it, by the link's name
+    notes: tuple[str, ...]  # what was lost or guessed
 
 
 def describe(tree: RobotTree, source: str, redundant: bool = True) -> Description:

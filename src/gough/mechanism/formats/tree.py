@@ -28,16 +28,11 @@ TERM = {term.mjcf: term.name for term in TERMS.values() if term.mjcf is not None
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Link:
-    """A body as a file has it.
-
-    Args:
-        inertia: Ten inertial parameters about the link's frame, (10,); zeros for a massless link.
-        parameters: Which of these are there to be identified; of a massless link none, unless it is said.
-    """
+    """A body as a file has it."""
 
     name: str
-    inertia: FloatArray = field(default_factory=lambda: np.zeros(10))
-    parameters: tuple[str, ...] | None = None
+    inertia: FloatArray = field(default_factory=lambda: np.zeros(10))  # ten parameters about its frame
+    parameters: tuple[str, ...] | None = None  # those to be identified; of a massless link none, unless said
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -76,25 +71,18 @@ class Loop:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class RobotTree:
-    """A robot as a file has it; joints may form loops, too.
-
-    Args:
-        root: The link that stands still.
-        task: Joints that are coordinates of a platform, in order.
-        usual_terms: Motors have rotor inertia and friction that the file does not speak of.
-        notes: What was lost or guessed.
-    """
+    """A robot as a file has it; joints may form loops, too."""
 
     name: str
     title: str
-    root: str
+    root: str  # the link that stands still
     links: tuple[Link, ...]
     joints: tuple[Connection, ...]
     loops: tuple[Loop, ...] = ()
     gravity: Vector = (0.0, 0.0, -9.81)
-    task: tuple[str, ...] = ()
-    usual_terms: bool = True
-    notes: tuple[str, ...] = ()
+    task: tuple[str, ...] = ()  # joints that are coordinates of a platform, in order
+    usual_terms: bool = True  # motors have rotor inertia and friction that the file does not speak of
+    notes: tuple[str, ...] = ()  # what was lost or guessed
 
     def noting(self, *notes: str) -> RobotTree:
         """Return the tree with further notes."""
