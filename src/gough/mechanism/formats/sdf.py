@@ -13,7 +13,7 @@ from gough.core.arrays import FloatArray
 from gough.core.errors import nearest
 from gough.core.names import INERTIAL
 from gough.mechanism.formats.geometry import ENTRIES, quaternion_rotation, solid_body
-from gough.mechanism.formats.tree import BALL, TERM, Connection, Link, Loop, Motion, RobotTree, stated_limits
+from gough.mechanism.formats.tree import BALL, TERM, Connection, Link, Loop, Motion, RobotTree, follower, stated_limits
 from gough.mechanism.formats.xml import Element
 from gough.mechanism.placement import HERE, Placement, inverse, transform
 from gough.mechanism.types import Limits, Vector
@@ -54,14 +54,15 @@ class _Model:
     def tree(self, gravity: Vector) -> RobotTree:
         """Return all of it; without a joint to the world the first link stands still."""
         joints = [self._connection(e) for e in self.joints.values() if e.get("type") != "gearbox"]
-        notes = []
+        notes, loops = [], [self._gearbox(e) for e in self.joints.values() if e.get("type") == "gearbox"]
+        known = {joint.name: joint for joint in joints}
+        loops += [follower(joint, mimic, known) for joint in joints for axis in self.joints[joint.name].all("axis")
+                  for mimic in axis.all("mimic")]
         if not any(WORLD in (joint.parent, joint.child) for joint in joints):
             first = self._carrier(MODEL)
             joints.insert(0, Connection(name="world_fixed", parent=WORLD, child=first,
                                         placement=inverse(self._at(WORLD)) @ self._at(first)))
             notes.append(f"guessed: the link '{first}' stands still; no joint holds it to the world")
-        loops = [self._gearbox(e) for e in self.joints.values() if e.get("type") == "gearbox"]
-        loops += [loop for e in self.joints.values() for loop in self._mimics(e)]
         name = self.model.get("name", "robot")
         tree = RobotTree(name=name, title=f"{name}, from SDF", root=WORLD, joints=tuple(joints), loops=tuple(loops),
                          links=(Link(name=WORLD), *map(_link, self.links.values())), gravity=gravity,
@@ -117,18 +118,6 @@ class _Model:
         if frame != joint:
             vector = inverse(self._at(joint))[:3, :3] @ self._at(frame)[:3, :3] @ vector
         return tuple(vector.tolist())
-
-    def _mimics(self, element: Element) -> list[Loop]:
-        """q = multiplier * (q_other - reference) + offset."""
-        axis = element.find("axis")
-        mimic = None if axis is None else axis.find("mimic")
-        if mimic is None:
-            return []
-        name, other, factor = element.get("name"), mimic.get("joint"), mimic.amount("multiplier", 1.0)
-        if other not in self.joints:
-            raise mimic.error(f"names the joint '{other}', which does not exist{nearest(other, self.joints)}")
-        return [Loop(name=f"{name}_mimic", kind="coupling", coefficients={name: 1.0, other: -factor},
-                     constant=factor * mimic.amount("reference", 0.0) - mimic.amount("offset", 0.0))]
 
     def _gearbox(self, element: Element) -> Loop:
         """theta_child = -ratio * theta_parent, both measured from the reference body."""

@@ -13,6 +13,7 @@ import numpy as np
 
 from gough.core.arrays import FloatArray
 from gough.core.errors import InvalidMechanism, nearest
+from gough.mechanism.formats.xml import Element
 from gough.mechanism.placement import HERE, moved
 from gough.mechanism.terms import TERMS
 from gough.mechanism.types import Kind, Limits, Vector
@@ -133,6 +134,19 @@ def stated_limits(low: float, high: float, velocity: float, effort: float) -> Li
     fastest, strongest = (value if 0 < value < ENDLESS else None for value in (velocity, effort))
     return Limits(position=(low, high) if low < high and max(-low, high) < ENDLESS else None, velocity=fastest,
                   effort=strongest)
+
+
+def follower(joint: Connection, mimic: Element, known: Mapping[str, Connection]) -> Loop:
+    """Return the coupling that a `<mimic>` of URDF or SDF is: q = multiplier * (q_other - reference) + offset."""
+    other, factor = mimic.get("joint"), mimic.amount("multiplier", 1.0)
+    for name in (joint.name, other):
+        if name not in known or len(known[name].motions) > 1:
+            raise mimic.error(f"'{name}' is no joint with one motion{nearest(name, known)}")
+    if joint.name == other:
+        raise mimic.error("a joint cannot follow itself")
+    return Loop(name=f"{joint.name}_mimic", kind="coupling",
+                coefficients={joint.name: 1.0} | ({other: -factor} if known[other].motions else {}),
+                constant=factor * mimic.amount("reference", 0.0) - mimic.amount("offset", 0.0))
 
 
 def word(name: str) -> str:

@@ -18,7 +18,7 @@ from gough.core.errors import InvalidMechanism, nearest
 from gough.core.showing import listed
 from gough.mechanism.closures import CLOSURES, ClosureKind
 from gough.mechanism.formats.geometry import ENTRIES, along_z, free_coordinates, solid_body
-from gough.mechanism.formats.tree import BALL, FREE, Connection, Link, Loop, Motion, RobotTree, stated_limits
+from gough.mechanism.formats.tree import BALL, FREE, Connection, Link, Loop, Motion, RobotTree, follower, stated_limits
 from gough.mechanism.formats.xml import Element
 from gough.mechanism.placement import HERE, Placement
 from gough.mechanism.terms import TERMS
@@ -62,8 +62,8 @@ def read_urdf(root: Element, beside: Mapping[str, Any]) -> RobotTree:
     if len(roots) != 1:
         raise root.error(f"has {len(roots)} links that hang on no joint ({', '.join(roots[:5])}), expected one")
     named = {joint.name: joint for joint in joints}
-    mimics = [_mimic(joint, named) for joint in root.all("joint") if joint.find("mimic") is not None
-              and joint.get("type") != "fixed"]
+    mimics = [follower(named[joint.get("name")], mimic, named) for joint in root.all("joint")
+              for mimic in joint.all("mimic") if joint.get("type") != "fixed"]
     notes = [f"lost: mechanicalReduction of {part.get('name', '')}; efforts are those of the joint"
              for part in root.all("transmission")
              if any(e.word("mechanicalReduction", "1") not in ("1", "1.0") for e in (part, *part.children))]
@@ -138,19 +138,6 @@ def _connection(joint: Element) -> Connection:
     if kind not in ("fixed", "spherical"):
         raise joint.error(f"unknown type '{kind}'{nearest(kind, (*KINDS, 'fixed', 'floating', 'planar', 'spherical'))}")
     return replace(plain, motions=BALL if kind == "spherical" else ())
-
-
-def _mimic(joint: Element, known: Mapping[str, Connection]) -> Loop:
-    """q = multiplier * q_other + offset."""
-    mimic, name = joint.need("mimic"), joint.get("name")
-    other = mimic.get("joint")
-    for each in (name, other):
-        if each not in known or len(known[each].motions) > 1:
-            raise mimic.error(f"'{each}' is no joint with one motion{nearest(each, known)}")
-    if name == other:
-        raise mimic.error("a joint cannot follow itself")
-    weights = {name: 1.0} | ({other: -mimic.number("multiplier", 1.0)} if known[other].motions else {})
-    return Loop(name=f"{name}_mimic", kind="coupling", constant=-mimic.number("offset", 0.0), coefficients=weights)
 
 
 def _with_loops(tree: RobotTree, beside: Mapping[str, Any]) -> RobotTree:

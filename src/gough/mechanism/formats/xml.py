@@ -82,9 +82,10 @@ class Element:
         found = self.find(tag) if default is not None else self.need(tag)
         return str(default) if found is None else found.text.strip()
 
-    def amount(self, tag: str, default: float) -> float:
-        found = self.find(tag)
-        return default if found is None else found.parse(found.text, tag, 1)[0]
+    def amount(self, key: str, default: float) -> float:
+        """Return a number that is an attribute, as in URDF, or the content of a child, as in SDF."""
+        found = self.find(key)
+        return self.number(key, default) if found is None else found.parse(found.text, key, 1)[0]
 
 
 def parse_xml(text: str, source: str) -> Element:
