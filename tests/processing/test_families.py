@@ -20,7 +20,8 @@ def family(five_bar: Model, five_bar_log: Recording) -> TrajectoryFamily:
     base = base_parameters(five_bar)
     experiment = prepare(five_bar, [five_bar_log], base, processing=Processing(window=0.0, dead_band=0.2))
     period = averaged_period(five_bar, experiment.processed, base)
-    return TrajectoryFamily(period=replace(period, mask=np.ones_like(period.mask)), harmonics=5)
+    done = replace(period.processed, mask=np.ones_like(period.processed.mask))
+    return TrajectoryFamily(period=replace(period, processed=done), harmonics=5)
 
 
 def test_the_derivative_of_friction_is_that_of_the_friction_that_is_fitted(family: TrajectoryFamily) -> None:

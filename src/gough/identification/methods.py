@@ -48,7 +48,7 @@ def averaged_period(model: Model, processed: Sequence[Processed], base: BasePara
     done = processed[0]
     if done.average is None:
         raise InvalidRecording(f"{done.source}: maximum likelihood needs at least two whole periods")
-    return AveragedPeriod(model=model, processed=done, base=base, mask=done.mask)
+    return AveragedPeriod(model=model, processed=done, base=base)
 
 
 def cutoff_likelihood(period: AveragedPeriod, *, highest: int = HIGHEST) -> CutoffResult:

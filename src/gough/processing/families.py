@@ -87,15 +87,11 @@ def with_position_noise(model: Model, processed: Processed, problem: Regression,
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class AveragedPeriod:
-    """The averaged period of a recording of efforts (not currents), seen through the robot.
-
-    The mask tells which equations count (e.g. away from reversals), (N, r); positions always do.
-    """
+    """The averaged period of a recording of efforts (not currents), seen through the robot."""
 
     model: Model
     processed: Processed
     base: BaseParameters
-    mask: BoolArray
 
     def __post_init__(self) -> None:
         if self.processed.average is None or self.processed.current:
@@ -178,8 +174,7 @@ class _Family(ABC):
     def regression(self, z: FloatArray) -> Regression:
         """Return the regression at z, equations that do not count masked."""
         period = self.period
-        return regression(period.model, replace(period.processed, motion=self.motion(z), mask=period.mask),
-                          period.base, decimate=False)
+        return regression(period.model, replace(period.processed, motion=self.motion(z)), period.base, decimate=False)
 
     def position_residual(self, z: FloatArray) -> FloatArray:
         """Return measured minus implied actuated positions, (N, a). [m or rad]"""
@@ -202,8 +197,7 @@ class CutoffFamily(_Family):
         Z about the measured pose; one Cholesky factor in ascending order serves all orders.
         """
         period, model = self.period, self.period.model
-        count = len(period.pose)
-        phi = np.ones((count, 1 + 2 * highest))
+        count, phi = len(period.pose), np.ones((len(period.pose), 1 + 2 * highest))
         waves = fourier_basis(np.arange(count) / count, 1.0, highest)[1][:, 1:]  # cosines, then sines
         phi[:, 1::2], phi[:, 2::2] = waves[:, :highest], waves[:, highest:]
         maps = model.kinematics.closure_map(period.processed.motion.q, period.by)[:, list(model.actuated)]
