@@ -1,11 +1,4 @@
-"""Closed-loop experiments on the virtual robot.
-
-The control loop as machine code: controller, drives at their limits, friction, integration and closures.
-
-Two kernels are bound to arrays that hold the state of every integrator step of a block of controller periods: one for
-the controller's sample, which writes the efforts into the state, one for the steps of the robot, each of which writes
-the state that the next one reads (see `Kernel.bind`). Trials are the lanes; one robot alone has kernels of one lane.
-"""
+"""Closed-loop experiments on the virtual robot."""
 
 from __future__ import annotations
 
@@ -20,21 +13,13 @@ from numpy.typing import ArrayLike
 from gough.core.arrays import FloatArray, check_finite, check_shape
 from gough.core.blas import one_blas_thread
 from gough.core.errors import InvalidInput, SimulationFailed
+from gough.core.motion import Motion
 from gough.core.options import Settings, option, settle, takes
 from gough.core.showing import expect
 from gough.core.trajectory import Trajectory
 from gough.engine.model import Model, Robot, as_model
 from gough.engine.stepping import held_step_kernel
-from gough.virtual.controllers import (
-    PID,
-    CompiledLaw,
-    ComputedTorque,
-    Controller,
-    ControlSetup,
-    Loop,
-    RobotModel,
-    for_motors,
-)
+from gough.virtual.controllers import PID, CompiledLaw, ComputedTorque, Controller, ControlSetup, RobotModel, for_motors
 from gough.virtual.plant import (
     STABLE,
     Actuator,
@@ -46,7 +31,7 @@ from gough.virtual.plant import (
     count_substeps,
     friction_rate,
 )
-from gough.virtual.reference import Reference, build_reference
+from gough.virtual.reference import build_reference
 from gough.virtual.simulation import Feedback, Simulation
 
 # By name: from the robot and the payload of the first trial. A controller of one's own is passed as an object.
@@ -61,27 +46,22 @@ PLANTS = {"gough": ("gough.virtual.plant", "GoughPlant"),
 BAND = 5e-3  # default dead band of friction, relative to the largest speed of a joint along the reference
 STEPS = 12e3  # integrator steps in a second beyond which the default dead band is widened
 TRUSTED = 1e-6  # check value of the closures beyond which the robot is as good as singular
+LOGGED = ("q", "velocity", "acceleration", "effort", "mean_effort")  # what a simulation keeps of every sample
+TROUBLES = ("the loop is unstable: the robot leaves its reference",
+            "the loop is unstable: a motor hammers between its limits",
+            "the robot has run into a singularity or out of its workspace")
 TOGETHER = 4096  # integrator steps of all lanes in a block: its arrays stay within a few megabytes
 
 
 class Block(NamedTuple):
-    """What happened at successive controller samples.
-
-    Args:
-        position: True positions of the motors, (t, k, a). [m or rad]
-        command: Efforts asked of the drives, within their limits, (t, k, a). [N or N m]
-        free: One where a motor was not at its limit, (t, k, a).
-        effort: Of the drives after the sample, (t, k, a).
-        before: Of the drives before it, (t, k, a).
-        q, velocity, acceleration, check: As in `Sample`, (t, k, ...).
-    """
+    """What happened at successive controller samples, (t, k, ...); position and efforts of the motors, (t, k, a)."""
 
     position: FloatArray
-    command: FloatArray
-    free: FloatArray
-    effort: FloatArray
-    before: FloatArray
-    q: FloatArray
+    command: FloatArray  # asked of the drives, within their limits
+    free: FloatArray  # one where a motor was not at its limit
+    effort: FloatArray  # of the drives after the sample
+    before: FloatArray  # and before it
+    q: FloatArray  # these as in `Sample`
     velocity: FloatArray
     acceleration: FloatArray
     check: FloatArray
@@ -89,11 +69,14 @@ class Block(NamedTuple):
 
 def compiled_blocks(settings: PlantSettings, law: CompiledLaw, start: FloatArray, drives: FloatArray,
                     holding: FloatArray) -> Iterator[Block]:
-    """Run a law on our own plant with ideal drives.
+    """Run a law on our own plant with ideal drives, all of it machine code.
+
+    Two kernels are bound to arrays that hold the state of every integrator step of a block of controller periods: one
+    for the controller's sample, which writes the efforts into the state, one for the steps of the robot, each of which
+    writes the state that the next one reads (see `Kernel.bind`). Trials are the lanes; one robot alone has kernels of
+    one lane.
 
     Args:
-        settings: The robot.
-        law: The controller.
         start: State [q, v, lags] of every trial, (k, n + m + x).
         drives: Ratio of given to wanted effort and limits of the motors, (2a,).
         holding: Efforts before the first sample, (k, a).
@@ -124,11 +107,11 @@ def compiled_blocks(settings: PlantSettings, law: CompiledLaw, start: FloatArray
     before = holding
     for first in range(0, total, count):
         ahead = law.reference[first:first + count]
-        reference[:len(ahead) * substeps:substeps] = ahead[:, None]
-        for at in range(0, len(ahead) * substeps * lanes, substeps * lanes):
+        end = len(ahead) * substeps
+        reference[:end:substeps] = ahead[:, None]
+        for at in range(0, end * lanes, substeps * lanes):
             control(at, at + lanes)
             move(at, at + substeps * lanes)
-        end = len(ahead) * substeps
         here, there = state[:end:substeps, :trials], seen[:end:substeps, :trials]
         effort = here[:, :, -a:].copy()
         yield Block(
@@ -137,6 +120,63 @@ def compiled_blocks(settings: PlantSettings, law: CompiledLaw, start: FloatArray
             acceleration=there[:, :, n:n + m], free=memory[substeps:end + 1:substeps, :trials, -a:],
             check=seen[:end, :trials, -1].reshape(len(ahead), substeps, trials).max(axis=1))
         state[0], memory[0], before = state[end], memory[end], effort[-1]
+
+
+def stepped_blocks(settings: PlantSettings, plant: Plant, state: Any, law: Controller, setup: ControlSetup,
+                   actuator: Actuator, drives: tuple[FloatArray, FloatArray], holding: FloatArray,
+                   feedback: Feedback | None) -> Iterator[Block]:
+    """Step controller, drives and robot, sample by sample; whatever they are."""
+    ratio, limit = drives
+    loop, drive = law.start(setup), actuator.start(holding)
+    measure = None if feedback is None else feedback.start(*plant.read(state), settings.period)
+    before, free = holding, np.ones_like(holding)
+    for k in range(len(setup.reference)):
+        true, velocity = plant.read(state)
+        position, velocity = (true, velocity) if measure is None else measure(true)
+        wanted = loop(k, position, velocity, free) * ratio
+        command = np.clip(wanted, -limit, limit)
+        free = (command == wanted).astype(float)
+        efforts, drive = actuator.drive(drive, command, settings.period, 2 * settings.substeps + 1)
+        sample, state = plant.step(state, efforts)
+        yield Block(*(x[None] for x in (true, command, free, efforts[0], before, *sample)))
+        before = efforts[-1]
+
+
+def watched(model: Model, motion: Motion, blocks: Iterator[Block]) -> Iterator[tuple[int, Block]]:
+    """Yield blocks with the sample they begin at, as long as nothing has gone wrong.
+
+    `SimulationFailed` with time and joint at the first sample at which a motor was half its stroke away from its
+    reference, or nowhere, or hammered between its limits, or the loops could not be closed any more. Hammering is a
+    leaky count of jumps from one limit to the other within a sample: a stable loop may sit at a limit, but comes to the
+    other one through what lies between.
+    """
+    motors, k = list(model.actuated), 0
+    joints = [model.mechanism.joints[i] for i in motors]
+    reach = np.array([0.5 * float(np.ptp(j.limits.position)) if j.limits.position else
+                      1.0 if j.kind == "revolute" else model.loops.length for j in joints])
+    last, reversals = np.zeros(len(motors)), np.zeros(len(motors))
+    for block in blocks:
+        target = motion.q[k:k + len(block.command), motors][:, None]
+        away, hammered = np.abs(block.position - target) / reach, np.zeros(block.command.shape)
+        if block.free.all():
+            reversals, last = 0.999 ** len(hammered) * reversals, np.zeros(hammered.shape[1:])
+        else:
+            for i, held in enumerate(np.where(block.free == 0, block.command, 0.0)):
+                reversals = 0.999 * reversals + (held * last < 0)
+                last, hammered[i] = held, reversals
+        bad = np.array([~(away < 1).all(axis=(1, 2)), (hammered > 10).any(axis=(1, 2)),
+                        ~(block.check < TRUSTED).all(axis=1)])
+        if bad.any():
+            i = int(np.argmax(bad.any(axis=0)))
+            trouble = int(np.argmax(bad[:, i]))
+            badness = (away[i], hammered[i], np.abs(block.q[i][:, motors] - target[i]) / reach)[trouble]
+            motor = int(np.argmax(np.where(np.isfinite(badness), badness, np.inf).max(axis=0)))
+            name, time = joints[motor].name, float(motion.time[k + i])
+            raise SimulationFailed(f"{TROUBLES[trouble]} at t = {time:.4g} s, joint '{name}'; lower the gains or the "
+                                   "bandwidth, raise the controller's rate, or keep away from singular poses",
+                                   time=time, joint=name)
+        yield k, block
+        k += len(block.command)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -177,7 +217,9 @@ def simulate(model: Robot, trajectory: Trajectory, settings: SimulateSettings | 
     """Run a robot along a trajectory in closed loop and return its true motion and efforts.
 
     Trials with different parameters or payloads advance together. Sensor noise is drawn afterwards by `record`, so
-    experiments that differ only in noise are one simulation.
+    experiments that differ only in noise are one simulation. What the robot cannot follow is an `InvalidTrajectory`
+    before anything moves, a loop that is unstable or meets a singularity a `SimulationFailed`; both with time and
+    joint.
 
     Args:
         trajectory: Of task or actuated coordinates.
@@ -188,11 +230,6 @@ def simulate(model: Robot, trajectory: Trajectory, settings: SimulateSettings | 
         actuator: Ideal drive by default.
         feedback: Let the controller see measured positions; true ones by default.
         progress: Called now and then with the fraction done.
-
-    Raises:
-        InvalidTrajectory: The robot cannot follow it; said before simulating, with time and joint.
-        InvalidInput: Unknown payload, controller or plant, rates that do not fit.
-        SimulationFailed: The loop is unstable or met a singularity; carries time and joint.
     """
     chosen = settle(SimulateSettings, settings, options)
     model = as_model(model)
@@ -206,8 +243,8 @@ def simulate(model: Robot, trajectory: Trajectory, settings: SimulateSettings | 
         raise InvalidInput(f"the controller's rate of {rate:g} Hz is not a whole multiple of the sampling rate of "
                            f"{sampling:g} Hz", rate=rate, sampling=sampling)
     payloads, load, chi = _trials(model, chosen.payload, values)
-    reference = build_reference(model, trajectory, rate, chosen.periods, chosen.lead_in)
-    band, fastest = _dead_band(model, reference, chosen.dead_band, chi, load)
+    motion, lead, period = build_reference(model, trajectory, rate, chosen.periods, chosen.lead_in)
+    band, fastest = _dead_band(model, motion, chosen.dead_band, chi, load)
     robot = PlantSettings(model=model, values=chi, load=load, dead_band=band, period=1 / rate,
                           substeps=chosen.substeps or count_substeps(fastest, 1 / rate))
     plant, controller = chosen.plant, chosen.controller
@@ -223,130 +260,44 @@ def simulate(model: Robot, trajectory: Trajectory, settings: SimulateSettings | 
             raise InvalidInput(f"believed drive gains are given, but '{model.mechanism.name}' has no true ones; give "
                                "gains as well")
         ratio = true_gains / _gains(model, believed_gains)
-    log = _run(robot, reference, factory(robot), law, actuator or IdealDrive(), ratio, feedback, every, progress)
-    kept = slice(reference.lead, None, every)
-    period = reference.period_samples
+    kept: dict[str, list[FloatArray]] = {name: [] for name in LOGGED}
+    saturated = np.zeros((len(chi), len(model.actuated)))
+    for k, block in watched(model, motion, _blocks(robot, motion, factory(robot), law, actuator or IdealDrive(), ratio,
+                                                   feedback)):
+        at = np.arange(max(lead - k, 0), len(block.command))
+        saturated += (1 - block.free[at]).sum(axis=0)
+        at = at[(k + at - lead) % every == 0]
+        for name, parts in kept.items():
+            own = (block.before + block.effort) / 2 if name == "mean_effort" else getattr(block, name)
+            parts.append(own[at].swapaxes(0, 1))
+        done = k + len(block.command)
+        if progress is not None and (done % 200 < len(block.command) or done == len(motion)):
+            progress(done / len(motion))
+    recorded = slice(lead, None, every)
     return Simulation(
         model=model, plant=plant if isinstance(plant, str) else getattr(plant, "__name__", "own"), controller=law.name,
-        time=reference.motion.time[kept], reference=reference.motion.q[kept][:, list(model.actuated)], dead_band=band,
+        time=motion.time[recorded], reference=motion.q[recorded][:, list(model.actuated)], dead_band=band,
         gains=true_gains, payloads=payloads, period_samples=period // every if period and period % every == 0 else None,
-        settings=chosen, **log)
+        settings=chosen, saturated=saturated, **{name: np.concatenate(parts, axis=1) for name, parts in kept.items()})
 
 
-def _run(settings: PlantSettings, reference: Reference, plant: Plant, law: Controller, actuator: Actuator,
-         ratio: FloatArray, feedback: Feedback | None, every: int, progress: Callable[[float], None] | None,
-         ) -> dict[str, FloatArray]:
-    """Step controller, drives and robot through the reference; return what `Simulation` keeps."""
-    model, motion, trials = settings.model, reference.motion, settings.trials
-    total, lead, motors = len(motion), reference.lead, len(model.actuated)
-    kept = -(-(total - lead) // every)
-    n, m = len(model.home), model.degrees_of_freedom
-    log = {"q": np.empty((trials, kept, n)), "velocity": np.empty((trials, kept, m)),
-           "acceleration": np.empty((trials, kept, m)), "effort": np.empty((trials, kept, motors)),
-           "mean_effort": np.empty((trials, kept, motors)), "saturated": np.zeros((trials, motors))}
+def _blocks(settings: PlantSettings, motion: Motion, plant: Plant, law: Controller, actuator: Actuator,
+            ratio: FloatArray, feedback: Feedback | None) -> Iterator[Block]:
+    """Return the run of a controller, its drives and a robot, as machine code where all three have it."""
+    model, trials = settings.model, settings.trials
     limit = np.array([model.mechanism.joints[i].limits.effort or np.inf for i in model.actuated])
-    watch = Watch(model, reference)
-    state = plant.start(*(np.repeat(x[:1], trials, axis=0) for x in (motion.q, motion.qd)))
-    still, first = np.zeros((trials, m)), np.repeat(motion.q[:1], trials, axis=0)
-    held = model.effort_kernel()(first, still, still, settings.dead_band, settings.values, settings.load)[0]
-    holding = model.distribute(first, held)  # the efforts that hold the robot at rest, (k, a)
+    q, qd = (np.repeat(x[:1], trials, axis=0) for x in (motion.q, motion.qd))
+    still = np.zeros((trials, model.degrees_of_freedom))
+    held = model.effort_kernel()(q, still, still, settings.dead_band, settings.values, settings.load)[0]
+    holding = model.distribute(q, held)  # the efforts that hold the robot at rest, (k, a)
     setup = ControlSetup(model=model, reference=motion, period=settings.period, holding=holding / ratio,
                          dead_band=settings.dead_band, load=settings.load[0])
-    blocks: Iterator[Block]
-    compiled = None
+    state = plant.start(q, qd)
     if type(plant) is GoughPlant and type(actuator) is IdealDrive and feedback is None and not model.loops.redundant:
         compiled = getattr(law, "compiled", lambda setup: None)(setup)
-    if compiled is not None:
-        blocks = compiled_blocks(settings, compiled, state, np.concatenate([ratio, limit]), holding)
-    else:
-        blocks = _samples(settings, plant, state, law.start(setup), actuator, holding, ratio, limit, feedback, total)
-    k = 0
-    for block in blocks:
-        watch.look(k, block)
-        keep = np.arange(max(lead - k, 0), len(block.command))
-        log["saturated"] += (1 - block.free[keep]).sum(axis=0)
-        keep = keep[(k + keep - lead) % every == 0]
-        at = (k + keep - lead) // every
-        for name, values in (("q", block.q), ("velocity", block.velocity), ("acceleration", block.acceleration),
-                             ("effort", block.effort), ("mean_effort", (block.before + block.effort) / 2)):
-            log[name][:, at] = values[keep].swapaxes(0, 1)
-        k += len(block.command)
-        if progress is not None and (k % 200 < len(block.command) or k == total):
-            progress(k / total)
-    return log
-
-
-def _samples(settings: PlantSettings, plant: Plant, state: Any, loop: Loop, actuator: Actuator, holding: FloatArray,
-             ratio: FloatArray, limit: FloatArray, feedback: Feedback | None, total: int) -> Iterator[Block]:
-    """Step controller, drives and robot, sample by sample; whatever they are."""
-    measure = None if feedback is None else feedback.start(*plant.read(state), settings.period)
-    drive = actuator.start(holding)
-    before, free = holding, np.ones_like(holding)
-    for k in range(total):
-        true, velocity = plant.read(state)
-        position, velocity = (true, velocity) if measure is None else measure(true)
-        wanted = loop(k, position, velocity, free) * ratio
-        command = np.clip(wanted, -limit, limit)
-        free = (command == wanted).astype(float)
-        efforts, drive = actuator.drive(drive, command, settings.period, 2 * settings.substeps + 1)
-        sample, state = plant.step(state, efforts)
-        yield Block(*(x[None] for x in (true, command, free, efforts[0], before, *sample)))
-        before = efforts[-1]
-
-
-class Watch:
-    """Stops a simulation that has gone wrong, with time and joint."""
-
-    def __init__(self, model: Model, reference: Reference) -> None:
-        self._model, self._motion = model, reference.motion
-        self._target = reference.motion.q[:, list(model.actuated)]
-        joints = [model.mechanism.joints[i] for i in model.actuated]
-        self._reach = np.array([
-            0.5 * (j.limits.position[1] - j.limits.position[0]) if j.limits.position
-            else 1.0 if j.kind == "revolute" else model.loops.length for j in joints])
-        self._last: FloatArray = np.zeros(len(joints))
-        self._reversals: FloatArray = np.zeros(len(joints))
-
-    def look(self, k: int, block: Block) -> None:
-        """Look at what happened from sample k on.
-
-        Raises:
-            SimulationFailed: At the first sample at which a motor was half its stroke away from its reference, or
-                nowhere, or hammered between its limits, or the loops could not be closed any more.
-        """
-        target = self._target[k:k + len(block.command)][:, None]
-        away = np.abs(block.position - target) / self._reach
-        reversals = self._hammering(block)
-        lost = ~(block.check < TRUSTED)
-        bad = ~(away < 1).all(axis=(1, 2)) | (reversals > 10).any(axis=(1, 2)) | lost.any(axis=1)
-        for i in np.flatnonzero(bad).tolist():
-            if not (away[i] < 1).all():
-                raise self._fail(k + i, away[i], "the loop is unstable: the robot leaves its reference")
-            if (reversals[i] > 10).any():
-                raise self._fail(k + i, reversals[i], "the loop is unstable: a motor hammers between its limits")
-            off = np.abs(block.q[i][:, list(self._model.actuated)] - target[i]) / self._reach
-            raise self._fail(k + i, off, "the robot has run into a singularity or out of its workspace")
-
-    def _hammering(self, block: Block) -> FloatArray:
-        """Return a leaky count of jumps from one limit to the other within a sample, (t, k, a).
-
-        A stable loop may sit at a limit, but comes to the other one through what lies between.
-        """
-        counts = np.zeros(block.command.shape)
-        if block.free.all():
-            self._reversals, self._last = 0.999 ** len(counts) * self._reversals, np.zeros(counts.shape[1:])
-            return counts
-        for i, held in enumerate(np.where(block.free == 0, block.command, 0.0)):
-            self._reversals = 0.999 * self._reversals + (held * self._last < 0)
-            self._last, counts[i] = held, self._reversals
-        return counts
-
-    def _fail(self, k: int, badness: FloatArray, what: str) -> SimulationFailed:
-        """Return the error for the motor of greatest badness, (k, a)."""
-        motor = int(np.argmax(np.where(np.isfinite(badness), badness, np.inf).max(axis=0)))
-        joint, time = self._model.mechanism.actuated[motor], float(self._motion.time[k])
-        return SimulationFailed(f"{what} at t = {time:.4g} s, joint '{joint}'; lower the gains or the bandwidth, raise "
-                                "the controller's rate, or keep away from singular poses", time=time, joint=joint)
+        if compiled is not None:
+            return compiled_blocks(settings, compiled, state, np.concatenate([ratio, limit]), holding)
+    return stepped_blocks(settings, plant, state, law, setup, actuator, (ratio, limit), holding, feedback)
 
 
 def _trials(model: Model, payload: str | Sequence[str | None] | None, values: ArrayLike | Mapping[str, float] | None,
@@ -368,14 +319,14 @@ def _trials(model: Model, payload: str | Sequence[str | None] | None, values: Ar
             np.array(np.broadcast_to(chi, (trials, chi.shape[1]))))
 
 
-def _dead_band(model: Model, reference: Reference, given: ArrayLike | None, values: FloatArray, load: FloatArray,
+def _dead_band(model: Model, motion: Motion, given: ArrayLike | None, values: FloatArray, load: FloatArray,
                ) -> tuple[FloatArray, float]:
     """Return the velocity band of Coulomb friction, (n,), and the rate of friction inside it: see `simulate`."""
-    some = reference.motion.q[::max(1, len(reference.motion) // 20)]
+    some = motion.q[::max(1, len(motion) // 20)]
     if given is not None:
         band = model._band(given)
         return band, friction_rate(model, values, load, band, some)
-    speed: FloatArray = np.abs(reference.motion.qd).max(axis=0)
+    speed: FloatArray = np.abs(motion.qd).max(axis=0)
     revolute = np.array([joint.kind == "revolute" for joint in model.mechanism.joints])
     band = np.empty_like(speed)
     for kind in (revolute, ~revolute):

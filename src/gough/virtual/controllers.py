@@ -60,23 +60,14 @@ class RobotModel(Value):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ControlSetup:
-    """What a controller is started with.
+    """What a controller is started with."""
 
-    Args:
-        model: The robot, for kinematics and the nominal mass matrix.
-        reference: Motion to follow, lead-in included, (t,).
-        period: Of the controller. [s]
-        holding: Efforts that hold the robot at the start, (k, a): the integrators start there.
-        dead_band: That of the simulated friction, (n,). [m/s or rad/s]
-        load: Nominal payload of the first trial, (10 l,).
-    """
-
-    model: Model
-    reference: Motion
-    period: float
-    holding: FloatArray
-    dead_band: FloatArray
-    load: FloatArray
+    model: Model  # for kinematics and the nominal mass matrix
+    reference: Motion  # to follow, lead-in included
+    period: float  # of the controller [s]
+    holding: FloatArray  # efforts that hold the robot at the start, (k, a): the integrators start there
+    dead_band: FloatArray  # that of the simulated friction, (n,) [m/s or rad/s]
+    load: FloatArray  # nominal payload of the first trial, (10 l,)
 
     @property
     def lanes(self) -> int | None:
@@ -91,19 +82,12 @@ Integrators of motors that are not free (saturated) stand still."""
 
 
 class CompiledLaw(NamedTuple):
-    """A law as a kernel of `engine.control`, with what it is run on.
+    """A law as a kernel of `engine.stepping`, with what it is run on."""
 
-    Args:
-        kernel: (state, memory, reference, constants) -> (state, memory).
-        memory: At the start, without which motors are free, (k, s).
-        reference: Of every sample, (t, r).
-        constants: Without ratio and limits, (c,).
-    """
-
-    kernel: Kernel
-    memory: FloatArray
-    reference: FloatArray
-    constants: FloatArray
+    kernel: Kernel  # (state, memory, reference, constants) -> (state, memory)
+    memory: FloatArray  # at the start, without which motors are free, (k, s)
+    reference: FloatArray  # of every sample, (t, r)
+    constants: FloatArray  # without ratio and limits, (c,)
 
 
 @runtime_checkable
@@ -111,8 +95,7 @@ class Controller(Protocol):
     """Settings of a controller."""
 
     @property
-    def name(self) -> str:
-        """Short name."""
+    def name(self) -> str: ...
 
     def start(self, setup: ControlSetup) -> Loop:
         """Return the running loop."""
@@ -147,21 +130,19 @@ class PID:
         given = [g is not None for g in (self.kp, self.ki, self.kd)]
         if any(given) and not all(given):
             raise InvalidInput("give all three gains kp, ki and kd, or a bandwidth")
-        _check_bandwidth(self.bandwidth)
+        _bandwidth(self.bandwidth)
 
     @property
     def name(self) -> str:
-        """`pid`, `pid+` or `feedforward`."""
         return "feedforward" if self.feedforward is not None else "pid+" if self.velocity_feedforward else "pid"
 
     def gains(self, model: Model, rate: float) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return kp, ki, kd, each (a,)."""
-        motors = len(model.actuated)
         if self.kp is not None and self.ki is not None and self.kd is not None:
-            kp, ki, kd = (for_motors(g, motors, "gains kp, ki and kd") for g in (self.kp, self.ki, self.kd))
+            kp, ki, kd = (for_motors(gain, len(model.actuated), "gains kp, ki and kd")
+                          for gain in (self.kp, self.ki, self.kd))
             return kp, ki, kd
-        w = default_bandwidth(rate) if self.bandwidth is None else self.bandwidth
-        mass = nominal_mass(model)
+        mass, w = nominal_mass(model), _bandwidth(self.bandwidth, rate)
         return 3 * mass * w**2, mass * w**3, 3 * mass * w
 
     def start(self, setup: ControlSetup) -> Loop:
@@ -203,8 +184,8 @@ class ComputedTorque:
 
     with the configuration found from the measured motors on every sample. Velocity terms are those of the reference:
     the sign of a measured velocity near zero would chatter. qd_ref and qdd_ref are means over the period for which the
-    effort will be held. Same poles as the PID of that bandwidth (BG13 keeps
-    100 rad/s for the linear part of all its laws).
+    effort will be held; the effort that the model lacks at the start (wrong gravity) is held throughout. Same poles as
+    the PID of that bandwidth (BG13 keeps 100 rad/s for the linear part of all its laws).
 
     Args:
         inverse: The model; the robot's a-priori parameters with the nominal payload by default.
@@ -216,18 +197,17 @@ class ComputedTorque:
     bandwidth: float | None = None
 
     def __post_init__(self) -> None:
-        _check_bandwidth(self.bandwidth)
+        _bandwidth(self.bandwidth)
 
     def start(self, setup: ControlSetup) -> Loop:
         model, ref, period = setup.model, setup.reference, setup.period
-        inverse, w = self._prepared(setup)
+        inverse, w, held = self._prepared(setup)
         closing = closing_kernel(model)
         speed, thrust = _held_mean(ref.qd), _held_mean(ref.qdd)
         motors, lead = list(model.actuated), list(model.loops.partitions["actuated"].independent)
         columns = [motors.index(i) for i in lead]
-        q, qd = (np.repeat(x[:1], len(setup.holding), axis=0) for x in (ref.q, ref.qd))
+        q, qd = (np.repeat(x[:1], len(held), axis=0) for x in (ref.q, ref.qd))
         integral = np.zeros((len(q), len(lead)))
-        held = self._held(setup, inverse)
 
         def command(k: int, position: FloatArray, velocity: FloatArray, free: FloatArray) -> FloatArray:
             nonlocal q, qd, integral
@@ -245,25 +225,22 @@ class ComputedTorque:
     def compiled(self, setup: ControlSetup) -> CompiledLaw | None:
         """Return the law as a kernel; None with a model that is a function of one's own."""
         model, ref = setup.model, setup.reference
-        inverse, w = self._prepared(setup)
+        inverse, w, held = self._prepared(setup)
         if not isinstance(inverse, RobotModel) or inverse.model is not model:
             return None
         motors = list(model.actuated)
         first = np.concatenate([ref.q[0], ref.qd[0], np.zeros(len(motors))])
-        memory = np.column_stack([np.tile(first, (len(setup.holding), 1)), self._held(setup, inverse)])
         reference = np.hstack([x[:, motors] for x in (ref.q, ref.qd, _held_mean(ref.qd), _held_mean(ref.qdd))])
-        return CompiledLaw(computed_torque_kernel(model, lanes=setup.lanes), memory, reference,
+        return CompiledLaw(computed_torque_kernel(model, lanes=setup.lanes),
+                           np.column_stack([np.tile(first, (len(held), 1)), held]), reference,
                            np.concatenate([[setup.period, w], *inverse._constants]))
 
-    def _prepared(self, setup: ControlSetup) -> tuple[InverseModel, float]:
-        """Return model and bandwidth."""
+    def _prepared(self, setup: ControlSetup) -> tuple[InverseModel, float, FloatArray]:
+        """Return model, bandwidth, and the effort that the model lacks at the start (wrong gravity), (k, a)."""
         inverse = _with_band(self.inverse or RobotModel(model=setup.model, load=setup.load), setup.dead_band)
-        return inverse, default_bandwidth(1 / setup.period) if self.bandwidth is None else self.bandwidth
-
-    def _held(self, setup: ControlSetup, inverse: InverseModel) -> FloatArray:
-        """Return the constant effort that the model lacks at the start (wrong gravity), held throughout, (k, a)."""
         q = np.repeat(setup.reference.q[:1], len(setup.holding), axis=0)
-        return setup.holding - inverse(q, np.zeros_like(q), np.zeros_like(q))
+        lacking = setup.holding - inverse(q, np.zeros_like(q), np.zeros_like(q))
+        return inverse, _bandwidth(self.bandwidth, 1 / setup.period), lacking
 
 
 def _with_band(inverse: InverseModel, dead_band: FloatArray) -> InverseModel:
@@ -299,11 +276,8 @@ def for_motors(values: ArrayLike, motors: int, name: str) -> FloatArray:
     return np.array(np.broadcast_to(array, (motors,)))
 
 
-def default_bandwidth(rate: float) -> float:
-    """Return a tenth of the controller's rate [Hz], at most 100 rad/s."""
-    return min(100.0, 0.1 * rate)
-
-
-def _check_bandwidth(bandwidth: float | None) -> None:
-    if bandwidth is not None and not (np.isfinite(bandwidth) and bandwidth > 0):
-        raise InvalidInput(f"the bandwidth is {bandwidth} rad/s, expected a positive number", bandwidth=bandwidth)
+def _bandwidth(given: float | None, rate: float = 1.0) -> float:
+    """Return the bandwidth: a tenth of the controller's rate [Hz] by default, at most 100 rad/s."""
+    if given is not None and not (np.isfinite(given) and given > 0):
+        raise InvalidInput(f"the bandwidth is {given} rad/s, expected a positive number", bandwidth=given)
+    return min(100.0, 0.1 * rate) if given is None else given

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 import numpy as np
@@ -31,8 +31,7 @@ ROUND_OFF = 1e-9  # of inertias about the centre of mass, relative to their sum
 _FLAT = 1e-12  # MuJoCo wants some thickness: added to the inertia of bodies without [kg m2]
 
 
-@dataclass(frozen=True)
-class Link:
+class Link(NamedTuple):
     """A body and the joints before it: its own, and those of massless bodies on the way, base first."""
 
     body: str
@@ -43,11 +42,8 @@ class Link:
 def links_of(model: Model, massive: Iterable[str], without: Iterable[str] = ()) -> list[Link]:
     """Return the bodies MuJoCo must have: those with mass, and massless ones that end, branch or close a chain.
 
-    MuJoCo gives a body several joints, so that a massless body that only links two vanishes, exactly.
-
-    Args:
-        massive: Bodies with mass.
-        without: Bodies to leave out, beside the sliders of force elements, which are tendons.
+    MuJoCo gives a body several joints, so that a massless body that only links two vanishes, exactly. Left out are the
+    bodies `without`, and the sliders of force elements, which are tendons.
     """
     gone = {*without, *model.mechanism.forces}
     joints = [joint for joint in model.mechanism.joints if joint.child not in gone]
@@ -76,29 +72,23 @@ class Scene:
         self.model, self.links = model, links
         rotation, origin = model.kinematics.body_poses(model.home[None])
         self.poses = {BASE: np.eye(4)}
-        for k, body in enumerate(model.mechanism.bodies):
-            self.poses[body.name] = np.eye(4)
-            self.poses[body.name][:3, :3], self.poses[body.name][:3, 3] = rotation[0, k], origin[0, k]
+        for body, R, p in zip(model.mechanism.bodies, rotation[0], origin[0]):
+            self.poses[body.name] = np.vstack([np.column_stack([R, p]), [0.0, 0.0, 0.0, 1.0]])
         self.root = Element("mujoco", model=text(model.mechanism.name))
         SubElement(self.root, "compiler", angle="radian")
         SubElement(self.root, "option", timestep=repr(timestep), gravity=numbers(model.mechanism.gravity),
                    integrator="implicitfast", tolerance=repr(tolerance), iterations="200")
         self.default = SubElement(self.root, "default")
-        self._stiff = f"{2 * timestep!r} 1"
-        SubElement(self.default, "joint", solreffriction=self._stiff, solimpfriction=SOLIMP)
-        SubElement(self.default, "tendon", solreffriction=self._stiff, solimpfriction=SOLIMP)
-        SubElement(self.default, "equality", solref=self._stiff, solimp=SOLIMP)
+        stiff = f"{2 * timestep!r} 1"
+        SubElement(self.default, "joint", solreffriction=stiff, solimpfriction=SOLIMP)
+        SubElement(self.default, "tendon", solreffriction=stiff, solimpfriction=SOLIMP)
+        SubElement(self.default, "equality", solref=stiff, solimp=SOLIMP)
         self.bodies = {BASE: SubElement(self.root, "worldbody")}
         self.tendon, self.equality = SubElement(self.root, "tendon"), SubElement(self.root, "equality")
         self.actuator = SubElement(self.root, "actuator")
 
     def add_links(self, inertia: Mapping[str, FloatArray], attributes: Mapping[str, Mapping[str, str]]) -> None:
-        """Add all bodies with their joints, as they stand at home.
-
-        Args:
-            inertia: Ten inertial parameters by body.
-            attributes: Further attributes by joint.
-        """
+        """Add all bodies with their joints, as they stand at home, and further attributes by joint."""
         home = dict(zip(self.model.mechanism.coordinates, self.model.home.tolist()))
         for link in self.links:
             back = np.linalg.inv(self.poses[link.body])
@@ -139,9 +129,6 @@ class Scene:
 
         Args:
             light: Inertial parameters of a slider, (10,); None if there may be none.
-
-        Raises:
-            InvalidInput: The kind has no form in MuJoCo, or needs a slider.
         """
         name, elements = text(closure.name), CLOSURES[closure.kind].mjcf
         if elements is None or ("slider" in elements and light is None):

@@ -16,13 +16,12 @@ import numpy as np
 
 from gough.core.arrays import FloatArray
 from gough.core.errors import InvalidInput
-from gough.core.parameters import INERTIAL
 from gough.engine.model import Model
 from gough.mechanism.closures import CLOSURES
-from gough.mechanism.types import BASE, Closure, Frame, Joint, Mechanism
+from gough.mechanism.types import BASE, Frame, Joint, Mechanism
 from gough.virtual.mjcf import Scene, links_of, text
 from gough.virtual.plant import PlantSettings
-from gough.virtual.tree_plant import JointEfforts, TreePlant, runge_kutta
+from gough.virtual.tree_plant import JointEfforts, TreePlant, body_inertias, runge_kutta
 
 TINY = 1e-12  # of a rotor whose inertia is its joint's; MuJoCo wants more than 1e-15 [kg and kg m2]
 
@@ -33,19 +32,11 @@ def build_mujoco(model: Model, values: FloatArray, load: FloatArray, timestep: f
     Force elements are tendons; those without a motor have actuators after the motors'. A leg without inertia (base, two
     or three pivots in one point, slider, two ends that coincide) becomes a force between its two ends, too.
 
-    Args:
-        values: Standard parameters, (p,).
-        load: Payload, (10 l,), see `Model.load`.
-        timestep: Of the integrator. [s]
-
-    Raises:
-        InvalidInput: Other massless bodies, bodies that cannot exist, closures without a form in MuJoCo.
+    Parameters (p,) and load as of `PlantSettings`, of one trial; `timestep` of the integrator. [s]
     """
     mechanism = model.mechanism
     table = dict(zip(mechanism.standard.names, values.tolist()))
-    loads = model.split_load(load)
-    inertia = {body.name: np.array([table.get(f"{body.name}.{p}", 0.0) for p in INERTIAL])
-               + loads.get(body.name, 0.0) for body in mechanism.bodies}
+    inertia = body_inertias(model, table, load)
     every = range(len(mechanism.joints))
     rotor = dict(zip(mechanism.coordinates, JointEfforts(mechanism, table, every, np.ones(len(every))).rotor.tolist()))
     legs = _massless_legs(model, inertia, rotor)
@@ -88,25 +79,21 @@ def driven(mechanism: Mechanism) -> tuple[str, ...]:
 def _massless_legs(model: Model, inertia: Mapping[str, FloatArray], rotor: Mapping[str, float],
                    ) -> dict[str, tuple[Joint, ...]]:
     """Return the joints of each massless leg, slider last, by the closure at its tip."""
-    by_child = {joint.child: joint for joint in model.mechanism.joints}
-
-    def chain(closure: Closure) -> tuple[Joint, ...]:
-        joints: list[Joint] = []
-        body = closure.frames[0].body
+    before = {joint.child: joint for joint in model.mechanism.joints}
+    legs = {}
+    for closure in model.mechanism.closures:
+        body, chain = closure.frames[0].body if closure.frames else BASE, list[Joint]()
         while body != BASE:
-            joints.insert(0, by_child[body])
-            body = by_child[body].parent
-        return tuple(joints)
-
-    def is_leg(closure: Closure, joints: tuple[Joint, ...]) -> bool:
-        inner = [closure.frames[0].placement, *(joint.placement for joint in joints[1:])]
-        return (bool(joints) and joints[-1].actuated and joints[-1].kind == "prismatic"
-                and all(joint.kind == "revolute" and not joint.terms for joint in joints[:-1])
-                and not any(inertia[joint.child].any() for joint in joints) and not rotor[joints[-1].name]
-                and not any(placement.translation.any() for placement in inner))
-
-    tips = {c.name: (c, chain(c)) for c in model.mechanism.closures if CLOSURES[c.kind].mjcf == ("connect",)}
-    return {name: joints for name, (closure, joints) in tips.items() if is_leg(closure, joints)}
+            chain.insert(0, before[body])
+            body = chain[0].parent
+        inner = [frame.placement for frame in closure.frames[:1]] + [joint.placement for joint in chain[1:]]
+        if (CLOSURES[closure.kind].mjcf == ("connect",) and chain and chain[-1].actuated
+                and chain[-1].kind == "prismatic" and not rotor[chain[-1].name]
+                and all(joint.kind == "revolute" and not joint.terms for joint in chain[:-1])
+                and not any(inertia[joint.child].any() for joint in chain)
+                and not any(placement.translation.any() for placement in inner)):
+            legs[closure.name] = tuple(chain)
+    return legs
 
 
 class MujocoTree:
@@ -146,7 +133,6 @@ class MujocoTree:
         return np.array(data.actuator_length) - self._rest, np.array(data.actuator_velocity)
 
     def acceleration(self, q: FloatArray, v: FloatArray, effort: FloatArray) -> FloatArray:
-        """Return MuJoCo's qacc under motor efforts less the joint terms, also those of massless legs."""
         data = self._data
         position, velocity = self._actuators(q, v)
         self._effort[:self._count] = effort
@@ -158,7 +144,7 @@ class MujocoTree:
         return np.array(data.qacc)
 
     def settle(self, q: FloatArray, v: FloatArray) -> tuple[FloatArray, FloatArray, float]:
-        """Return both as they are: MuJoCo pulls its loops closed itself, and `Simulation.loop_error` shows how well."""
+        # MuJoCo pulls its loops closed itself, and `Simulation.loop_error` shows how well.
         return q, v, 0.0 if np.isfinite(q).all() else np.inf
 
 

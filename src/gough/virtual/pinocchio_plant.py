@@ -18,12 +18,11 @@ from scipy.linalg.lapack import dposv, dsysv
 from gough.core.arrays import FloatArray
 from gough.core.errors import InvalidInput
 from gough.core.inertia import about_centre
-from gough.core.parameters import INERTIAL
 from gough.engine.model import Model
 from gough.mechanism.closures import CLOSURES
 from gough.mechanism.types import BASE, Closure, Mechanism
 from gough.virtual.plant import PlantSettings
-from gough.virtual.tree_plant import JointEfforts, TreePlant, midpoint
+from gough.virtual.tree_plant import JointEfforts, TreePlant, body_inertias, midpoint
 
 JOINTS = {  # along an axis of the frame, and along any vector
     ("revolute", "x"): pin.JointModelRX, ("revolute", "y"): pin.JointModelRY, ("revolute", "z"): pin.JointModelRZ,
@@ -32,15 +31,10 @@ JOINTS = {  # along an axis of the frame, and along any vector
 }
 
 
-def build_tree(mechanism: Mechanism, values: Mapping[str, float], loads: Mapping[str, FloatArray],
-               ) -> tuple[Any, list[int], dict[str, int]]:
+def build_tree(mechanism: Mechanism, inertias: Mapping[str, FloatArray]) -> tuple[Any, list[int], dict[str, int]]:
     """Return the Pinocchio model, the mechanism's joint at each of its places, and the joint that carries each body.
 
     Pinocchio's algorithms take a subtree to be contiguous, so joints are added depth first.
-
-    Args:
-        values: Standard parameters by name.
-        loads: Inertial parameters of payloads by the body they are fixed to, (10,) each.
     """
     model = pin.Model()
     model.gravity.linear = np.array(mechanism.gravity)
@@ -53,9 +47,7 @@ def build_tree(mechanism: Mechanism, values: Mapping[str, float], loads: Mapping
                 kind = (JOINTS[joint.kind, joint.axis]() if isinstance(joint.axis, str)
                         else JOINTS[joint.kind](joint.direction))
                 index = model.addJoint(carried[body], kind, pin.SE3(np.array(joint.placement.matrix)), joint.name)
-                given = np.array([values.get(f"{joint.child}.{p}", 0.0) for p in INERTIAL])
-                inertia = _inertia(given + loads.get(joint.child, 0.0), joint.child)
-                model.appendBodyToJoint(index, inertia, pin.SE3.Identity())
+                model.appendBodyToJoint(index, _inertia(inertias[joint.child], joint.child), pin.SE3.Identity())
                 carried[joint.child] = index
                 order.append(i)
                 add(joint.child)
@@ -90,20 +82,16 @@ class Closures:
 
     Args:
         model, order, carried: From `build_tree`.
-
-    Raises:
-        InvalidInput: A kind of closure without such parts; names it.
     """
 
     def __init__(self, mechanism: Mechanism, model: Any, order: list[int], carried: dict[str, int]) -> None:
-        parts = {closure.name: CLOSURES[closure.kind].pinocchio for closure in mechanism.closures}
         for closure in mechanism.closures:
-            if parts[closure.name] is None:
+            if CLOSURES[closure.kind].pinocchio is None:
                 raise InvalidInput(f"closure '{closure.name}' of kind {closure.kind} has no form in the pinocchio "
                                    "plant; use the gough plant", closure=closure.name)
         pairs = [closure for closure in mechanism.closures if closure.frames]
         self._gap, self._axis, self._turn, self._distance = (
-            [k for k, closure in enumerate(pairs) if part in (parts[closure.name] or ())]
+            [k for k, closure in enumerate(pairs) if part in (CLOSURES[closure.kind].pinocchio or ())]
             for part in ("gap", "axis", "turn", "distance"))
         self._length = np.array([pairs[k].values.get("length", -pairs[k].constant) for k in self._distance])
         self._reel = _weights(mechanism, order, [pairs[k] for k in self._distance])
@@ -226,19 +214,14 @@ class ConstrainedTree:
         [K  0  ] [-lambda] = [-(dK/dt) qd              ]
 
     with the rotor inertias on the diagonal of M, solved with pivoting: M may be singular (massless bodies) as long as
-    the closures hold these bodies. Closure equations that others imply are left out.
-
-    Args:
-        model: The robot; at its home independent closure equations are chosen.
-        values: Standard parameters, (p,).
-        load: Payload, (10 l,), see `Model.load`.
-        dead_band: Velocity band of Coulomb friction, (n,). [m/s or rad/s]
+    the closures hold these bodies. Closure equations that others imply at home are left out. Parameters (p,), load and
+    dead band as of `PlantSettings`, of one trial.
     """
 
     def __init__(self, model: Model, values: FloatArray, load: FloatArray, dead_band: FloatArray) -> None:
         mechanism = model.mechanism
         table = dict(zip(mechanism.standard.names, values.tolist()))
-        self._model, self.coordinates, carried = build_tree(mechanism, table, model.split_load(load))
+        self._model, self.coordinates, carried = build_tree(mechanism, body_inertias(model, table, load))
         self._data = self._model.createData()
         self._closures = Closures(mechanism, self._model, self.coordinates, carried)
         self.terms = JointEfforts(mechanism, table, self.coordinates, dead_band)
@@ -253,7 +236,6 @@ class ConstrainedTree:
         self._diagonal = np.arange(n)
 
     def acceleration(self, q: FloatArray, v: FloatArray, effort: FloatArray) -> FloatArray:
-        """Return the accelerations of all coordinates (n,), in the tree's order, under motor efforts (a,)."""
         model, data, n = self._model, self._data, len(q)
         mass = pin.crba(model, data, q)  # only its upper triangle is sure to be filled, and only that is used
         bias = pin.nonLinearEffects(model, data, q, v)
@@ -290,7 +272,5 @@ class ConstrainedTree:
 
 def pinocchio_plant(settings: PlantSettings) -> TreePlant:
     """Return Pinocchio's plant: the explicit midpoint rule, projected onto the closures once a period."""
-    model = settings.model
-    trees = [ConstrainedTree(model, values, load, settings.dead_band)
-             for values, load in zip(settings.values, settings.load)]
-    return TreePlant(settings, trees, midpoint)
+    return TreePlant(settings, [ConstrainedTree(settings.model, values, load, settings.dead_band)
+                                for values, load in zip(settings.values, settings.load)], midpoint)

@@ -57,19 +57,12 @@ class PlantSettings(Value):
 
 
 class Sample(NamedTuple):
-    """The robot at a controller sample, under the efforts that follow it.
+    """The robot at a controller sample, under the efforts that follow it."""
 
-    Args:
-        q: All coordinates with the loops closed, (k, n).
-        velocity: Of the rows, (k, m).
-        acceleration: Of the rows, (k, m).
-        check: Quality of the closures over the period that follows, (k,); rounding unless near a singularity.
-    """
-
-    q: FloatArray
-    velocity: FloatArray
-    acceleration: FloatArray
-    check: FloatArray
+    q: FloatArray  # all coordinates with the loops closed, (k, n)
+    velocity: FloatArray  # of the rows, (k, m)
+    acceleration: FloatArray  # of the rows, (k, m)
+    check: FloatArray  # quality of the closures over the period that follows, (k,); rounding unless near a singularity
 
 
 class Plant(Protocol):
@@ -82,19 +75,14 @@ class Plant(Protocol):
         """Return position and velocity of the motors, each (k, a)."""
 
     def step(self, state: Any, effort: FloatArray) -> tuple[Sample, Any]:
-        """Advance by one controller period.
+        """Return the sample at the start of a controller period and the state at its end.
 
-        Args:
-            state: From `start` or the last step.
-            effort: Motor efforts at 2 substeps + 1 evenly spaced moments of the period, both ends included, (g, k, a).
-
-        Returns:
-            The sample at the start of the period and the state at its end.
+        Efforts of the motors come at 2 substeps + 1 evenly spaced moments of the period, both ends included, (g, k, a).
         """
 
 
 class Actuator(Protocol):
-    """Settings of a drive; `start` returns the state, `drive` the efforts over one controller period."""
+    """Settings of a drive."""
 
     def start(self, effort: FloatArray) -> FloatArray:
         """Return the state in which the drive holds an effort (k, a)."""
@@ -131,46 +119,38 @@ class GoughPlant:
     """
 
     def __init__(self, settings: PlantSettings) -> None:
-        model = settings.model
-        self._model, self._substeps = model, settings.substeps
-        self._kernel = runge_kutta_kernel(model)
-        self._rows, self._motors = list(model.independent), list(model.actuated)
-        self._n, self._m = len(model.home), model.degrees_of_freedom
-        self._rates = [self._n + self._rows.index(i) for i in self._motors if i in self._rows]
-        self._constants = settings.constants
+        self._model, self._substeps, self._constants = settings.model, settings.substeps, settings.constants
+        self._kernel = runge_kutta_kernel(settings.model)
+        self._n, self._m = len(settings.model.home), settings.model.degrees_of_freedom
 
     def start(self, q: FloatArray, qd: FloatArray) -> FloatArray:
-        return np.column_stack([q, qd[:, self._rows], np.zeros((len(q), len(self._model.mechanism.memories)))])
+        memories = np.zeros((len(q), len(self._model.mechanism.memories)))
+        return np.column_stack([q, qd[:, list(self._model.independent)], memories])
 
     def read(self, state: FloatArray) -> tuple[FloatArray, FloatArray]:
-        position = state[:, self._motors]
-        if not self._model.loops.redundant:
-            return position, state[:, self._rates]
-        E = self._model.kinematics.closure_map(np.ascontiguousarray(state[:, :self._n]))
-        return position, np.einsum("kam,km->ka", E[:, self._motors], state[:, self._n:self._n + self._m])
+        model, n = self._model, self._n
+        position, velocity = state[:, list(model.actuated)], state[:, n:n + self._m]
+        if not model.loops.redundant:
+            return position, velocity[:, [model.independent.index(i) for i in model.actuated]]
+        E = model.kinematics.closure_map(np.ascontiguousarray(state[:, :n]))
+        return position, np.einsum("kam,km->ka", E[:, list(model.actuated)], velocity)
 
     def step(self, state: FloatArray, effort: FloatArray) -> tuple[Sample, FloatArray]:
         n, m = self._n, self._m
-        first = state
-        worst = np.zeros(len(state))
-        efforts = effort.transpose(1, 2, 0)  # (k, a, g)
+        results, velocity = [], state[:, n:n + m]
         for i in range(self._substeps):
-            tau = np.ascontiguousarray(efforts[:, :, 2 * i:2 * i + 3])
-            result, = self._kernel(state, tau, self._constants)
-            if i == 0:
-                first, velocity = result, state[:, n:n + m]
-            worst = np.maximum(worst, result[:, -1])
-            state = result[:, n + m:-1]
-        return Sample(first[:, :n], velocity, first[:, n:n + m], worst), state
+            tau = np.ascontiguousarray(effort[2 * i:2 * i + 3].transpose(1, 2, 0))  # (k, a, 3)
+            results.append(self._kernel(state, tau, self._constants)[0])
+            state = results[-1][:, n + m:-1]
+        worst = np.max([result[:, -1] for result in results], axis=0)
+        return Sample(results[0][:, :n], velocity, results[0][:, n:n + m], worst), state
 
 
 def friction_rate(model: Model, values: FloatArray, load: FloatArray, dead_band: FloatArray, q: FloatArray) -> float:
     """Return the fastest rate of friction inside its dead band, max eig(M^-1 D), D = E^T diag(fs / band + fv) E. [1/s]
 
     Args:
-        values: Standard parameters of the trials, (k, p).
-        load: Payloads, (k, 10 l).
-        dead_band: (n,). [m/s or rad/s]
+        values, load, dead_band: As of `PlantSettings`.
         q: Configurations to look at, loops closed, (s, n).
     """
     m = model.degrees_of_freedom
@@ -183,8 +163,7 @@ def friction_rate(model: Model, values: FloatArray, load: FloatArray, dead_band:
                                "answers a force there; give bodies masses, or motors a rotor inertia (ia)")
         damping = np.empty_like(mass)
         for j in range(m):
-            nudge = np.zeros((len(q), m))
-            nudge[:, j] = small
+            nudge = np.tile(small * np.eye(m)[j], (len(q), 1))
             ahead, back = (model.bias(q, s * nudge, chi, load=extra, dead_band=dead_band) for s in (1, -1))
             damping[:, :, j] = (ahead - back) / (2 * small)
         fastest = max(fastest, float(np.abs(np.linalg.eigvals(np.linalg.solve(mass, damping))).max()))
@@ -192,17 +171,10 @@ def friction_rate(model: Model, values: FloatArray, load: FloatArray, dead_band:
 
 
 def count_substeps(rate: float, period: float) -> int:
-    """Return how many integrator steps a controller period needs.
+    """Return how many integrator steps a controller period needs; refuse more than 50 in a millisecond.
 
-    Rate of friction times step is kept below 1.2. At least two steps, none longer than 1 ms, so that motion and
+    Rate of friction [1/s] times step is kept below 1.2. At least two steps, none longer than 1 ms, so that motion and
     closures are resolved whatever the controller's rate.
-
-    Args:
-        rate: From `friction_rate`. [1/s]
-        period: Of the controller. [s]
-
-    Raises:
-        InvalidInput: More than 50 steps in a millisecond would be needed.
     """
     count = max(2, int(np.ceil(period / LONGEST - 1e-9)), int(np.ceil(rate * period / STABLE)))
     if count > max(2.0, period / SHORTEST):

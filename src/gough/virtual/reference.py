@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -18,19 +18,12 @@ from gough.engine.model import Model
 NEAR = 1e-4  # ratio of singular values of the scaled closures taken as too close to a singularity
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Reference:
-    """A trajectory at the controller's samples.
+class Reference(NamedTuple):
+    """A trajectory at the controller's samples."""
 
-    Args:
-        motion: All coordinates, lead-in included; time is negative there, (t,).
-        lead: Samples of the lead-in.
-        period_samples: Samples of one period, or None.
-    """
-
-    motion: Motion
-    lead: int
-    period_samples: int | None
+    motion: Motion  # all coordinates, lead-in included; time is negative there, (t,)
+    lead: int  # samples of the lead-in
+    period_samples: int | None  # of one period, if there is one
 
 
 def build_reference(model: Model, trajectory: Trajectory, rate: float, periods: int | None = None,
@@ -46,10 +39,6 @@ def build_reference(model: Model, trajectory: Trajectory, rate: float, periods: 
         rate: Of the controller. [Hz]
         periods: How many periods to run; all of the trajectory's by default.
         lead_in: Periods before the first recorded one.
-
-    Raises:
-        InvalidTrajectory: Made for another robot, coordinates or units that are not the robot's, a period that is not
-            a whole number of samples, limits exceeded, out of reach, or through a singularity; carries time and joint.
     """
     by = driven_by(model, trajectory)
     period = trajectory.period
@@ -61,7 +50,7 @@ def build_reference(model: Model, trajectory: Trajectory, rate: float, periods: 
         _check(model, motion)
         return Reference(motion=motion, lead=0, period_samples=None)
     count = periods if periods is not None else max(1, round(trajectory.duration / period))
-    trajectory.times(rate)  # raises unless a period is a whole number of samples
+    trajectory.times(rate)  # refuses a period that is not a whole number of samples
     samples = round(period * rate)
     once = _motion(model, trajectory, np.arange(samples) / rate, by)
     _check(model, once)
@@ -79,11 +68,7 @@ def build_reference(model: Model, trajectory: Trajectory, rate: float, periods: 
 
 
 def driven_by(model: Model, trajectory: Trajectory) -> By:
-    """Return whether a trajectory moves task or actuated coordinates of the robot.
-
-    Raises:
-        InvalidTrajectory: Made for another robot, or coordinates or units that are not the robot's.
-    """
+    """Return whether a trajectory moves task or actuated coordinates of the robot."""
     mechanism = model.mechanism
     if trajectory.robot and trajectory.robot != mechanism.name:
         raise InvalidTrajectory(f"the trajectory was made for the robot '{trajectory.robot}', not for "
@@ -114,16 +99,16 @@ def _motion(model: Model, trajectory: Trajectory, time: FloatArray, by: By,
     position, velocity, acceleration = trajectory.at(s)
     acceleration = acceleration * sd[:, None]**2 + velocity * sdd[:, None]
     velocity = velocity * sd[:, None]
-    mechanism = model.mechanism
-    independent = [mechanism.coordinates[i] for i in model.loops.partitions[by].independent]
-    full = np.zeros((3, len(time), len(independent)))
-    full[0] = model.home[list(model.loops.partitions[by].independent)]
-    for column, name in enumerate(trajectory.coordinates):
-        full[:, :, independent.index(name)] = position[:, column], velocity[:, column], acceleration[:, column]
+    lead = list(model.loops.partitions[by].independent)
+    full = np.zeros((3, len(time), len(lead)))
+    full[0] = model.home[lead]
+    moved = [lead.index(model.mechanism.coordinates.index(name)) for name in trajectory.coordinates]
+    full[:, :, moved] = position, velocity, acceleration
     try:
         return model.kinematics.motion(time, full[0], full[1], full[2], by, start=start)
     except (LoopNotClosed, SingularConfiguration) as error:
-        raise InvalidTrajectory(f"'{mechanism.name}' cannot follow the trajectory: {error}", **error.numbers) from error
+        raise InvalidTrajectory(f"'{model.mechanism.name}' cannot follow the trajectory: {error}", **error.numbers
+                                ) from error
 
 
 def _check(model: Model, motion: Motion) -> None:

@@ -50,9 +50,7 @@ class Feedback(Protocol):
     def start(self, position: FloatArray, velocity: FloatArray, period: float) -> Measure:
         """Return the running sensors: true position -> position and velocity as the controller sees them, each (k, a).
 
-        Args:
-            position, velocity: At the start, (k, a).
-            period: Of the controller. [s]
+        They begin at a position and velocity (k, a); `period` is the controller's. [s]
         """
 
 
@@ -173,8 +171,6 @@ def record(simulation: Simulation, *, noise: Noise | None = None, seed: int | Se
 
     Args:
         noise: Of the sensors; the robot file's by default, `Noise()` for none.
-        seed: Of the random numbers.
-        trial: Which trial.
         covariance: Of the effort noise instead of that of `noise`, (a, a). [N2, N2 m2]
         velocity_noise: Standard deviation of recorded velocities; None records none. [m/s or rad/s]
         average: Record the mean of the efforts before and after each sample; False for the command that follows it

@@ -9,7 +9,9 @@ import numpy as np
 
 from gough.core.arrays import FloatArray
 from gough.core.errors import InvalidInput
+from gough.core.parameters import INERTIAL
 from gough.engine.loops import By
+from gough.engine.model import Model
 from gough.mechanism.terms import JointState, JointTerm
 from gough.mechanism.types import Mechanism
 from gough.virtual.plant import PlantSettings, Sample
@@ -26,13 +28,8 @@ _STATES = ((0.0, 0.0, 0.0), (0.7, 1.3, 1.0), (-0.4, -0.9, -1.0))  # (q, qd, sign
 class Tree(Protocol):
     """One robot; q and v are its own coordinates, (c,) each."""
 
-    @property
-    def coordinates(self) -> Sequence[int]:
-        """The mechanism's coordinates that it has, in its order."""
-
-    @property
-    def terms(self) -> JointEfforts:
-        """The joint terms of these coordinates."""
+    coordinates: list[int]  # the mechanism's coordinates that it has, in its order
+    terms: JointEfforts  # of these coordinates
 
     def acceleration(self, q: FloatArray, v: FloatArray, effort: FloatArray) -> FloatArray:
         """Return accelerations (c,) under motor efforts (a,)."""
@@ -65,6 +62,13 @@ def runge_kutta(acceleration: Acceleration, q: FloatArray, v: FloatArray, effort
     return q + h / 6 * (v + 2 * v2 + 2 * v3 + v4), v + h / 6 * (a1 + 2 * a2 + 2 * a3 + a4), a1
 
 
+def body_inertias(model: Model, values: Mapping[str, float], load: FloatArray) -> dict[str, FloatArray]:
+    """Return ten inertial parameters by body, its payload (10 l,) included."""
+    loads = model.split_load(load)
+    return {body.name: np.array([values.get(f"{body.name}.{p}", 0.0) for p in INERTIAL]) + loads.get(body.name, 0.0)
+            for body in model.mechanism.bodies}
+
+
 class TreePlant:
     """Trees, one for each trial. Coulomb friction is linear inside the dead band, as in `GoughPlant`.
 
@@ -92,37 +96,36 @@ class TreePlant:
         return np.array(position), np.array(velocity)
 
     def step(self, state: TreeState, effort: FloatArray) -> tuple[Sample, TreeState]:
-        steps = self._settings.substeps
-        closed, after = (tuple(np.empty_like(x) for x in state) for _ in range(2))
-        h = self._settings.period / steps
-        first, check = np.empty_like(state[0]), np.empty(len(self._trees))
+        h = self._settings.period / self._settings.substeps
+        samples, after = [], []
         for k, tree in enumerate(self._trees):
-            q, v, check[k] = tree.settle(state[0][k], state[1][k])
-            closed[0][k], closed[1][k] = q, v
+            q, v, check = tree.settle(state[0][k], state[1][k])
             tree.terms.lags = state[2][k]
-            for i in range(steps):
+            start, first = (q, v), None
+            for i in range(self._settings.substeps):
                 before = q, v
                 q, v, a = self._step(tree.acceleration, q, v, effort[2 * i:2 * i + 3, k], h)
                 tree.terms.remember(before, (q, v), h)
-                if i == 0:
-                    first[k] = a
-            after[0][k], after[1][k], after[2][k] = q, v, tree.terms.lags
-        return self._sample(closed[0], closed[1], first, check), (after[0], after[1], after[2])
+                first = a if first is None else first
+            samples.append((*start, first, check))
+            after.append((q, v, tree.terms.lags))
+        closed, rates, accelerations, checks = map(np.array, zip(*samples))
+        q, v, lags = map(np.array, zip(*after))
+        return self._sample(closed, rates, accelerations, checks), (q, v, lags)
 
     def _sample(self, own: FloatArray, velocity: FloatArray, acceleration: FloatArray, check: FloatArray) -> Sample:
-        model, q = self._settings.model, self._q.copy()
+        """Return the sample of all coordinates from that of the trees'."""
+        model, rows, q = self._settings.model, list(self._settings.model.independent), self._q.copy()
         q[:, self._own] = own
-        if len(self._own) < q.shape[1]:
-            by = self._by
-            q, check = model.kinematics.close(q, by)
-            self._q = q.copy()
-            order = [self._own.index(i) for i in model.loops.partitions[by].independent]
-            qd, qdd = model.kinematics.rates(q, velocity[:, order], acceleration[:, order], by)
-            q[:, list(model.actuated)] = self.read((own, velocity, own[:, :0]))[0]
-            rows = list(model.independent)
-            return Sample(q, qd[:, rows], qdd[:, rows], check)
-        order = [self._own.index(i) for i in model.independent]
-        return Sample(q, velocity[:, order], acceleration[:, order], check)
+        if len(self._own) == q.shape[1]:
+            order = [self._own.index(i) for i in rows]
+            return Sample(q, velocity[:, order], acceleration[:, order], check)
+        q, check = model.kinematics.close(q, self._by)
+        self._q = q.copy()
+        order = [self._own.index(i) for i in model.loops.partitions[self._by].independent]
+        qd, qdd = model.kinematics.rates(q, velocity[:, order], acceleration[:, order], self._by)
+        q[:, list(model.actuated)] = self.read((own, velocity, own[:, :0]))[0]
+        return Sample(q, qd[:, rows], qdd[:, rows], check)
 
 
 class JointEfforts:
@@ -136,10 +139,6 @@ class JointEfforts:
         values: Standard parameters by name.
         coordinates: Indices of the coordinates, (c,).
         dead_band: Of all coordinates, (n,). [m/s or rad/s]
-
-    Raises:
-        InvalidInput: A term that weighs the acceleration by position or velocity, or depends on a joint that the tree
-            does not have; names term and joint.
     """
 
     def __init__(self, mechanism: Mechanism, values: Mapping[str, float], coordinates: Sequence[int],
@@ -201,10 +200,8 @@ class JointEfforts:
 
     def remember(self, before: tuple[FloatArray, FloatArray], after: tuple[FloatArray, FloatArray], h: float) -> None:
         """Let the lags follow over a step of the integrator from one position and velocity to another. [s]"""
-        if not self.size:
-            return
         lags = self.lags.copy()
-        for term, at, _, own in self._terms:
+        for term, at, _, own in self._terms if self.size else ():
             for k, lag in enumerate(term.lags):
                 states = [self._state(*x, at, lags[own]) for x in (before, after)]
                 mean = sum(float(np.squeeze(term.value(state, lag.parts[0]))) for state in states) / 2
