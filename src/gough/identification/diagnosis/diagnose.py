@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,24 +17,14 @@ from gough.engine import Model, Robot, as_model, base_parameters
 from gough.engine.base import TIE_LEGS
 from gough.estimators.selection.scores import PROBABLE
 from gough.identification.diagnosis.directions import Suspicion, suspicions_of, words
-from gough.identification.diagnosis.evidence import (
-    Evidence,
-    Source,
-    Track,
-    View,
-    corrected,
-    evidence_of,
-    followed,
-    sources,
-    thinned,
-)
+from gough.identification.diagnosis.evidence import Evidence, Track, View, corrected, evidence_of, sources, thinned
 from gough.identification.diagnosis.hypotheses import (
     BETTER,
     Hypothesis,
     best_hypothesis,
     hypotheses,
+    may_close,
     try_out,
-    within_limits,
 )
 from gough.identification.diagnosis.mistakes import HELD_OUT, LEFT_OUT, Diagnosis, Limit, Mistake
 from gough.identification.diagnosis.search import Standing, Step, explains, search
@@ -42,7 +33,7 @@ from gough.identification.experiment import prepare, prepare_unseen
 from gough.identification.validation import FAIR, GOOD
 from gough.logs.readers import Log, as_recordings
 from gough.logs.recording import Recording
-from gough.processing import Processing, on_motor_side
+from gough.processing import Processing
 
 POWER = 1.64  # sigmas above the threshold that a mistake needs to be found in 95 of 100 cases
 LOAD = "unmentioned load"
@@ -55,7 +46,6 @@ def _turned(view: View, track: Track) -> tuple[float, ...]:
 
 
 def _continuous(step: Step, view: View, **common: Any) -> Mistake:
-    """Return a step of the search in words."""
     direction, place, fitted = step.suspicion.direction, step.suspicion.place, step.fitted
     return Mistake(name=direction.name, place=place, size=tuple(fitted.size.tolist()),
                    sigma=tuple(fitted.sigma.tolist()), unit=direction.unit_at(view, place),
@@ -67,7 +57,6 @@ def _continuous(step: Step, view: View, **common: Any) -> Mistake:
 
 
 def _discrete(hypothesis: Hypothesis, **common: Any) -> Mistake:
-    """Return a hypothesis in words."""
     size = () if hypothesis.factor is None else (float(hypothesis.factor),)
     return Mistake(name=hypothesis.name, place=hypothesis.place, size=size, sigma=(hypothesis.sigma,) * len(size),
                    unit="times" if size else "", text=hypothesis.text, advice=hypothesis.advice, **common)
@@ -77,11 +66,8 @@ def limits_of(standing: Standing, *, white: bool = False) -> tuple[Limit, ...]:
     """Return the smallest size of every direction that these logs would show in 95 of 100 cases.
 
     (z + 1.64) sigma with z the threshold for all tests together; of a direction with several columns that of its most
-    visible one. What cannot be seen names the parameters that mimic it.
-
-    Args:
-        standing: Every direction scored.
-        white: Take the rows' noise as white and known, instead of what repetitions or residuals show.
+    visible one. What cannot be seen names the parameters that mimic it. The rows' noise is what repetitions or
+    residuals show, or taken as `white` and known.
     """
     found: dict[tuple[str, str], Limit] = {}
     scores, names = standing.scores, standing.evidence.base.names
@@ -101,13 +87,9 @@ def limits_of(standing: Standing, *, white: bool = False) -> tuple[Limit, ...]:
 
 def diagnose_evidence(evidence: Evidence, recordings: Sequence[Recording] = (), *, most: int = 4,
                       notes: Sequence[str] = (), found: Sequence[Mistake] = ()) -> Diagnosis:
-    """Diagnose logs that were processed and fitted already; see `diagnose`.
+    """Diagnose logs that were processed and fitted already; `notes` and mistakes `found` before come first.
 
-    Args:
-        recordings: As recorded, for what changes between periods.
-        most: Mistakes at most.
-        notes: What is known already.
-        found: Mistakes that were corrected before.
+    Recordings as they were are looked at for what changes between periods.
     """
     judged_on = HELD_OUT if evidence.held_out else LEFT_OUT
     first = start = Standing(evidence)
@@ -140,9 +122,6 @@ def diagnose_evidence(evidence: Evidence, recordings: Sequence[Recording] = (), 
 
 def _differing(evidence: Evidence, rivals: Sequence[Suspicion] = ()) -> list[Mistake]:
     """Return the load that some logs carried and did not say, held-out logs among them; none if a rival explains more.
-
-    Args:
-        rivals: Mistakes found otherwise.
     """
     together = evidence.together
     if len(together.logs) < 2:
@@ -222,11 +201,11 @@ def evidence_from(model: Model, logs: Sequence[Recording], others: Sequence[Reco
     carried = tuple(dict.fromkeys(r.payload for r in (*logs, *others) if r.payload is not None))
     base = base_parameters(model, tie_legs=settings.tie_legs, payloads=carried)
     experiment = prepare(model, logs, base, processing=settings.processing, gains=settings.gains)
-    unseen: tuple[Source, ...] = ()
-    if others:
-        other = prepare_unseen(experiment, others, given=settings.processing.cutoff is not None)
-        unseen = sources(other.processed, other.parts)
-    return evidence_of(model, base, None, sources(experiment.processed, experiment.parts), unseen)
+    known = sources(experiment.processed, experiment.parts)
+    if not others:
+        return evidence_of(model, base, None, known)
+    unseen = prepare_unseen(experiment, others, given=settings.processing.cutoff is not None)
+    return evidence_of(model, base, None, known, sources(unseen.processed, unseen.parts))
 
 
 def undone_on_recording(recording: Recording, hypothesis: Hypothesis) -> Recording:
@@ -250,34 +229,16 @@ def _made_to_close(model: Model, logs: Sequence[Recording], others: Sequence[Rec
     for hypothesis in hypotheses(model.mechanism):
         changed = [undone_on_recording(log, hypothesis) for log in (*logs, *others)]
         own, unseen = changed[:len(logs)], changed[len(logs):]
-        if np.array_equal(own[0].position, logs[0].position) or not _may_close(model, own):
+        if np.array_equal(own[0].position, logs[0].position) or not may_close(model, own):
             continue
-        try:
+        with suppress(GoughError):
             evidence = evidence_from(model, own, unseen, settings)
             result = try_out(thinned(evidence))
-        except GoughError:
-            continue
-        if result is not None and result[0] < FAIR:  # else it explains nothing
-            tried.append((*result, hypothesis, evidence))
+            if result is not None and result[0] < FAIR:  # else it explains nothing
+                tried.append((*result, hypothesis, evidence))
     if not tried:
         raise error
     least = min(item[0] for item in tried)
     _, _, hypothesis, evidence = min((item for item in tried if item[0] * BETTER <= least), key=lambda item: item[1])
     return evidence, _discrete(hypothesis, after=Standing(evidence, only=()).error,
                                judged_on=HELD_OUT if others else LEFT_OUT)
-
-
-def _may_close(model: Model, logs: Sequence[Recording]) -> bool:
-    """Tell whether the loops close at a few samples of each log, inside the limits of the motors."""
-    for log in (on_motor_side(log, model.mechanism) for log in logs):
-        if any(name not in log.joints for name in model.mechanism.actuated):
-            return False
-        order = [log.joints.index(name) for name in model.mechanism.actuated]
-        few = log.position[np.linspace(0, len(log) - 1, 12).astype(int)][:, order]
-        if not within_limits(model, few):
-            return False
-        try:
-            followed(model, few[:, [model.actuated.index(i) for i in model.loops.partitions["actuated"].independent]])
-        except GoughError:
-            return False
-    return True

@@ -41,34 +41,24 @@ Undo = Callable[[Track, View, str, FloatArray], Track]
 class Direction:
     """One usual mistake.
 
-    Args:
-        name: In two words, e.g. `effort delay`.
-        says: A sentence with {place}, {size} and perhaps {axis}.
-        advice: What to change in which file, with {place}, {size} (SI), {factor} = 1 + size, {gravity}, {pitch}.
-        unit: SI unit of its size, with {position} and {effort} of the joint.
-        places: Where it can sit: motors, joints, axes, logs.
-        undo: Track, view, place, size -> the track without the mistake; None where the model lacks something instead.
-        column: Then view, place -> derivative of the recorded efforts by the size, (t, r) or (t, r, k).
-        sizes: How many numbers a size of `undo` has.
-        positive: No physical robot has a size below zero: such a one is no finding.
-        samples: Times between samples, below which its size cannot be told from other mistakes of the clock.
-        tried: How many shapes were searched to find the columns; the chance of a false name grows with it.
+    Either `undo` gives, for a track, view, place and size, the track without the mistake, or the model lacks something
+    and `column` gives, for a view and place, the derivative of the recorded efforts by the size, (t, r) or (t, r, k).
     """
 
     name: str
-    says: str
-    advice: str
-    unit: str | tuple[str, str]  # a pair for joints in m and in rad
-    places: Places
+    says: str  # with {place}, {size} and perhaps {axis}
+    advice: str  # with {place}, {size} (SI), {factor} = 1 + size, {gravity}, {pitch}
+    unit: str | tuple[str, str]  # with {position} and {effort} of the joint; a pair for joints in m and in rad
+    places: Places  # where it can sit: motors, joints, axes, logs
     undo: Undo | None = None
     column: Columns | None = None
-    sizes: int = 1
-    positive: bool = False
-    samples: float = 0.0
-    tried: Callable[[View, str], int] = lambda view, place: 1
+    sizes: int = 1  # how many numbers a size of `undo` has
+    positive: bool = False  # no physical robot has a size below zero: such a one is no finding
+    samples: float = 0.0  # a smaller size, in samples, cannot be told from other mistakes of the clock
+    tried: Callable[[View, str], int] = lambda view, place: 1  # shapes searched to find the columns
 
     def columns(self, view: View, place: str) -> FloatArray:
-        """Return the derivative of the recorded efforts of the rows by the size at a place, (t, r) or (t, r, k)."""
+        """Return the derivative of the recorded efforts by the size, (t, r) or (t, r, k)."""
         if self.undo is None:
             assert self.column is not None
             return self.column(view, place)
@@ -88,7 +78,6 @@ class Direction:
         return found[0] if self.sizes == 1 else np.stack(found, axis=2)
 
     def unit_at(self, view: View, place: str) -> str:
-        """Return the unit of its size at a place."""
         mechanism = view.model.mechanism
         names = [joint.name for joint in mechanism.joints]
         joint = mechanism.joint(place if place in names else mechanism.actuated[0])
@@ -96,7 +85,6 @@ class Direction:
         return unit.format(position=joint.unit, effort=joint.effort_unit)
 
     def advice_at(self, view: View, place: str, size: FloatArray) -> str:
-        """Return what to change."""
         turned = view.track.gravity if self.undo is None else self.undo(view.track, view, place, size).gravity
         wave = wave_of(view, place)[0] if "{pitch" in self.advice else 1.0
         return self.advice.format(
@@ -109,12 +97,12 @@ class Direction:
 
 
 def at_motors(view: View, place: str, there: float) -> FloatArray:
-    """Return a number for each motor, (a,): one at a place, zero elsewhere."""
+    """Return a number for each motor at a place, zero elsewhere, (a,)."""
     return np.array([there if place in (ALL, name) else 0.0 for name in view.model.mechanism.actuated])
 
 
 def on_motors(change: Callable[[Track, FloatArray], Track]) -> Undo:
-    """Return what undoes a mistake of so much at each motor, (a,)."""
+    """Undo a mistake of so much at each motor, (a,)."""
     return lambda track, view, place, size: change(track, at_motors(view, place, float(size[0])))
 
 
@@ -125,14 +113,14 @@ def undo_effort_delay(track: Track, view: View, place: str, size: FloatArray) ->
 
 
 def undo_compliance(track: Track, view: View, place: str, size: FloatArray) -> Track:
-    """Take the bending of the transmission, size times the effort, out of the motion. [m/N or rad/(N m)]"""
+    """Take the bending, size times effort, out of the motion. [m/N or rad/(N m)]"""
     bent = view.smooth(view.prediction * at_motors(view, place, size[0]))
     return replace(track, position=track.position - bent[0], velocity=track.velocity - bent[1],
                    acceleration=track.acceleration - bent[2])
 
 
 def tilt_axes(gravity: FloatArray) -> FloatArray:
-    """Return two level unit axes about which a base may be tilted, (2, 3)."""
+    """Return two level axes about which a base may be tilted, (2, 3)."""
     g = gravity / max(float(np.linalg.norm(gravity)), 1e-300)
     first = np.argsort(np.abs(g), kind="stable")[0]
     one = np.eye(3)[first] - g[first] * g
@@ -140,18 +128,13 @@ def tilt_axes(gravity: FloatArray) -> FloatArray:
     return np.stack([one, np.cross(g, one)])
 
 
-def axes(view: View) -> FloatArray:
-    """Axes that stay the same while gravity is corrected: those of the robot file."""
-    return tilt_axes(np.array(view.model.mechanism.gravity))
-
-
 def undo_tilt(track: Track, view: View, place: str, size: FloatArray) -> Track:
     """Turn gravity. [rad, rad]"""
-    return replace(track, gravity=rotated(track.gravity, size @ axes(view)))
+    return replace(track, gravity=rotated(track.gravity, size @ tilt_axes(np.array(view.model.mechanism.gravity))))
 
 
 def rotated(vector: FloatArray, turn: FloatArray) -> FloatArray:
-    """Return a vector turned about an axis by an angle, both in `turn` = axis x angle. [rad]"""
+    """Turn a vector by axis x angle. [rad]"""
     return np.asarray(expm(np.cross(np.eye(3), turn)) @ vector)
 
 
@@ -166,66 +149,63 @@ def load(view: View, place: str) -> FloatArray:
 
 
 def faded(view: View, place: str) -> FloatArray:
-    """The effort of a motor growing along one log that is not averaged over periods, by the whole of its length."""
+    """The effort of a motor growing along a log that is not averaged, by the whole of its length."""
     time = view.track.time
     part = (time - time.mean()) / max(float(time[-1] - time[0]), 1e-300) * (not view.source.periodic)
     return view.effect(view.prediction * part[:, None] * at_motors(view, place, 1.0))
 
 
-def joint_column(view: View, joint: str, values: FloatArray) -> FloatArray:
-    """Return the effect on the rows of an effort at any joint, E_j^T values, (t, r)."""
-    j = view.model.mechanism.coordinates.index(joint)
-    return np.asarray(view.closure_map[:, j, :] * np.broadcast_to(values, (len(view.source.motion),))[:, None])
-
-
 def joint_state(view: View, joint: str) -> JointState:
-    """Return q, qd, qdd and the sign of the velocity of a joint, (t,) each."""
     mechanism = view.model.mechanism
     return state_of(mechanism, view.source.motion, mechanism.coordinates.index(joint), view.source.dead_band)
 
 
-def of_state(value: Callable[[JointState], FloatArray]) -> Columns:
-    """The column of an effort that is a function of a joint's state."""
-    return lambda view, place: joint_column(view, place, value(joint_state(view, place)))
-
-
-def stribeck(part: float) -> Columns:
-    """Friction that is larger at low speed: sign(qd) exp(-|qd| / v), v a part of the top speed of the first log."""
+def at_joint(effort: Callable[[View, str, JointState], FloatArray]) -> Columns:
+    """Return the effect on the rows of an effort, or of (t, k), at any joint: E_j^T effort."""
     def columns(view: View, place: str) -> FloatArray:
-        joint, first = (joint_state(v, place) for v in (view, view.evidence.views[0]))  # all logs have one v
-        speed = max(part * float(np.abs(first.qd).max()), TINY)
-        return joint_column(view, place, joint.sign * np.exp(-np.abs(joint.qd) / speed))
+        E = view.closure_map[:, view.model.mechanism.coordinates.index(place)]
+        values = np.asarray(effort(view, place, joint_state(view, place)))
+        return E[:, :, None] * values[:, None] if values.ndim == 2 else E * values.reshape(-1, 1)
 
     return columns
 
 
-def loaded_friction(view: View, place: str) -> FloatArray:
-    """Friction that grows with the load: sign(qd) |tau|."""
-    motor = view.model.mechanism.actuated.index(place)
-    return joint_column(view, place, joint_state(view, place).sign * np.abs(view.prediction[:, motor]))
+def stribeck(part: float) -> Columns:
+    """sign(qd) exp(-|qd| / v), v a part of the top speed of the first log."""
+    def effort(view: View, place: str, joint: JointState) -> FloatArray:
+        first = joint_state(view.evidence.views[0], place)  # all logs have one v
+        return np.asarray(joint.sign * np.exp(-np.abs(joint.qd) / max(part * float(np.abs(first.qd).max()), TINY)))
+
+    return at_joint(effort)
 
 
 def memory(lag: float) -> Columns:
     """Friction that builds up after a reversal: a lagged sign minus the sign. [s]"""
-    def columns(view: View, place: str) -> FloatArray:
-        sign = joint_state(view, place).sign
+    def effort(view: View, place: str, joint: JointState) -> FloatArray:
         keep = np.exp(-view.track.step / lag)
-        run = np.concatenate([sign] * (1 + view.source.periodic))  # a period begins where it ends
-        out = lfilter([1 - keep], [1, -keep], run, zi=[keep * sign[0]])[0][-len(sign):]
-        return joint_column(view, place, out - sign)
+        run = np.concatenate([joint.sign] * (1 + view.source.periodic))  # a period begins where it ends
+        low = lfilter([1 - keep], [1, -keep], run, zi=[keep * joint.sign[0]])[0]
+        return np.asarray(low[-len(joint.sign):] - joint.sign)
 
-    return columns
+    return at_joint(effort)
 
 
 def wave_of(view: View, place: str) -> tuple[float, int]:
-    """Return the ripple of the first log and how many were tried: all logs have one pitch."""
+    """Return the ripple of the first log, for all of them, and how many were tried."""
     return view.evidence.views[0].waves[place]
 
 
-def ripple(view: View, place: str) -> FloatArray:
-    """Sine and cosine of the position with the pitch that the residual holds most of."""
-    phase = 2 * np.pi * wave_of(view, place)[0] * joint_state(view, place).q
-    return np.stack([joint_column(view, place, np.sin(phase)), joint_column(view, place, np.cos(phase))], axis=2)
+@at_joint
+def ripple(view: View, place: str, joint: JointState) -> FloatArray:
+    """Sine and cosine at the pitch that the residual holds most of."""
+    phase = 2 * np.pi * wave_of(view, place)[0] * joint.q
+    return np.stack([np.sin(phase), np.cos(phase)], axis=1)
+
+
+@at_joint
+def loaded_friction(view: View, place: str, joint: JointState) -> FloatArray:
+    """Friction that grows with the load: sign(qd) |tau|."""
+    return np.asarray(joint.sign * np.abs(view.prediction[:, view.model.mechanism.actuated.index(place)]))
 
 
 # -- places -----------------------------------------------------------------------------------------------------------
@@ -256,7 +236,7 @@ DIRECTIONS: dict[str, tuple[Direction, ...]] = {}
 
 
 def register_direction(direction: Direction) -> Direction:
-    """Make a usual mistake known to the diagnosis; several of one name are shapes of one mistake."""
+    """Make a usual mistake known; several of one name are shapes of one mistake."""
     DIRECTIONS[direction.name] = (*DIRECTIONS.get(direction.name, ()), direction)
     return direction
 
@@ -311,7 +291,8 @@ def _of_the_model() -> Iterator[Direction]:
     """What a robot file may lack, in shapes that need no constants."""
     uneven = "viscous friction that differs by direction"
     yield Direction(name=uneven, unit="{effort} s/{position}", places=_joints,
-                    advice=_lacks(uneven, "fv_plus", "fv_minus"), column=of_state(lambda joint: np.abs(joint.qd)),
+                    advice=_lacks(uneven, "fv_plus", "fv_minus"),
+                    column=at_joint(lambda view, place, joint: np.abs(joint.qd)),
                     says="{place}: viscous friction differs by direction, by {size} either way")
     for part in STRIBECK:
         yield Direction(name="Stribeck friction", says="{place}: friction is larger at low speed by {size}",
@@ -320,7 +301,7 @@ def _of_the_model() -> Iterator[Direction]:
     yield Direction(name="friction curved over speed", unit="{effort} s2/{position}2", places=_joints,
                     says="{place}: friction grows with the square of the speed by {size}",
                     advice=_lacks("friction that grows with the square of the speed", "fv_cubic"),
-                    column=of_state(lambda joint: joint.qd * np.abs(joint.qd)))
+                    column=at_joint(lambda view, place, joint: joint.qd * np.abs(joint.qd)))
     yield Direction(name="friction that grows with load", says="{place}: friction grows with the load by {size} of it",
                     unit="1", places=_motors, column=loaded_friction, positive=True,
                     advice="no term of a robot file is friction that grows with load; take sigmas as low, or record "
@@ -344,12 +325,12 @@ def _missing(term: str) -> Direction:
     label = TERMS[term].label
     return Direction(name=f"missing {label}", says="{place}: there is " + label + " of {size}", unit=TERMS[term].units,
                      places=lambda evidence: _joints(evidence, term), positive=TERMS[term].nonnegative,
-                     column=of_state(lambda joint: TERMS[term].value(joint)),
+                     column=at_joint(lambda view, place, joint: TERMS[term].value(joint)),
                      advice=f'add "{term}" to the terms of {{place}} in the robot file')
 
 
 def directions() -> Iterator[Direction]:
-    """Yield all directions: the registered ones, then every joint term there is where a robot file lacks it."""
+    """Yield the registered directions, then every joint term where a robot file lacks it."""
     for shapes in DIRECTIONS.values():
         yield from shapes
     yield from (_missing(name) for name, term in TERMS.items() if term.suspected)
@@ -364,31 +345,30 @@ class Suspicion:
     columns: tuple[int, ...] = ()
 
     def same(self, other: Suspicion) -> bool:
-        """Tell whether another stack holds the same suspicion."""
         return self.direction is other.direction and self.place == other.place
 
     def undo(self, track: Track, view: View, size: FloatArray) -> Track:
-        """Return a log's track without the mistake; the same where the model lacks something."""
         return track if self.direction.undo is None else self.direction.undo(track, view, self.place, size)
 
 
 def words(suspicion: Suspicion, size: FloatArray, sigma: FloatArray, view: View) -> str:
-    """Return a suspicion with its size in words: of two numbers (a tilt, a ripple) their length, else the first."""
+    """Return a suspicion with its size in words."""
     direction, place = suspicion.direction, suspicion.place
-    turn = size @ axes(view) / max(length(size), 1e-300) if len(size) == 2 else np.zeros(3)
+    axes = tilt_axes(np.array(view.model.mechanism.gravity))
+    turn = size @ axes / max(length(size), 1e-300) if len(size) == 2 else np.zeros(3)
     return direction.says.format(place=place, size=size_text(size, sigma, direction.unit_at(view, place)),
                                  axis=", ".join(f"{x:.2f}" for x in turn))
 
 
 def suspicions_of(evidence: Evidence, name: str = "") -> list[Suspicion]:
-    """Return every mistake, or one kind of them, at every place, without columns."""
+    """Return every mistake, or one kind, at every place."""
     return [Suspicion(direction=direction, place=place) for direction in directions()
             if name in ("", direction.name) for place in direction.places(evidence)]
 
 
 def stack_directions(evidence: Evidence, views: Sequence[View],
                      only: Sequence[Suspicion] | None = None) -> tuple[list[Suspicion], list[FloatArray]]:
-    """Return suspicions, all by default, and their columns side by side for each log, (t, r, k)."""
+    """Return suspicions, all by default, and their columns side by side, (t, r, k) of each log."""
     suspicions: list[Suspicion] = []
     stacked: list[list[FloatArray]] = [[np.zeros((len(v.source.motion), len(v.model.rows), 0))] for v in views]
     first = 0

@@ -29,7 +29,7 @@ from gough.engine.derivatives import gravity_regressor, response
 from gough.estimators.estimate import Estimate
 from gough.estimators.selection.scores import ScoreProblem, cut_stretches
 from gough.processing import Processed, Processing
-from gough.processing.decimation import decimated
+from gough.processing.decimation import decimation_taps, lowpass
 from gough.processing.filters import differentiate, lowpass_periodic
 from gough.processing.masks import counting_rows
 from gough.processing.pieces import without_absent_payloads
@@ -46,23 +46,21 @@ SLOWEST = 1e-3  # of a joint's top speed: the least dead band in derivatives, wh
 
 
 def fit_rows(W: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray, float]:
-    """Return weighted least squares with iterated row weights: values (p,), their white sigmas, relative error.
+    """Return values (p,), white sigmas and relative error of least squares with iterated row weights.
 
-    It always answers. The error is the geometric mean over the rows of rms residual over rms effort,
-    (n / (n - p))^(1/2) times: it does not change with the unit of a row, and a row that is hard to predict does not
-    drown the others.
+    The error is the geometric mean over the rows of rms residual over rms effort, (n / (n - p))^(1/2) times: units of
+    rows do not matter, and one that is hard to predict does not drown the others.
     """
     s, r, p = W.shape
     size = np.sqrt((y**2).mean(axis=0))
     size = np.where(size > 0, size, 1.0)  # a dead row has no size of its own
-    weight = size.copy()
     length = np.maximum(np.linalg.norm((W / size[:, None]).reshape(-1, p), axis=0), 1e-300)
+    weight, stacked = size, (W / size[:, None]).reshape(-1, p) / length
     for _ in range(4):
-        stacked = (W / weight[:, None]).reshape(-1, p) / length
         values = np.linalg.lstsq(stacked, (y / weight).ravel(), rcond=1e-9)[0] / length
         rms = np.sqrt(((y - W @ values) ** 2).mean(axis=0) * s * r / max(s * r - p, 1))
         weight = np.maximum(rms, 1e-6 * size)
-    stacked = (W / weight[:, None]).reshape(-1, p) / length
+        stacked = (W / weight[:, None]).reshape(-1, p) / length
     spread = np.linalg.pinv(stacked.T @ stacked, rcond=1e-12, hermitian=True)
     error = float(np.exp(np.mean(np.log(np.maximum(rms / size, 1e-12)))))
     return values, np.sqrt(np.maximum(np.diag(spread), 0.0)) / length, error
@@ -73,13 +71,7 @@ def fit_rows(W: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray, floa
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Track(Value):
-    """Motion (t, a) and effort (t, a) of the motors, and the gravity (3,) they fell under.
-
-    Args:
-        periodic: The samples are one whole period.
-        deviations: Effort of each repetition minus their mean, (k, t, a); none without repetitions.
-        lag: Time constant that each effort was low-passed with, (a,). [s]
-    """
+    """Motion and effort of the motors, (t, a) each, and the gravity they fell under."""
 
     time: FloatArray
     position: FloatArray
@@ -87,23 +79,23 @@ class Track(Value):
     acceleration: FloatArray
     effort: FloatArray
     gravity: FloatArray
-    periodic: bool
-    deviations: FloatArray
-    lag: FloatArray
+    periodic: bool  # the samples are one whole period
+    deviations: FloatArray  # effort of each repetition minus their mean, (k, t, a); none without repetitions
+    lag: FloatArray  # time constant that each effort was low-passed with, (a,) [s]
 
     def with_effort(self, change: Callable[[FloatArray], FloatArray]) -> Track:
-        """Return the track with an affine change of the efforts (t, a), made to their noise too."""
+        """Change the efforts (t, a), affinely, and their noise with them."""
         nothing = change(np.zeros(self.effort.shape))
         noise = np.array([change(d) - nothing for d in self.deviations]).reshape(self.deviations.shape)
         return replace(self, effort=change(self.effort), deviations=noise)
 
     def with_motion(self, change: Callable[[FloatArray], FloatArray]) -> Track:
-        """Return the track with a linear change of position, velocity and acceleration, (t, a) each."""
+        """Change position, velocity and acceleration alike, linearly."""
         return replace(self, position=change(self.position), velocity=change(self.velocity),
                        acceleration=change(self.acceleration))
 
     def clocked(self, factor: float) -> Track:
-        """Return the track with the motion so many times as fast; -1 runs backwards."""
+        """Make the motion so many times as fast; -1 runs backwards."""
         return replace(self, velocity=self.velocity * factor, acceleration=self.acceleration * factor**2)
 
     @property
@@ -112,15 +104,15 @@ class Track(Value):
         return float((self.time[-1] - self.time[0]) / (len(self.time) - 1))
 
     def slope(self, values: FloatArray) -> FloatArray:
-        """Return the derivative by time of (t, ...) from the samples before and after."""
+        """Return the derivative by time from the samples before and after."""
         if self.periodic:
             return np.asarray((np.roll(values, -1, axis=0) - np.roll(values, 1, axis=0)) / (2 * self.step))
         return np.asarray(np.gradient(values, self.step, axis=0))
 
     def shifted(self, values: FloatArray, by: float) -> FloatArray:
-        """Return values(t + by), (t, a) -> (t, a): by the DFT over a period, else by a spline held at the ends. [s]
+        """Return values(t + by): by the DFT over a period, else by a spline held at the ends. [s]
 
-        Where friction jumps a DFT rings, so the derivative by a shift is that of neighbouring samples.
+        Where friction jumps a DFT rings: small shifts are by the slope.
         """
         if abs(by) < 1e-2 * self.step:
             return values + by * self.slope(values)
@@ -130,7 +122,7 @@ class Track(Value):
         return np.asarray(CubicSpline(self.time, values)(np.clip(self.time + by, self.time[0], self.time[-1])))
 
     def lagged(self, values: FloatArray) -> FloatArray:
-        """Return values (t, r, ...) of the rows low-passed by 1 / (1 + lag s), exact for lines between samples."""
+        """Low-pass the rows (t, r, ...) by 1 / (1 + lag s), exact for lines between samples."""
         found = values.copy()
         for j in np.flatnonzero(self.lag > 0):
             keep = np.exp(-self.step / self.lag[j])
@@ -143,48 +135,39 @@ class Track(Value):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Source:
-    """One log as processed, and the equations that count.
+    """One log as processed, and the equations that count."""
 
-    Args:
-        motion: Motion of all coordinates, (t, n).
-        effort: Of the motors, (t, a). [N or N m]
-        dead_band: Of the velocity's sign, (n,). [m/s or rad/s]
-        part: Its regression: same samples, or fewer after decimation, found again by their times.
-        deviations, periodic: As of a track; None without repetitions.
-        gravity, lag: Taken instead of the robot file's gravity and of none. [m/s2, s]
-        cutoff: Of the low-pass that positions passed, None if they did not. [Hz]
-    """
-
-    motion: Motion
-    effort: FloatArray
-    dead_band: FloatArray
-    part: Regression
-    deviations: FloatArray | None = None
+    motion: Motion  # of all coordinates
+    effort: FloatArray  # of the motors, (t, a)
+    dead_band: FloatArray  # of the velocity's sign, (n,)
+    part: Regression  # same samples, or fewer after decimation, found again by their times
+    deviations: FloatArray | None = None  # as of a track
     decimation: int = 1
     periodic: bool = False
     payload: str | None = None
-    gravity: FloatArray | None = None
-    lag: FloatArray | None = None
-    cutoff: float | None = None
+    gravity: FloatArray | None = None  # instead of the robot file's
+    lag: FloatArray | None = None  # as of a track
+    cutoff: float | None = None  # of the low-pass that positions passed [Hz]
     name: str = ""
 
     def shaped(self, columns: FloatArray) -> FloatArray:
-        """Return columns (t, r, k) at the motion's samples as the regression has them, (s, r, k)."""
-        part, names = self.part, tuple(Parameter(f"c{k}") for k in range(columns.shape[2]))
-        whole = Regression(regressor=columns, effort=np.zeros(columns.shape[:2]), rows=part.rows,
-                           row_units=part.row_units, parameters=names, units=("1",) * len(names), time=self.motion.time)
-        pieces = [whole] if self.decimation == 1 else list(decimated([whole], self.decimation, around=self.periodic))
-        kept = np.isin(np.concatenate([np.asarray(piece.time) for piece in pieces]), np.asarray(part.time))
-        if int(kept.sum()) != len(part):
-            raise InvalidInput(f"{self.name}: {int(kept.sum())} of {len(part)} samples of the regression are found "
-                               "again in the motion; are they of the same log?")
-        return np.concatenate([piece.regressor for piece in pieces])[kept]
+        """Filter and thin columns (t, r, k) of the motion's samples as the regression was."""
+        time, half = self.motion.time, len(decimation_taps(self.decimation)) // 2
+        if self.periodic and half:  # windows reach around the ends
+            columns = np.concatenate([columns[-half:], columns, columns[:half]])
+        columns = lowpass(columns, self.decimation)
+        time = time[0 if self.periodic else half::self.decimation][:len(columns)]
+        kept = np.isin(time, np.asarray(self.part.time))
+        if int(kept.sum()) != len(self.part):
+            raise InvalidInput(f"{self.name}: {int(kept.sum())} of {len(self.part)} samples of the regression are "
+                               "found again in the motion; are they of the same log?")
+        return columns[kept]
 
     def shortened(self, most: int) -> Source:
-        """Return the log with neighbouring samples averaged to at most `most`; decimated logs are short enough.
+        """Average neighbouring samples to at most `most`; decimated logs are short enough.
 
-        Efforts are means over blocks, motion and regressor those of the blocks' middles: what is slow stays, and white
-        noise stays white. A block counts where all of its samples do.
+        Efforts are means over blocks, motion and regressor those of their middles: what is slow stays, and white noise
+        stays white. A block counts where all of its samples do.
         """
         size = -(-len(self.motion) // most) // 2 * 2 + 1  # odd: a block's mean then stands at its middle sample
         if size < 2 or self.decimation > 1:
@@ -194,11 +177,10 @@ class Source:
         inside = place < count * size
 
         def means(values: FloatArray) -> FloatArray:
-            """Return means over blocks of all samples (t, ...)."""
             return np.asarray(values[:count * size].reshape(count, size, *values.shape[1:]).mean(axis=1))
 
         def spread(values: FloatArray | BoolArray) -> FloatArray:
-            """Return what the regression has at its samples (s, ...) at all, zero elsewhere."""
+            """Return values at all samples, zero where the regression has none."""
             full = np.zeros((count * size, *values.shape[1:]))
             full[place[inside]] = values[inside]
             return full
@@ -230,28 +212,18 @@ def sources(processed: Sequence[Processed], parts: Sequence[Regression]) -> tupl
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Evidence:
-    """An identified model and the logs it came from, and `held_out` ones it did not come from.
-
-    Args:
-        base: Base parameters of the model that is judged (payload columns included).
-        values: Their values, (b,).
-        known: Payload parameters that were known and taken out of the efforts, by name.
-    """
+    """An identified model, the logs it came from, and `held_out` ones."""
 
     model: Model
-    base: BaseParameters
-    values: FloatArray
+    base: BaseParameters  # payload columns included
+    values: FloatArray  # of these
     logs: tuple[Source, ...]
     held_out: tuple[Source, ...] = ()
-    known: Mapping[str, float] = field(default_factory=dict)
+    known: Mapping[str, float] = field(default_factory=dict)  # of payloads, taken out of the efforts
 
     @cached_property
     def unseen(self) -> FloatArray:
-        """Standard parameters that make no effort under the robot file's gravity, as the file gives them, (p,).
-
-        Under another gravity they do (a first moment about a vertical axis in a tilted robot), and the data cannot
-        say them: what the file says beyond its own base parameters.
-        """
+        """Standard parameters of the robot file that make no effort, (p,); under another gravity they do."""
         table = self.model.mechanism.standard
         base = self.base.select([name for name in self.base.names if name.payload is None])
         standard = dict(zip(table.names, table.values.tolist()))
@@ -261,18 +233,17 @@ class Evidence:
 
     @property
     def stacked(self) -> tuple[FloatArray, FloatArray]:
-        """Regressor (t, r, b) and effort (t, r) of all logs of the identification, zero where they do not count."""
+        """Regressor and effort of all logs but held-out ones, zero where they do not count."""
         both = np.concatenate([source.part.select(self.base.names).stacked() for source in self.logs])
         return both[:, :, :-1], both[:, :, -1]
 
     @property
     def refitted(self) -> Evidence:
-        """The same with the parameters found again, whatever the logs determine."""
         return replace(self, values=fit_rows(*self.stacked)[0])
 
     @cached_property
     def together(self) -> Evidence:
-        """The same with held-out logs among the others: what differs between logs shows there."""
+        """What differs between logs shows with held-out ones among the others."""
         return replace(self, logs=(*self.logs, *self.held_out), held_out=())
 
     @cached_property
@@ -284,7 +255,7 @@ class Evidence:
         return tuple(View(evidence=self, source=source) for source in self.held_out)
 
     def falling(self, q: FloatArray, names: Sequence[Parameter]) -> FloatArray:
-        """Return the derivative of the rows' regressor by the components of gravity, (t, 3, r, p)."""
+        """Return the derivative of the regressor by gravity, (t, 3, r, p)."""
         shape = (len(q), 3, len(self.model.rows), len(names))
         if not names:
             return np.zeros(shape)
@@ -293,15 +264,9 @@ class Evidence:
 
 def evidence_of(model: Model, base: BaseParameters, estimate: Estimate | None, logs: Sequence[Source],
                 held_out: Sequence[Source] = (), known: Mapping[str, float] | None = None) -> Evidence:
-    """Return the evidence behind an estimate of base parameters; drive gains are taken as they are.
+    """Return the evidence behind an estimate of base parameters, or fit them here.
 
-    Parameters that were eliminated stay in the model: what they explain is no mistake of the logs. Logs of one name
-    are counted.
-
-    Args:
-        base: Base parameters of the experiment.
-        estimate: Of these, or of some of them; None to fit them here.
-        known: Payload parameters that were known and taken out of the efforts, by name.
+    Parameters that were eliminated stay in the model: what they explain is no mistake of the logs.
     """
     called = [log.name for log in (*logs, *held_out)]
     every = [replace(guarded(model, log), name=log.name if called.count(log.name) == 1 else
@@ -314,10 +279,10 @@ def evidence_of(model: Model, base: BaseParameters, estimate: Estimate | None, l
 
 
 def guarded(model: Model, log: Source) -> Source:
-    """Return a log without the equations about reversals: where friction jumps, no mistake is its derivative.
+    """Leave out the equations about reversals: where friction jumps, no mistake is its derivative.
 
     An effort that is late jumps after the velocity did; left in, these few samples outweigh all others. Decimated logs
-    are low-passed there, and a row is never left with less than half of what counted.
+    are low-passed there, and a row keeps at least half of what counted.
     """
     if log.decimation > 1 or len(log.part) != len(log.motion):
         return log
@@ -329,7 +294,7 @@ def guarded(model: Model, log: Source) -> Source:
 
 
 def away_from_reversals(model: Model, log: Source) -> BoolArray:
-    """Tell which equations at the motion's samples are further than `GUARD` from any reversal they feel, (t, r)."""
+    """Tell which equations are further than `GUARD` from any reversal they feel, (t, r)."""
     time = np.asarray(log.motion.time)
     reach = max(1, round(GUARD * (len(time) - 1) / float(time[-1] - time[0])))
     bands = Processing(dead_band=dict(zip(model.mechanism.coordinates, log.dead_band.tolist())))
@@ -337,9 +302,9 @@ def away_from_reversals(model: Model, log: Source) -> BoolArray:
 
 
 def thinned(evidence: Evidence) -> Evidence:
-    """Return some hundred samples of the logs, evenly spread, those away from reversals preferred, fitted again.
+    """Return some hundred samples, evenly spread, rather away from reversals, fitted again.
 
-    Efforts are as recorded: low-passed ones do not belong to a single sample of the motion.
+    Efforts are as recorded: low-passed ones do not belong to a single sample.
     """
     model, base, logs = evidence.model, evidence.base, []
     most = max(FEW_SAMPLES, 6 * len(base) // max(len(model.rows), 1))
@@ -364,7 +329,7 @@ def thinned(evidence: Evidence) -> Evidence:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class View:
-    """One log through the eyes of a model: prediction and derivatives at the motion's samples."""
+    """One log through the eyes of a model."""
 
     evidence: Evidence
     source: Source
@@ -385,7 +350,6 @@ class View:
 
     @property
     def _known(self) -> dict[str, float]:
-        """Parameters of the payload that were known and taken out of the efforts."""
         payload = self.source.payload
         return {name: value for name, value in self.evidence.known.items()
                 if payload is not None and Parameter(name).payload == payload}
@@ -403,15 +367,14 @@ class View:
                      deviations=none if source.deviations is None else source.deviations)
 
     def turned(self, track: Track) -> FloatArray:
-        """Return the gravity of a track minus that of the robot file, (3,). [m/s2]"""
+        """Return by how much gravity differs from the robot file's, (3,)."""
         return np.asarray(track.gravity - np.array(self.model.mechanism.gravity))
 
     @cached_property
     def prediction(self) -> FloatArray:
-        """Predicted efforts of the motors, (t, a). [N or N m]
+        """Predicted efforts of the motors, (t, a).
 
-        With more motors than degrees of freedom only their effect is determined: the recorded efforts, corrected by
-        the smallest change that makes them obey the model.
+        With more motors than degrees of freedom: the recorded ones, changed as little as makes them obey the model.
         """
         chi, load = self._parameters
         model, q = self.model, self.source.motion.q
@@ -425,11 +388,10 @@ class View:
 
     @cached_property
     def derivative(self) -> FloatArray:
-        """Exact derivative of the rows' efforts by position, velocity, acceleration of the motors, (3, t, r, a).
+        """Exact derivative of the rows' efforts by the motors' motion, (3, t, r, a).
 
-        Under another gravity than the robot file's its part along the file's is exact, what is across is left out.
-        So is friction that jumps: its derivative is nothing but the reversals of its joint, where no log is to be
-        trusted, and passive joints reverse all the time.
+        Left out are the part of another gravity across the robot file's, and friction that jumps: its derivative is
+        nothing but reversals, where no log is to be trusted.
         """
         model, motion = self.model, self.source.motion
         names, terms = model.mechanism.standard.names, model.mechanism.terms
@@ -455,7 +417,7 @@ class View:
 
     @cached_property
     def gravity(self) -> FloatArray:
-        """Derivative of the rows' efforts by the components of gravity, (t, 3, r). [N or N m, per m/s2]"""
+        """Derivative of the rows' efforts by gravity, (t, 3, r)."""
         values = np.concatenate(self._parameters)
         names = (*self.model.mechanism.standard.names, *self.model.load_columns)
         used = np.flatnonzero(values)
@@ -463,14 +425,13 @@ class View:
 
     @cached_property
     def closure_map(self) -> FloatArray:
-        """d qd / d qd of the rows, (t, n, r)."""
         return self.model.kinematics.closure_map(self.source.motion.q)
 
     @cached_property
     def waves(self) -> dict[str, tuple[float, int]]:
-        """Spatial frequency that the residual of each motor holds most of [1/m or 1/rad], and how many were tried.
+        """Spatial frequency that each motor's residual holds most of [1/m or 1/rad], and how many were tried.
 
-        A periodogram of the residual over the motor's position, four times as fine as its range resolves.
+        A periodogram over the motor's position, four times as fine as its range resolves.
         """
         found = {}
         stride = max(1, len(self.track.time) // WAVE_SAMPLES)
@@ -487,13 +448,13 @@ class View:
         return found
 
     def effect(self, efforts: FloatArray) -> FloatArray:
-        """Return the effect on the rows of efforts at the motors, (t, a) -> (t, r)."""
+        """Return the effect on the rows of motor efforts, (t, a) -> (t, r)."""
         return self.model.collect(self.source.motion.q, efforts)
 
     def smooth(self, values: FloatArray) -> PositionVelocityAcceleration:
-        """Return efforts (t, a) low-passed to what holds most of their power, with two derivatives by time.
+        """Low-pass efforts (t, a) to what holds most of their power, with two derivatives by time.
 
-        Beyond it predicted efforts are noise of the positions, which derivatives would raise above all else.
+        Beyond it they are noise of the positions, which derivatives would raise above all.
         """
         rate, n = 1 / self.track.step, len(values)
         power = np.cumsum((np.abs(np.fft.rfft(self.prediction, axis=0)[1:]) ** 2).sum(axis=1))
@@ -503,7 +464,7 @@ class View:
                 else differentiate(values, rate, cutoff))
 
     def rebuilt(self, track: Track) -> View | None:
-        """Return the log with another track, regressed and thinned as this one; None if the loops do not close."""
+        """Regress the log with another track; None if the loops do not close."""
         model, source, evidence = self.model, self.source, self.evidence
         part = [model.actuated.index(i) for i in model.loops.partitions["actuated"].independent]
         columns = [np.ascontiguousarray(x[:, part]) for x in (track.position, track.velocity, track.acceleration)]
@@ -534,12 +495,7 @@ class View:
 
 
 def assembled(model: Model, time: FloatArray, columns: Sequence[FloatArray], near: FloatArray) -> Motion | None:
-    """Return the motion of all coordinates from that of the motors; None if the loops do not close.
-
-    Args:
-        columns: Position, velocity, acceleration of the independent motors, (t, m) each.
-        near: Coordinates of the branch to stay on, (t, n); else that of the start pose is tried.
-    """
+    """Return the motion on the branch `near` (t, n), or on that of the start pose; None if no loop closes."""
     same = np.array_equal(columns[0], near[:, list(model.loops.partitions["actuated"].independent)])
     for start in (near, None):
         try:
@@ -553,12 +509,7 @@ def assembled(model: Model, time: FloatArray, columns: Sequence[FloatArray], nea
 
 
 def followed(model: Model, position: FloatArray, near: FloatArray | None = None) -> FloatArray:
-    """Return all coordinates from motors (t, m) whose samples may be far apart: the way between them is followed.
-
-    Args:
-        position: Of the independent motors. [m or rad]
-        near: Coordinates near each sample, (t, n); from the start pose on by default.
-    """
+    """Return all coordinates from motors (t, m) that may move far: the way between samples is followed."""
     move = (np.abs(np.diff(position, axis=0)) / model.kinematics.strides("actuated")).max(axis=1, initial=0.0)
     at = np.concatenate([[0], np.cumsum(np.maximum(np.ceil(move / STEP), 1))]).astype(int)
 
@@ -570,11 +521,9 @@ def followed(model: Model, position: FloatArray, near: FloatArray | None = None)
 
 
 def corrected(evidence: Evidence, *undo: Callable[[Track, View], Track], guard: bool = False) -> Evidence | None:
-    """Return the evidence with mistakes taken out of all logs and the parameters fitted again.
+    """Take mistakes out of all logs and fit again; None if the loops do not close.
 
-    Args:
-        undo: Each returns a log's track without a mistake.
-        guard: Leave out what is about reversals of the corrected motion too: rows may have been exchanged.
+    With `guard` reversals of the corrected motion are left out too: rows may have been exchanged.
     """
     found = []
     for view in (*evidence.views, *evidence.held_out_views):
@@ -590,29 +539,26 @@ def corrected(evidence: Evidence, *undo: Callable[[Track, View], Track], guard: 
 
 
 def score_problem(views: Sequence[View], columns: Sequence[FloatArray], noise: FloatArray) -> ScoreProblem:
-    """Return the equations of some logs, those that do not count left out, with columns shaped alike.
-
-    Args:
-        columns: Of each log at its motion's samples, (t, r, k).
-        noise: Standard deviation of each row, (r,). [row unit]
-    """
+    """Return the equations that count, over the rows' noise (r,), with columns of each log (t, r, k)."""
     names = views[0].evidence.base.names
-    W, D, y, labels, deviations = [], [], [], [], []
+    rows, deviations = [], []
     for view, own, label in zip(views, columns, cut_stretches([len(view.source.part) for view in views])):
         part = view.source.part
         counts = part.counting
-        W.append((part.select(names).regressor / noise[:, None])[counts])
-        D.append((view.source.shaped(own) / noise[:, None])[counts])
-        y.append((part.effort / noise)[counts])
-        labels.append(np.broadcast_to(label[:, None], counts.shape)[counts])
+        rows.append((
+            (part.select(names).regressor / noise[:, None])[counts],
+            (view.source.shaped(own) / noise[:, None])[counts],
+            (part.effort / noise)[counts],
+            np.broadcast_to(label[:, None], counts.shape)[counts]))
         deviations.append((deviations_of(part) / noise)[:, counts])
     known = min(len(each) for each in deviations) > 1
-    return ScoreProblem(regressor=np.concatenate(W), columns=np.concatenate(D), target=np.concatenate(y),
-                        stretch=np.concatenate(labels), deviations=block_diag(*deviations) if known else None)
+    regressor, shaped, target, stretch = (np.concatenate(each) for each in zip(*rows))
+    return ScoreProblem(regressor=regressor, columns=shaped, target=target, stretch=stretch,
+                        deviations=block_diag(*deviations) if known else None)
 
 
 def deviations_of(part: Regression) -> FloatArray:
-    """Return what differs between k repetitions, over sqrt(k (k - 1)): their squares add up to the mean's variance."""
+    """Return deviations of k repetitions over sqrt(k (k - 1)): their squares are the mean's variance."""
     if part.replicates is None or len(part.replicates) < 2:
         return np.zeros((0, *part.effort.shape))
     k = len(part.replicates)

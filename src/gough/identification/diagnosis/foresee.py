@@ -29,34 +29,21 @@ POORLY = 0.3  # relative sigma beyond which a parameter is not worth its name
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Foresight(Shown, Value):
-    """What a motion will tell.
-
-    Args:
-        source: Name of the trajectory or log.
-        samples, periods: Of the motion, and repetitions reckoned with.
-        noise: Standard deviation of a single sample of each row's effort, (r,). [row unit]
-        parameters, units: Of the base parameters, (b,).
-        values: What the robot file says of them, (b,).
-        sigma: Standard deviation to expect, (b,).
-        condition_number: Of the whitened regressor with columns of unit length.
-        weak: Combinations the motion hardly excites.
-        limits: Smallest mistakes that would be noticed.
-        notes: What was assumed.
-    """
+    """What a motion will tell of the base parameters, (b,)."""
 
     robot: str
-    source: str
+    source: str  # the trajectory or log
     samples: int
-    periods: int
-    noise: FloatArray
+    periods: int  # repetitions reckoned with
+    noise: FloatArray  # standard deviation of a single sample of each row's effort, (r,)
     parameters: tuple[str, ...]
     units: tuple[str, ...]
-    values: FloatArray
-    sigma: FloatArray
-    condition_number: float
-    weak: tuple[WeakDirection, ...]
-    limits: tuple[Limit, ...]
-    notes: tuple[str, ...] = ()
+    values: FloatArray  # what the robot file says
+    sigma: FloatArray  # to expect
+    condition_number: float  # of the whitened regressor with columns of unit length
+    weak: tuple[WeakDirection, ...]  # combinations the motion hardly excites
+    limits: tuple[Limit, ...]  # smallest mistakes that would be noticed
+    notes: tuple[str, ...] = ()  # what was assumed
 
     @property
     def poor(self) -> tuple[str, ...]:
@@ -99,7 +86,7 @@ def foresee(model: Robot, motion: Trajectory | Recording, *, periods: int = 10, 
     no error of the model: no experiment does better.
 
     Args:
-        motion: A trajectory, or a log whose motion is looked at; its efforts are not used.
+        motion: A trajectory, or a log whose efforts are not used.
         periods: Repetitions of the motion.
         tie_legs: Take what the robot file ties as equal across legs.
     """

@@ -7,7 +7,7 @@ all parameters), the one whose parameters are nearest to the robot file and poss
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import combinations
@@ -15,11 +15,14 @@ from itertools import combinations
 import numpy as np
 
 from gough.core.arrays import FloatArray
+from gough.core.errors import GoughError
 from gough.engine import Model
 from gough.identification.diagnosis.directions import ALL
-from gough.identification.diagnosis.evidence import Evidence, Track, corrected, fit_rows, thinned
+from gough.identification.diagnosis.evidence import Evidence, Track, corrected, fit_rows, followed, thinned
 from gough.identification.prior import UNITS, Prior, common_factor, file_scatter, prior_of, ratios, unit_of
+from gough.logs.recording import Recording
 from gough.mechanism.types import Mechanism
+from gough.processing import on_motor_side
 
 CLOCKS = (2.0, 60.0, 1000.0)  # factors of time that are mixed up: half rates, minutes, milliseconds
 BETTER = 0.8  # of the error before: a true hypothesis explains more than this
@@ -41,20 +44,14 @@ HYPOTHESES: dict[str, str] = {
 
 @dataclass(frozen=True, kw_only=True)
 class Hypothesis:
-    """A mistake that is there or not.
-
-    Args:
-        undo: The track without it.
-        factor: What a channel has to be divided by, if it is a factor.
-        sigma: Of the factor, where it was found and not taken from a list.
-    """
+    """A mistake that is there or not."""
 
     name: str
     place: str
-    undo: Callable[[Track], Track]
+    undo: Callable[[Track], Track]  # the track without it
     advice: str
-    factor: float | None = None
-    sigma: float = 0.0
+    factor: float | None = None  # that a channel has to be divided by
+    sigma: float = 0.0  # of the factor, where it was found and not taken from a list
 
     @property
     def text(self) -> str:
@@ -163,6 +160,22 @@ def within_limits(model: Model, position: FloatArray, before: FloatArray | None 
         outside = [x is not None and bool(x[:, k].min() < low - spare or x[:, k].max() > high + spare)
                    for x in (position, before)]
         if outside[0] and not outside[1]:
+            return False
+    return True
+
+
+def may_close(model: Model, logs: Sequence[Recording]) -> bool:
+    """Tell whether the loops close at a few samples of each log, inside the limits of the motors."""
+    for log in (on_motor_side(log, model.mechanism) for log in logs):
+        if any(name not in log.joints for name in model.mechanism.actuated):
+            return False
+        order = [log.joints.index(name) for name in model.mechanism.actuated]
+        few = log.position[np.linspace(0, len(log) - 1, 12).astype(int)][:, order]
+        if not within_limits(model, few):
+            return False
+        try:
+            followed(model, few[:, [model.actuated.index(i) for i in model.loops.partitions["actuated"].independent]])
+        except GoughError:
             return False
     return True
 

@@ -46,32 +46,21 @@ def _json(thing: object, *names: str) -> dict[str, Any]:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Mistake:
-    """One mistake that explains what the model leaves.
-
-    Args:
-        size, sigma: How large, and its standard deviation, SI; empty for a mistake that is there or not.
-        text: In words, with the size.
-        advice: What to change in which file.
-        share: Of what the model left, explained by it. [1]
-        before, after: Prediction error without and with it corrected, relative to the effort; NaN if not known. [1]
-        judged_on: What was predicted: held-out logs, or stretches left out.
-        alike: What explains as much and cannot be told apart from it.
-        gravity: What the robot file should say of gravity, if it is about that. [m/s2]
-    """
+    """One mistake that explains what the model leaves."""
 
     name: str
     place: str
-    size: tuple[float, ...] = ()
+    size: tuple[float, ...] = ()  # SI; empty for a mistake that is there or not
     sigma: tuple[float, ...] = ()
     unit: str = ""
-    text: str
-    advice: str
-    share: float = NAN
-    before: float = NAN
+    text: str  # in words, with the size
+    advice: str  # what to change in which file
+    share: float = NAN  # of what the model left, explained by it
+    before: float = NAN  # prediction error over effort, and with it corrected; NaN if not known
     after: float = NAN
-    judged_on: str = HELD_OUT
-    alike: tuple[str, ...] = ()
-    gravity: tuple[float, ...] = ()
+    judged_on: str = HELD_OUT  # what was predicted
+    alike: tuple[str, ...] = ()  # what explains as much and cannot be told apart from it
+    gravity: tuple[float, ...] = ()  # what the robot file should say, if it is about that [m/s2]
 
     @property
     def sentence(self) -> str:
@@ -93,18 +82,13 @@ class Mistake:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Limit:
-    """How large a mistake has to be to be noticed in these logs.
-
-    Args:
-        size: Found in 95 of 100 cases at this size; infinite if it cannot be seen on this motion.
-        instead: What the regressor makes of it where it cannot be seen: the parameters that take it in.
-    """
+    """How large a mistake has to be to be noticed in these logs."""
 
     name: str
     place: str
     unit: str
-    size: float
-    instead: tuple[str, ...] = ()
+    size: float  # found in 95 of 100 cases; infinite if it cannot be seen on this motion
+    instead: tuple[str, ...] = ()  # the parameters that take in what cannot be seen
 
     def to_dict(self) -> dict[str, Any]:
         """Return the documented JSON form."""
@@ -113,19 +97,12 @@ class Limit:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Diagnosis(Shown):
-    """Mistakes in the order they were found, and what these logs cannot show.
-
-    Args:
-        mistakes: One after the other, each with those before it corrected.
-        limits: Smallest mistakes that would be noticed; those that cannot be seen among them.
-        error: Prediction error of the logs as they are; NaN if they could not be processed. [1]
-        notes: What else to know.
-    """
+    """Mistakes in the order they were found, and what these logs cannot show."""
 
     robot: str
-    mistakes: tuple[Mistake, ...] = ()
-    limits: tuple[Limit, ...] = ()
-    error: float = NAN
+    mistakes: tuple[Mistake, ...] = ()  # each with those before it corrected
+    limits: tuple[Limit, ...] = ()  # smallest mistakes that would be noticed
+    error: float = NAN  # of predicting the logs as they are; NaN if they could not be processed
     notes: tuple[str, ...] = ()
 
     @property

@@ -43,13 +43,13 @@ LARGEST = 0.5  # of a relative mistake that a derivative can speak of; beyond it
 
 
 def possible(suspicion: Suspicion, fitted: Fitted) -> bool:
-    """Tell whether a size is beyond three sigmas and one that a physical robot can have."""
+    """Tell whether a size is beyond three sigmas and a robot can have it."""
     return (not (suspicion.direction.positive and fitted.size[0] <= 0)
             and float(np.max(np.abs(fitted.size) / np.maximum(fitted.sigma, 1e-300))) > 3)
 
 
 def fit_together(scores: Scores, suspicions: Sequence[Suspicion], given: Sequence[int] = ()) -> Fitted:
-    """Fit suspicions side by side, other columns in the model; the size of what the regressor mimics is zero."""
+    """Fit suspicions side by side; the size of what the regressor mimics is zero."""
     columns = np.array([c for s in suspicions for c in s.columns])
     seen = np.flatnonzero(scores.seen[columns] > LEAST_SEEN)
     found = scores.fit(columns[seen].tolist(), given)
@@ -62,10 +62,9 @@ class Standing:
     """Where a search stands: logs as corrected so far, and every direction scored on them.
 
     Args:
-        evidence: With the corrections made.
         added: Suspicions that have become columns of the model.
         noise: Standard deviation of the rows, (r,); from the logs by default.
-        only: Score these (the added ones among them) instead of all.
+        only: Score these instead of all.
     """
 
     def __init__(self, evidence: Evidence, added: Sequence[Suspicion] = (), noise: FloatArray | None = None,
@@ -75,33 +74,27 @@ class Standing:
         self.added = [s for s in self.suspicions if any(s.same(other) for other in added)]
         self.noise = noise_of_rows(evidence) if noise is None else noise
         self.scores = Scores(score_problem(evidence.views, self.columns, self.noise))
-        self.given = [c for s in self.added for c in self.seen(s)]
-        """Columns that are part of the model."""
-        self.trials = sum(1 for s in self.suspicions if self.seen(s))
-        """How many tests are made: the chance of a false name grows with it."""
+        self.given = [c for s in self.added for c in self.seen(s)]  # columns of the model
+        self.trials = sum(1 for s in self.suspicions if self.seen(s))  # the chance of a false name grows with it
 
     def seen(self, suspicion: Suspicion) -> list[int]:
-        """Return the columns of a suspicion that the regressor cannot mimic."""
+        """Return the columns that the regressor cannot mimic."""
         return [c for c in suspicion.columns if self.scores.seen[c] > LEAST_SEEN]
 
     def chance(self, suspicion: Suspicion, fitted: Fitted) -> float:
-        """Return the chance that any suspicion looks like this one by noise alone."""
+        """Return the chance that noise alone makes any suspicion look like this."""
         tried = suspicion.direction.tried(self.evidence.views[0], suspicion.place)
         return min(1.0, fitted.probability * self.trials * tried)
 
     def ranked(self, without: Sequence[Suspicion] = ()) -> list[tuple[Suspicion, Fitted]]:
-        """Return suspicions beyond chance and three sigmas, those that help most on left-out stretches first.
-
-        Args:
-            without: Suspicions that have been dealt with.
-        """
+        """Return suspicions beyond chance, those that help most on left-out stretches first."""
         fits = [(s, fit_together(self.scores, [s], self.given)) for s in self.suspicions
                 if self.seen(s) and not any(s.same(done) for done in (*self.added, *without))]
         found = [(s, f) for s, f in fits if self.chance(s, f) < PROBABLE and f.gain > LEAST_SEEN and possible(s, f)]
         return sorted(found, key=lambda pair: -pair[1].gain)
 
     def effect(self, columns: Sequence[int], size: FloatArray) -> float:
-        """Return the largest change of a row's effort by sizes of some columns, rms over rms effort. [1]"""
+        """Return the largest change of a row's effort by sizes of columns, rms over rms."""
         change = [view.source.shaped(stack[:, :, list(columns)]) @ size
                   for view, stack in zip(self.evidence.views, self.columns)]
         efforts = [view.source.part.effort for view in self.evidence.views]
@@ -110,12 +103,12 @@ class Standing:
 
     @cached_property
     def power(self) -> float:
-        """Squares of what the model leaves, in units of the rows' noise."""
+        """Squares of what the model leaves, in units of noise."""
         return self.scores.power(self.given)
 
     @property
     def error(self) -> float:
-        """Relative error of predicting held-out logs, or stretches left out where there are none. [1]"""
+        """Relative error of predicting held-out logs, or stretches left out. [1]"""
         if not self.evidence.held_out:
             return self.scores.left_out_error(self.given)
         square, size = ((np.concatenate(each) ** 2).sum(axis=0) for each in zip(*self._held_out))
@@ -123,13 +116,13 @@ class Standing:
 
     @cached_property
     def _held_out(self) -> list[tuple[FloatArray, FloatArray]]:
-        """What prediction leaves of each held-out log, and its effort, (s, r), zero where equations do not count."""
+        """What prediction leaves of each held-out log, and its effort, (s, r)."""
         found = [self._model(view) for view in self.evidence.held_out_views]
         return [(y - W @ self._fitted[0], y) for W, y in found]
 
     @property
     def unseen(self) -> FloatArray:
-        """Squares of predicting each stretch of held-out logs, or those left out, in units of the rows' noise, (g,)."""
+        """Squares of predicting each stretch it has not seen, in units of noise, (g,)."""
         if not self.evidence.held_out:
             return self.scores.left_out_squares(self.given)
         left = [((each / self.noise) ** 2).sum(axis=1) for each, _ in self._held_out]
@@ -138,12 +131,11 @@ class Standing:
 
     @cached_property
     def _fitted(self) -> tuple[FloatArray, FloatArray, float]:
-        """Base parameters and sizes of the added columns with their sigmas, and the error (see `fit_rows`)."""
         W, y = zip(*(self._model(view) for view in self.evidence.views))
         return fit_rows(np.concatenate(W), np.concatenate(y))
 
     def _model(self, view: View) -> tuple[FloatArray, FloatArray]:
-        """Return regressor with added columns (s, r, b + k) and effort (s, r) of a log, zero where not counting."""
+        """Return regressor with added columns and effort of a log, zero where not counting."""
         part = view.source.part
         columns = [part.select(self.evidence.base.names).regressor]
         if self.added:
@@ -152,19 +144,17 @@ class Standing:
 
     @property
     def left(self) -> float:
-        """Relative error of the fit to the logs themselves (see `fit_rows`). [1]"""
         return self._fitted[2]
 
     @cached_property
     def distance(self) -> float:
-        """How far the fitted values are from the robot file's, added columns in the model (see `distance_to_file`)."""
         values, sigma, _ = self._fitted
         b = len(self.evidence.base)
         return distance_to_file(values[:b], sigma[:b], prior_of(self.evidence.model, self.evidence.base))
 
 
 def noise_of_rows(evidence: Evidence) -> FloatArray:
-    """Return the standard deviation of each row: of the mean of repetitions, or of what the fit leaves, (r,)."""
+    """Return the noise of the rows' means as repetitions show it, or what the fit leaves, (r,)."""
     parts = [source.part for source in evidence.logs]
     known = all(part.replicates is not None and len(part.replicates) > 1 for part in parts)
     squares = sum(((deviations_of(part) ** 2).sum(axis=0) * part.counting).sum(axis=0) if known else
@@ -174,16 +164,15 @@ def noise_of_rows(evidence: Evidence) -> FloatArray:
 
 
 def explains(before: Standing, after: Standing) -> bool:
-    """Tell whether a hypothesis explains unseen data as it does the logs: much less is left, or the same of both."""
+    """Tell whether much less is left of unseen data, or as much of both."""
     own, unseen = (getattr(after, name) / max(getattr(before, name), 1e-300) for name in ("left", "error"))
     return bool(unseen <= BETTER or (own > BETTER and unseen <= WORSE))
 
 
 def helps(before: Standing, after: Standing) -> bool:
-    """Tell whether a correction lowers the error on data it has not seen: by much, or by Student's test over stretches.
+    """Tell whether a correction lowers the error on unseen data: by much, or by a test over stretches.
 
-    What shows in a few stretches only (friction at low speed) lowers it by much and has few stretches for the test.
-    Errors count in units of the rows' noise: one row is not hidden by another that has less effort.
+    What shows in a few stretches only (friction at low speed) has few stretches for the test.
     """
     if after.unseen.sum() <= BETTER**2 * before.unseen.sum():
         return True
@@ -194,32 +183,24 @@ def helps(before: Standing, after: Standing) -> bool:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Step:
-    """One mistake found on the way.
-
-    Args:
-        fitted: Its size and what it explains, at the corrected logs.
-        before, after: Error of the prediction. [1]
-        standing: Where the search stands after it.
-        alike: Others that explain as much: they cannot be told apart.
-        rivals: What was tried instead and explained nearly as much.
-    """
+    """One mistake found on the way."""
 
     suspicion: Suspicion
-    fitted: Fitted
-    before: float
+    fitted: Fitted  # its size and what it explains, at the corrected logs
+    before: float  # error of the prediction, and with it corrected
     after: float
-    standing: Standing
-    alike: tuple[Suspicion, ...] = ()
-    rivals: tuple[Step, ...] = ()
+    standing: Standing  # of the search after it
+    alike: tuple[Suspicion, ...] = ()  # others that explain as much: they cannot be told apart
+    rivals: tuple[Step, ...] = ()  # what was tried instead and explained nearly as much
 
     @property
     def column(self) -> bool:
-        """The mistake became a column of the model; else it was undone on the logs."""
+        """It became a column of the model; else it was undone on the logs."""
         return self.suspicion.direction.undo is None
 
     @property
     def resolved(self) -> bool:
-        """Its size is one that the samples can tell from other mistakes."""
+        """The samples can tell it from other mistakes."""
         step = self.standing.evidence.views[0].track.step
         return bool(np.abs(self.fitted.size).max() >= self.suspicion.direction.samples * step)
 
@@ -228,10 +209,7 @@ Steps = tuple[Step, ...]
 
 
 def search(start: Standing, *, most: int = 4) -> tuple[Steps, Step | None]:
-    """Look for mistakes one after the other: those found, and what would explain more but predicts no better.
-
-    Several may explain as much: then the one that leaves the robot nearest to its file, then the more usual one.
-    """
+    """Return mistakes one after the other, and one that explains more but predicts no better."""
     now, steps = start, Steps()
     while len(steps) < most:
         ranked = now.ranked([s.suspicion for s in steps])
@@ -257,7 +235,7 @@ def _added(steps: Steps) -> list[Suspicion]:
 
 
 def _taken(start: Standing, now: Standing, steps: Steps, suspicion: Suspicion, fitted: Fitted) -> Step | None:
-    """Undo a suspicion, or add it to the model; None if that does not lower what is left."""
+    """Undo a suspicion, or add it to the model; None if that leaves as much."""
     step = Step(suspicion=suspicion, fitted=fitted, before=now.error, after=now.error, standing=now)
     if step.column:
         model = [*_added(steps), suspicion]
@@ -272,9 +250,9 @@ def _taken(start: Standing, now: Standing, steps: Steps, suspicion: Suspicion, f
 
 
 def _best(tried: Sequence[Steps], k: int) -> Steps:
-    """Return the steps that leave least; of those that leave as much those with the most plausible k-th.
+    """Return the steps that leave least, or as much with a more plausible k-th.
 
-    The others are kept beside it.
+    That leaves the robot nearest to its file, or is more usual.
     """
     tried = [steps for steps in tried if steps[k].resolved] or tried
     least = min(tried, key=lambda steps: steps[-1].standing.power)
@@ -294,7 +272,7 @@ def _best(tried: Sequence[Steps], k: int) -> Steps:
 
 
 def _polished(start: Standing, steps: Steps) -> Steps:
-    """Find the sizes of all mistakes again, together: what was taken for the first may belong to the second.
+    """Find all sizes again, together: what was taken for the first may belong to the second.
 
     The rivals of earlier steps are tried once more: with the second corrected it may be one of them.
     """
@@ -316,12 +294,10 @@ def _polished(start: Standing, steps: Steps) -> Steps:
 
 
 def _refined(start: Standing, steps: Steps, free: Sequence[int], change: FloatArray, least: float) -> Steps | None:
-    """Find the sizes of some mistakes together by Gauss-Newton steps; None if no step lowers what is left.
+    """Find sizes by Gauss-Newton steps; None if no step lowers what is left.
 
     Args:
-        start: Without any of the mistakes undone.
-        steps: All mistakes, with the sizes to start from.
-        free: Which of them to find.
+        free: Which of the mistakes to find.
         change: The first step, sizes of the free ones side by side.
         least: What is left before it.
     """
@@ -357,7 +333,7 @@ def _refined(start: Standing, steps: Steps, free: Sequence[int], change: FloatAr
 
 
 def noisier(evidence: Evidence, undone: Sequence[partial[Track]]) -> FloatArray:
-    """Return by how much the noise of the rows grows when mistakes are undone, (r,); 1 where motors are no rows."""
+    """Return by how much the rows' noise grows as mistakes are undone, (r,)."""
     grown = np.ones(len(evidence.model.rows))
     view = evidence.views[0]
     for undo in () if evidence.model.loops.redundant else undone:
