@@ -26,19 +26,12 @@ InverseModel = Callable[[FloatArray, FloatArray, FloatArray], FloatArray]
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class RobotModel(Value):
-    """The inverse dynamics inside a controller, for any parameter set.
-
-    Args:
-        values: Standard parameters, (p,); a priori by default. Need not be physical: see `standard_from_base`.
-        load: Payload the controller knows of, (10 l,), see `Model.load`; none by default.
-        dead_band: Velocity band in which Coulomb compensation is interpolated, scalar or (n,); chosen by the
-            controller by default. [m/s or rad/s]
-    """
+    """The inverse dynamics inside a controller, for any parameter set, physical or not."""
 
     model: Model
-    values: FloatArray | None = None
-    load: FloatArray | None = None
-    dead_band: float | FloatArray | None = None
+    values: FloatArray | None = None  # standard parameters, (p,); a priori by default
+    load: FloatArray | None = None  # payload it knows of, (10 l,); none by default
+    dead_band: float | FloatArray | None = None  # where Coulomb compensation is interpolated; the controller's choice
 
     def __post_init__(self) -> None:
         standard = self.model.mechanism.standard.values
@@ -71,7 +64,7 @@ class ControlSetup:
 
     @property
     def lanes(self) -> int | None:
-        """Of the law's kernel: two robots are already faster in a vector than one after the other."""
+        """Two robots are already faster in a vector than one after the other."""
         return 1 if len(self.holding) == 1 else None
 
 
@@ -163,7 +156,7 @@ class PID:
                            np.concatenate(gains))
 
     def _prepared(self, setup: ControlSetup) -> tuple[tuple[FloatArray, ...], tuple[FloatArray, ...], FloatArray]:
-        """Return kp, ki times the period, kd; position, velocity and efforts of the reference; the integral, (k, a)."""
+        """Return [kp, ki T, kd], [position, velocity, efforts] of the reference, and the integral (k, a)."""
         motors, motion = list(setup.model.actuated), setup.reference
         kp, ki, kd = self.gains(setup.model, 1 / setup.period)
         reference = np.ascontiguousarray(motion.q[:, motors])
@@ -244,19 +237,19 @@ class ComputedTorque:
 
 
 def _with_band(inverse: InverseModel, dead_band: FloatArray) -> InverseModel:
-    """Give a model that has no dead band of its own this one."""
+    """Give a model without a dead band this one."""
     if isinstance(inverse, RobotModel) and inverse.dead_band is None:
         return replace(inverse, dead_band=dead_band)
     return inverse
 
 
 def _held_mean(values: FloatArray) -> FloatArray:
-    """Return the mean of each sample and the next, (t, ...): feed-forward held over a period must not come late."""
+    """Return the mean of each sample and the next: feed-forward held over a period must not come late."""
     return np.concatenate([(values[1:] + values[:-1]) / 2, values[-1:]])
 
 
 def nominal_mass(model: Model) -> FloatArray:
-    """Return what each motor feels at home without payload, (a,): the diagonal of the mass matrix. [kg or kg m2]
+    """Return what each motor feels at home, (a,): the diagonal of the mass matrix. [kg or kg m2]
 
     Redundant robots: 1 / (E_act M^-1 E_act^T)_jj, the mass a single motor accelerates.
     """
@@ -268,7 +261,7 @@ def nominal_mass(model: Model) -> FloatArray:
 
 
 def for_motors(values: ArrayLike, motors: int, name: str) -> FloatArray:
-    """Return one number for each motor, (a,), from a scalar or as many."""
+    """Return one number for each motor, (a,)."""
     array = np.asarray(values, dtype=float)
     if array.shape not in ((), (1,), (motors,)) or not np.isfinite(array).all():
         raise InvalidInput(f"{name} are {array.tolist()}, expected one finite number or one for each of {motors} "

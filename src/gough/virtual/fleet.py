@@ -30,38 +30,27 @@ MILD, WEEK, WARM = 20.0, 7.0, 5.0  # mean temperature, period and amplitude of i
 
 @dataclass(frozen=True, kw_only=True)
 class Wrong:
-    """What is wrong with a virtual fleet, by number of the robot.
+    """What is wrong with a virtual fleet, by number of the robot."""
 
-    Args:
-        drift: Joint and relative change of its dry friction over the whole time.
-        gain: Motor and factor of its recorded effort.
-        encoder: Motor and offset of its recorded position. [m or rad]
-        load: Days on which it carries the first payload, which no log mentions.
-    """
-
+    # Joint and relative change of its dry friction over the whole time.
     drift: Mapping[int, tuple[str, float]] = field(default_factory=dict)
+    # Motor and factor of its recorded effort.
     gain: Mapping[int, tuple[str, float]] = field(default_factory=dict)
+    # Motor and offset of its recorded position. [m or rad]
     encoder: Mapping[int, tuple[str, float]] = field(default_factory=dict)
+    # Days on which it carries the first payload, which no log mentions.
     load: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class VirtualFleet:
-    """Robots of one kind that pick and place, a log a day.
-
-    Args:
-        model: Their kind.
-        days: How long; drifts are over this time.
-        wrong: With whom.
-        seconds, rate: Of a log. [s, Hz]
-        seed: Of all random numbers.
-    """
+    """Robots of one kind that pick and place, a log a day."""
 
     model: Model
-    days: int = 30
+    days: int = 30  # drifts are over this time
     wrong: Wrong = field(default_factory=Wrong)
-    seconds: float = 5.0
-    rate: float = 400.0
+    seconds: float = 5.0  # of a log
+    rate: float = 400.0  # [Hz]
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -86,12 +75,10 @@ class VirtualFleet:
         return self.model.kinematics.motion(time, *path.at(time), "task")
 
     def temperature(self, robot: int, day: int) -> float:
-        """Return how warm a robot is on a day. [degC]"""
         noise = np.random.default_rng([self.seed, 1, robot, day]).standard_normal()
         return float(MILD + WARM * np.sin(2 * np.pi * day / WEEK + robot) + noise)
 
     def truth(self, robot: int, day: int) -> FloatArray:
-        """Return the standard parameters of a robot on a day, (p,)."""
         rng = np.random.default_rng([self.seed, 2, robot])
         names = self.model.mechanism.standard.names
         values = self.model.values(names) * (1 + UNLIKE_BODY * rng.standard_normal(len(names)))
@@ -106,7 +93,6 @@ class VirtualFleet:
         return values
 
     def record(self, robot: int, day: int) -> Recording:
-        """Return the log of a robot on a day."""
         rng = np.random.default_rng([self.seed, 3, robot, day])
         mechanism, noise = self.model.mechanism, self.model.mechanism.noise
         time, position, regressor, load = self._motions[(robot + day) % MOTIONS]  # type: ignore[attr-defined]

@@ -62,10 +62,7 @@ def links_of(model: Model, massive: Iterable[str], without: Iterable[str] = ()) 
 class Scene:
     """A robot being written: elements of its bodies, poses at home, loops and motors.
 
-    Args:
-        links: Its bodies, from `links_of`.
-        timestep: Of the simulation; the loops are as stiff as it allows. [s]
-        tolerance: Of MuJoCo's solver.
+    The loops are as stiff as the time step [s] allows; `tolerance` is the solver's.
     """
 
     def __init__(self, model: Model, links: list[Link], *, timestep: float, tolerance: float = 1e-12) -> None:
@@ -105,7 +102,7 @@ class Scene:
             _add_inertial(element, inertia[link.body])
 
     def add_site(self, frame: Frame, name: str, along: float = 0.0) -> str:
-        """Add a site at a frame, or some way along its z axis, and return its name."""
+        """Add a site at a frame, or some way along its z axis; return its name."""
         offset = np.eye(4)
         offset[2, 3] = along
         site = SubElement(self.bodies[frame.body], "site", name=text(name))
@@ -123,12 +120,9 @@ class Scene:
         """Add what closes a loop, by the elements of its kind's `mjcf`.
 
         connect, weld: of the sites a and b; axis: a second `connect` along the z axes (one of its equations repeats);
-        slider: a light body that slides in three directions on the first and stands for it; rod: a `spatial` tendon of
-        constant length; sum: a `fixed` tendon, the weighted sum of coordinates, of constant length; reel: both of
-        these, one as long as the other.
-
-        Args:
-            light: Inertial parameters of a slider, (10,); None if there may be none.
+        slider: a light body (10 parameters) that slides in three directions on the first and stands for it; rod: a
+        `spatial` tendon of constant length; sum: a `fixed` tendon, the weighted sum of coordinates, of constant length;
+        reel: both of these, one as long as the other.
         """
         name, elements = text(closure.name), CLOSURES[closure.kind].mjcf
         if elements is None or ("slider" in elements and light is None):
@@ -157,7 +151,7 @@ class Scene:
                            tendon2=self._add_sum(f"{name}.reel", closure, -1.0))
 
     def _add_sum(self, name: str, closure: Closure, factor: float) -> str:
-        """Add the weighted sum of coordinates of a closure as a tendon and return its name."""
+        """Add the weighted sum of coordinates of a closure as a tendon."""
         fixed = SubElement(self.tendon, "fixed", name=name)
         for joint, coefficient in closure.coefficients.items():
             SubElement(fixed, "joint", joint=text(joint), coef=repr(float(factor * coefficient)))
@@ -171,7 +165,7 @@ class Scene:
         return tostring(self.root, encoding="unicode") + "\n"
 
     def _add_slider(self, closure: Closure, parameters: FloatArray) -> Frame:
-        """Add a light body with the orientation of frame a, free to follow the origin of b, and return its frame."""
+        """Add a light body with the orientation of frame a, free to follow the origin of b."""
         (a, b), body = closure.frames, slider(closure)
         placed = np.array(a.placement.matrix)
         placed[:3, 3] = (np.linalg.inv(self.poses[a.body]) @ self.poses[b.body] @ b.placement.matrix)[:3, 3]
@@ -184,7 +178,6 @@ class Scene:
 
 
 def slider(closure: Closure) -> str:
-    """Return the name of the light body that a closure brings."""
     return f"{closure.name}.slider"
 
 
@@ -194,7 +187,7 @@ def text(name: str) -> str:
 
 
 def numbers(values: Iterable[float]) -> str:
-    """Return numbers to the last digit, round-off beside one removed: `0.0 0.25 1.0`."""
+    """Return numbers to the last digit, round-off beside one removed."""
     return " ".join(repr(0.0 if abs(v) < 1e-15 else float(v)) for v in values)
 
 

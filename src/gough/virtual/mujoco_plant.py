@@ -27,12 +27,10 @@ TINY = 1e-12  # of a rotor whose inertia is its joint's; MuJoCo wants more than 
 
 
 def build_mujoco(model: Model, values: FloatArray, load: FloatArray, timestep: float) -> Any:
-    """Return a robot as MjModel; actuator k drives motor k with gear 1, joints have the coordinates' names.
+    """Return a robot of one trial as MjModel; actuator k drives motor k with gear 1.
 
     Force elements are tendons; those without a motor have actuators after the motors'. A leg without inertia (base, two
     or three pivots in one point, slider, two ends that coincide) becomes a force between its two ends, too.
-
-    Parameters (p,) and load as of `PlantSettings`, of one trial; `timestep` of the integrator. [s]
     """
     mechanism = model.mechanism
     table = dict(zip(mechanism.standard.names, values.tolist()))
@@ -97,7 +95,7 @@ def _massless_legs(model: Model, inertia: Mapping[str, FloatArray], rotor: Mappi
 
 
 class MujocoTree:
-    """One robot of MuJoCo. All its joints are scalar, so qpos integrates qvel; joint terms act as applied force."""
+    """One robot; all its joints are scalar, so qpos integrates qvel. Joint terms act as applied force."""
 
     def __init__(self, settings: PlantSettings, trial: int) -> None:
         model, mechanism = settings.model, settings.model.mechanism

@@ -57,7 +57,7 @@ def build_tree(mechanism: Mechanism, inertias: Mapping[str, FloatArray]) -> tupl
 
 
 def _inertia(values: FloatArray, body: str) -> Any:
-    """Return the inertia of [m, m c, I about the frame]; without mass there can be no first moment."""
+    """Return the inertia of [m, m c, I about the frame]."""
     if values[0] < 0 or (values[0] == 0 and values[1:4].any()):
         raise InvalidInput(f"body '{body}' has the mass {values[0]:g} kg and the first moments {values[1:4].tolist()} "
                            "kg m; Pinocchio simulates only bodies that could exist", body=body)
@@ -79,9 +79,6 @@ class Closures:
         axis      x_a . z_b and y_a . z_b                      (w_b - w_a) . (z_b x axis), axis = x_a, y_a
         turn      rotation vector of R_a^T R_b                 R_a^T (w_b - w_a)
         sum       constant + sum of coefficient x coordinate   sum of coefficient x rate
-
-    Args:
-        model, order, carried: From `build_tree`.
     """
 
     def __init__(self, mechanism: Mechanism, model: Any, order: list[int], carried: dict[str, int]) -> None:
@@ -122,7 +119,6 @@ class Closures:
         return turned @ self._rotation, (turned @ self._translation)[:, :, 0] + at[:, :, 3]
 
     def residual(self, data: Any, q: FloatArray) -> FloatArray:
-        """Return phi at the placements in data and the coordinates q. [m or rad]"""
         if not len(self._mask):
             return np.asarray(self._coupling @ q + self._constant)
         rotation, origin = self._ends(data)
@@ -136,10 +132,7 @@ class Closures:
         return np.concatenate(parts)
 
     def jacobian(self, data: Any, v: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return K (c, n) and (dK/dt) v (c,) where the loops are closed; data holds J and dJ at q and v.
-
-        Rows in the order of `residual`.
-        """
+        """Return K (c, n) and (dK/dt) v (c,) where the loops are closed; data holds J and dJ at q and v."""
         if not len(self._mask):
             return self._coupling, self._still
         rotation, origin = self._ends(data)
@@ -178,7 +171,7 @@ class Closures:
 
 
 def _weights(mechanism: Mechanism, order: list[int], closures: Sequence[Closure]) -> FloatArray:
-    """Return the coefficients of the tree's coordinates in closures, (k, n)."""
+    """Return the coefficients of coordinates in closures, (k, n)."""
     names = [mechanism.coordinates[i] for i in order]
     return np.array([[closure.coefficients.get(name, 0.0) for name in names] for closure in closures]
                     ).reshape(len(closures), len(names))
@@ -188,7 +181,7 @@ _LEVI_CIVITA = np.array([[0, 0, 0, 0, 0, -1, 0, 1, 0], [0, 0, 1, 0, 0, 0, -1, 0,
 
 
 def _skew(vectors: FloatArray) -> FloatArray:
-    """Return the matrices of the cross product with vectors, (k, 3) -> (k, 3, 3)."""
+    """Return the matrices of the cross product with vectors (k, 3)."""
     return np.asarray(vectors @ _LEVI_CIVITA).reshape(-1, 3, 3)
 
 
@@ -197,7 +190,7 @@ def _times(matrices: FloatArray, vectors: FloatArray) -> FloatArray:
 
 
 def independent_rows(jacobian: FloatArray) -> list[int]:
-    """Return the indices of closure equations that imply the others, ascending."""
+    """Return the closure equations that imply the others, ascending."""
     if not len(jacobian):
         return []
     size = np.linalg.norm(jacobian, axis=1, keepdims=True)
@@ -256,7 +249,7 @@ class ConstrainedTree:
         return q[self._motors], v[self._motors]
 
     def settle(self, q: FloatArray, v: FloatArray) -> tuple[FloatArray, FloatArray, float]:
-        """Return configuration and velocity after one least-norm Newton step, and the closure error before it."""
+        """Make one least-norm Newton step."""
         pin.computeJointJacobiansTimeVariation(self._model, self._data, q, v)
         phi = self._closures.residual(self._data, q)
         if not len(phi):
@@ -271,6 +264,6 @@ class ConstrainedTree:
 
 
 def pinocchio_plant(settings: PlantSettings) -> TreePlant:
-    """Return Pinocchio's plant: the explicit midpoint rule, projected onto the closures once a period."""
+    """Return Pinocchio's plant: the midpoint rule, projected onto the closures once a period."""
     return TreePlant(settings, [ConstrainedTree(settings.model, values, load, settings.dead_band)
                                 for values, load in zip(settings.values, settings.load)], midpoint)

@@ -19,22 +19,14 @@ LONGEST, SHORTEST = 1e-3, 2e-5  # steps of the integrator [s]
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class PlantSettings(Value):
-    """What a plant is built from; k trials advance together.
-
-    Args:
-        values: Standard parameters of each trial, (k, p).
-        load: Payload of each trial, (k, 10 l), see `Model.load`.
-        dead_band: Half-width of the velocity band in which Coulomb friction grows linearly, (n,). [m/s or rad/s]
-        period: Of the controller. [s]
-        substeps: Steps of the integrator in a period.
-    """
+    """What a plant is built from; k trials advance together."""
 
     model: Model
-    values: FloatArray
-    load: FloatArray
-    dead_band: FloatArray
-    period: float
-    substeps: int
+    values: FloatArray  # standard parameters, (k, p)
+    load: FloatArray  # payload, (k, 10 l), see `Model.load`
+    dead_band: FloatArray  # half-width of the band in which Coulomb friction grows linearly, (n,) [m/s or rad/s]
+    period: float  # of the controller [s]
+    substeps: int  # of the integrator in a period
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -50,7 +42,7 @@ class PlantSettings(Value):
 
     @property
     def constants(self) -> FloatArray:
-        """What kernels of a step take, [step, dead band, values, load] of each trial, (k, c), or of all alike, (c,)."""
+        """[step, dead band, values, load] of each trial, (k, c), or of all alike, (c,)."""
         head = np.concatenate([[self.period / self.substeps], self.dead_band])
         every = np.column_stack([np.tile(head, (self.trials, 1)), self.values, self.load])
         return np.asarray(every[0] if (every == every[0]).all() else every)
@@ -77,7 +69,7 @@ class Plant(Protocol):
     def step(self, state: Any, effort: FloatArray) -> tuple[Sample, Any]:
         """Return the sample at the start of a controller period and the state at its end.
 
-        Efforts of the motors come at 2 substeps + 1 evenly spaced moments of the period, both ends included, (g, k, a).
+        Motor efforts are those at 2 substeps + 1 evenly spaced moments, both ends included, (g, k, a).
         """
 
 
@@ -89,7 +81,7 @@ class Actuator(Protocol):
 
     def drive(self, state: FloatArray, command: FloatArray, period: float, moments: int
               ) -> tuple[FloatArray, FloatArray]:
-        """Return efforts at evenly spaced moments of a period, both ends included, (g, k, a), and the next state."""
+        """Return efforts at evenly spaced moments of a period, (g, k, a), and the next state."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,10 +104,9 @@ class GoughPlant:
 
     Loops are closed by a Newton step at every evaluation, so they do not drift. Coulomb friction is fs sign(qd) with
     the sign linear inside the dead band: a robot "at rest" creeps at most at the band, and samples of the motion obey
-    the inverse dynamics with that dead band exactly. The steps resolve the band: see `count_substeps`.
+    the inverse dynamics with that dead band exactly.
 
-    The state is [q, v, w], (k, n + m + x): all coordinates with the loops almost closed, velocity of the rows, and what
-    joint terms with memory remember.
+    The state is [q, v, w], (k, n + m + x): w is what joint terms with memory remember.
     """
 
     def __init__(self, settings: PlantSettings) -> None:
@@ -147,11 +138,9 @@ class GoughPlant:
 
 
 def friction_rate(model: Model, values: FloatArray, load: FloatArray, dead_band: FloatArray, q: FloatArray) -> float:
-    """Return the fastest rate of friction inside its dead band, max eig(M^-1 D), D = E^T diag(fs / band + fv) E. [1/s]
+    """Return the fastest rate of friction inside its dead band at configurations q (s, n). [1/s]
 
-    Args:
-        values, load, dead_band: As of `PlantSettings`.
-        q: Configurations to look at, loops closed, (s, n).
+    It is max eig(M^-1 D), D = E^T diag(fs / band + fv) E.
     """
     m = model.degrees_of_freedom
     small = 1e-3 * float(dead_band.min())
@@ -171,10 +160,9 @@ def friction_rate(model: Model, values: FloatArray, load: FloatArray, dead_band:
 
 
 def count_substeps(rate: float, period: float) -> int:
-    """Return how many integrator steps a controller period needs; refuse more than 50 in a millisecond.
+    """Return how many integrator steps a controller period needs.
 
-    Rate of friction [1/s] times step is kept below 1.2. At least two steps, none longer than 1 ms, so that motion and
-    closures are resolved whatever the controller's rate.
+    Rate of friction [1/s] times step is kept below 1.2, and motion and closures are resolved whatever the rate.
     """
     count = max(2, int(np.ceil(period / LONGEST - 1e-9)), int(np.ceil(rate * period / STABLE)))
     if count > max(2.0, period / SHORTEST):

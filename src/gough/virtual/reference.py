@@ -33,12 +33,6 @@ def build_reference(model: Model, trajectory: Trajectory, rate: float, periods: 
     A periodic trajectory is preceded by `lead_in` periods along the same path whose pace rises smoothly from rest
     within the first half period, so that the recorded periods repeat. Task coordinates the trajectory does not name
     stay at home.
-
-    Args:
-        trajectory: Of task or of actuated coordinates.
-        rate: Of the controller. [Hz]
-        periods: How many periods to run; all of the trajectory's by default.
-        lead_in: Periods before the first recorded one.
     """
     by = driven_by(model, trajectory)
     period = trajectory.period
@@ -94,7 +88,7 @@ def driven_by(model: Model, trajectory: Trajectory) -> By:
 
 def _motion(model: Model, trajectory: Trajectory, time: FloatArray, by: By,
             pace: tuple[FloatArray, FloatArray, FloatArray] | None = None, start: FloatArray | None = None) -> Motion:
-    """Return the motion of all coordinates at times, along the path at another pace (s, ds/dt, d2s/dt2) if given."""
+    """Return the motion along the path at a pace (s, ds/dt, d2s/dt2), or at its own."""
     s, sd, sdd = (time, np.ones_like(time), np.zeros_like(time)) if pace is None else pace
     position, velocity, acceleration = trajectory.at(s)
     acceleration = acceleration * sd[:, None]**2 + velocity * sdd[:, None]
@@ -112,7 +106,7 @@ def _motion(model: Model, trajectory: Trajectory, time: FloatArray, by: By,
 
 
 def _check(model: Model, motion: Motion) -> None:
-    """Raise if the motion exceeds limits of actuated or task coordinates or meets a singularity."""
+    """Refuse a motion beyond limits of actuated or task coordinates, or through a singularity."""
     limits = [limit for limit in collect_limits(model, singularity=None) if limit.quantity != "effort"]
     for limit, used in zip(limits, measure(model, limits, motion).T):
         slack = 1e-9 * max(abs(limit.lower), abs(limit.upper), 1.0) / limit.half
@@ -128,10 +122,10 @@ def _check(model: Model, motion: Motion) -> None:
 
 
 def _check_singularities(model: Model, motion: Motion) -> None:
-    """Raise where the motors stop determining the platform, or between samples where they did.
+    """Refuse poses where the motors stop determining the platform, or between samples where they did.
 
     The determinant of the closures' dependent columns K changes sign across a Type-2 singularity. Where
-    K^T K - (NEAR |K|)^2 has a Cholesky factor no singular value is small: a fifth of the work of finding them.
+    K^T K - (NEAR |K|)^2 has a Cholesky factor no singular value is small: a fifth of the work.
     """
     part = model.loops.partitions["actuated"]
     if not part.dependent:

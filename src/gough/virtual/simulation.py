@@ -21,7 +21,7 @@ from gough.mechanism.types import Noise
 
 
 def draw_correlated(rng: np.random.Generator, covariance: ArrayLike, samples: int) -> FloatArray:
-    """Return white noise with a covariance between its columns, (t, a)."""
+    """Return white noise (t, a) with a covariance between its columns."""
     covariance = np.asarray(covariance, dtype=float)
     check_shape(covariance, (len(covariance),) * 2, "noise covariance")
     values, vectors = np.linalg.eigh(covariance)
@@ -33,7 +33,7 @@ def draw_correlated(rng: np.random.Generator, covariance: ArrayLike, samples: in
 
 
 def measure_positions(rng: np.random.Generator, position: FloatArray, noise: Noise) -> FloatArray:
-    """Return positions with white noise, then rounded to the encoder's steps, same shape. [m or rad]"""
+    """Return positions with white noise, rounded to the encoder's steps."""
     if noise.position < 0 or (noise.resolution is not None and noise.resolution <= 0):
         raise InvalidInput(f"position noise {noise.position} and encoder step {noise.resolution}: expected at least "
                            "zero and above zero")
@@ -48,49 +48,32 @@ class Feedback(Protocol):
     """Sensors in the loop: what the controller sees instead of the truth."""
 
     def start(self, position: FloatArray, velocity: FloatArray, period: float) -> Measure:
-        """Return the running sensors: true position -> position and velocity as the controller sees them, each (k, a).
-
-        They begin at a position and velocity (k, a); `period` is the controller's. [s]
-        """
+        """Return the running sensors: true position -> position and velocity as the controller sees them, (k, a)."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Simulation(Value):
     """True motion and efforts of k trials that ran together, at the recorded samples.
 
-    Args:
-        plant, controller: Their names.
-        time: (t,). [s]
-        q: All coordinates, loops closed, (k, t, n). [m or rad]
-        velocity, acceleration: Of the model's rows, (k, t, m); acceleration under the effort that follows the sample.
-        effort: Motor efforts that follow the sample, (k, t, a): the inverse dynamics of the motion. [N or N m]
-        mean_effort: Mean of the efforts before and after the sample, (k, t, a): what a drive that averages around the
-            sample measures. An effort held from one sample to the next acts half a period later than the sample it is
-            stamped with; the mean has no such delay.
-        reference: Actuated positions asked for, (t, a). [m or rad]
-        dead_band: Of the friction simulated, (n,). [m/s or rad/s]
-        gains: True drive gains, (a,), or None if efforts are recorded.
-        payloads: Name of each trial's payload or None, (k,).
-        period_samples: Of a periodic reference, or None.
-        saturated: Samples at which a motor was at its limit, (k, a).
-        settings: How it was run.
+    An effort held from one sample to the next acts half a period later than the sample it is stamped with; the mean of
+    those before and after a sample, which a drive that averages measures, has no such delay.
     """
 
     model: Model
     plant: str
     controller: str
     time: FloatArray
-    q: FloatArray
-    velocity: FloatArray
-    acceleration: FloatArray
-    effort: FloatArray
-    mean_effort: FloatArray
-    reference: FloatArray
-    dead_band: FloatArray
-    gains: FloatArray | None
-    payloads: tuple[str | None, ...]
+    q: FloatArray  # all coordinates, loops closed, (k, t, n)
+    velocity: FloatArray  # of the model's rows, (k, t, m)
+    acceleration: FloatArray  # under the effort that follows
+    effort: FloatArray  # that follows the sample, (k, t, a): the inverse dynamics of the motion
+    mean_effort: FloatArray  # of those before and after it
+    reference: FloatArray  # positions of the motors asked for, (t, a)
+    dead_band: FloatArray  # of the friction simulated, (n,)
+    gains: FloatArray | None  # true ones of the drives, (a,), if currents are recorded
+    payloads: tuple[str | None, ...]  # of each trial
     period_samples: int | None
-    saturated: FloatArray
+    saturated: FloatArray  # samples at which a motor was at its limit, (k, a)
     settings: Settings
 
     def __post_init__(self) -> None:
@@ -110,12 +93,12 @@ class Simulation(Value):
 
     @cached_property
     def position(self) -> FloatArray:
-        """True actuated positions, (k, t, a). [m or rad]"""
+        """True positions of the motors, (k, t, a)."""
         return np.asarray(self.q[:, :, list(self.model.actuated)])
 
     @cached_property
     def tracking_error(self) -> FloatArray:
-        """Reference minus true position of the motors, (k, t, a). [m or rad]"""
+        """Reference minus true position, (k, t, a)."""
         return np.asarray(self.reference - self.position)
 
     @property
@@ -128,7 +111,7 @@ class Simulation(Value):
 
     @cached_property
     def loop_error(self) -> FloatArray:
-        """Largest closure error of each trial, (k,). [m or rad]"""
+        """Largest closure error of each trial, (k,)."""
         return np.array([self.model.kinematics.residual(q).max() for q in self.q])
 
     def motion(self, trial: int = 0) -> Motion:
@@ -164,17 +147,15 @@ class Simulation(Value):
 def record(simulation: Simulation, *, noise: Noise | None = None, seed: int | Sequence[int] = 0, trial: int = 0,
            covariance: ArrayLike | None = None, velocity_noise: float | None = None,
            average: bool = True) -> Recording:
-    """Return what the robot's computer would have saved; call it again with another seed for another noise.
+    """Return what the robot's computer would have saved; another seed makes another noise.
 
-    White noise; efforts correlate between motors. Robots with drive gains record currents, effort / gain, the others
-    efforts. Same simulation and seed, same bytes.
+    Robots with drive gains record currents, the others efforts. Same simulation and seed, same bytes.
 
     Args:
         noise: Of the sensors; the robot file's by default, `Noise()` for none.
-        covariance: Of the effort noise instead of that of `noise`, (a, a). [N2, N2 m2]
-        velocity_noise: Standard deviation of recorded velocities; None records none. [m/s or rad/s]
-        average: Record the mean of the efforts before and after each sample; False for the command that follows it
-            (then efforts lead positions by half a controller period).
+        covariance: Of the effort noise instead of that of `noise`, (a, a).
+        velocity_noise: Standard deviation of recorded velocities; None records none.
+        average: Record the mean of the efforts before and after each sample, else the command that follows it.
     """
     if not 0 <= trial < simulation.trials:
         raise InvalidInput(f"there is no trial {trial}; the simulation has {simulation.trials}", trial=trial)

@@ -38,12 +38,12 @@ class Tree(Protocol):
         """Return position and velocity of the motors, (a,) each."""
 
     def settle(self, q: FloatArray, v: FloatArray) -> tuple[FloatArray, FloatArray, float]:
-        """Return configuration and velocity brought back onto the closures once a period, and how far they were."""
+        """Return q and v brought back onto the closures once a period, and how far they were."""
 
 
 def midpoint(acceleration: Acceleration, q: FloatArray, v: FloatArray, effort: FloatArray, h: float,
              ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return position and velocity a step later, and the acceleration at its start; efforts (3, a) over the step."""
+    """Return q, v a step later and the acceleration at its start; efforts (3, a) over the step."""
     first = acceleration(q, v, effort[0])
     middle = v + h / 2 * first
     return q + h * middle, v + h * acceleration(q + h / 2 * v, middle, effort[1]), first
@@ -131,14 +131,9 @@ class TreePlant:
 class JointEfforts:
     """The joint terms of some coordinates: `rotor` qdd plus what a call with q and qd returns.
 
-    Coulomb-like terms see the sign of the velocity, linear inside the dead band. Lags are held over a step of the
-    integrator and follow after it: exact to first order in its length. What a motor passes on is its effort less the
-    friction of its joint, u + f(u) = tau, by u = tau / (1 + f(u) / u): at once where f is in proportion to u.
-
-    Args:
-        values: Standard parameters by name.
-        coordinates: Indices of the coordinates, (c,).
-        dead_band: Of all coordinates, (n,). [m/s or rad/s]
+    Lags are held over a step of the integrator and follow after it: exact to first order in its length. What a motor
+    passes on is its effort less the friction of its joint, u + f(u) = tau, by u = tau / (1 + f(u) / u): at once where f
+    is in proportion to u.
     """
 
     def __init__(self, mechanism: Mechanism, values: Mapping[str, float], coordinates: Sequence[int],
@@ -179,7 +174,7 @@ class JointEfforts:
                           effort=0.0 if passed is None else passed[at])
 
     def __call__(self, q: FloatArray, qd: FloatArray, effort: FloatArray) -> FloatArray:
-        """Return the efforts without acceleration under motor efforts (a,), (c,). [N or N m]"""
+        """Return the efforts without acceleration under motor efforts (a,), (c,)."""
         def total(terms: Sequence[Any], passed: FloatArray | None = None) -> FloatArray:
             found = np.zeros(len(q))
             for term, at, coefficient, own in terms:
@@ -199,7 +194,7 @@ class JointEfforts:
         return total(self._terms, passed)
 
     def remember(self, before: tuple[FloatArray, FloatArray], after: tuple[FloatArray, FloatArray], h: float) -> None:
-        """Let the lags follow over a step of the integrator from one position and velocity to another. [s]"""
+        """Let the lags follow over a step from one position and velocity to another."""
         lags = self.lags.copy()
         for term, at, _, own in self._terms if self.size else ():
             for k, lag in enumerate(term.lags):

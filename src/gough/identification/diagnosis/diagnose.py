@@ -131,7 +131,7 @@ def _differing(evidence: Evidence, rivals: Sequence[Suspicion] = ()) -> list[Mis
         if suspicion.direction.name != LOAD:
             return []
         size, sigma = float(fitted.size[0]), float(fitted.sigma[0])
-        if size >= 3 * sigma:  # else the others carried it, or it is no mass
+        if size > 3 * sigma:  # else the others carried it, or it is no mass
             return [Mistake(name=LOAD, place=suspicion.place, size=(size,), sigma=(sigma,), unit="kg",
                             text=words(suspicion, fitted.size, fitted.sigma, view), share=fitted.share,
                             advice=suspicion.direction.advice_at(view, suspicion.place, fitted.size))]

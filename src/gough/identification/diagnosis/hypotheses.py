@@ -14,7 +14,7 @@ from itertools import combinations
 
 import numpy as np
 
-from gough.core.arrays import FloatArray
+from gough.core.arrays import BoolArray, FloatArray
 from gough.core.errors import GoughError
 from gough.engine import Model
 from gough.identification.diagnosis.directions import ALL
@@ -153,15 +153,15 @@ def within_limits(model: Model, position: FloatArray, before: FloatArray | None 
 
     Without limits a revolute joint may turn five times to either side.
     """
-    for k, name in enumerate(model.mechanism.actuated):
-        joint = model.mechanism.joint(name)
-        low, high = joint.limits.position or ((-10 * np.pi, 10 * np.pi) if joint.unit == "rad" else (-np.inf, np.inf))
-        spare = 0.2 * (high - low) if np.isfinite(high - low) else 0.0
-        outside = [x is not None and bool(x[:, k].min() < low - spare or x[:, k].max() > high + spare)
-                   for x in (position, before)]
-        if outside[0] and not outside[1]:
-            return False
-    return True
+    joints = [model.mechanism.joint(name) for name in model.mechanism.actuated]
+    free = {"rad": (-10 * np.pi, 10 * np.pi), "m": (-np.inf, np.inf)}
+    low, high = np.array([joint.limits.position or free[joint.unit] for joint in joints]).T
+    spare = np.where(np.isfinite(high - low), 0.2 * (high - low), 0.0)
+
+    def outside(x: FloatArray) -> BoolArray:
+        return np.asarray((x.min(axis=0) < low - spare) | (x.max(axis=0) > high + spare))
+
+    return not (outside(position) & (True if before is None else ~outside(before))).any()
 
 
 def may_close(model: Model, logs: Sequence[Recording]) -> bool:
