@@ -120,7 +120,7 @@ class Study:
         """Return the equations of unloaded and loaded log, BG13 (33)."""
         return currents_problem(self.model, [self.log("unloaded", seed)], [self.log(loaded, seed)],
                                 known_payload(self.model, PAYLOAD), self.base,
-                                processing=processing or self.processing)[0]
+                                processing=processing or self.processing).problem
 
     def truth(self, problem: GainProblem) -> FloatArray:
         """Return the true values of a problem's unknowns."""

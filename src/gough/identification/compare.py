@@ -71,21 +71,13 @@ class Difference:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Comparison(Shown):
-    """Results beside the first of them.
-
-    Args:
-        differences: Of every parameter that two results have in common, those least likely by chance first.
-        together: Chance of all differences of a result together, by label; None where too few degrees of freedom stand
-            behind the covariances to tell.
-        errors: Prediction error of each result on each log, worst row, by label and log. [1]
-        failures: What is beyond the thresholds, in words.
-    """
+    """Results beside the first of them."""
 
     labels: tuple[str, ...]
-    differences: tuple[Difference, ...]
-    together: Mapping[str, float | None]
-    errors: Mapping[str, Mapping[str, float]]
-    failures: tuple[str, ...]
+    differences: tuple[Difference, ...]  # those least likely by chance first
+    together: Mapping[str, float | None]  # chance of all of a result; None with too few degrees of freedom to tell
+    errors: Mapping[str, Mapping[str, float]]  # of prediction, worst row, by label and log [1]
+    failures: tuple[str, ...]  # what is beyond the thresholds, in words
     notes: tuple[str, ...]
     level: float
 

@@ -13,17 +13,29 @@ from gough.core.names import INERTIAL, Parameter
 from gough.core.parameters import BaseParameters
 from gough.core.regression import concatenate
 from gough.engine import Model
+from gough.estimators.estimate import Estimate
 from gough.estimators.gains.gain_problem import GainProblem, gain_problem
+from gough.identification.experiment import Experiment, assemble
 from gough.logs.recording import Recording
 from gough.processing import Processed, Processing, ProcessingChoice, choose_processing, process, regression
 
 
 class CurrentsProblem(NamedTuple):
-    """The problem of some logs with currents, the processed logs, and how they were processed."""
+    """Logs with currents, and the problem that they state: an `Experiment` as long as the drive gains are not known."""
 
-    problem: GainProblem
-    processed: list[Processed]
+    model: Model
+    base: BaseParameters
+    recordings: list[Recording]
     choice: ProcessingChoice
+    processed: list[Processed]
+    problem: GainProblem
+    known: Mapping[str, float]
+
+    def in_efforts(self, estimate: Estimate, nominal: Mapping[str, float]) -> Experiment:
+        """Return the logs in efforts, with drive gains that were found, or nominal ones that the data do not tell."""
+        found = {name.owner: float(value) for name, value in zip(estimate.parameters, estimate.values) if name.is_gain}
+        return assemble(self.model, self.recordings, self.processed, self.base, self.choice,
+                        gains={**nominal, **found}, known=self.known)
 
 
 def payload_of(model: Model, loaded: Sequence[Recording],
@@ -92,8 +104,8 @@ def currents_problem(model: Model, recordings: Sequence[Recording], loaded: Sequ
     A robot with more motors than degrees of freedom is taken without decimation: its motors share the load of a row in
     a way that changes from sample to sample.
     """
-    logs, count, shared = [*recordings, *loaded], len(recordings), model.loops.redundant
-    logs = [replace(record, effort=None) for record in logs]
+    count, shared, every = len(recordings), model.loops.redundant, [*recordings, *loaded]
+    logs = [replace(record, effort=None) for record in every]
     choice = choose_processing(model, logs, base, processing)
     done = [process(model, log, choice.processing) for log in logs]
     parts = [regression(model, replace(log, current=False), base, decimate=not shared) for log in done]
@@ -101,10 +113,10 @@ def currents_problem(model: Model, recordings: Sequence[Recording], loaded: Sequ
     lookup = dict(zip(recordings[0].joints, recordings[0].current_units))
     units = tuple(lookup.get(name, recordings[0].current_units[0]) for name in model.rows)
     robot = [n for n in base.names if n.payload is None]
-    every = [*robot, *(n for n in base.names if n.payload is not None)]
+    whole = [*robot, *(n for n in base.names if n.payload is not None)]
     unloaded, mounted = (concatenate([replace(part.select(names), row_units=units, replicates=None, covariance=None)
                                       for part in own]) for own, names in ((parts[:count], robot),
-                                                                           (parts[count:], every)))
+                                                                           (parts[count:], whole)))
     sharing: dict[str, Any] = {}
     if shared:  # the motors' currents, (t, a), and their levers on the rows, (t, r, a), at the samples of each part
         each = []
@@ -118,6 +130,6 @@ def currents_problem(model: Model, recordings: Sequence[Recording], loaded: Sequ
         motors = model.mechanism.actuated
         sharing = {"motors": motors, "motor_units": [model.mechanism.joint(name).effort_unit for name in motors],
                    "currents": currents, "effort_map": levers}
-    known = {n: v for n, v in known.items() if n in mounted.parameters}
-    problem = gain_problem(unloaded, mounted, known, effort_units=model.row_units, **sharing)
-    return CurrentsProblem(problem, done, choice)
+    problem = gain_problem(unloaded, mounted, {n: v for n, v in known.items() if n in mounted.parameters},
+                           effort_units=model.row_units, **sharing)
+    return CurrentsProblem(model, base, every, choice, done, problem, known)

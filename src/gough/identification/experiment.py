@@ -40,25 +40,17 @@ ENOUGH = 20000  # samples of a log without periods in which noise shows what it 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Experiment:
-    """Logs of a robot, and all that became of them on the way to an estimate.
-
-    Args:
-        choice: The processing of all recordings, and what it was chosen from.
-        parts: Each recording's regression, with the equations that count, less the efforts of what is `known`.
-        problem: All parts together.
-        gains: Drive gains used, by joint; empty where efforts were recorded.
-        known: Payload parameters that were measured, by name.
-    """
+    """Logs of a robot, and all that became of them on the way to an estimate."""
 
     model: Model
     base: BaseParameters
     recordings: tuple[Recording, ...]
-    choice: ProcessingChoice
+    choice: ProcessingChoice  # the processing of all, and what it was chosen from
     processed: tuple[Processed, ...]
-    parts: tuple[Regression, ...]
-    problem: Regression
-    gains: Mapping[str, float]
-    known: Mapping[str, float] = field(default_factory=dict)
+    parts: tuple[Regression, ...]  # with the equations that count, less the efforts of what is `known`
+    problem: Regression  # all parts together
+    gains: Mapping[str, float]  # of drives that were used, by joint; empty where efforts were recorded
+    known: Mapping[str, float] = field(default_factory=dict)  # payload parameters that were measured
 
     @property
     def processing(self) -> Processing:

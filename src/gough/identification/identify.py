@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from gough.core.blas import one_blas_thread
 from gough.core.errors import GoughError, InvalidInput, LoopNotClosed, SingularConfiguration
 from gough.core.options import Settings, nested, option, settle, takes
-from gough.core.parameters import BaseParameters
 from gough.core.regression import Condensed, Regression, concatenate
 from gough.engine import Model, Robot, as_model, base_parameters
 from gough.engine.base import TIE_LEGS
-from gough.estimators.estimate import Estimate
 from gough.estimators.gains.gain_problem import GainProblem
 from gough.estimators.linear.least_squares import GaussMarkov, WeightedLeastSquares
 from gough.estimators.physical.feasible import FeasibleEstimate
@@ -24,7 +22,6 @@ from gough.identification.constants import FittedConstants, fit_constants, with_
 from gough.identification.currents import CurrentsProblem, check_currents, currents_problem, known_payload, payload_of
 from gough.identification.experiment import (
     Experiment,
-    assemble,
     prepare,
     prepare_unseen,
     with_information,
@@ -69,51 +66,6 @@ class IdentifySettings(Settings):
     processing: Processing = nested(Processing)
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class _Case:
-    """What is identified from which logs, and what became of these so far.
-
-    Args:
-        base: The base parameters of the experiment.
-        estimators: To run, by name.
-        known: Payload parameters that were measured, where drive gains are wanted.
-        currents: The problem with unknown drive gains, where they are wanted.
-        experiment: The logs in efforts; None as long as the gains are not known.
-        unseen: The logs to validate on, likewise, if there are any.
-        constants: Of joint terms, found from the logs; the robot has them.
-    """
-
-    model: Model
-    base: BaseParameters
-    settings: IdentifySettings
-    estimators: Mapping[str, Any]
-    recordings: Sequence[Recording]
-    loaded: Sequence[Recording]
-    held_out: Sequence[Recording]
-    known: Mapping[str, float] = field(default_factory=dict)
-    currents: CurrentsProblem | None = None
-    experiment: Experiment | None = None
-    unseen: Experiment | None = None
-    constants: Mapping[str, float] = field(default_factory=dict)
-
-    @property
-    def logs(self) -> list[Recording]:
-        """All logs to identify from."""
-        return [*self.recordings, *self.loaded]
-
-    @property
-    def efforts(self) -> Experiment:
-        """The logs in efforts."""
-        assert self.experiment is not None
-        return self.experiment
-
-    def with_efforts(self, experiment: Experiment) -> _Case:
-        """Return the case with the logs in efforts, those to validate on likewise."""
-        unseen = None if not self.held_out else prepare_unseen(
-            experiment, self.held_out, given=self.settings.processing.cutoff is not None)
-        return replace(self, model=experiment.model, experiment=experiment, unseen=unseen)
-
-
 @takes(IdentifySettings)
 @one_blas_thread
 def identify(model: Robot, recordings: Log | Sequence[Log], settings: IdentifySettings | None = None, *,
@@ -136,128 +88,131 @@ def identify(model: Robot, recordings: Log | Sequence[Log], settings: IdentifySe
         progress: Called with the fraction done.
     """
     chosen, tell = settle(IdentifySettings, settings, options), progress or (lambda fraction: None)
+    model = as_model(model)
     recordings, loaded, held_out = (
         [inspected(log) for log in as_recordings(logs, name)] for logs, name in (
             (recordings, "recordings"), (loaded, "loaded"), (held_out, "held_out")))
+    nominal = nominal_gains(model, chosen.gains)
+    estimators = methods.wanted(chosen.estimator, nominal, with_currents=bool(loaded) and loaded[0].effort is None)
+
+    def unseen_by(experiment: Experiment) -> Experiment | None:
+        given = chosen.processing.cutoff is not None
+        return prepare_unseen(experiment, held_out, given=given) if held_out else None
+
     try:
-        case = _posed(as_model(model), recordings, loaded, held_out, chosen)
+        posed, constants = _posed(model, recordings, loaded, chosen, estimators)
+        unseen = unseen_by(posed) if isinstance(posed, Experiment) else None
     except (LoopNotClosed, SingularConfiguration) as error:
         raise type(error)(f"the recorded positions do not fit the robot: {error}; `gough diagnose` tries other signs, "
                           "channels and units of them", **error.numbers) from None
     tell(0.4)
-    problem: Any = whole or (case.efforts if case.currents is None else case.currents).problem
-    main, elimination = methods.main_of(chosen.estimator, case.estimators), None
+    problem: Any = whole or posed.problem
+    main, elimination = methods.main_of(chosen.estimator, estimators), None
     if chosen.essential:
         elimination = essential_parameters(problem, main, chosen.ratio,
-                                           held_out=None if case.unseen is None else case.unseen.problem)
+                                           held_out=None if unseen is None else unseen.problem)
         kept = elimination.steps[elimination.stop].estimate.parameters
         problem = problem.select([name for name in kept if not name.is_gain])
     found, failed = dict[str, Any](), dict[str, GoughError]()
-    methods.run_all(case.estimators, {"regression": lambda: problem, "gains": lambda: problem}, found, failed)
-    if case.currents is not None:
-        case = case.with_efforts(_in_efforts(case, found[methods.name_of(chosen.estimator, found, failed)]))
+    methods.run_all(estimators, {"regression": lambda: problem, "gains": lambda: problem}, found, failed)
+    if isinstance(posed, Experiment):
+        experiment = posed
+    else:
+        experiment = posed.in_efforts(found[methods.name_of(chosen.estimator, found, failed)], nominal)
+        unseen = unseen_by(experiment)
     fitted = FittedConstants()
-    if case.constants:
-        names = [name for name in problem.parameters if not name.is_gain and name not in case.known]
-        plain = {name: one for name, one in found.items() if wants(case.estimators[name]) == "regression"}
-        made, fitted = with_constants(case.efforts, case.efforts.problem.select(names), case.estimators, plain,
-                                      case.constants)
+    if constants:
+        names = [name for name in problem.parameters if not name.is_gain and name not in experiment.known]
+        plain = {name: one for name, one in found.items() if wants(estimators[name]) == "regression"}
+        made, fitted = with_constants(experiment, experiment.problem.select(names), estimators, plain, constants)
         found |= made
     tell(0.6)
-    methods.run_all(case.estimators, {"period": lambda: _period(case, problem, whole),
-                              "bodies": lambda: _bodies(case, problem, found)}, found, failed)
+    methods.run_all(estimators, {
+        "period": lambda: _period(experiment, problem, whole, brief=chosen.estimator == ALL),
+        "bodies": lambda: _bodies(experiment, problem, found, chosen.tie_legs)}, found, failed)
     tell(0.8)
-    choice = _choice(case, main) if chosen.structures else None
+    choice = _choice(experiment, unseen, main) if chosen.structures else None
     tell(0.9)
-    return _result(case, found, failed, elimination, choice, fitted)
+    result = _judged(experiment, unseen, found, failed, chosen)
+    notes = [*(() if elimination is None else _moved(elimination)),
+             *(f"{key} was not possible: {error}" for key, error in failed.items()), *fitted.notes, *result.notes]
+    logs = {"identification": recordings, "loaded": loaded, "validation": held_out}
+    return replace(result, notes=tuple(notes), constants=fitted, structures=choice,
+                   history=() if elimination is None else tuple(_story(elimination)),
+                   logs={use: tuple(log.source for log in own) for use, own in logs.items()})
 
 
-def _posed(model: Model, recordings: Sequence[Recording], loaded: Sequence[Recording], held_out: Sequence[Recording],
-           chosen: IdentifySettings) -> _Case:
+def _posed(model: Model, recordings: Sequence[Recording], loaded: Sequence[Recording], chosen: IdentifySettings,
+           estimators: Mapping[str, Any]) -> tuple[Experiment | CurrentsProblem, dict[str, float]]:
     """Process the logs into the problem that the estimators want, and find constants of joint terms.
 
     With drive gains, which scale them, constants are found in turns.
     """
     name, measured = payload_of(model, loaded, chosen.payload)
     loaded = [replace(log, payload=name) for log in loaded]
-    carried = dict.fromkeys(log.payload for log in (*recordings, *loaded) if log.payload is not None)
+    logs, asked, found = [*recordings, *loaded], chosen.processing, dict[str, float]()
+    carried = dict.fromkeys(log.payload for log in logs if log.payload is not None)
     base = base_parameters(model, tie_legs=chosen.tie_legs, payloads=tuple(carried))
-    estimators = methods.wanted(chosen.estimator, nominal_gains(model, chosen.gains),
-                        with_currents=bool(loaded) and loaded[0].effort is None)
-    case = _Case(model=model, base=base, settings=chosen, estimators=estimators, recordings=recordings, loaded=loaded,
-                 held_out=held_out)
     of_gains = [estimator for estimator in estimators.values() if wants(estimator) == "gains"]
     if not of_gains:
-        experiment = with_passed_efforts(prepare(model, case.logs, base, processing=chosen.processing,
-                                                 gains=chosen.gains))
+        experiment = with_passed_efforts(prepare(model, logs, base, processing=asked, gains=chosen.gains))
         found = fit_constants(experiment)
         if found:
             model = Model(experiment.model.mechanism.with_constants(found), experiment.model.passing)
-            again = prepare(model, case.logs, base, processing=experiment.processing, gains=experiment.gains or None)
+            again = prepare(model, logs, base, processing=experiment.processing, gains=experiment.gains or None)
             experiment = with_passed_efforts(replace(again, choice=experiment.choice))
-        return replace(case.with_efforts(experiment), constants=found)
+        return experiment, found
     check_currents(recordings, loaded)
     refuse_loaded(model, "drive gains")
-    case = _in_currents(replace(case, known=known_payload(model, name or "", measured)))
-    for _ in range(TURNS if any(constant.fit for constant in model.mechanism.constants.values()) else 0):
-        assert case.currents is not None
-        found, before = fit_constants(_in_efforts(case, of_gains[0].fit(case.currents.problem))), case.model.mechanism
-        case = replace(case, constants=found)
-        if all(abs(value - before.constants[name].value) <= SETTLED * abs(value) for name, value in found.items()):
+    known = known_payload(model, name or "", measured)
+    for _ in range(TURNS):
+        currents = currents_problem(model, recordings, loaded, known, base, processing=asked)
+        constants = model.mechanism.constants
+        if currents.problem.effort_map is None:  # all that follows is a matter of milliseconds on triangular factors
+            currents = currents._replace(problem=currents.problem.in_factors())
+        if not any(constant.fit for constant in constants.values()):
             break
-        case = _in_currents(replace(case, model=Model(before.with_constants(found))))
-    return case
+        estimate = of_gains[0].fit(currents.problem)
+        found = fit_constants(currents.in_efforts(estimate, nominal_gains(model, chosen.gains)))
+        if all(abs(value - constants[name].value) <= SETTLED * abs(value) for name, value in found.items()):
+            break
+        model = Model(model.mechanism.with_constants(found))
+    return currents, found
 
 
-def _in_currents(case: _Case) -> _Case:
-    """Return the case with the problem of currents."""
-    currents = currents_problem(case.model, case.recordings, case.loaded, case.known, case.base,
-                                processing=case.settings.processing)
-    if currents.problem.effort_map is None:  # all that follows is a matter of milliseconds on triangular factors
-        currents = currents._replace(problem=currents.problem.in_factors())
-    return replace(case, currents=currents)
-
-
-def _in_efforts(case: _Case, estimate: Estimate) -> Experiment:
-    """Return the logs of currents in efforts, with drive gains that were found, or known where data do not tell."""
-    assert case.currents is not None
-    found = {name.owner: float(value) for name, value in zip(estimate.parameters, estimate.values) if name.is_gain}
-    return assemble(case.model, case.logs, case.currents.processed, case.base, case.currents.choice,
-                    gains=nominal_gains(case.model, case.settings.gains) | found, known=case.known)
-
-
-def _period(case: _Case, problem: Regression, whole: Condensed | None) -> PeriodProblem:
+def _period(experiment: Experiment, problem: Regression, whole: Condensed | None, *, brief: bool) -> PeriodProblem:
     """Return the averaged period of the one log; `all` does not wait for what takes long."""
     if whole is not None:
         raise InvalidInput("maximum likelihood needs the samples of one periodic log in memory, which factors of many "
                            "no longer have; identify that log by itself")
-    base = case.base.select(problem.parameters)
-    return PeriodProblem(period=methods.averaged_period(case.model, case.efforts.processed, base),
-                         brief=case.settings.estimator == ALL)
+    base = experiment.base.select(problem.parameters)
+    return PeriodProblem(period=methods.averaged_period(experiment.model, experiment.processed, base), brief=brief)
 
 
-def _bodies(case: _Case, problem: Regression | Condensed | GainProblem, found: Mapping[str, Any]) -> BodyProblem:
+def _bodies(experiment: Experiment, problem: Regression | Condensed | GainProblem, found: Mapping[str, Any],
+            tie_legs: bool) -> BodyProblem:
     """Return the regression of the bodies; with drive gains, that of the unloaded robot with the gains found."""
-    base = case.base
+    base = experiment.base
     if isinstance(problem, GainProblem):
-        base = base_parameters(case.model, tie_legs=case.settings.tie_legs)
-        problem = concatenate(case.efforts.parts[:len(case.recordings)]).select(base.names)
+        base = base_parameters(experiment.model, tie_legs=tie_legs)
+        bare = [part for part, log in zip(experiment.parts, experiment.processed) if log.payload is None]
+        problem = concatenate(bare).select(base.names)
     start = found.get("gm") or found.get("wls")
     if start is None:
         try:
             start = GaussMarkov().fit(problem)
         except GoughError:
             start = WeightedLeastSquares().fit(problem)
-    return BodyProblem(case.model, base, problem, start)
+    return BodyProblem(experiment.model, base, problem, start)
 
 
-def _choice(case: _Case, main: Estimator) -> ModelChoice:
+def _choice(experiment: Experiment, unseen: Experiment | None, main: Estimator) -> ModelChoice:
     """Compare structures on all logs in efforts."""
-    experiment, unseen = case.efforts, case.unseen
-    problem = experiment.problem.select([name for name in experiment.problem.parameters if name not in case.known])
-    choice = model_choice(case.model, case.base, problem, GaussMarkov() if case.currents else main,
+    known, problem, of_gains = experiment.known, experiment.problem, wants(main) == "gains"
+    problem = problem.select([name for name in problem.parameters if name not in known])
+    choice = model_choice(experiment.model, experiment.base, problem, GaussMarkov() if of_gains else main,
                           held_out=None if unseen is None else unseen.problem)
-    return choice if case.currents else replace(choice, terms=choose_terms(experiment, unseen))
+    return choice if of_gains else replace(choice, terms=choose_terms(experiment, unseen))
 
 
 def _story(elimination: Elimination) -> Iterator[str]:
@@ -279,35 +234,29 @@ def _moved(elimination: Elimination) -> Iterator[str]:
                "standard deviations hold only if what was removed is zero: identify without `essential` to see them")
 
 
-def _result(case: _Case, found: Mapping[str, Any], failed: Mapping[str, GoughError], elimination: Elimination | None,
-            choice: ModelChoice | None, fitted: FittedConstants) -> Identification:
-    """Judge the estimate and put everything together."""
-    experiment, unseen, name = case.efforts, case.unseen, methods.name_of(case.settings.estimator, found, failed)
+def _judged(experiment: Experiment, unseen: Experiment | None, found: Mapping[str, Any],
+            failed: Mapping[str, GoughError], chosen: IdentifySettings) -> Identification:
+    """Judge the estimate that was asked for, and put all of them together."""
+    model, name = experiment.model, methods.name_of(chosen.estimator, found, failed)
     possible = [one for one in found.values() if isinstance(one, FeasibleEstimate)]
     estimates = {key: one.estimate if isinstance(one, FeasibleEstimate) else one for key, one in found.items()}
     estimates[name] = estimate = alike = with_information(experiment, estimates[name])
-    validation, fits = validate(estimate), fits_of(experiment, estimate.predict)
-    quality = _quality([experiment] if unseen is None else [experiment, unseen])
-    notes = [*(() if elimination is None else _moved(elimination)),
-             *(f"{key} was not possible: {error}" for key, error in failed.items()), *fitted.notes]
-    processed = experiment.processed
+    validation, fits, both = validate(estimate), fits_of(experiment, estimate.predict), [experiment]
     if unseen is not None:
         alike = processed_alike(experiment, unseen, estimate)
         validation = validate_on(unseen, alike, experiment.processing)
         fits += fits_of(unseen, estimate.predict, held_out=True)
-        processed += unseen.processed
-    notes += [note for log in processed for note in finding_notes(log.findings, log.source)]
+        both.append(unseen)
     verdict, diagnosis = judged(estimate, alike, validation, experiment, unseen)
-    bodies, terms = methods.physical_parameters(case.model, possible[0]) if possible else ({}, {})
+    bodies, terms = methods.physical_parameters(model, possible[0]) if possible else ({}, {})
+    quality, logs = _quality(both), [log for each in both for log in each.recordings]
+    notes = [note for each in both for log in each.processed for note in finding_notes(log.findings, log.source)]
     return Identification(
-        robot=case.model.mechanism.name, estimator=name, estimate=estimate, base=case.base,
-        tied=case.settings.tie_legs, estimates=estimates, validation=validation, verdict=verdict, diagnosis=diagnosis,
-        nominal_gains=experiment.gains, known=case.known, constants=fitted, bodies=bodies, joint_terms=terms, fits=fits,
-        quality=quality, digests=dict(zip(quality, (log.fingerprint for log in (*case.logs, *case.held_out)))),
-        history=() if elimination is None else tuple(_story(elimination)), notes=tuple(notes),
-        settings=case.settings.to_dict(), structures=choice, choice=experiment.choice,
-        logs={use: tuple(log.source for log in logs) for use, logs in (
-            ("identification", case.recordings), ("loaded", case.loaded), ("validation", case.held_out))})
+        robot=model.mechanism.name, estimator=name, estimate=estimate, base=experiment.base, tied=chosen.tie_legs,
+        estimates=estimates, validation=validation, verdict=verdict, diagnosis=diagnosis, known=experiment.known,
+        nominal_gains=experiment.gains, bodies=bodies, joint_terms=terms, fits=fits, quality=quality,
+        digests=dict(zip(quality, (log.fingerprint for log in logs))), notes=tuple(notes), settings=chosen.to_dict(),
+        choice=experiment.choice)
 
 
 def _quality(experiments: Sequence[Experiment]) -> dict[str, dict[str, float]]:

@@ -40,20 +40,12 @@ POWER = np.array([0, 1, 1, 1, 2, 2, 2, 2, 2, 2])  # of length in the units of a 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Load:
-    """A load's ten inertial parameters about the platform frame, over some time.
+    """A load's ten inertial parameters about the platform frame, over some time."""
 
-    Args:
-        estimate: Values with standard deviations; those not observed are zero, as uncertain as a load can be. Its
-            information is over that of position noise alone and of what a load can be.
-        observed: Which of them the motion shows, or were given, (10,).
-        hidden: Combinations that the motion does not show, in words.
-        physical: Some body has such parameters, as far as the standard deviations tell.
-    """
-
-    estimate: Estimate
-    observed: tuple[bool, ...]
-    hidden: tuple[str, ...]
-    physical: bool
+    estimate: Estimate  # of those not observed zero, as uncertain as a load can be; information is over that, too
+    observed: tuple[bool, ...]  # which of them the motion shows, or were given, (10,)
+    hidden: tuple[str, ...]  # combinations that the motion does not show, in words
+    physical: bool  # some body has such parameters, as far as the standard deviations tell
 
     def to_list(self) -> list[dict[str, Any]]:
         """Return the parameters in the documented JSON form."""
@@ -81,19 +73,13 @@ class Change(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class PayloadResult(Shown):
-    """What a robot carries, in the end if that has changed.
-
-    Args:
-        history: What was known of it in the course of the logs.
-        processing: How the logs were processed.
-        settings: How it was found.
-    """
+    """What a robot carries, in the end if that has changed."""
 
     robot: str
     load: Load
     changes: tuple[Change, ...]
-    history: History
-    processing: Processing
+    history: History  # what was known of it in the course of the logs
+    processing: Processing  # of the logs
     notes: tuple[str, ...]
     settings: PayloadSettings
 

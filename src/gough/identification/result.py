@@ -40,21 +40,15 @@ FIT_ARRAYS = ("time", "measured", "predicted", "q", "used")
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Fit(Value):
-    """Measured and predicted efforts of one recording, for pictures, (t, r). [row unit]
+    """Measured and predicted efforts of one recording, for pictures, (t, r). [row unit]"""
 
-    Args:
-        label: `identification` or `held-out`, with the recording's name.
-        q: All coordinates, (t, n), for the moving picture. [m or rad]
-        used: Which equations entered the estimate or its validation, (t, r); those near reversals did not.
-    """
-
-    label: str
+    label: str  # `identification` or `held-out`, with the recording's name
     held_out: bool
     time: FloatArray
     measured: FloatArray
     predicted: FloatArray
-    q: FloatArray
-    used: BoolArray
+    q: FloatArray  # all coordinates, (t, n), for the moving picture [m or rad]
+    used: BoolArray  # for the estimate or its validation; those near reversals were not
 
 
 def fits_of(experiment: Experiment, predict: Callable[[Regression], FloatArray], *,
@@ -74,56 +68,33 @@ def fits_of(experiment: Experiment, predict: Callable[[Regression], FloatArray],
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Identification(Shown):
-    """Parameters of a robot with uncertainty, validation and what led to them.
+    """Parameters of a robot with uncertainty, validation and what led to them."""
 
-    Args:
-        robot: Name of the robot, or path of its file.
-        estimator: Which of the `estimates` is the result.
-        estimate: That one: base parameters, and drive gains and payload parameters if asked.
-        tied: Legs were tied.
-        enclosures: Guaranteed boxes by name.
-        diagnosis: Mistakes that explain what is left, made where the verdict is not good; else None.
-        nominal_gains: Drive gains used to turn currents into efforts, by joint; empty if efforts were recorded.
-        known: Payload parameters that were measured, from which drive gains were found.
-        bodies: Ten inertial parameters by body of the physically consistent estimate; empty if it was not made.
-            [kg, kg m, kg m2]
-        joint_terms: Coefficients of the joint terms that go with them, by name (`leg1.slider.fv`).
-        constants: Constants of joint terms that were found with the coefficients.
-        quality: Figures of the data by recording: closure residual, sensors, reversal window, cut-off.
-        history: Steps of the choice of essential parameters, in words.
-        settings: What was asked for, every option: the same logs and settings give the same result.
-        choice: How the logs were processed, and what that was chosen from; other logs are to be processed likewise.
-        logs: Names of the logs by use: `identification`, `loaded`, `validation`.
-        digests: SHA-256 of each log, by the names in `quality`: of its file, or of its samples if it had none.
-        structures: Friction structures, leg symmetry and weak directions, if asked for.
-        beside: Names of the files that were saved with it: the robot file, a study.
-    """
-
-    robot: str
-    estimator: str
-    estimate: Estimate
+    robot: str  # name, or path of its file
+    estimator: str  # which of `estimates` is the result
+    estimate: Estimate  # base parameters, and drive gains and payload parameters if asked
     base: BaseParameters
-    tied: bool
+    tied: bool  # legs were
     estimates: Mapping[str, Estimate] = field(default_factory=dict)
-    enclosures: Mapping[str, Enclosure] = field(default_factory=dict)
+    enclosures: Mapping[str, Enclosure] = field(default_factory=dict)  # guaranteed boxes by name
     validation: Validation
     verdict: Verdict = field(default_factory=Verdict)
-    diagnosis: Diagnosis | None = None
-    nominal_gains: Mapping[str, float] = field(default_factory=dict)
-    known: Mapping[str, float] = field(default_factory=dict)
-    bodies: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
-    joint_terms: Mapping[str, float] = field(default_factory=dict)
+    diagnosis: Diagnosis | None = None  # mistakes that explain what is left, where the verdict is not good
+    nominal_gains: Mapping[str, float] = field(default_factory=dict)  # that turned currents into efforts, by joint
+    known: Mapping[str, float] = field(default_factory=dict)  # payload parameters, from which gains were found
+    bodies: Mapping[str, tuple[float, ...]] = field(default_factory=dict)  # possible ones [kg, kg m, kg m2]
+    joint_terms: Mapping[str, float] = field(default_factory=dict)  # coefficients that go with them
     constants: FittedConstants = field(default_factory=FittedConstants)
     fits: tuple[Fit, ...] = ()
-    quality: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-    history: tuple[str, ...] = ()
+    quality: Mapping[str, Mapping[str, float]] = field(default_factory=dict)  # figures of the data by log
+    history: tuple[str, ...] = ()  # of the choice of essential parameters, in words
     notes: tuple[str, ...] = ()
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    choice: ProcessingChoice | None = None
-    logs: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    digests: Mapping[str, str] = field(default_factory=dict)
+    settings: Mapping[str, Any] = field(default_factory=dict)  # every option: the same logs give the same result
+    choice: ProcessingChoice | None = None  # how logs were processed, and what that was chosen from
+    logs: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # names by use
+    digests: Mapping[str, str] = field(default_factory=dict)  # SHA-256 by the names in `quality`
     structures: ModelChoice | None = None
-    beside: tuple[str, ...] = ()
+    beside: tuple[str, ...] = ()  # names of the files that were saved with it: the robot file, a study
 
     def __repr__(self) -> str:
         return f"<Identification of {self.robot}: {len(self.estimate)} parameters by {self.estimator}; {self.verdict}>"

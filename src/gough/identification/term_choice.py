@@ -53,21 +53,14 @@ SHAPES = {"asymmetric viscous friction": ("fv_plus", "fv_minus"),
 
 @dataclass(frozen=True, kw_only=True)
 class TermStep:
-    """One term that predicts better.
-
-    Args:
-        label, terms: In words, and by name.
-        joints: Motors that get it; `tied` with one coefficient for all.
-        constants: Values by motor and name, SI.
-        before, after: Relative error of recorded efforts that the fit has not seen, rows weighed as in the fit.
-    """
+    """One term that predicts better."""
 
     label: str
     terms: tuple[str, ...]
-    joints: tuple[str, ...]
+    joints: tuple[str, ...]  # motors that get it; `tied` with one coefficient for all
     tied: bool
-    constants: Mapping[str, Mapping[str, float]]
-    before: float
+    constants: Mapping[str, Mapping[str, float]]  # by motor and name, SI
+    before: float  # relative error of recorded efforts that the fit has not seen, rows weighed as in the fit
     after: float
 
     def row(self) -> list[str]:
@@ -80,20 +73,12 @@ class TermStep:
 
 @dataclass(frozen=True, kw_only=True)
 class TermChoice:
-    """The smallest set of terms that predicts best, and what each would win alone.
+    """The smallest set of terms that predicts best, and what each would win alone."""
 
-    Args:
-        steps: Terms in the order in which they were taken.
-        alone: Best of each kind by itself, those that lose included.
-        folds: What was left out in turn: `logs` or `stretches`.
-        held_out: Relative error of the recorded efforts of logs that were not used at all, without and with the terms,
-            by row; empty if there were none.
-    """
-
-    steps: tuple[TermStep, ...] = ()
-    alone: tuple[TermStep, ...] = ()
-    folds: str = "stretches"
-    held_out: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    steps: tuple[TermStep, ...] = ()  # in the order in which they were taken
+    alone: tuple[TermStep, ...] = ()  # best of each kind by itself, those that lose included
+    folds: str = "stretches"  # what was left out in turn; or `logs`
+    held_out: Mapping[str, tuple[float, float]] = field(default_factory=dict)  # by row, without and with
 
     def summary(self) -> str:
         """Return the tables as plain text."""

@@ -32,31 +32,19 @@ WEAK_CONDITION = 1e4  # condition number beyond which digits are in doubt
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Validation(Shown, Value):
-    """Prediction of recordings not used for identification.
-
-    Args:
-        rms: rms prediction error, (r,). [row unit]
-        relative: rms prediction error over rms effort of the equations that count, (r,). [1]
-        relative_all: The same of all equations, near reversals too, (r,). [1]
-        share: Part of each row that counts, (r,). [1]
-        whiteness: p-value of the Ljung-Box test that the residual is white, (r,); small means structure is left.
-        numerics: The estimate is numerically sound.
-        predicts: It predicts the held-out data: 'good', 'fair', 'poor', or 'not tested' without any.
-        doubts: What deserves doubt, in words.
-        source: Which recordings.
-    """
+    """Prediction of recordings not used for identification, by row, (r,)."""
 
     rows: tuple[str, ...]
     row_units: tuple[str, ...]
-    rms: FloatArray
-    relative: FloatArray
-    whiteness: FloatArray
-    numerics: bool
-    predicts: str
-    doubts: tuple[str, ...]
-    source: str
-    relative_all: FloatArray
-    share: FloatArray
+    rms: FloatArray  # of the prediction error [row unit]
+    relative: FloatArray  # to the rms effort of the equations that count
+    whiteness: FloatArray  # p-value of the Ljung-Box test that the residual is white; small means structure is left
+    numerics: bool  # the estimate is numerically sound
+    predicts: str  # held-out data: 'good', 'fair', 'poor', or 'not tested' without any
+    doubts: tuple[str, ...]  # what deserves doubt, in words
+    source: str  # which recordings
+    relative_all: FloatArray  # to the effort of all equations, near reversals too
+    share: FloatArray  # of each row that counts
 
     @property
     def verdict(self) -> str:

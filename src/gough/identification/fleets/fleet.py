@@ -41,29 +41,19 @@ class FleetSettings(Settings):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Fleet:
-    """What the logs of a fleet of one kind tell.
-
-    Args:
-        histories: Each robot over time, by name.
-        common: Common part and deviations, in the order of the histories.
-        drift: Which trends are more than chance; rows are the robots in `trending`.
-        alerts: What to look at, the surest first.
-        level: Chance of a false drift.
-        notes: Logs that were left out or counted once.
-        told: What ordinary motion tells of each parameter, in words.
-    """
+    """What the logs of a fleet of one kind tell."""
 
     kind: str
     parameters: tuple[Parameter, ...]
     units: tuple[str, ...]
     histories: tuple[RobotHistory, ...]
-    common: Hierarchy
-    drift: Drifts | None
+    common: Hierarchy  # part and deviations, in the order of the histories
+    drift: Drifts | None  # which trends are more than chance; rows are the robots in `trending`
     trending: tuple[str, ...]
-    alerts: tuple[Alert, ...]
-    level: float
-    notes: tuple[str, ...]
-    told: tuple[str, ...]
+    alerts: tuple[Alert, ...]  # what to look at, the surest first
+    level: float  # chance of a false drift
+    notes: tuple[str, ...]  # logs that were left out or counted once
+    told: tuple[str, ...]  # what ordinary motion tells of each parameter, in words
 
     def drift_of(self, robot: str) -> int | None:
         """Return the row of a robot in `drift`, or None."""

@@ -27,45 +27,29 @@ FAR = 6.0  # robust standard deviations from which on a period is no part of a r
 
 @dataclass(frozen=True, kw_only=True)
 class FleetLog:
-    """One log of a fleet: the file (`log.csv@its.toml` with a description of its own), whose, when, how warm.
+    """One log of a fleet."""
 
-    Args:
-        time: When it was recorded. [s since 1970, UTC]
-        temperature: Of the robot; not a number where it was not recorded. [K or degC, the same for all]
-    """
-
-    path: str
+    path: str  # `log.csv@its.toml` with a description of its own
     robot: str
-    time: float
-    temperature: float = float("nan")
+    time: float  # when it was recorded [s since 1970, UTC]
+    temperature: float = float("nan")  # of the robot, if it was recorded [K or degC, the same for all]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class RobotHistory:
-    """One robot over time.
-
-    Args:
-        estimate: From all its logs.
-        starts: Of its periods, (t,). [s since 1970]
-        temperature: Mean of the logs of each period, (t,).
-        values, std, noise_std: Of the parameters in each period, sigma by scatter and by noise alone, (t, p).
-        residual: Root mean square of what its own line or mean leaves, (t, r). [row unit]
-        trend: Lines over time, or None where there are too few periods; periods that stand out are not in them.
-        logs: Paths of each period.
-        notes: Periods that say too little.
-    """
+    """One robot over time, in t periods."""
 
     robot: str
-    estimate: Estimate
-    starts: FloatArray
-    temperature: FloatArray
-    values: FloatArray
-    std: FloatArray
-    noise_std: FloatArray
-    residual: FloatArray
-    trend: Trend | None
-    logs: tuple[tuple[str, ...], ...]
-    notes: tuple[str, ...] = ()
+    estimate: Estimate  # from all its logs
+    starts: FloatArray  # (t,) [s since 1970]
+    temperature: FloatArray  # mean of the logs of each period, (t,)
+    values: FloatArray  # of the parameters in each period, (t, p)
+    std: FloatArray  # by scatter
+    noise_std: FloatArray  # by noise alone
+    residual: FloatArray  # rms of what its own line or mean leaves, (t, r) [row unit]
+    trend: Trend | None  # without periods that stand out; None where there are too few
+    logs: tuple[tuple[str, ...], ...]  # paths of each period
+    notes: tuple[str, ...] = ()  # periods that say too little
 
 
 class RobotLogs(NamedTuple):
