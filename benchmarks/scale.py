@@ -28,7 +28,7 @@ from gough.engine import Model, base_parameters
 from gough.estimators.estimate import Estimate
 from gough.estimators.fleet import drifts, hierarchy, trend
 from gough.estimators.linear.least_squares import WeightedLeastSquares
-from gough.identification.many import frozen_job, sample_of
+from gough.identification.identify import frozen_job, sample_of
 from gough.mechanism import load_robot
 from gough.processing import Processing, choose_processing, condense_log
 from gough.processing.factors import Job, collect, factor_of

@@ -48,7 +48,7 @@ from gough.estimators.gains.maximum_likelihood import MaximumLikelihoodGains
 from gough.estimators.gains.total_least_squares import TotalLeastSquares
 from gough.estimators.selection.selection import Elimination, essential_parameters
 from gough.excitation.design import Run
-from gough.identification.currents import currents_problem, known_payload
+from gough.identification.experiment import currents_problem, known_payload
 
 RUNS = ("loaded", "other", "second", "unloaded")
 PAYLOAD, SECOND = "calibration", "second"

@@ -23,7 +23,7 @@ from gough.identification.diagnosis.foresee import Foresight as Foresight, fores
 from gough.identification.diagnosis.mistakes import Diagnosis as Diagnosis
 from gough.identification.fleets.fleet import Fleet as Fleet, FleetSettings as FleetSettings, fleet as fleet
 from gough.identification.fleets.history import FleetLog as FleetLog
-from gough.identification.many import FactorSettings as FactorSettings, identify_logs as identify_logs
+from gough.identification.identify import FactorSettings as FactorSettings, identify_logs as identify_logs
 from gough.identification.payload import (
     PayloadResult as PayloadResult,
     PayloadSettings as PayloadSettings,

@@ -19,7 +19,7 @@ import pytest
 from gough.core.errors import InvalidInput, InvalidRecording, OutputError
 from gough.core.executors import Cluster, InProcess, Processes, WorkersLost
 from gough.engine import Model
-from gough.identification.many import FactorSettings, identify_logs
+from gough.identification.identify import FactorSettings, identify_logs
 from gough.logs.recording import Recording
 from gough.processing import Processing, choose_processing, condense_log
 from gough.processing.factors import Job, collect, factor_of

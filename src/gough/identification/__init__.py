@@ -1,7 +1,6 @@
 """From recordings to a validated model."""
 
-from gough.identification.currents import currents_problem
-from gough.identification.experiment import Experiment, drive_gains, prepare
+from gough.identification.experiment import Experiment, currents_problem, drive_gains, prepare
 from gough.identification.identify import IdentifySettings, identify
 from gough.identification.methods import ESTIMATORS, feasible, register_estimator
 from gough.identification.result import Fit, Identification, load_identification

@@ -47,13 +47,9 @@ _ROUNDS = 3  # of cutting positions with what the others say about them; more ga
 
 def enclosed_regressor(model: Model, processed: Processed, names: tuple[str, ...], error: float, slow: FloatArray,
                        keep: IntArray) -> Interval:
-    """Enclose the regressor of a periodic log whose positions are off by no more than an error, (s, r, p).
+    """Enclose the regressor of a periodic log whose positions are off by no more than an error, at samples, (s, r, p).
 
-    Args:
-        processed: The log; its cut-off is the promised bandwidth of the pose.
-        error: Largest error of any position. [m or rad]
-        slow: Speed below which friction may have any sign, (n,). [m/s or rad/s]
-        keep: Samples wanted, (s,).
+    The log's cut-off is the promised bandwidth of the pose; friction may have any sign where joints are `slow`, (n,).
     """
     average, cutoff = processed.average, processed.cutoff
     if average is None or cutoff is None or model.loops.redundant:
@@ -67,10 +63,7 @@ def enclosed_regressor(model: Model, processed: Processed, names: tuple[str, ...
 
 
 def harmonic_motion(position: Interval, rate: float, harmonics: int) -> tuple[Interval, Interval, Interval]:
-    """Enclose positions, velocities and accelerations of a periodic motion of so many harmonics, (N, m) each.
-
-    Positions are intervals of all samples of one period. [m or rad, Hz]
-    """
+    """Enclose positions, velocities and accelerations of one period of so many harmonics at most, (N, m) each."""
     count = len(position.lower)
     if not 1 <= harmonics < count / 2:
         raise InvalidInput(f"{harmonics} harmonics from {count} samples of a period; expected one to half as many")
@@ -202,10 +195,7 @@ def bounded_problem(model: Model, recordings: Sequence[Recording], base: BasePar
 
 def _chosen(model: Model, recordings: Sequence[Recording], base: BaseParameters, given: Processing,
             gains: Mapping[str, float] | None) -> Processing:
-    """Return a complete processing; the window about reversals covers what the low-pass smears, unless given.
-
-    There friction makes accelerations jump.
-    """
+    """Return a complete processing; the window about reversals covers what the low-pass smears, unless given."""
     asked = replace(given, window=given.window or 0.0)
     used = choose_processing(model, recordings, base, asked, gains=gains).processing
     smeared = 0.0 if used.cutoff is None else SMEAR / used.cutoff

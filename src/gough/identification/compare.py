@@ -55,10 +55,7 @@ class Difference:
 
     @property
     def change(self) -> float:
-        """Difference over the first value, or over twice its standard deviation where that is larger. [1]
-
-        A part of a value that may as well be zero would say nothing.
-        """
+        """Difference over the first value, or over twice its sigma where that is larger: it may as well be zero. [1]"""
         size = max(abs(self.first), 2 * self.first_std)
         return abs(self.value - self.first) / size if size else np.inf
 
@@ -140,7 +137,6 @@ def compare(results: Sequence[tuple[Model, Identification]], recordings: Sequenc
     Args:
         results: Robot and identification of each, of robots with the same structure.
         recordings: Logs that each model is to predict, processed as its own were.
-        settings: When results differ, and when that is a failure.
         labels: Of the results; their numbers by default.
     """
     settings = settle(CompareSettings, settings, options)

@@ -42,11 +42,9 @@ STEP = 1e-30  # of a constant, along the imaginary axis: derivatives are exact t
 
 
 class TermColumns:
-    """Joint terms along one processed log.
+    """Joint terms along one processed log, of a model or the same robot with more terms, the mechanism.
 
     Args:
-        model: The robot, for its closures.
-        mechanism: The same robot, perhaps with more terms.
         members: Standard parameters of each column, tied ones summed.
         maps: The closure map of the log's samples, (t, n, m), if it is known already.
     """
@@ -240,12 +238,8 @@ def with_constants(experiment: Experiment, problem: Regression, estimators: Mapp
                    values: Mapping[str, float]) -> tuple[dict[str, Estimate], FittedConstants]:
     """Return estimates whose covariance knows that constants were found from the same data, and the constants.
 
-    Args:
-        experiment: Of the robot with the constants found.
-        problem: What was estimated from it.
-        estimators, estimates: By name.
-        values: The constants found; their standard deviations are those of the first estimator; where there is none,
-            because drive gains were sought, those of Gauss-Markov, as if the gains were known.
+    The robot of the experiment has these values. Their standard deviations are those of the first estimator; where
+    there is none, because drive gains were sought, those of Gauss-Markov, as if the gains were known.
     """
     search, units = ConstantSearch(experiment, tuple(values)), {
         name: experiment.model.mechanism.constants[name].unit for name in values}

@@ -88,11 +88,9 @@ def expected_error(parts: Sequence[Regression], estimate: Estimate, noise: Float
 
 def judge(estimate: Estimate, alike: Estimate, validation: Validation, experiment: Experiment,
           unseen: Experiment | None, standing: Standing | None) -> Verdict:
-    """Return what all rules say.
+    """Return what all rules say; those of usual mistakes only if these were scored on what is left.
 
-    Args:
-        alike: The estimate, with what it leaves of its logs processed as the held-out ones.
-        standing: Usual mistakes scored on what is left, or None to leave them out.
+    `alike` is the estimate with what it leaves of its logs processed as the held-out ones.
     """
     parts, others = experiment.parts, () if unseen is None else unseen.parts
     held_out = () if unseen is None else unseen.recordings

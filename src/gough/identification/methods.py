@@ -78,10 +78,7 @@ def cutoff_likelihood(period: AveragedPeriod, *, highest: int = HIGHEST) -> Cuto
 
 
 def full_likelihood(period: AveragedPeriod, *, harmonics: int) -> LikelihoodResult:
-    """Estimate parameters and executed trajectory, of so many harmonics, together: errors in variables.
-
-    Derivatives through the loops are exact.
-    """
+    """Estimate parameters and executed trajectory, of so many harmonics, together: errors in variables."""
     family, average, model = TrajectoryFamily(period=period, harmonics=harmonics), period.average, period.model
     known = None
     if not model.loops.redundant:
@@ -186,10 +183,7 @@ def wants(estimator: object) -> str:
 def wanted(asked: str | Estimator, nominal: Mapping[str, float], *, with_currents: bool) -> dict[str, Any]:
     """Return the estimators to run, by name; the first is the one asked for.
 
-    Args:
-        asked: A word, `all` for those the logs allow, or an estimator.
-        nominal: Drive gains to fall back on, by motor.
-        with_currents: There are loaded logs with currents: `all` means the estimators of drive gains.
+    `all` are those the logs allow; with currents, those of drive gains. Nominal gains are what these fall back on.
     """
     if not isinstance(asked, str):
         return {type(asked).__name__: asked}
@@ -212,8 +206,7 @@ def run_all(estimators: Mapping[str, Any], problems: Mapping[str, Callable[[], A
             failed: dict[str, GoughError]) -> None:
     """Put down what the estimators whose problems are given find; one that fails takes no other with it.
 
-    Args:
-        problems: How to build each kind of problem; built once, when the first estimator wants it.
+    A problem is built once, when the first estimator wants it.
     """
     built: dict[str, Any] = {}
     for name, estimator in estimators.items():

@@ -109,12 +109,9 @@ def factors(estimate: Estimate, base: BaseParameters, prior: Prior) -> Factors:
 
 def ratios(names: Sequence[str], values: FloatArray, sigma: FloatArray, prior: Prior,
            reach: FloatArray | float = 4.0) -> Factors:
-    """Return the ratios of values the data determine to 10 % and the robot file gives, cancelling sums left out.
+    """Return the ratios of values, NaN where not found, that data determine to 10 % and the robot file gives, (b,).
 
-    Args:
-        names: Of the base parameters, (b,).
-        values, sigma: As found, NaN where not, (b,).
-        reach: How many sigmas a value may be off by noise.
+    Sums that cancel are left out. By noise a value may be off by `reach` sigmas.
     """
     with np.errstate(invalid="ignore"):
         # A difference of large contributions (a regrouped inertia) is not known better than these.
@@ -158,9 +155,6 @@ def exchanged_legs(found: Factors, prior: Mapping[str, float]) -> tuple[str, str
 
     A robot with equal legs is its own mirror image: only what the file says of each leg tells that their channels are
     exchanged. The squares of ln(value / robot file) have to fall by more than chance lets them, all pairs together.
-
-    Args:
-        prior: The robot file's values by name.
     """
     ratio, names = dict(zip(found.names, found.ratio)), [Parameter(name) for name in found.names]
     known = float((found.reach**2).sum())  # what noise does to them
@@ -177,11 +171,7 @@ def exchanged_legs(found: Factors, prior: Mapping[str, float]) -> tuple[str, str
 
 
 def unit_of(factor: float, extra: Mapping[str, float] | None = None, tolerance: float = 0.1) -> str | None:
-    """Return the unit mistake that a factor or its inverse looks like, whatever its sign, or None.
-
-    Args:
-        extra: Further factors by name, e.g. gears and drive gains of the robot file.
-    """
+    """Return the unit mistake, or extra factor, that a factor or its inverse looks like, whatever its sign, or None."""
     known = {**UNITS, **(extra or {})}
     candidates = {**known, **{f"1 / {name}": 1 / value for name, value in known.items()}}
     apart = {name: abs(np.log(abs(factor) / value)) for name, value in candidates.items()

@@ -119,11 +119,8 @@ class Identification(Shown):
     def plot_friction(self, robot: Robot | None = None, *, speed: float = 1.0) -> Any:
         """Draw the friction of each joint over its velocity, with two standard deviations; returns the axes.
 
-        Terms that depend on other joints are left out; lags are settled.
-
-        Args:
-            robot: Needed where its file has terms of its own.
-            speed: Largest velocity. [m/s or rad/s]
+        Terms that depend on other joints are left out; lags are settled. A robot is needed where its file has terms of
+        its own. `speed` is the largest velocity. [m/s or rad/s]
         """
         known = TERMS if robot is None else as_model(robot).mechanism.terms
         friction = {name: term for name, term in known.items() if term.dissipative and not term.others}

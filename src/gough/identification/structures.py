@@ -89,12 +89,7 @@ class ModelChoice:
 
 def model_choice(model: Model, base: BaseParameters, problem: Regression, estimator: Estimator, *,
                  held_out: Regression | None = None) -> ModelChoice:
-    """Compare friction structures, test whether legs are alike and name what the data hardly see.
-
-    Args:
-        estimator: Of every structure.
-        held_out: Logs not used, to see where to stop.
-    """
+    """Compare friction structures, test whether legs are alike and name what the data hardly see."""
     base = base.select(problem.parameters)
     friction, groups = [], leg_groups(base)
     for found in compare_structures(problem, friction_structures(model, base), estimator, held_out=held_out).values():

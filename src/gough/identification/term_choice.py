@@ -106,11 +106,7 @@ class _Column(NamedTuple):
 
 
 def choose_terms(experiment: Experiment, unseen: Experiment | None = None) -> TermChoice:
-    """Propose joint terms that a robot file lacks.
-
-    Args:
-        unseen: Logs to say what the proposal is worth on; they decide nothing.
-    """
+    """Propose joint terms that a robot file lacks; unseen logs say what these are worth, and decide nothing."""
     problem = experiment.problem
     block, folds, what = _blocks(problem)
     first = _Moments(problem, block, folds)

@@ -107,11 +107,6 @@ def judge_error(rule: str, what: str, rows: Sequence[str], rms: FloatArray, rela
 
     Noise is no fault of the model: `look` takes the least there can be out, `wrong` the most. Where the least exceeds
     25 % of the effort itself, no such error can be told.
-
-    Args:
-        what: In words, with {error}, {row}.
-        rms, relative: Error, as it is and over the rms effort, (r,).
-        noise: Least and most standard deviation of the rows' noise, (r,) each; nothing by default.
     """
     size = np.maximum(rms / np.maximum(relative, 1e-300), 1e-300)
     least, most = noise or (np.zeros(len(size)),) * 2
@@ -135,10 +130,9 @@ def judge_prediction(validation: Validation, noise: Bounds | None = None) -> Rem
 
 
 def judge_transfer(validation: Validation, estimate: Estimate, noise: FloatArray | None = None) -> Remarks:
-    """Speak if the held-out error is more than 1.5 times that on the identification data, what is expected taken out.
+    """Speak if the held-out error is more than 1.5 times that on the identification data.
 
-    Args:
-        noise: Error that noise of the held-out logs and sigmas of the estimate explain, (r,).
+    Error that noise of the held-out logs and sigmas of the estimate explain, (r,), is taken out.
     """
     known = np.zeros(len(validation.rows)) if noise is None else noise**2
     worse = worse_rows(estimate, validation.rows, validation.rms, validation.relative, known)

@@ -22,7 +22,7 @@ from gough.identification.diagnosis.corrections import corrected_description, co
 from gough.identification.diagnosis.diagnose import DiagnoseSettings, diagnose as diagnose_logs
 from gough.identification.diagnosis.foresee import Foresight, foresee
 from gough.identification.diagnosis.mistakes import limits_table
-from gough.identification.many import FactorSettings, identify_logs
+from gough.identification.identify import FactorSettings, identify_logs
 from gough.identification.payload import PayloadResult, PayloadSettings, payload as find_payload
 from gough.logs.description import load_description
 from gough.logs.readers import describe_log, log_and_description

@@ -24,7 +24,7 @@ from gough.identification.diagnosis.evidence import Evidence, corrected, score_p
 from gough.identification.diagnosis.hypotheses import best_hypothesis
 from gough.identification.diagnosis.search import CLOSE, ROUNDS, SMALL, Standing, fit_together, possible
 from gough.identification.fleets.history import DAY, RobotHistory, date_of
-from gough.identification.many import looked_at
+from gough.identification.identify import looked_at
 from gough.logs.recording import Recording
 from gough.processing.factors import Job, name_of, robot_of
 
@@ -130,10 +130,7 @@ def _logs_of(job: Job, logs: Sequence[str]) -> tuple[Model, list[Recording], Dia
 
 
 def pulls_of(job: Job, logs: Sequence[str], parameters: Sequence[Parameter]) -> FloatArray:
-    """Return the change of the estimate by wrong drives and encoders of a unit, (k, p).
-
-    From logs of one robot: all of a kind move alike.
-    """
+    """Return the change of an estimate by wrong drives and encoders of a unit, (k, p); all of a kind move alike."""
     model, recordings, settings = _logs_of(job, logs)
     evidence = evidence_from(model, recordings, (), settings)
     standing = Standing(evidence, only=[s for name in PULLING for s in suspicions_of(evidence, name)])
@@ -150,11 +147,7 @@ def kind_and_others(histories: Sequence[RobotHistory], kind: Hierarchy, pulls: F
     The farthest robot is taken out, the common part of the others found again, and so on up to a quarter of the fleet;
     all until the last one that is far from those left after it are far (Rosner 1983, generalised ESD). So several
     wrong robots do not hide each other. The scatter is that of a few robots: Student's t.
-
-    Args:
-        kind: What all of them have in common.
-        pulls: Directions to compare them along, (k, p).
-        level: Chance of naming one of a fleet in which all are alike.
+    They are compared along pulls, (k, p), at a chance of naming one of a fleet in which all are alike.
     """
     values, covariances = (np.array([getattr(h.estimate, name) for h in histories])
                            for name in ("values", "covariance"))

@@ -17,7 +17,7 @@ from gough.engine.base import TIE_LEGS
 from gough.estimators.fleet import Drifts, Hierarchy, drifts, hierarchy
 from gough.identification.fleets.alerts import Alert, drifting, strange
 from gough.identification.fleets.history import FleetLog, RobotHistory, date_of, history_of, tasks_of
-from gough.identification.many import FactorSettings, frozen_job, sample_of
+from gough.identification.identify import FactorSettings, frozen_job, sample_of
 from gough.mechanism import load_robot
 from gough.processing import Processing
 from gough.processing.factors import collect

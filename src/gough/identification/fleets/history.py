@@ -45,7 +45,6 @@ class RobotHistory:
     temperature: FloatArray  # mean of the logs of each period, (t,)
     values: FloatArray  # of the parameters in each period, (t, p)
     std: FloatArray  # by scatter
-    noise_std: FloatArray  # by noise alone
     residual: FloatArray  # rms of what its own line or mean leaves, (t, r) [row unit]
     trend: Trend | None  # without periods that stand out; None where there are too few
     logs: tuple[tuple[str, ...], ...]  # paths of each period
@@ -107,7 +106,7 @@ def history_of(task: RobotLogs) -> RobotHistory:
             break
         usual = ~far
     return RobotHistory(robot=task.robot, estimate=whole, starts=starts, temperature=warm, values=values, std=std,
-                        noise_std=noise, residual=residual, trend=line, notes=tuple(notes),
+                        residual=residual, trend=line, notes=tuple(notes),
                         logs=tuple(tuple(log.path for log in logs) for _, logs, *_ in kept))
 
 
