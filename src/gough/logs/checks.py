@@ -206,8 +206,7 @@ def check_even(recording: Recording, first: int = 0) -> float:
 
 def moving_joints(position: FloatArray, reach: int = 2) -> BoolArray:
     """Tell the samples within `reach` of one where each actuated position changes, (t, a)."""
-    edges = np.zeros((len(position) + 1, position.shape[1]), int)
-    row, column = np.nonzero(np.diff(position, axis=0))
-    np.add.at(edges, (np.maximum(row - reach, 0), column), 1)
-    np.add.at(edges, (np.minimum(row + 1 + reach, len(position)), column), -1)
-    return np.asarray(np.cumsum(edges[:-1], axis=0) > 0)
+    before = np.zeros(position.shape, int)  # changes until each sample
+    np.cumsum(np.diff(position, axis=0) != 0, axis=0, out=before[1:])
+    k = np.arange(len(position))
+    return np.asarray(before[np.minimum(k + reach + 1, len(k) - 1)] > before[np.maximum(k - reach, 0)])

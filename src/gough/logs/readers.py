@@ -203,7 +203,8 @@ def _sampled(tables: Mapping[str, Table], description: Description, origin: floa
         if len(values) != len(clock):
             raise refused(table.source, f"column '{s.column}' has {len(values)} samples, its time {len(clock)}; "
                           "matrices need one row for each sample", column=s.column)
-        values = (np.unwrap(values, period=s.turn) if s.turn else values) + s.offset
+        values = np.unwrap(values, period=s.turn) if s.turn else values
+        values = values + s.offset if s.offset else values
         if s.delay:
             later = np.clip(clock + s.delay, clock[0], clock[-1])
             values = interpolate(values[:, None], clock, later, "cubic")[:, 0]
@@ -250,7 +251,7 @@ def _inspected(description: Description, sampled: Sequence[_Sampled], values: Se
         raw = np.column_stack([s.values if alike else v for s, v in own])
         if moving is None:
             moving, moves = moving_joints(raw), clock
-        use = moving[np.clip(np.searchsorted(moves, clock), 0, len(moves) - 1)]
+        use = moving if clock is moves else moving[np.clip(np.searchsorted(moves, clock), 0, len(moves) - 1)]
         yield from inspect_group(kind, _channels(description, kind, raw), use)
 
 
