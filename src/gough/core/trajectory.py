@@ -372,21 +372,21 @@ def ease(trajectory: Trajectory, ramp: float) -> Eased:
 KINDS: dict[str, type[Trajectory]] = {cls.kind: cls for cls in (Fourier, Sampled, Eased)}
 
 
-def trajectory_from_dict(content: Mapping[str, Any]) -> Trajectory:
+def _from_dict(content: Any) -> Trajectory:
     """Undo `Trajectory.to_dict`; `settings`, by which it was designed, are for people."""
-    if content.get("format") != FORMAT:
-        raise InvalidTrajectory(f"trajectory format is {content.get('format')!r}, expected {FORMAT}")
-    cls = KINDS.get(str(content.get("kind")))
-    if cls is None:
-        raise InvalidTrajectory(f"trajectory kind is {content.get('kind')!r}, expected one of {', '.join(KINDS)}")
-    values = {key: value for key, value in content.items() if key not in ("format", "kind", "settings")}
+    values = dict(content) if isinstance(content, Mapping) else {}
+    version, kind, _ = (values.pop(key, None) for key in ("format", "kind", "settings"))
+    if version != FORMAT or str(kind) not in KINDS:
+        raise InvalidTrajectory(f"it holds {kind!r} in format {version!r}, expected one of {', '.join(KINDS)} in format "
+                                f"{FORMAT}")
+    cls = KINDS[str(kind)]
     known = {f.name for f in fields(cls)}
     if set(values) != known:
         raise InvalidTrajectory(f"a {cls.kind} trajectory has the keys {', '.join(sorted(known))}; missing: "
                                 f"{sorted(known - set(values))}, unknown: {sorted(set(values) - known)}")
     try:
         if "base" in values:
-            values["base"] = trajectory_from_dict(values["base"])
+            values["base"] = _from_dict(values["base"])
         return cls(**values)
     except (TypeError, ValueError, AttributeError) as error:
         raise InvalidTrajectory(f"a value of the {cls.kind} trajectory cannot be read: {error}") from error
@@ -398,16 +398,11 @@ def load_trajectory(path: str | os.PathLike[str], *, robot: str | None = None) -
         text = Path(path).read_text(encoding="utf-8-sig")
         if Path(path).suffix.lower() == ".csv":
             return _from_table(text, robot or "")
-        content = parse_json(text)
-        if not isinstance(content, dict):
-            raise InvalidTrajectory("the file holds no trajectory")
-        trajectory = trajectory_from_dict(content)
+        trajectory = _from_dict(parse_json(text))
     except OSError as error:
         raise InvalidTrajectory(f"cannot read '{path}': {error.strerror}", path=path) from error
-    except (ValueError, RecursionError) as error:
-        raise InvalidTrajectory(f"'{path}' is neither JSON nor a table: {error}", path=path) from error
-    except GoughError as error:
-        raise InvalidTrajectory(f"'{path}': {error}", path=path) from error
+    except (ValueError, GoughError) as error:
+        raise InvalidTrajectory(f"'{path}' is no trajectory: {error}", path=path) from error
     if robot is not None and trajectory.robot and trajectory.robot != robot:
         raise InvalidTrajectory(f"'{path}' was made for the robot '{trajectory.robot}', not for '{robot}'", path=path)
     return trajectory
