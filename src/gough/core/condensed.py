@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 PIECES = 80  # pieces kept at most: 40 to 80 of a long log, so that twenty stretches are nearly of one length
 SHORTEST = 8  # samples of the shortest piece
 
+NO_ROW = np.arange(0)
+
 Place = tuple[int, int]  # recording, and which piece of it
 
 
@@ -100,11 +102,11 @@ def whiten(data: FloatArray, covariance: FloatArray, mask: BoolArray | None, row
     return result
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Joint(Value):
+class Joint(NamedTuple):
     """The rows side by side, of samples in one piece where the same rows, `present` (m,), count.
 
     The data (k, r, p + 1) are anything with the Gram matrix of [W y] of all rows; zeros for rows that do not count.
+    Where no row is named as present, the data are of each row for itself.
     """
 
     piece: int
@@ -176,7 +178,7 @@ class Condensed(Value):
         return replace(
             self, factors=change(self.factors), pieces=change(self.pieces), parameters=named(parameters, units),
             units=tuple(units), sums=None if self.sums is None else change(self.sums),
-            joint=None if self.joint is None else tuple(replace(j, data=change(j.data)) for j in self.joint))
+            joint=None if self.joint is None else tuple(j._replace(data=change(j.data)) for j in self.joint))
 
     @cached_property
     def patterns(self) -> tuple[Joint, ...]:
@@ -187,8 +189,8 @@ class Condensed(Value):
         found: dict[bytes, list[Joint]] = {}
         for part in self.joint:
             found.setdefault(part.present.tobytes(), []).append(part)
-        return tuple(replace(same[0], piece=0, samples=sum(part.samples for part in same), data=_shortened(
-            np.concatenate([part.data for part in same]), same[0].present)) for same in found.values())
+        return tuple(_shortened(Joint(piece=0, present=same[0].present, samples=sum(part.samples for part in same),
+                                      data=np.concatenate([part.data for part in same]))) for same in found.values())
 
     def whitened(self, covariance: FloatArray) -> Condensed:
         """Return the problem with rows whose noise is independent and of variance 1; see `Regression.whitened`."""
@@ -241,17 +243,17 @@ def triangle(matrix: FloatArray) -> FloatArray:
     return np.asarray(np.linalg.qr(matrix, mode="r"))
 
 
-def _shortened(data: FloatArray, present: IntArray | None) -> FloatArray:
-    """Return data (k, r, c) as triangular factors where that makes it shorter: of rows side by side, or of each one."""
-    k, r, c = data.shape
-    together = [np.array([j]) for j in range(r)] if present is None else [present]
+def _shortened(part: Joint) -> Joint:
+    """Return data as triangular factors where that makes them shorter."""
+    k, r, c = part.data.shape
+    together = [part.present] if len(part.present) else [np.array([j]) for j in range(r)]
     width = len(together[0]) * c
     if k <= 2 * width:
-        return data
+        return part
     short = np.zeros((width, r, c))
     for own in together:
-        short[:, own] = triangle(data[:, own].reshape(k, width)).reshape(width, len(own), c)
-    return short
+        short[:, own] = triangle(part.data[:, own].reshape(k, width)).reshape(width, len(own), c)
+    return part._replace(data=short)
 
 
 def _padded(parts: Sequence[FloatArray]) -> FloatArray:
@@ -268,14 +270,6 @@ def _total(pieces: FloatArray) -> FloatArray:
     return np.stack([triangle(pieces[:, j].reshape(-1, pieces.shape[3])) for j in range(pieces.shape[1])])
 
 
-class _Part(NamedTuple):
-    """Samples of a piece (k, r, c): each row for itself, or where the rows that are `present` count together."""
-
-    present: IntArray | None
-    samples: int
-    data: FloatArray
-
-
 class _Pieces:
     """A problem on its way through `condense`.
 
@@ -287,7 +281,7 @@ class _Pieces:
     def __init__(self, joint: bool) -> None:
         self.joint = joint
         self.level = 0
-        self.parts: dict[Place, dict[bytes, _Part]] = {}  # by the rows that are present; nothing for each for itself
+        self.parts: dict[Place, dict[bytes, Joint]] = {}  # by the rows that are present
         self._seen: dict[int, int] = {}  # samples of each recording
         self._groups: dict[int, dict[int, int]] = {}  # and its groups, numbered
 
@@ -305,10 +299,10 @@ class _Pieces:
         edges = np.flatnonzero((np.diff(piece) != 0) | (np.diff(recording) != 0)) + 1
         for part in np.split(np.arange(len(block)), edges):
             place = (int(recording[part[0]]), int(piece[part[0]]))
-            self.put(place, data[part], len(part))
+            self._put(place, Joint(0, NO_ROW, len(part), data[part]))
             if self.joint:
                 for present, where in patterns(None if block.mask is None else block.mask[part], data[part].shape[:2]):
-                    self.put(place, data[part[where]], len(where), present)
+                    self._put(place, Joint(0, present, len(where), data[part[where]]))
 
     def _numbers(self, block: Regression, recording: IntArray) -> IntArray:
         """Return the shortest piece each sample belongs to, counted within its recording, (t,)."""
@@ -324,19 +318,20 @@ class _Pieces:
                 number[own] = [known.setdefault(group, len(known)) for group in block.group[own].tolist()]
         return number
 
-    def put(self, place: Place, data: FloatArray, samples: int, present: IntArray | None = None) -> None:
+    def _put(self, place: Place, part: Joint) -> None:
         """Add samples to a piece."""
-        there, key = self.parts.setdefault(place, {}), b"" if present is None else present.tobytes()
+        there, key = self.parts.setdefault(place, {}), part.present.tobytes()
         if key in there:
-            samples, data = samples + there[key].samples, np.concatenate([there[key].data, data])
-        there[key] = _Part(present, samples, _shortened(data, present))
+            part = part._replace(samples=there[key].samples + part.samples,
+                                 data=np.concatenate([there[key].data, part.data]))
+        there[key] = _shortened(part)
 
     def _halve(self, whole: bool) -> None:
         """Join neighbouring pieces of each recording, or, where each is in one piece, neighbouring recordings."""
         old, self.parts = self.parts, {}
         for k, (place, parts) in enumerate(sorted(old.items())):
             for part in parts.values():
-                self.put((k >> 1, 0) if whole else (place[0], place[1] >> 1), part.data, part.samples, part.present)
+                self._put((k >> 1, 0) if whole else (place[0], place[1] >> 1), part)
 
     def join(self, other: Condensed) -> None:
         """Take in a condensed problem, as recordings of its own; neighbours are joined beyond `PIECES`."""
@@ -344,9 +339,9 @@ class _Pieces:
         places = [(start + int(label), int((other.recording[:k] == label).sum()))
                   for k, label in enumerate(other.recording)]
         for place, data, samples in zip(places, other.pieces, other.lengths.tolist()):
-            self.put(place, data.transpose(1, 0, 2), samples)
+            self._put(place, Joint(0, NO_ROW, samples, data.transpose(1, 0, 2)))
         for part in other.joint or ():
-            self.put(places[part.piece], part.data, part.samples, part.present)
+            self._put(places[part.piece], part)
         while len(self.parts) > PIECES:
             self._halve(_whole(self.parts))
 
@@ -355,9 +350,8 @@ class _Pieces:
         places = sorted(self.parts)
         apart = [self.parts[place][b""] for place in places]
         pieces = _padded([part.data.transpose(1, 0, 2) for part in apart])
-        joint = [Joint(piece=k, present=part.present, samples=part.samples, data=part.data)
-                 for k, place in enumerate(places) for _, part in sorted(self.parts[place].items())
-                 if part.present is not None]
+        joint = [part._replace(piece=k) for k, place in enumerate(places)
+                 for key, part in sorted(self.parts[place].items()) if key]
         return Condensed(
             factors=_total(pieces), pieces=pieces, recording=np.array([place[0] for place in places]),
             lengths=np.array([part.samples for part in apart]), samples=sum(part.samples for part in apart),

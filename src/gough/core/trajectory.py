@@ -377,8 +377,8 @@ def _from_dict(content: Any) -> Trajectory:
     values = dict(content) if isinstance(content, Mapping) else {}
     version, kind, _ = (values.pop(key, None) for key in ("format", "kind", "settings"))
     if version != FORMAT or str(kind) not in KINDS:
-        raise InvalidTrajectory(f"it holds {kind!r} in format {version!r}, expected one of {', '.join(KINDS)} in format "
-                                f"{FORMAT}")
+        raise InvalidTrajectory(f"it holds {kind!r} in format {version!r}, expected one of {', '.join(KINDS)} "
+                                f"in format {FORMAT}")
     cls = KINDS[str(kind)]
     known = {f.name for f in fields(cls)}
     if set(values) != known:

@@ -40,7 +40,7 @@ def estimated_noise(condensed: Condensed, *, full: bool, iterations: int, tolera
     """
     if iterations < 1 or (tolerance is not None and not tolerance > 0):
         raise InvalidInput(f"iterations {iterations} and tolerance {tolerance} must be positive")
-    parts = tuple(replace(part, data=part.data[:, part.present]) for part in condensed.patterns) if full else tuple(
+    parts = tuple(part._replace(data=part.data[:, part.present]) for part in condensed.patterns) if full else tuple(
         Joint(piece=0, present=np.array([j]), samples=int(count), data=condensed.factors[j][:, None])
         for j, count in enumerate(condensed.counts))
     this = Noise(condensed=condensed, parts=parts, covariance=np.eye(len(condensed.rows)))
