@@ -22,8 +22,10 @@ from gough.identification.diagnosis.directions import (
     stack_directions,
     tilt_axes,
 )
-from gough.identification.diagnosis.evidence import Evidence, Source, Track, evidence_of, score_problem
+from gough.identification.diagnosis.evidence import Evidence, evidence_of
 from gough.identification.diagnosis.mistakes import describe
+from gough.identification.diagnosis.search import score_problem
+from gough.identification.diagnosis.track import Source, Track
 from gough.mechanism import load_robot
 from gough.mechanism.terms import TERMS
 

@@ -16,11 +16,12 @@ from gough.estimators.estimate import Estimate
 from gough.identification import verdict as rules
 from gough.identification.diagnosis.diagnose import diagnose_evidence, fading_efforts
 from gough.identification.diagnosis.directions import words
-from gough.identification.diagnosis.evidence import HEARD, Evidence, evidence_of, sources
+from gough.identification.diagnosis.evidence import HEARD, Evidence, evidence_of
 from gough.identification.diagnosis.hypotheses import HYPOTHESES
 from gough.identification.diagnosis.mistakes import Diagnosis
 from gough.identification.diagnosis.search import Standing
 from gough.identification.diagnosis.steps import mistakes_of_jumps
+from gough.identification.diagnosis.track import sources
 from gough.identification.experiment import Experiment
 from gough.identification.prior import judge_physics, judge_prior, prior_of
 from gough.identification.validation import VISIBLE, Validation, noise_variance

@@ -17,7 +17,7 @@ from gough.engine import Model, Robot, as_model, base_parameters
 from gough.engine.base import TIE_LEGS
 from gough.estimators.selection.scores import PROBABLE
 from gough.identification.diagnosis.directions import Suspicion, suspicions_of, words
-from gough.identification.diagnosis.evidence import Evidence, Track, View, corrected, evidence_of, sources, thinned
+from gough.identification.diagnosis.evidence import Evidence, View, corrected, evidence_of, thinned
 from gough.identification.diagnosis.hypotheses import (
     BETTER,
     Hypothesis,
@@ -29,6 +29,7 @@ from gough.identification.diagnosis.hypotheses import (
 from gough.identification.diagnosis.mistakes import HELD_OUT, LEFT_OUT, Diagnosis, Limit, Mistake
 from gough.identification.diagnosis.search import Standing, Step, explains, search
 from gough.identification.diagnosis.steps import DOUBT, find_fading, find_jumps, mistakes_of_jumps, without_jumps
+from gough.identification.diagnosis.track import Track, sources
 from gough.identification.experiment import prepare, prepare_unseen
 from gough.identification.validation import FAIR, GOOD
 from gough.logs.readers import Log, as_recordings

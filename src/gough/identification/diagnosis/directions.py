@@ -22,8 +22,9 @@ from scipy.signal import lfilter
 from gough.core.arrays import TINY, FloatArray
 from gough.core.names import LOAD
 from gough.engine.memory import joint_state as state_of
-from gough.identification.diagnosis.evidence import Evidence, Track, View
+from gough.identification.diagnosis.evidence import Evidence, View
 from gough.identification.diagnosis.mistakes import length, size_text
+from gough.identification.diagnosis.track import Track
 from gough.mechanism.terms import TERMS, JointState
 
 ALL = "all motors"

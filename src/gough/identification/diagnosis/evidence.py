@@ -13,12 +13,9 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
-from scipy.interpolate import CubicSpline
-from scipy.linalg import block_diag
-from scipy.signal import lfilter
 
-from gough.core.arrays import BoolArray, FloatArray, Value
-from gough.core.errors import GoughError, InvalidInput
+from gough.core.arrays import BoolArray, FloatArray
+from gough.core.errors import GoughError
 from gough.core.motion import Motion
 from gough.core.names import Parameter
 from gough.core.parameters import BaseParameters
@@ -27,14 +24,12 @@ from gough.core.trajectory import PositionVelocityAcceleration
 from gough.engine import Model, standard_from_base
 from gough.engine.derivatives import gravity_regressor, response
 from gough.estimators.estimate import Estimate
-from gough.estimators.selection.scores import ScoreProblem, cut_stretches
-from gough.processing import Processed, Processing
-from gough.processing.decimation import decimation_taps, lowpass
+from gough.identification.diagnosis.track import Source, Track
+from gough.processing import Processing
 from gough.processing.filters import differentiate, lowpass_periodic
 from gough.processing.masks import counting_rows
 from gough.processing.pieces import without_absent_payloads
 
-MOST_SAMPLES = 8000  # of all logs together in score tests: seconds for a hexapod with two hundred directions
 FEW_SAMPLES = 300  # of all logs together that hypotheses are compared on
 GUARD = 0.02  # about a reversal: the delays that a derivative speaks of are shorter [s]
 WAVE_SAMPLES = 3000  # of a log in the search for ripples
@@ -64,150 +59,6 @@ def fit_rows(W: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray, floa
     spread = np.linalg.pinv(stacked.T @ stacked, rcond=1e-12, hermitian=True)
     error = float(np.exp(np.mean(np.log(np.maximum(rms / size, 1e-12)))))
     return values, np.sqrt(np.maximum(np.diag(spread), 0.0)) / length, error
-
-
-# -- one log ----------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Track(Value):
-    """Motion and effort of the motors, (t, a) each, and the gravity they fell under."""
-
-    time: FloatArray
-    position: FloatArray
-    velocity: FloatArray
-    acceleration: FloatArray
-    effort: FloatArray
-    gravity: FloatArray
-    periodic: bool  # the samples are one whole period
-    deviations: FloatArray  # effort of each repetition minus their mean, (k, t, a); none without repetitions
-    lag: FloatArray  # time constant that each effort was low-passed with, (a,) [s]
-
-    def with_effort(self, change: Callable[[FloatArray], FloatArray]) -> Track:
-        """Change the efforts (t, a), affinely, and their noise with them."""
-        nothing = change(np.zeros(self.effort.shape))
-        noise = np.array([change(d) - nothing for d in self.deviations]).reshape(self.deviations.shape)
-        return replace(self, effort=change(self.effort), deviations=noise)
-
-    def with_motion(self, change: Callable[[FloatArray], FloatArray]) -> Track:
-        """Change position, velocity and acceleration alike, linearly."""
-        return replace(self, position=change(self.position), velocity=change(self.velocity),
-                       acceleration=change(self.acceleration))
-
-    def clocked(self, factor: float) -> Track:
-        """Make the motion so many times as fast; -1 runs backwards."""
-        return replace(self, velocity=self.velocity * factor, acceleration=self.acceleration * factor**2)
-
-    @property
-    def step(self) -> float:
-        """Time between samples. [s]"""
-        return float((self.time[-1] - self.time[0]) / (len(self.time) - 1))
-
-    def slope(self, values: FloatArray) -> FloatArray:
-        """Return the derivative by time from the samples before and after."""
-        if self.periodic:
-            return np.asarray((np.roll(values, -1, axis=0) - np.roll(values, 1, axis=0)) / (2 * self.step))
-        return np.asarray(np.gradient(values, self.step, axis=0))
-
-    def shifted(self, values: FloatArray, by: float) -> FloatArray:
-        """Return values(t + by): by the DFT over a period, else by a spline held at the ends. [s]
-
-        Where friction jumps a DFT rings: small shifts are by the slope.
-        """
-        if abs(by) < 1e-2 * self.step:
-            return values + by * self.slope(values)
-        if self.periodic:
-            turn = np.exp(2j * np.pi * np.fft.rfftfreq(len(values), self.step) * by)
-            return np.asarray(np.fft.irfft(np.fft.rfft(values, axis=0) * turn[:, None], len(values), axis=0))
-        return np.asarray(CubicSpline(self.time, values)(np.clip(self.time + by, self.time[0], self.time[-1])))
-
-    def lagged(self, values: FloatArray) -> FloatArray:
-        """Low-pass the rows (t, r, ...) by 1 / (1 + lag s), exact for lines between samples."""
-        found = values.copy()
-        for j in np.flatnonzero(self.lag > 0):
-            keep = np.exp(-self.step / self.lag[j])
-            part = (1 - keep) * self.lag[j] / self.step
-            run = np.concatenate([values[:, j]] * (1 + self.periodic))  # a period begins where it ends
-            low = lfilter([1 - part, part - keep], [1, -keep], run, axis=0, zi=part * run[:1])[0]
-            found[:, j] = low[-len(values):]
-        return found
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Source:
-    """One log as processed, and the equations that count."""
-
-    motion: Motion  # of all coordinates
-    effort: FloatArray  # of the motors, (t, a)
-    dead_band: FloatArray  # of the velocity's sign, (n,)
-    part: Regression  # same samples, or fewer after decimation, found again by their times
-    deviations: FloatArray | None = None  # as of a track
-    decimation: int = 1
-    periodic: bool = False
-    payload: str | None = None
-    gravity: FloatArray | None = None  # instead of the robot file's
-    lag: FloatArray | None = None  # as of a track
-    cutoff: float | None = None  # of the low-pass that positions passed [Hz]
-    name: str = ""
-
-    def shaped(self, columns: FloatArray) -> FloatArray:
-        """Filter and thin columns (t, r, k) of the motion's samples as the regression was."""
-        time, half = self.motion.time, len(decimation_taps(self.decimation)) // 2
-        if self.periodic and half:  # windows reach around the ends
-            columns = np.concatenate([columns[-half:], columns, columns[:half]])
-        columns = lowpass(columns, self.decimation)
-        time = time[0 if self.periodic else half::self.decimation][:len(columns)]
-        kept = np.isin(time, np.asarray(self.part.time))
-        if int(kept.sum()) != len(self.part):
-            raise InvalidInput(f"{self.name}: {int(kept.sum())} of {len(self.part)} samples of the regression are "
-                               "found again in the motion; are they of the same log?")
-        return columns[kept]
-
-    def shortened(self, most: int) -> Source:
-        """Average neighbouring samples to at most `most`; decimated logs are short enough.
-
-        Efforts are means over blocks, motion and regressor those of their middles: what is slow stays, and white noise
-        stays white. A block counts where all of its samples do.
-        """
-        size = -(-len(self.motion) // most) // 2 * 2 + 1  # odd: a block's mean then stands at its middle sample
-        if size < 2 or self.decimation > 1:
-            return self
-        count, part = len(self.motion) // size, self.part
-        middle, place = np.arange(count) * size + size // 2, np.searchsorted(self.motion.time, np.asarray(part.time))
-        inside = place < count * size
-
-        def means(values: FloatArray) -> FloatArray:
-            return np.asarray(values[:count * size].reshape(count, size, *values.shape[1:]).mean(axis=1))
-
-        def spread(values: FloatArray | BoolArray) -> FloatArray:
-            """Return values at all samples, zero where the regression has none."""
-            full = np.zeros((count * size, *values.shape[1:]))
-            full[place[inside]] = values[inside]
-            return full
-
-        cov, each, noise = part.covariance, part.replicates, self.deviations
-        short = replace(part, regressor=spread(part.regressor)[middle], effort=means(spread(part.effort)),
-                        mask=means(spread(part.counting)) == 1, time=self.motion.time[middle], group=None, sample=None,
-                        recording=None, covariance=None if cov is None or cov.ndim == 3 else cov / size,
-                        replicates=None if each is None else np.array([means(spread(x)) for x in each]))
-        return replace(self, motion=self.motion.take(middle), part=short, effort=means(self.effort),
-                       deviations=None if noise is None else np.array([means(x) for x in noise]))
-
-
-def sources(processed: Sequence[Processed], parts: Sequence[Regression]) -> tuple[Source, ...]:
-    """Return logs with their regressions, long ones shortened."""
-    found = []
-    for log, part in zip(processed, parts):
-        each = log.replicates
-        source = Source(motion=log.motion, effort=log.effort, dead_band=log.dead_band, part=part,
-                        deviations=None if each is None or len(each) < 2 else each - each.mean(axis=0),
-                        decimation=log.decimation, periodic=log.average is not None, payload=log.payload,
-                        cutoff=log.cutoff, name=log.source)
-        found.append(source.shortened(MOST_SAMPLES // len(parts)))
-    return tuple(found)
-
-
-# -- all logs ---------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -536,30 +387,3 @@ def corrected(evidence: Evidence, *undo: Callable[[Track, View], Track], guard: 
         found.append(guarded(evidence.model, now.source) if guard else now.source)
     count = len(evidence.logs)
     return replace(evidence, logs=tuple(found[:count]), held_out=tuple(found[count:])).refitted
-
-
-def score_problem(views: Sequence[View], columns: Sequence[FloatArray], noise: FloatArray) -> ScoreProblem:
-    """Return the equations that count, over the rows' noise (r,), with columns of each log (t, r, k)."""
-    names = views[0].evidence.base.names
-    rows, deviations = [], []
-    for view, own, label in zip(views, columns, cut_stretches([len(view.source.part) for view in views])):
-        part = view.source.part
-        counts = part.counting
-        rows.append((
-            (part.select(names).regressor / noise[:, None])[counts],
-            (view.source.shaped(own) / noise[:, None])[counts],
-            (part.effort / noise)[counts],
-            np.broadcast_to(label[:, None], counts.shape)[counts]))
-        deviations.append((deviations_of(part) / noise)[:, counts])
-    known = min(len(each) for each in deviations) > 1
-    regressor, shaped, target, stretch = (np.concatenate(each) for each in zip(*rows))
-    return ScoreProblem(regressor=regressor, columns=shaped, target=target, stretch=stretch,
-                        deviations=block_diag(*deviations) if known else None)
-
-
-def deviations_of(part: Regression) -> FloatArray:
-    """Return deviations of k repetitions over sqrt(k (k - 1)): their squares are the mean's variance."""
-    if part.replicates is None or len(part.replicates) < 2:
-        return np.zeros((0, *part.effort.shape))
-    k = len(part.replicates)
-    return np.asarray((part.replicates - part.replicates.mean(axis=0)) / np.sqrt(k * (k - 1)))

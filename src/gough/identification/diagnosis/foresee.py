@@ -16,9 +16,10 @@ from gough.core.trajectory import Trajectory
 from gough.engine import Robot, as_model, base_parameters
 from gough.estimators.selection.selection import WeakDirection, weak_directions
 from gough.identification.diagnosis.diagnose import limits_of
-from gough.identification.diagnosis.evidence import MOST_SAMPLES, Evidence, Source
+from gough.identification.diagnosis.evidence import Evidence
 from gough.identification.diagnosis.mistakes import Limit, limits_table
 from gough.identification.diagnosis.search import Standing
+from gough.identification.diagnosis.track import MOST_SAMPLES, Source
 from gough.identification.experiment import prepare
 from gough.identification.validation import WEAK_CONDITION, noise_variance
 from gough.logs.recording import Recording

@@ -18,7 +18,8 @@ from gough.core.arrays import BoolArray, FloatArray
 from gough.core.errors import GoughError
 from gough.engine import Model
 from gough.identification.diagnosis.directions import ALL
-from gough.identification.diagnosis.evidence import Evidence, Track, corrected, fit_rows, followed, thinned
+from gough.identification.diagnosis.evidence import Evidence, corrected, fit_rows, followed, thinned
+from gough.identification.diagnosis.track import Track
 from gough.identification.prior import UNITS, Prior, common_factor, file_scatter, prior_of, ratios, unit_of
 from gough.logs.recording import Recording
 from gough.mechanism.types import Mechanism

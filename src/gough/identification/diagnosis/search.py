@@ -14,20 +14,15 @@ from functools import cached_property, partial
 
 import numpy as np
 from scipy import stats
+from scipy.linalg import block_diag
 
 from gough.core.arrays import FloatArray
-from gough.estimators.selection.scores import LEAST_SEEN, PROBABLE, Fitted, Scores, cut_stretches
+from gough.core.regression import Regression
+from gough.estimators.selection.scores import LEAST_SEEN, PROBABLE, Fitted, ScoreProblem, Scores, cut_stretches
 from gough.identification.diagnosis.directions import DIRECTIONS, Suspicion, stack_directions
-from gough.identification.diagnosis.evidence import (
-    Evidence,
-    Track,
-    View,
-    corrected,
-    deviations_of,
-    fit_rows,
-    score_problem,
-)
+from gough.identification.diagnosis.evidence import Evidence, View, corrected, fit_rows
 from gough.identification.diagnosis.hypotheses import BETTER, distance_to_file
+from gough.identification.diagnosis.track import Track
 from gough.identification.prior import prior_of
 
 CLOSE = 9.0  # difference in the squares left, in units of noise, below which two suspicions cannot be told apart
@@ -40,6 +35,33 @@ WORSE = 1.2  # times the error of held-out data: a hypothesis that leaves as muc
 LUCK = 0.05  # chance that a correction which does not help seems to lower the error on data it has not seen
 SLOW = 0.9  # ratio of two steps: below it the rest of their series is taken at once, jumps of friction make them so
 LARGEST = 0.5  # of a relative mistake that a derivative can speak of; beyond it is a unit, and there are hypotheses
+
+
+def score_problem(views: Sequence[View], columns: Sequence[FloatArray], noise: FloatArray) -> ScoreProblem:
+    """Return the equations that count, over the rows' noise (r,), with columns of each log (t, r, k)."""
+    names = views[0].evidence.base.names
+    rows, deviations = [], []
+    for view, own, label in zip(views, columns, cut_stretches([len(view.source.part) for view in views])):
+        part = view.source.part
+        counts = part.counting
+        rows.append((
+            (part.select(names).regressor / noise[:, None])[counts],
+            (view.source.shaped(own) / noise[:, None])[counts],
+            (part.effort / noise)[counts],
+            np.broadcast_to(label[:, None], counts.shape)[counts]))
+        deviations.append((deviations_of(part) / noise)[:, counts])
+    known = min(len(each) for each in deviations) > 1
+    regressor, shaped, target, stretch = (np.concatenate(each) for each in zip(*rows))
+    return ScoreProblem(regressor=regressor, columns=shaped, target=target, stretch=stretch,
+                        deviations=block_diag(*deviations) if known else None)
+
+
+def deviations_of(part: Regression) -> FloatArray:
+    """Return deviations of k repetitions over sqrt(k (k - 1)): their squares are the mean's variance."""
+    if part.replicates is None or len(part.replicates) < 2:
+        return np.zeros((0, *part.effort.shape))
+    k = len(part.replicates)
+    return np.asarray((part.replicates - part.replicates.mean(axis=0)) / np.sqrt(k * (k - 1)))
 
 
 def possible(suspicion: Suspicion, fitted: Fitted) -> bool:

@@ -20,9 +20,9 @@ from gough.estimators.fleet import Drifts, Hierarchy, hierarchy
 from gough.estimators.selection.scores import LEAST_SEEN, Fitted, ScoreProblem, Scores
 from gough.identification.diagnosis.diagnose import DiagnoseSettings, diagnose, evidence_from
 from gough.identification.diagnosis.directions import Suspicion, suspicions_of, words
-from gough.identification.diagnosis.evidence import Evidence, corrected, score_problem
+from gough.identification.diagnosis.evidence import Evidence, corrected
 from gough.identification.diagnosis.hypotheses import best_hypothesis
-from gough.identification.diagnosis.search import CLOSE, ROUNDS, SMALL, Standing, fit_together, possible
+from gough.identification.diagnosis.search import CLOSE, ROUNDS, SMALL, Standing, fit_together, possible, score_problem
 from gough.identification.fleets.history import DAY, RobotHistory, date_of
 from gough.identification.identify import looked_at
 from gough.logs.recording import Recording
