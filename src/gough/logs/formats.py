@@ -25,7 +25,7 @@ from gough.core.errors import InvalidInput, InvalidRecording
 from gough.core.showing import needed
 from gough.logs.description import Description
 from gough.logs.finding import refused
-from gough.logs.tables import Table, cut, numbered_names, repeated_names, text_blocks
+from gough.logs.tables import Table, cut, numbered, text_blocks
 from gough.logs.writers import FORMAT, MARK
 
 LARGEST = 2 * 2**30  # bytes of compressed arrays once unpacked: they are read whole
@@ -235,8 +235,8 @@ def _flat(value: Any, name: str = "", depth: int = 0) -> Iterator[tuple[str, Any
     elif isinstance(value, list) and depth < DEEPEST:
         labels = [str(item.get("label", "")).strip() if isinstance(item, Mapping) else "" for item in value]
         told = all(labels) and len(set(labels)) == len(labels)  # what Simulink's signals are called
-        for i, item in enumerate(value):
-            yield from _flat(item, f"{name}.{labels[i]}" if told else f"{name}[{i + 1}]", depth + 1)
+        for i, (label, item) in enumerate(zip(labels, value)):
+            yield from _flat(item, f"{name}.{label}" if told else f"{name}[{i + 1}]", depth + 1)
     else:
         yield name, value
 
@@ -282,9 +282,9 @@ def arrow_blocks(path: Path, size: int, description: Description | None = None) 
             batches = parquet.ParquetFile(handle).iter_batches(batch_size=size)
         for batch in batches:
             batch.validate(full=True)
-            names = batch.schema.names
-            whole = array_table(path.name, dict(zip(numbered_names(names), map(_arrow_values, batch.columns))))
-            yield from cut(replace(whole, repeated=repeated_names(names), first=start), size)
+            names, repeated = numbered(batch.schema.names)
+            whole = array_table(path.name, dict(zip(names, map(_arrow_values, batch.columns))))
+            yield from cut(replace(whole, repeated=repeated, first=start), size)
             start += batch.num_rows
     if not start:
         raise refused(path.name, "there are no samples")
@@ -399,6 +399,5 @@ def table_blocks(path: Path, size: int, description: Description | None) -> Iter
     reader = LOG_FORMATS.get(".bag" if path.is_dir() else path.suffix.lower())
     if reader is not None:
         return reader(path, size, description)
-    if description is None:
-        return text_blocks(path, size)
-    return text_blocks(path, size, decimal=description.decimal, thousands=description.thousands, skip=description.skip)
+    keys = {} if description is None else {key: getattr(description, key) for key in ("decimal", "thousands", "skip")}
+    return text_blocks(path, size, **keys)

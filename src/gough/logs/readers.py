@@ -21,7 +21,7 @@ from gough.logs.finding import Finding, finding, refused
 from gough.logs.formats import array_table, is_folder, table_blocks
 from gough.logs.periods import even_times, interpolate, stretch
 from gough.logs.recording import JOINT_KINDS, KINDS, OTHER_KINDS, Channels, Recording, check_time
-from gough.logs.tables import Table, joined, numbered_names, repeated_names
+from gough.logs.tables import Table, joined, numbered
 
 Described = str | Path | Mapping[str, Any] | Description
 """A description: its file, its keys, or what `load_description` returned."""
@@ -155,11 +155,11 @@ def _resolved(table: Table, given: Description | None, joints: Sequence[str] | N
 
 
 class _Sampled(NamedTuple):
-    """A signal at the times where it has values; `clock` is one object for those that share it."""
+    """A signal at the times where it has values."""
 
     kind: str
     source: str
-    clock: FloatArray  # [s after the origin]
+    clock: FloatArray  # one object for those that share it [s after the origin]
     values: FloatArray
     interpolation: str
 
@@ -360,14 +360,15 @@ def recording_of_frame(frame: Any, description: Described | None, joints: Sequen
                            "Recording.from_arrays")
     if frame.index.name is not None and frame.index.name not in frame.columns:
         frame = frame.reset_index()
-    names, columns = [str(name) for name in frame.columns], {}
-    for k, name in enumerate(numbered_names(names)):
+    names, repeated = numbered([str(name) for name in frame.columns])
+    columns = {}
+    for k, name in enumerate(names):
         column = frame.iloc[:, k]
         if getattr(column.dtype, "tz", None) is not None:
             column = column.dt.tz_convert(None)
         numbers = column.dtype.kind in "fiub"
         columns[name] = column.to_numpy(dtype=float, na_value=np.nan) if numbers else column.to_numpy()
-    table = replace(array_table(source, columns), repeated=repeated_names(names))
+    table = replace(array_table(source, columns), repeated=repeated)
     return recorded({"": table}, _loaded(description), source, joints)
 
 

@@ -74,15 +74,10 @@ class Table:
         return values
 
 
-def repeated_names(names: Iterable[str]) -> frozenset[str]:
-    """Return the names that occur more than once."""
-    return frozenset(name for name, count in Counter(names).items() if count > 1)
-
-
-def numbered_names(names: Sequence[str]) -> list[str]:
-    """Return names with those that occur more than once numbered from 1: `q[1]`, `q[2]`."""
-    repeated = repeated_names(names)
-    return [f"{name}[{names[:i + 1].count(name)}]" if name in repeated else name for i, name in enumerate(names)]
+def numbered(names: Sequence[str]) -> tuple[list[str], frozenset[str]]:
+    """Return names with those that occur more than once numbered from 1, `q[1]`, `q[2]`, and which these are."""
+    more = frozenset(name for name, count in Counter(names).items() if count > 1)
+    return [f"{name}[{names[:i + 1].count(name)}]" if name in more else name for i, name in enumerate(names)], more
 
 
 def cut(whole: Table, size: int) -> Iterator[Table]:
@@ -150,22 +145,20 @@ def text_blocks(path: Path, size: int = 65536, *, decimal: str = ".", thousands:
                 findings.append(finding("above", source, f"{layout.above} lines above the table were passed over",
                                         lines=layout.above))
             data = _checked(chain(first_lines, lines), layout, findings)
-            names = numbered_names(layout.names)
+            names, repeated = numbered(layout.names)
             read = [name for i, name in enumerate(names) if i not in layout.text]
-            about = Table(source=source, columns={}, facts=layout.facts, repeated=repeated_names(layout.names),
+            about = Table(source=source, columns={}, facts=layout.facts, repeated=repeated,
                           unread={names[i]: what for i, what in layout.text.items()},
                           seconds=frozenset(names[i] for i in layout.dates))
             start, block = 0, list(islice(data, size))
             if not block:
                 raise refused(source, "there are column names but no samples")
             while block:
-                following = list(islice(data, size))
                 values, blank = _parse(block, layout)
-                yield replace(about, columns=dict(zip(read, values.T)), first=start,
+                start, block = start + len(block), list(islice(data, size))
+                yield replace(about, columns=dict(zip(read, values.T)), first=start - len(values),
                               blank={name: rows for name, rows in zip(read, blank.T) if rows.any()},
-                              findings=() if following else tuple(findings))
-                start += len(block)
-                block = following
+                              findings=() if block else tuple(findings))
     except UnicodeError as error:
         raise InvalidRecording(f"{source} is not UTF-8 text, nor UTF-16 ({error}); expected a text table, or another "
                                "file with its usual suffix", source=source) from error
