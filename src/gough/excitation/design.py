@@ -268,8 +268,7 @@ def information_factor(model: Model, trajectories: Sequence[Fourier], base: Base
         mask = np.array([n.payload in (None, run.payload) for n in names]) * np.sqrt(run.periods)
         nothing = np.zeros((len(times), len(model.actuated)))
         for block in model.regression(motion, nothing, base, covariance=noise).blocks(2048):
-            assert block.covariance is not None
-            white = np.linalg.solve(np.linalg.cholesky(block.covariance), block.regressor) * mask
+            white = block.whitened().regressor * mask
             factor = np.asarray(np.linalg.qr(np.vstack([factor, white.reshape(-1, len(names))]), mode="r"))
     return factor
 
