@@ -9,8 +9,8 @@ import numpy as np
 
 from gough.engine.symbolic import TreeEfforts
 from gough.mechanism import Mechanism, parse_robot
+from gough.mechanism.files import read_tree
 from gough.mechanism.formats.description import Description, describe
-from gough.mechanism.formats.reading import read_tree
 
 # A tree with all that URDF has: odd axes, fixed joints between and at the end, friction, names nobody should give.
 ARM = """<?xml version="1.0"?>

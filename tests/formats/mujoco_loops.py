@@ -16,8 +16,8 @@ from scipy.spatial.transform import Rotation
 
 from gough.engine import Model
 from gough.mechanism import parse_robot
+from gough.mechanism.files import read_tree
 from gough.mechanism.formats.description import Description
-from gough.mechanism.formats.reading import read_tree
 from gough.study.importing import _closed, _locked
 
 X, Y, Z = np.eye(3)

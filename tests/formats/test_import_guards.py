@@ -15,8 +15,8 @@ from test_import_symoro import PARALLELOGRAM
 
 from gough.core.errors import GoughError, InvalidMechanism
 from gough.mechanism import load_robot
+from gough.mechanism.files import read_tree
 from gough.mechanism.formats.description import describe
-from gough.mechanism.formats.reading import read_tree
 from gough.mechanism.formats.xml import parse_xml
 from gough.mechanism.reader import parse_robot
 

@@ -12,8 +12,8 @@ from gough.core.errors import InvalidMechanism
 from gough.engine import Model
 from gough.engine.base import base_parameters, random_motion
 from gough.mechanism import load_robot, parse_robot
+from gough.mechanism.files import read_tree
 from gough.mechanism.formats.description import describe
-from gough.mechanism.formats.reading import read_tree
 
 
 def _square(half: str, whole: str) -> str:

@@ -62,7 +62,7 @@ class Node:
 
 
 def fault(text: str, at: int, message: str) -> InvalidInput:
-    """Return an error that shows where in an expression it is."""
+    """Return an error with its position in an expression."""
     return InvalidInput(f"'{text}', character {at + 1}: {message}", position=at + 1)
 
 

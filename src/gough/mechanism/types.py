@@ -168,11 +168,11 @@ class Noise:
 
 
 class Memory(NamedTuple):
-    """What a robot remembers besides its motion: of which joint (its index), of which term, which lag of it."""
+    """What a robot remembers besides its motion."""
 
-    joint: int
+    joint: int  # its index
     term: str
-    lag: int
+    lag: int  # which of the term
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -212,39 +212,35 @@ class Mechanism(Value):
                 self._check_term(joint, name)
         for closure in self.closures:
             if CLOSURES[closure.kind].measures and len({frame.body for frame in closure.frames}) == 1:
-                raise InvalidMechanism(
-                    f"closure '{closure.name}' of kind {closure.kind} has both ends on '{closure.frames[0].body}': "
-                    "their distance never changes", part="closure", name=closure.name, key="b")
+                raise _wrong("closure", closure.name, "b", f"closure '{closure.name}' of kind {closure.kind} has both "
+                             f"ends on '{closure.frames[0].body}': their distance never changes")
         for payload in self.payloads:
             if payload.body not in bodies:
-                raise InvalidMechanism(
-                    f"payload '{payload.name}' is fixed to '{payload.body}', which is no moving body"
-                    f"{nearest(payload.body, bodies)}", part="payload", name=payload.name, key="body")
+                raise _wrong("payload", payload.name, "body", f"payload '{payload.name}' is fixed to '{payload.body}', "
+                             f"which is no moving body{nearest(payload.body, bodies)}")
 
     def _check_term(self, joint: Joint, name: str) -> None:
         """Raise unless a term may act at a joint: what it depends on is known, and its units give an effort."""
-        term = self.known_terms[name]
+        term, at = self.known_terms[name], f"joint '{joint.name}'"
         if term.loaded and (self.redundant or not joint.actuated):
             why = "the robot has more motors than degrees of freedom" if self.redundant else "it has no motor"
-            raise InvalidMechanism(
-                f"'{name}' depends on the effort that joint '{joint.name}' passes on, which nothing tells: {why}",
-                part="joint", name=joint.name, key="terms")
-        try:
-            for node in term.tree.walk():
+            raise _wrong("joint", joint.name, "terms",
+                         f"'{name}' depends on the effort that {at} passes on, which nothing tells: {why}")
+        for node in term.tree.walk():
+            try:
                 if node.kind == "name" and Parameter(node.value).owner:
-                    try:
-                        self.joint_near(joint, Parameter(node.value).owner)
-                    except InvalidInput as error:
-                        raise fault(term.expression, node.at, str(error)) from None
+                    self.joint_near(joint, Parameter(node.value).owner)
+            except InvalidInput as error:
+                placed = fault(term.expression, node.at, str(error))
+                raise _wrong("term", name, "expression", f"{placed} ({at})") from None
+        try:
             found, stated = term.dimension(joint.kind), unit_powers(term.unit(joint.kind))
         except InvalidInput as error:
-            raise InvalidMechanism(f"{error} (joint '{joint.name}')", part="term", name=name,
-                                   key="expression") from None
+            raise _wrong("term", name, "expression", f"{error} ({at})") from None
         effort = powers("force" if joint.kind == "prismatic" else "torque")
         if found is not None and stated is not None and effort != tuple(a + b for a, b in zip(found, stated)):
-            raise InvalidMechanism(
-                f"the coefficient of '{term.expression}' in {term.unit(joint.kind)} gives no effort in "
-                f"{joint.effort_unit} at joint '{joint.name}'", part="term", name=name, key="unit")
+            raise _wrong("term", name, "unit", f"the coefficient of '{term.expression}' in {term.unit(joint.kind)} "
+                         f"gives no effort in {joint.effort_unit} at {at}")
 
     def joint_near(self, joint: Joint, name: str) -> Joint:
         """Return the joint that a term of another joint calls by a name: one of its leg, else by its full name."""
@@ -414,28 +410,31 @@ def _find(kind: str, parts: tuple[Part, ...], name: str) -> Part:
     raise InvalidInput(f"no {kind} '{name}'{nearest(name, (part.name for part in parts))}")
 
 
+def _wrong(part: str, name: str, key: str, message: str) -> InvalidMechanism:
+    """Return an error that says where in a robot file it is."""
+    return InvalidMechanism(message, part=part, name=name, key=key)
+
+
 def _tree_order(bodies: tuple[Body, ...], joints: tuple[Joint, ...]) -> tuple[Joint, ...]:
     """Return the joints with parents before children, otherwise in their order."""
     carrier: dict[str, Joint] = {}
     for joint in joints:
         if joint.child in carrier:
-            raise InvalidMechanism(
-                f"body '{joint.child}' has two parents: joints '{carrier[joint.child].name}' and '{joint.name}'; "
-                "keep one joint and close the loop with a closure", part="joint", name=joint.name, key="child")
+            raise _wrong("joint", joint.name, "child", f"body '{joint.child}' has two parents: joints "
+                         f"'{carrier[joint.child].name}' and '{joint.name}'; keep one joint and close the loop with a "
+                         "closure")
         carrier[joint.child] = joint
     for body in bodies:
         if body.name not in carrier:
-            raise InvalidMechanism(f"body '{body.name}' hangs on no joint; add a joint or remove it", part="body",
-                                   name=body.name, key="name")
+            raise _wrong("body", body.name, "name", f"body '{body.name}' hangs on no joint; add a joint or remove it")
     if not joints:
         raise InvalidMechanism("the robot has no joints; add [[joint]] or [[leg]] tables", key="joint")
     reached, ordered, waiting = {BASE}, [], list(joints)
     while waiting:
         ready = next((joint for joint in waiting if joint.parent in reached), None)
         if ready is None:
-            raise InvalidMechanism(
-                f"body '{waiting[0].parent}' is not connected to the base: the joints that carry it form a ring",
-                part="joint", name=waiting[0].name, key="parent")
+            raise _wrong("joint", waiting[0].name, "parent", f"body '{waiting[0].parent}' is not connected to the "
+                         "base: the joints that carry it form a ring")
         waiting.remove(ready)
         reached.add(ready.child)
         ordered.append(ready)

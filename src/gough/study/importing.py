@@ -17,8 +17,8 @@ from gough.engine.loops import Loops
 from gough.engine.mobility import assemble, close_loops
 from gough.mechanism import parse_robot, robot_text
 from gough.mechanism.closures import CLOSURES
+from gough.mechanism.files import read_tree
 from gough.mechanism.formats.description import Description, describe, inside, without_placeholders
-from gough.mechanism.formats.reading import read_tree
 from gough.mechanism.formats.tree import FREE, Connection, Link, Loop, RobotTree
 from gough.mechanism.placement import HERE, inverse, transform
 from gough.study.verbs import Done, Force, from_file, to_file
