@@ -28,27 +28,22 @@ from gough.engine.loops import Closed, Loops
 from gough.engine.model import Model
 from gough.engine.symbolic import TreeEfforts
 from gough.kernels.kernel import compiled
-from gough.mechanism.expression import Node
-from gough.mechanism.terms import JointState, JointTerm
-from gough.mechanism.types import Mechanism
-
-Law = Callable[..., tuple[ca.SX, ca.SX]]
-"""(position, velocity, free, memory, reference, constants) -> efforts asked for, memory."""
+from gough.mechanism.terms import JointState
 
 
 @compiled
 def pid_kernel(model: Model, lanes: int | None = None) -> ca.Function:
     """Return the kernel of a PID: memory [integral], reference [q, qd, feed], constants [kp, ki T, kd], (a) each."""
     a = len(model.actuated)
+    integral = ca.SX.sym("integral", a)
+    (position, speed, feed), (kp, ki, kd) = (_symbols(name, a, a, a) for name in ("reference", "gains"))
 
-    def law(position: ca.SX, velocity: ca.SX, free: ca.SX, integral: ca.SX, reference: ca.SX,
-            gains: ca.SX) -> tuple[ca.SX, ca.SX]:
-        error = reference[:a] - position
-        integral = integral + gains[a:2 * a] * error * free
-        rate = reference[a:2 * a] - velocity
-        return reference[2 * a:] + gains[:a] * error + integral + gains[2 * a:] * rate, integral
+    def law(q: ca.SX, qd: ca.SX, free: ca.SX) -> tuple[ca.SX, ca.SX]:
+        error = position - q
+        total = integral + ki * error * free
+        return feed + kp * error + total + kd * (speed - qd), total
 
-    return _in_loop(model, "pid", law, (a, 3 * a, 3 * a))
+    return _in_loop(model, "pid", law, [integral], [position, speed, feed], [kp, ki, kd])
 
 
 @compiled
@@ -58,41 +53,43 @@ def computed_torque_kernel(model: Model, lanes: int | None = None) -> ca.Functio
     Memory [q, qd, integral, held] (2n + 2a), the latter an effort added throughout; reference [q, qd and means of qd
     and qdd over the period] (4a); constants [period, bandwidth, band, chi, load] (2 + n + p + 10 l).
     """
-    a, n, p = len(model.actuated), len(model.mechanism.joints), len(model.mechanism.standard)
+    a, n = len(model.actuated), len(model.mechanism.joints)
+    memory, reference = _symbols("memory", n, n, a, a), _symbols("reference", a, a, a, a)
+    period, w = _symbols("constants", 1, 1)
+    symbols, efforts, chain = model.inverse_expressions()
 
-    def law(position: ca.SX, velocity: ca.SX, free: ca.SX, memory: ca.SX, reference: ca.SX,
-            constants: ca.SX) -> tuple[ca.SX, ca.SX]:
-        period, w, rest = constants[0], constants[1], constants[2:]
-        error, rate = reference[:a] - position, reference[a:2 * a] - velocity
-        speed, thrust = reference[2 * a:3 * a], reference[3 * a:]
-        integral = memory[2 * n:2 * n + a] + period * error * free
-        wanted = thrust + 3 * w * rate + 3 * w**2 * error + w**3 * integral
-        guess = memory[:n] + period * memory[n:2 * n]
-        guess[model.actuated] = position
-        q = ca.SX.sym("q", n)
-        closing = ca.Function("closing", [q], [q + Closed(model.loops, "actuated", q).newton_step()])
-        symbols, efforts, closure = model.inverse_expressions()
-        qd = ca.Function("qd", symbols[:2], [ca.densify(closure.closure_map @ symbols[1])])
-        inverse = ca.Function("inverse", symbols, [efforts])
+    def law(q: ca.SX, qd: ca.SX, free: ca.SX) -> tuple[ca.SX, ca.SX]:
+        error, rate = reference[0] - q, reference[1] - qd
+        integral = memory[2] + period * error * free
+        wanted = reference[3] + 3 * w * rate + 3 * w**2 * error + w**3 * integral
+        guess = memory[0] + period * memory[1]
+        guess[model.actuated] = q
+        place = ca.SX.sym("q", n)
+        closing = ca.Function("closing", [place], [place + Closed(model.loops, "actuated", place).newton_step()])
+        at = ca.Function("at", symbols, [ca.densify(chain.closure_map @ symbols[1]), efforts])
         closed = closing(guess)
-        tau = inverse(closed, speed, wanted, rest[:n], rest[n:n + p], rest[n + p:]) + memory[2 * n + a:]
-        return tau, ca.vertcat(closed, qd(closed, speed), integral, memory[2 * n + a:])
+        speeds, tau = at(closed, reference[2], wanted, *symbols[3:])
+        return tau + memory[3], ca.vertcat(closed, speeds, integral, memory[3])
 
-    return _in_loop(model, "computed_torque", law, (2 * n + 2 * a, 4 * a, 2 + n + p + len(model.load_columns)))
+    return _in_loop(model, "computed_torque", law, memory, reference, [period, w, *symbols[3:]])
 
 
-def _in_loop(model: Model, name: str, law: Law, sizes: tuple[int, int, int]) -> ca.Function:
-    """Return the graph of a law with memory, reference and constants of some sizes."""
-    n, a = len(model.mechanism.joints), len(model.actuated)
-    state = ca.SX.sym("state", n + len(model.mechanism.memories) + 2 * a)
-    memory = ca.SX.sym("memory", sizes[0] + a)
-    reference, constants = ca.SX.sym("reference", sizes[1]), ca.SX.sym("constants", 2 * a + sizes[2])
-    q, v, ratio, limit = state[:n], state[n:n + a], constants[:a], constants[a:2 * a]
-    efforts, kept = law(q[model.actuated], v, memory[-a:], memory[:-a], reference, constants[2 * a:])
+def _symbols(name: str, *sizes: int) -> list[ca.SX]:
+    return [ca.SX.sym(name, size) for size in sizes]
+
+
+def _in_loop(model: Model, name: str, law: Callable[[ca.SX, ca.SX, ca.SX], tuple[ca.SX, ca.SX]], memory: list[ca.SX],
+             reference: list[ca.SX], constants: list[ca.SX]) -> ca.Function:
+    """Return the graph of a law: position, velocity, who is free -> efforts asked for, memory."""
+    a = len(model.actuated)
+    state, rest, v, tau = _symbols("state", len(model.mechanism.joints), len(model.mechanism.memories), a, a)
+    free, ratio, limit = _symbols("drive", a, a, a)
+    efforts, kept = law(state[model.actuated], v, free)
     wanted = ratio * efforts
     command = ca.fmin(ca.fmax(wanted, -limit), limit)
-    return ca.Function(name, [state, memory, reference, constants], [
-        ca.densify(ca.vertcat(state[:-a], command)), ca.densify(ca.vertcat(kept, command == wanted))])
+    inputs = [state, v, rest, tau], [*memory, free], reference, [ratio, limit, *constants]
+    return ca.Function(name, [ca.vertcat(*each) for each in inputs], [
+        ca.densify(ca.vertcat(state, v, rest, command)), ca.densify(ca.vertcat(kept, command == wanted))])
 
 
 @compiled
@@ -105,13 +102,12 @@ def runge_kutta_kernel(model: Model) -> ca.Function:
     Few arrays, because a call costs as much for each of them as for a hundred operations. Inputs: state [q, v, w]
     (n + m + x); tau (a, 3) at the start, middle and end of the step; constants [h, band, chi, load] (1 + n + p + 10 l).
     Output: [q, a, q_end, v_end, w_end, check] (2n + 2m + x + 1): q with the loops closed and the rows' acceleration at
-    the start, the state at the end with q not yet closed, and the check at the start (see `Closed`): the
-    stages are within a step of it, and a tenth of the operations would be checks.
+    the start, the state at the end with q not yet closed, and the check at the start (see `Closed`): the stages are
+    within a step of it, and a tenth of the operations would be checks.
     """
-    state, tau = ca.SX.sym("state", _state(model)), ca.SX.sym("tau", len(model.actuated), 3)
-    constants, start, a1, q_end, v_end, check = _runge_kutta(model, state, tau)
-    return ca.Function("runge_kutta", [state, tau, constants],
-                       [ca.densify(ca.vertcat(start, a1, q_end, v_end, check))])
+    tau = ca.SX.sym("tau", len(model.actuated), 3)
+    state, constants, start, end = _runge_kutta(model, tau)
+    return ca.Function("runge_kutta", [state, tau, constants], [ca.densify(ca.vertcat(*start[:2], *end, start[2]))])
 
 
 @compiled
@@ -121,33 +117,25 @@ def held_step_kernel(model: Model, lanes: int | None = None) -> ca.Function:
     Inputs: state [q, v, w, tau] (n + m + x + a); constants [h, band, chi, load]. Outputs: the state at the end, tau
     handed on; and [q, a, check] (n + m + 1) at the start.
     """
-    a = len(model.actuated)
-    state = ca.SX.sym("state", _state(model) + a)
-    tau = state[-a:]
-    constants, start, a1, q_end, v_end, check = _runge_kutta(model, state[:-a], ca.horzcat(tau, tau, tau))
-    return ca.Function("held_step", [state, constants], [
-        ca.densify(ca.vertcat(q_end, v_end, tau)), ca.densify(ca.vertcat(start, a1, check))])
+    tau = ca.SX.sym("tau", len(model.actuated))
+    state, constants, start, end = _runge_kutta(model, ca.horzcat(tau, tau, tau))
+    return ca.Function("held_step", [ca.vertcat(state, tau), constants], [
+        ca.densify(ca.vertcat(*end, tau)), ca.densify(ca.vertcat(*start))])
 
 
-def _state(model: Model) -> int:
-    """Return the size of [q, v, w]."""
-    return len(model.mechanism.joints) + model.degrees_of_freedom + len(model.mechanism.memories)
-
-
-def _runge_kutta(model: Model, state: ca.SX, tau: ca.SX) -> tuple[ca.SX, ...]:
-    """Return the constants, q and acceleration of the rows at the start, q and [v, w] at the end, check."""
+def _runge_kutta(model: Model, tau: ca.SX) -> tuple[ca.SX, ca.SX, tuple[ca.SX, ...], tuple[ca.SX, ...]]:
+    """Return state, constants, what is at the start (q, acceleration of the rows, check) and at the end (q, [v, w])."""
     stage = _stage(model)
-    n, size = len(model.mechanism.joints), len(model.load_columns)
-    constants = ca.SX.sym("constants", 1 + n + len(model.mechanism.standard) + size)
-    q, v = state[:n], state[n:]  # v: velocities, then lags
-    h, rest = constants[0], (constants[1:1 + n], constants[1 + n:-size], constants[-size:])
+    q, v, _, *rest = stage.sx_in()  # v: velocities, then lags
+    h = ca.SX.sym("h")
     start, qd1, a1, check = stage(q, v, tau[:, 0], *rest)
     _, qd2, a2, _ = stage(start + h / 2 * qd1, v + h / 2 * a1, tau[:, 1], *rest)
     _, qd3, a3, _ = stage(start + h / 2 * qd2, v + h / 2 * a2, tau[:, 1], *rest)
     _, qd4, a4, _ = stage(start + h * qd3, v + h * a3, tau[:, 2], *rest)
     q_end = start + h / 6 * (qd1 + 2 * qd2 + 2 * qd3 + qd4)
     v_end = v + h / 6 * (a1 + 2 * a2 + 2 * a3 + a4)
-    return constants, start, a1[:model.degrees_of_freedom], q_end, v_end, check
+    acceleration = a1[:model.degrees_of_freedom]
+    return ca.vertcat(q, v), ca.vertcat(h, *rest), (start, acceleration, check), (q_end, v_end)
 
 
 @compiled
@@ -167,16 +155,13 @@ def closing_kernel(model: Model) -> ca.Function:
 
 def _stage(model: Model) -> ca.Function:
     """Return (q, [v, w], tau, band, chi, load) -> closed q, qd, [acceleration of the rows, rate of the lags], check."""
-    n, m = len(model.mechanism.joints), model.degrees_of_freedom
-    q, v, qdd = ca.SX.sym("q", n), ca.SX.sym("v", m), ca.SX.sym("qdd", n)
-    w = ca.SX.sym("w", len(model.mechanism.memories))
-    band, chi = ca.SX.sym("band", n), ca.SX.sym("chi", len(model.mechanism.standard))
-    load = ca.SX.sym("load", len(model.load_columns))
-    tau = ca.SX.sym("tau", len(model.actuated))
+    n, m, mechanism = len(model.mechanism.joints), model.degrees_of_freedom, model.mechanism
+    q, v, qdd, w, band = _symbols("state", n, m, n, len(mechanism.memories), n)
+    chi, load, tau = _symbols("given", len(mechanism.standard), len(model.load_columns), len(model.actuated))
     closure = Closed(model.loops, model.loops.dynamic, q)
     qd, extra = closure.rates(v, ca.SX.zeros(m))
-    usual = ca.SX(ca.DM(list(model.mechanism.channels.values())))
-    tree = TreeEfforts(model.mechanism, q, qd, qdd, ca.vertcat(band, w, usual))
+    usual = ca.SX(ca.DM(list(mechanism.channels.values())))
+    tree = TreeEfforts(mechanism, q, qd, qdd, ca.vertcat(band, w, usual))
     applied = closure.closure_map[model.actuated, :].T @ tau
     rows = model.generalised_efforts(tree, closure.closure_map, chi, load, applied)
     followed, rates = tree.memory()
@@ -215,29 +200,23 @@ def controller_graphs(model: Model, values: FloatArray, load: FloatArray,
     here = q[[memory.joint for memory in mechanism.memories]]
     if x:
         since, new = past[3 * x], past[3 * x] < 0
-        way = ca.vertcat(*[
-            ca.fabs(here[k] - position[k]) / length if term.lag_distance(node) else since / length
-            for k, (term, node, length) in enumerate(_lags(mechanism))])
+        still, ways = JointState(q=0.0, qd=0.0, qdd=0.0, sign=0.0, math=np), list[ca.SX]()
+        for k, memory in enumerate(mechanism.memories):
+            term = mechanism.terms[memory.term]
+            node = term.lags[memory.lag]
+            gone = ca.fabs(here[k] - position[k]) if term.lag_distance(node) else since
+            ways.append(gone / float(term.value(still, node.parts[1])))
+        way = ca.vertcat(*ways)
         keep = ca.exp(-ca.fmax(way, 0.0))
         lag = new * now + (1 - new) * (keep * lag + (1 - keep) * (followed + now) / 2)
     tree = TreeEfforts(mechanism, q, qd, qdd, band if none else ca.vertcat(band, lag, past[3 * x + 1:]))
     rows = model.generalised_efforts(tree, closure.closure_map, ca.SX(ca.DM(values)), ca.SX(ca.DM(load)))
-    if model.loops.redundant:
-        act = closure.closure_map[model.actuated, :]
-        efforts = act @ cholesky_solve(act.T @ act, rows)
-    else:
-        efforts = rows[[part.independent.index(i) for i in model.actuated]]
+    act = closure.closure_map[model.actuated, :]
+    efforts = act @ cholesky_solve(act.T @ act, rows)
     if none:
         return newton, ca.Function("efforts", [q, speed, acceleration], [ca.densify(efforts)])
     after = ca.densify(ca.vertcat(lag, now, here))
     return newton, ca.Function("efforts", [q, speed, acceleration, past], [ca.densify(efforts), after])
-
-
-def _lags(mechanism: Mechanism) -> list[tuple[JointTerm, Node, float]]:
-    """Return term, place in its expression and length of every lag."""
-    still = JointState(q=0.0, qd=0.0, qdd=0.0, sign=0.0, math=np)
-    found = [(mechanism.terms[m.term], mechanism.terms[m.term].lags[m.lag]) for m in mechanism.memories]
-    return [(term, node, float(term.value(still, node.parts[1]))) for term, node in found]
 
 
 def _sizes(loops: Loops, closure: Closed, step: ca.SX) -> ca.SX:

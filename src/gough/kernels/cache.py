@@ -31,13 +31,12 @@ def cache_directory() -> Path | None:
         chosen = os.environ.get("GOUGH_CACHE_DIR")
         directory = Path(chosen) if chosen else user_cache_path("gough", appauthor=False)
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if hasattr(os, "getuid"):  # on Windows the user's own folders are closed to others anyway
-            status = directory.stat()
-            if status.st_uid != os.getuid() or status.st_mode & 0o022:
-                return None
+        status = directory.stat()
     except (OSError, RuntimeError):  # RuntimeError: no home directory
         return None
-    return directory
+    # on Windows the user's own folders are closed to others anyway
+    closed = not hasattr(os, "getuid") or (status.st_uid == os.getuid() and not status.st_mode & 0o022)
+    return directory if closed else None
 
 
 def _header(key: str, code: bytes) -> bytes:
@@ -46,41 +45,38 @@ def _header(key: str, code: bytes) -> bytes:
 
 def read(key: str) -> bytes | None:
     """Return the stored object code, or None if there is none, it is damaged or belongs to another key."""
-    directory = cache_directory()
-    if directory is None:
-        return None
-    path = directory / f"{key}.o"
-    try:
-        data = path.read_bytes()
-    except OSError:
-        return None
-    size = len(_header(key, b""))
-    code = data[size:]
-    if data[:size] != _header(key, code):
-        return None
+    directory, size = cache_directory(), len(_header(key, b""))
     with contextlib.suppress(OSError):
-        os.utime(path)  # the oldest files go first
-    return code
+        data = b"" if directory is None else (directory / f"{key}.o").read_bytes()
+        if directory is not None and data[:size] == _header(key, data[size:]):
+            os.utime(directory / f"{key}.o")  # the oldest files go first
+            return data[size:]
+    return None
 
 
 def write(key: str, code: bytes) -> None:
-    """Store object code under its key, whole or not at all, and keep the directory below its limit."""
+    """Store object code under its key, whole or not at all; files unused for longest leave a directory that is full."""
     directory = cache_directory()
     if directory is None:
         return
     with contextlib.suppress(OSError, OutputError):
         with replacing(directory / f"{key}.o") as file:
             file.write(_header(key, code) + code)
-        _evict(directory)
+        found = [(path.stat(), path) for path in directory.glob("*.o")]
+        total = sum(status.st_size for status, _ in found)
+        for status, path in sorted(found, key=lambda each: each[0].st_mtime):
+            if total <= LIMIT:
+                break
+            path.unlink(missing_ok=True)  # another process may delete the same ones
+            total -= status.st_size
 
 
 @contextlib.contextmanager
 def reserved(key: str) -> Iterator[None]:
     """Hold a key while its code is made; others wait, though not for ever: whoever holds it may have died."""
-    directory, mine = cache_directory(), False
-    path = None if directory is None else directory / f"{key}.lock"
-    end = monotonic() + PATIENCE
-    while path is not None and not mine and monotonic() < end:
+    directory, end, mine = cache_directory(), monotonic() + PATIENCE, False
+    path = (directory or Path()) / f"{key}.lock"
+    while directory is not None and not mine and monotonic() < end:
         try:
             os.close(os.open(path, os.O_CREAT | os.O_EXCL))
             mine = True
@@ -94,23 +90,6 @@ def reserved(key: str) -> Iterator[None]:
     try:
         yield
     finally:
-        if mine and path is not None:
+        if mine:
             with contextlib.suppress(OSError):
                 path.unlink()
-
-
-def _evict(directory: Path) -> None:
-    """Delete the files unused for longest until the rest fits; another process may delete the same ones."""
-    files = []
-    for path in directory.iterdir():
-        if path.suffix != ".lock":
-            with contextlib.suppress(OSError):
-                status = path.stat()
-                files.append((status.st_mtime, status.st_size, path))
-    total = sum(size for _, size, _ in files)
-    for _, size, path in sorted(files):
-        if total <= LIMIT:
-            return
-        with contextlib.suppress(OSError):
-            path.unlink()
-        total -= size

@@ -44,23 +44,16 @@ class Compiler:
     def __init__(self) -> None:
         llvm.initialize_native_target()
         llvm.initialize_native_asmprinter()
-        self._triple = llvm.get_process_triple()
-        features = llvm.get_host_cpu_features()
-        self._cpu, self._features = llvm.get_host_cpu_name(), features.flatten()
+        self._triple, cpu, features = llvm.get_process_triple(), llvm.get_host_cpu_name(), llvm.get_host_cpu_features()
         self.width = 8 if features.get("avx512f") else 4
         version = ".".join(map(str, llvm.llvm_version_info))
         files = sorted(Path(__file__).parent.glob("*.py"))  # no edit of the code generator may meet old object code
         generator = hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
-        self.key = f"{self._triple} {self._cpu} {self._features} {llvmlite.__version__} {version} {generator}"
-        self._machine = self._create_machine()
-        self._linker = llvm.create_lljit_compiler(self._create_machine())  # takes possession of its machine
-        self._numbers = count()
-
-    def _create_machine(self) -> llvm.TargetMachine:
+        self.key = f"{self._triple} {cpu} {features.flatten()} {llvmlite.__version__} {version} {generator}"
         # Level 1: the same speed as 2 and 3 on straight-line code, half the compile time.
-        target = llvm.Target.from_triple(self._triple)
-        return target.create_target_machine(cpu=self._cpu, features=self._features, opt=1, reloc="pic",
-                                            codemodel="small", jit=True)
+        self._machine, owned = (llvm.Target.from_triple(self._triple).create_target_machine(
+            cpu=cpu, features=features.flatten(), opt=1, reloc="pic", codemodel="small", jit=True) for _ in range(2))
+        self._linker, self._numbers = llvm.create_lljit_compiler(owned), count()  # takes possession of its machine
 
     def compile(self, text: str) -> bytes:
         """Turn IR into an object file. No optimisation passes: the tape holds nothing they could remove."""
@@ -117,11 +110,8 @@ class Kernel:
     def __init__(self, function: casadi.Function, lanes: int | None = None) -> None:
         tape = read_tape(function)
         self.name: str = function.name()
-        self.input_shapes = tape.input_shapes
-        self.output_shapes = tape.output_shapes
-        self.operations = len(tape.nodes)
-        self._function = function
-        self.lanes = lanes or compiler().width
+        self.input_shapes, self.output_shapes = tape.input_shapes, tape.output_shapes
+        self.operations, self.lanes, self._function = len(tape.nodes), lanes or compiler().width, function
         key = hashlib.sha256(f"{tape.digest} {self.lanes} {compiler().key}".encode()).hexdigest()
         code = object_cache.read(key)
         self.compiled = False
@@ -136,8 +126,9 @@ class Kernel:
         self._rows = int.from_bytes(code[:8], "little")
         self._library, self._run = compiler().load(code[8:])
         self._scratch: list[tuple[int, FloatArray]] = []  # blocks not in use; pop and append are atomic
-        self._inner = tuple(_inner_shape(shape) for shape in self.input_shapes)
-        self._outer = tuple(_inner_shape(shape) for shape in self.output_shapes)
+        # shapes of one sample: a column is one-dimensional
+        self._inner: list[tuple[int, ...]] = [shape[:1] if shape[1] == 1 else shape for shape in self.input_shapes]
+        self._outer: list[tuple[int, ...]] = [shape[:1] if shape[1] == 1 else shape for shape in self.output_shapes]
         self._sizes = tuple(rows * columns for rows, columns in self.input_shapes)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -246,11 +237,6 @@ def compiled(build: Callable[Concatenate[T, P], casadi.Function]) -> Callable[Co
         return found
 
     return kernel
-
-
-def _inner_shape(shape: tuple[int, int]) -> tuple[int, ...]:
-    """Shape of one sample: a column is one-dimensional."""
-    return shape[:1] if shape[1] == 1 else shape
 
 
 def _address(array: NDArray[Any]) -> int:

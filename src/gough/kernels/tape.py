@@ -31,71 +31,58 @@ class Operation(NamedTuple):
             of the operands, {t} vector type, {m} type of a mask, {s} suffix of intrinsics. None: `function` is called.
         c: C expression of the operands {0} and {1}.
         function: Function of the C library.
-        commutative: Whether the operands may be exchanged.
     """
 
     operands: int
     lines: tuple[str, ...]
     c: str
     function: str = ""
-    commutative: bool = False
 
 
 _ONE, _ZERO = "splat (double 1.0)", "zeroinitializer"
 _TRUTH = f"select {{m}} {{n}}.c, {{t}} {_ONE}, {{t}} {_ZERO}"
 
 
-def _instruction(operands: int, line: str, c: str, commutative: bool = False) -> Operation:
-    return Operation(operands, (line,), c, commutative=commutative)
-
-
-def _intrinsic(word: str, function: str, operands: int, commutative: bool = False) -> Operation:
-    arguments = ", ".join(["{t} {a}", "{t} {b}"][:operands])
-    return Operation(operands, (f"call {{t}} @llvm.{word}.{{s}}({arguments})",), _call(function, operands),
-                     commutative=commutative)
-
-
-def _function(operands: int, name: str, commutative: bool = False) -> Operation:
-    return Operation(operands, (), _call(name, operands), name, commutative)
+def _intrinsic(word: str, function: str) -> Operation:
+    count = INTRINSICS[word]
+    arguments = ", ".join(["{t} {a}", "{t} {b}"][:count])
+    return Operation(count, (f"call {{t}} @llvm.{word}.{{s}}({arguments})",), _call(function, count))
 
 
 def _call(name: str, operands: int) -> str:
     return f"{name}({', '.join(['{0}', '{1}'][:operands])})"
 
 
-def _comparison(word: str, c: str, commutative: bool = False) -> Operation:
-    return Operation(2, (f"{{n}}.c = fcmp {word} {{t}} {{a}}, {{b}}", _TRUTH), f"(double)({{0}} {c} {{1}})",
-                     commutative=commutative)
+def _comparison(word: str, c: str) -> Operation:
+    return Operation(2, (f"{{n}}.c = fcmp {word} {{t}} {{a}}, {{b}}", _TRUTH), f"(double)({{0}} {c} {{1}})")
 
 
 def _logical(word: str, c: str) -> Operation:
     tests = tuple(f"{{n}}.{x} = fcmp une {{t}} {{{x}}}, {_ZERO}" for x in "ab")
     return Operation(2, (*tests, f"{{n}}.c = {word} {{m}} {{n}}.a, {{n}}.b", _TRUTH),
-                     f"(double)({{0}} != 0.0 {c} {{1}} != 0.0)", commutative=True)
+                     f"(double)({{0}} != 0.0 {c} {{1}} != 0.0)")
 
 
+INTRINSICS = {"sqrt": 1, "fabs": 1, "floor": 1, "ceil": 1, "minimum": 2, "maximum": 2, "copysign": 2, "fma": 3}
+COMMUTATIVE = frozenset(("add", "mul", "fmin", "fmax", "eq", "ne", "and", "or", "hypot"))
 # `contract`: fused multiply-adds are welcome; reassociation brought no speed, and no NaN or infinity may be assumed
 # away. minimum and maximum hand a NaN on; C's fmin and fmax, like CasADi's, drop it.
 _BY_NAME: dict[str, Operation] = {
-    "add": _instruction(2, "fadd contract {t} {a}, {b}", "{0} + {1}", True),
-    "sub": _instruction(2, "fsub contract {t} {a}, {b}", "{0} - {1}"),
-    "mul": _instruction(2, "fmul contract {t} {a}, {b}", "{0} * {1}", True),
-    "div": _instruction(2, "fdiv contract {t} {a}, {b}", "{0} / {1}"),
-    "neg": _instruction(1, "fneg contract {t} {a}", "-{0}"),
-    "sq": _instruction(1, "fmul contract {t} {a}, {a}", "{0} * {0}"),
-    "twice": _instruction(1, "fadd contract {t} {a}, {a}", "2.0 * {0}"),
-    "inv": _instruction(1, f"fdiv contract {{t}} {_ONE}, {{a}}", "1.0 / {0}"),
-    "sqrt": _intrinsic("sqrt", "sqrt", 1),
-    "fabs": _intrinsic("fabs", "fabs", 1),
-    "floor": _intrinsic("floor", "floor", 1),
-    "ceil": _intrinsic("ceil", "ceil", 1),
-    "fmin": _intrinsic("minimum", "fmin", 2, True),
-    "fmax": _intrinsic("maximum", "fmax", 2, True),
-    "copysign": _intrinsic("copysign", "copysign", 2),
+    "add": Operation(2, ("fadd contract {t} {a}, {b}",), "{0} + {1}"),
+    "sub": Operation(2, ("fsub contract {t} {a}, {b}",), "{0} - {1}"),
+    "mul": Operation(2, ("fmul contract {t} {a}, {b}",), "{0} * {1}"),
+    "div": Operation(2, ("fdiv contract {t} {a}, {b}",), "{0} / {1}"),
+    "neg": Operation(1, ("fneg contract {t} {a}",), "-{0}"),
+    "sq": Operation(1, ("fmul contract {t} {a}, {a}",), "{0} * {0}"),
+    "twice": Operation(1, ("fadd contract {t} {a}, {a}",), "2.0 * {0}"),
+    "inv": Operation(1, (f"fdiv contract {{t}} {_ONE}, {{a}}",), "1.0 / {0}"),
+    **{name: _intrinsic(name, name) for name in ("sqrt", "fabs", "floor", "ceil", "copysign")},
+    "fmin": _intrinsic("minimum", "fmin"),
+    "fmax": _intrinsic("maximum", "fmax"),
     "lt": _comparison("olt", "<"),
     "le": _comparison("ole", "<="),
-    "eq": _comparison("oeq", "==", True),
-    "ne": _comparison("une", "!=", True),
+    "eq": _comparison("oeq", "=="),
+    "ne": _comparison("une", "!="),
     "and": _logical("and", "&&"),
     "or": _logical("or", "||"),
     "not": Operation(1, (f"{{n}}.c = fcmp oeq {{t}} {{a}}, {_ZERO}", _TRUTH), "(double)({0} == 0.0)"),
@@ -105,14 +92,12 @@ _BY_NAME: dict[str, Operation] = {
     "sign": Operation(1, (f"{{n}}.c = fcmp one {{t}} {{a}}, {_ZERO}",
                           f"{{n}}.s = call {{t}} @llvm.copysign.{{s}}({{t}} {_ONE}, {{t}} {{a}})",
                           "select {m} {n}.c, {t} {n}.s, {t} {a}"), "({0} > 0.0 ? 1.0 : {0} < 0.0 ? -1.0 : {0})"),
-    "constpow": _function(2, "pow"),
-    "hypot": _function(2, "hypot", True),
-    **{name: _function(2, name) for name in ("pow", "atan2", "fmod", "remainder")},
-    **{name: _function(1, name) for name in (
+    "constpow": Operation(2, (), _call("pow", 2), "pow"),
+    **{name: Operation(2, (), _call(name, 2), name) for name in ("pow", "hypot", "atan2", "fmod", "remainder")},
+    **{name: Operation(1, (), _call(name, 1), name) for name in (
         "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh",
         "exp", "expm1", "log", "log1p", "erf")},
 }
-INTRINSICS = {"sqrt": 1, "fabs": 1, "floor": 1, "ceil": 1, "minimum": 2, "maximum": 2, "copysign": 2, "fma": 3}
 
 NAMES: dict[int, str] = {
     getattr(casadi, name): name[3:].lower() for name in dir(casadi) if name.startswith("OP_")
@@ -162,13 +147,9 @@ def read_tape(function: casadi.Function) -> Tape:
                            function=name, free=free)
     inputs = [function.sparsity_in(i) for i in range(function.n_in())]
     outputs = [function.sparsity_out(i) for i in range(function.n_out())]
-    nodes, results = _walk(function, [_positions(s) for s in inputs], [_positions(s) for s in outputs])
-    return Tape(
-        input_shapes=tuple((s.size1(), s.size2()) for s in inputs),
-        output_shapes=tuple((s.size1(), s.size2()) for s in outputs),
-        nodes=nodes,
-        results=results,
-    )
+    nodes, results = _walk(function, *([_positions(s) for s in some] for some in (inputs, outputs)))
+    return Tape(input_shapes=tuple(s.shape for s in inputs), output_shapes=tuple(s.shape for s in outputs),
+                nodes=nodes, results=results)
 
 
 def improved(tape: Tape) -> Tape:
@@ -225,7 +206,7 @@ def _walk(function: casadi.Function, sources: list[list[int]],
             node = (CONST, struct.unpack("<q", struct.pack("<d", function.instruction_constant(k)))[0], -1)
         elif code in OPERATIONS:
             operands = [held[i] for i in read(k)[:OPERATIONS[code].operands]]
-            if OPERATIONS[code].commutative:
+            if NAMES[code] in COMMUTATIVE:
                 operands.sort()
             node = (code, operands[0], operands[1] if len(operands) > 1 else -1)
         elif code in _COPIES:
