@@ -33,10 +33,6 @@ def random_motion(model: Model, samples: int, seed: int = 0, reach: float = 0.6)
 
     Args:
         reach: Fraction of the coordinate ranges used, about home.
-
-    Raises:
-        NotConverged: Too few of the drawn configurations can be assembled.
-        InvalidInput: No samples asked for.
     """
     if samples < 1:
         raise InvalidInput(f"expected at least one random configuration, not {samples}", samples=samples)
@@ -44,25 +40,20 @@ def random_motion(model: Model, samples: int, seed: int = 0, reach: float = 0.6)
     loops, chain = model.loops, model.kinematics
     by: By = "task" if "task" in loops.partitions else "actuated"
     low, high = _ranges(model, by, reach)
-    margins = chain.margins(model.home[None])
-    found: list[FloatArray] = []
-    count, shrink = 0, 1.0
+    margins, q, shrink = chain.margins(model.home[None]), np.empty((0, len(model.home))), 1.0
     for _ in range(20):
-        way = shrink * rng.uniform(low, high, (2 * samples, len(low)))
-        q, good = _travel(model, by, way)
-        here = chain.margins(q)
-        for now, home in ((here.type1, margins.type1[0]), (here.type2, margins.type2[0])):
+        drawn, good = _travel(model, by, shrink * rng.uniform(low, high, (2 * samples, len(low))))
+        here = chain.margins(drawn)
+        for now, home in ((here.type1, margins.type1), (here.type2, margins.type2)):
             good &= np.isnan(now) | (now > MARGIN * home)
-        found.append(q[good][: samples - count])
-        count += len(found[-1])
-        if count >= samples:
+        q = np.concatenate([q, drawn[good]])[:samples]
+        if len(q) == samples:
             break
         shrink *= 0.8
     else:
         raise NotConverged(
-            f"only {count} of {samples} random configurations of '{model.mechanism.name}' could be assembled; "
-            "narrow the position limits in the robot file", found=count)
-    q = np.concatenate(found)
+            f"only {len(q)} of {samples} random configurations of '{model.mechanism.name}' could be assembled; "
+            "narrow the position limits in the robot file", found=len(q))
     pace = np.sqrt(np.linalg.norm(model.mechanism.gravity) / loops.length) or 1.0  # [1/s]
     size = (high - low) / 2 / reach
     velocity, acceleration = rng.standard_normal((2, samples, len(low)))
@@ -70,8 +61,7 @@ def random_motion(model: Model, samples: int, seed: int = 0, reach: float = 0.6)
     known = model.accompanying
     extra = rng.uniform(-1.0, 1.0, (samples, known)) if known else None  # of no motion's past
     return Motion(coordinates=model.mechanism.coordinates, time=np.arange(samples, dtype=float), q=q, qd=qd, qdd=qdd,
-                  remembered=extra,
-                  closure_residual=chain.residual(q))
+                  remembered=extra, closure_residual=chain.residual(q))
 
 
 def _ranges(model: Model, by: By, reach: float) -> tuple[FloatArray, FloatArray]:
@@ -104,8 +94,7 @@ def _ranges(model: Model, by: By, reach: float) -> tuple[FloatArray, FloatArray]
 def _travel(model: Model, by: By, way: FloatArray) -> tuple[FloatArray, NDArray[np.bool_]]:
     """Move from home by some way of the independent coordinates, (t, m), in ten steps.
 
-    Returns:
-        The configurations (t, n), home where one cannot be reached, and which are good (t,).
+    Returns the configurations (t, n), home where one cannot be reached, and which are good (t,).
     """
     chain, independent = model.kinematics, list(model.loops.partitions[by].independent)
     q = np.repeat(model.home[None], len(way), axis=0)
@@ -136,10 +125,6 @@ def base_parameters(model: Model, *, parameters: Sequence[str] | None = None, ti
         parameters: Names to consider, in order; all standard ones in base order by default.
         tie_legs: Take the parameters the robot file declares tied as equal across legs.
         payloads: Payloads carried in some recordings of the experiment.
-        seed: Of the random configurations.
-
-    Raises:
-        NotConverged: The draws do not agree; carries their numbers of parameters.
     """
     if model.mechanism.idealised is not model.mechanism:
         model = Model(model.mechanism.idealised, model.passing)
@@ -210,8 +195,7 @@ def _closed_again(model: Model, motion: Motion) -> Motion:
 def _equilibrated(draws: list[FloatArray]) -> tuple[list[FloatArray], FloatArray]:
     """Scale samples, rows and columns (in this order, three times) to one size.
 
-    Returns:
-        The draws as matrices (t r, p), and what their columns were divided by (p,).
+    Returns the draws as matrices (t r, p), and what their columns were divided by (p,).
     """
     W = np.concatenate(draws)
     scale = np.ones(W.shape[2])
@@ -260,9 +244,6 @@ def standard_from_base(model: Model, base: BaseParameters, values: ArrayLike) ->
 
     The regressor of base parameters is the independent columns of the standard one, so base values on these columns
     and zeros elsewhere give the same efforts at every motion, though not a physical robot.
-
-    Args:
-        values: Values of these, (b,).
     """
     values = np.asarray(values, dtype=float)
     check_shape(values, (len(base),), "base parameter values")

@@ -39,17 +39,14 @@ class Columns:
     def load(self, payload: str | None = None) -> FloatArray:
         """Return a payload as inertial parameters of the bodies that may carry one, (10 l,); zeros for none."""
         found = np.zeros(len(self.load_columns))
-        if payload is not None:
-            for kind, value in self.mechanism.payload(payload).values.items():
-                found += value * self.unit_load(Parameter.of_payload(payload, kind))
+        for kind, value in ({} if payload is None else self.mechanism.payload(payload).values).items():
+            found += value * self.unit_load(Parameter.of_payload(str(payload), kind))
         return found
 
     def unit_load(self, name: Parameter) -> FloatArray:
         """Return a unit of a payload's parameter, which is about the payload's frame, as a load, (10 l,)."""
         body, ten = self._mounted(name)
-        start, found = len(INERTIAL) * self.load_bodies.index(body), np.zeros(len(self.load_columns))
-        found[start:start + len(INERTIAL)] = ten
-        return found
+        return np.concatenate([ten if body == other else np.zeros(len(ten)) for other in self.load_bodies])
 
     def split_load(self, load: FloatArray) -> dict[str, FloatArray]:
         """Return the ten parameters of a load by the body that carries them."""
@@ -58,10 +55,11 @@ class Columns:
     def _mounted(self, name: Parameter) -> tuple[str, FloatArray]:
         """Return the body that carries a payload, and a unit of the payload's parameter about that body's frame."""
         unit = np.eye(len(INERTIAL))[INERTIAL.index(name.kind)]
-        payload = next((p for p in self.mechanism.payloads if p.name == name.payload), None)
-        if payload is None or not payload.placement.steps:
-            return (self.load_body if payload is None else payload.body), unit
-        return payload.body, seen_from(payload.placement.matrix, unit)
+        for payload in self.mechanism.payloads:
+            if payload.name == name.payload:
+                turned = bool(payload.placement.steps)
+                return payload.body, seen_from(payload.placement.matrix, unit) if turned else unit
+        return self.load_body, unit
 
     def resolve(self, name: str) -> tuple[Parameter, ...]:
         """Return the standard columns a parameter name stands for: itself, all its ties, or those of a load's body."""
@@ -95,17 +93,16 @@ class Columns:
 
     def values(self, names: Sequence[str], table: ParameterTable | Mapping[str, float] | None = None) -> FloatArray:
         """Return the values of named parameters (tied: the mean of the members) from a table, a priori by default."""
-        source = (self.mechanism.standard if table is None else table)
-        lookup = source.as_dict() if isinstance(source, ParameterTable) else dict(source)
-        result = []
-        for name in named(names):
-            if name in lookup:
-                result.append(lookup[name])
-            elif name.payload is not None:
-                result.append(float(self.mechanism.payload(name.payload).values.get(name.kind, 0.0)))
-            else:
-                result.append(float(np.mean([lookup[member] for member in self.resolve(name)])))
-        return np.array(result)
+        source = self.mechanism.standard if table is None else table
+        lookup = source.as_dict() if isinstance(source, ParameterTable) else source
+
+        def value(name: Parameter) -> float:
+            if name not in lookup and name.payload is not None:
+                return float(self.mechanism.payload(name.payload).values.get(name.kind, 0.0))
+            members = (name,) if name in lookup else self.resolve(name)
+            return float(np.mean([lookup[member] for member in members]))
+
+        return np.array([value(name) for name in named(names)])
 
     def standard_values(self, changes: Mapping[str, float] | None = None) -> FloatArray:
         """Return all standard parameters a priori, some replaced (tied names set all their members), (p,)."""

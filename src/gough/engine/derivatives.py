@@ -44,15 +44,18 @@ Output = tuple[Quantity, str]
 
 
 class _Graph:
-    """Symbols of a motion in one partition and what follows from them on closed loops."""
+    """Symbols of a motion in one partition and what follows from them on closed loops.
+
+    Velocities and accelerations of all coordinates have symbols too, w and u, for derivatives by them.
+    """
 
     def __init__(self, model: Model, by: By, smooth: bool = True) -> None:
         loops = model.loops
         loops.partition_of(by)  # raises if there is none
         n, m = len(model.mechanism.joints), model.degrees_of_freedom
         self.model, self.smooth = model, smooth
-        self.q, self.v, self.a = ca.SX.sym("q", n), ca.SX.sym("v", m), ca.SX.sym("a", m)
-        self.band = ca.SX.sym("band", n)
+        self.q, self.w, self.u, self.band = (ca.SX.sym(name, n) for name in ("q", "w", "u", "band"))
+        self.v, self.a = ca.SX.sym("v", m), ca.SX.sym("a", m)
         self.closure = Closed(loops, by, self.q)
         self.dynamic, self.check = self.closure, self.closure.check
         if by != loops.dynamic:
@@ -79,50 +82,45 @@ class _Graph:
         X, Y = ca.SX(*E.shape), ca.SX(*E.shape)
         if part.dependent:
             D, K = part.dependent, self.closure.jacobian[part.rows, :]
-            w, u = self._rates()
-            rate = K @ w
-            X[D, :] = solve(K[:, D], -self._put(ca.jacobian(rate, self.q), w, u) @ E, part.pivots)
-            c = K @ u + ca.jtimes(rate, self.q, w)
-            change = self._put(ca.jacobian(c, self.q), w, u) @ E + self._put(ca.jacobian(c, w), w, u) @ X
+            rate = K @ self.w
+            X[D, :] = solve(K[:, D], -self._put(ca.jacobian(rate, self.q)) @ E, part.pivots)
+            c = K @ self.u + ca.jtimes(rate, self.q, self.w)
+            change = self._put(ca.jacobian(c, self.q)) @ E + self._put(ca.jacobian(c, self.w)) @ X
             Y[D, :] = solve(K[:, D], -change, part.pivots)
         return E, X, Y
 
-    def _rates(self) -> tuple[ca.SX, ca.SX]:
-        """Return new symbols for the velocities and accelerations of all coordinates."""
-        return ca.SX.sym("w", self.q.shape[0]), ca.SX.sym("u", self.q.shape[0])
-
-    def _by_motion(self, expression: ca.SX, w: ca.SX, u: ca.SX, held: ca.SX | None = None) -> ca.SX:
+    def _by_motion(self, expression: ca.SX, held: ca.SX | None = None) -> ca.SX:
         """Return the derivative of f(q, w, u) by q_P, v and a, (k, 3m); `held` is taken off that by q."""
-        dq, dw, du = (self._put(ca.jacobian(expression, x), w, u) for x in (self.q, w, u))
+        dq, dw, du = (self._put(ca.jacobian(expression, x)) for x in (self.q, self.w, self.u))
         E, X, Y = self.tangents
         dq = dq if held is None else dq - held
         return ca.horzcat(dq @ E + dw @ X + du @ Y, dw @ E + 2 * (du @ X), du @ E)
 
-    def _put(self, expression: ca.SX, velocity: ca.SX, acceleration: ca.SX) -> ca.SX:
-        """Return an expression with symbols replaced by the velocities and accelerations of all coordinates."""
-        result: ca.SX = ca.substitute([expression], [velocity, acceleration], [self.qd, self.qdd])[0]
+    def _put(self, expression: ca.SX) -> ca.SX:
+        """Return an expression with the velocities and accelerations of all coordinates in place of their symbols."""
+        result: ca.SX = ca.substitute([expression], [self.w, self.u], [self.qd, self.qdd])[0]
         return result
 
     def efforts(self, chi: ca.SX, load: ca.SX) -> tuple[ca.SX, ca.SX]:
         """Return the rows' efforts (m,) and their derivative by q_P, v, a, (m, 3m)."""
-        model, (w, u) = self.model, self._rates()
-        tree = TreeEfforts(model.mechanism, self.q, w, u, self.band, smooth=self.smooth)
+        model = self.model
+        tree = TreeEfforts(model.mechanism, self.q, self.w, self.u, self.band, smooth=self.smooth)
         value = model.valued(chi, load)
         t = tree.total(value)
         part, E_r, held = self.dynamic.partition, self.dynamic.closure_map, None
-        tau = self._put(t, w, u)
+        tau = self._put(t)
         if part.dependent:
             K, D = self.dynamic.jacobian[part.rows, :], part.dependent
             force = solve(K[:, D].T, tau[D], tuple((column, row) for row, column in part.pivots))
             forces = ca.SX.sym("lambda", force.shape[0])
             held = ca.substitute(ca.jacobian(K.T @ forces, self.q), forces, force)
-        rows, slopes = E_r.T @ tau, E_r.T @ self._by_motion(t, w, u, held)
+        rows, slopes = E_r.T @ tau, E_r.T @ self._by_motion(t, held)
         for i in model.mechanism.loaded:  # friction f(q, qd, p) of what a joint passes on: p is its row so far
             row = model.independent.index(i)
             tree.passed[i] = p = ca.SX.sym("p")
             f = tree.friction(i, value)
             change, slope, f = (ca.substitute(x, p, rows[row]) for x in (
-                self._by_motion(f, w, u), self._put(ca.jacobian(f, p), w, u), self._put(f, w, u)))
+                self._by_motion(f), self._put(ca.jacobian(f, p)), self._put(f)))
             slopes[row, :] += change + slope * slopes[row, :]
             rows[row] += f
         return rows, slopes
@@ -143,16 +141,16 @@ class _Graph:
         A twist t has the rate dt/dqd qdd + dt/dq qd, and the norm |t| the derivative t^T dt / |t|; a tiny constant
         under the root makes it zero at rest.
         """
-        (w, u), platform = self._rates(), self.model.mechanism.platform
-        twist = body_transforms(self.model.mechanism, self.q)[platform or BASE].twist(self.q, w)
-        faster = ca.jtimes(twist, w, u) + ca.jtimes(twist, self.q, w)
+        pose = body_transforms(self.model.mechanism, self.q)[self.model.mechanism.platform or BASE]
+        twist = pose.twist(self.q, self.w)
+        faster = ca.jtimes(twist, self.w, self.u) + ca.jtimes(twist, self.q, self.w)
         found: dict[str, tuple[ca.SX, ca.SX]] = {}
         for quantity, vector in (("velocity", twist), ("acceleration", faster)):
             norms, slopes = [], []
             for part in (vector[:3], vector[3:]):
-                value = self._put(part, w, u)
+                value = self._put(part)
                 norms.append(ca.sqrt(ca.sumsqr(value) + 1e-18))
-                slopes.append(value.T @ self._by_motion(part, w, u) / norms[-1])
+                slopes.append(value.T @ self._by_motion(part) / norms[-1])
             found[quantity] = ca.vertcat(*norms), ca.vertcat(*slopes)
         return found
 

@@ -193,7 +193,6 @@ class ClosedChain:
         Args:
             positions: Independent coordinates, (t, m). Redundant robots: all actuated (t, a); a well-conditioned
                 subset is used. [m or rad]
-            by: Which coordinates these are.
             start: A configuration near the first sample, (n,), or near every sample, (t, n); home by default.
             time: Sample times, for messages.
         """
@@ -369,9 +368,7 @@ class ClosedChain:
                by: By = "actuated", *, start: FloatArray | None = None) -> Motion:
         """Return the motion of all coordinates from that of the independent ones, (t, m) each.
 
-        Args:
-            by: Which coordinates these are.
-            start: A configuration near the first sample; home by default.
+        It starts near a configuration, home by default.
         """
         check_finite(np.asarray(velocity, dtype=float), f"{by} velocities")
         check_finite(np.asarray(acceleration, dtype=float), f"{by} accelerations")

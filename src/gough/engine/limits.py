@@ -24,11 +24,9 @@ class Limit:
     """A range that a quantity must not leave.
 
     Args:
-        quantity: `position`, `velocity`, `acceleration`, `effort` or `regularity`.
         name: The coordinate, or `platform.translation`, `platform.rotation` for the size of the platform's velocity
             and angular velocity (then never below zero); empty for the regularity.
         lower, upper: SI; for the regularity of its logarithm.
-        unit: Unit of both.
     """
 
     quantity: Quantity
@@ -66,44 +64,39 @@ def collect_limits(model: Model, changes: Mapping[str, Limits] | None = None, *,
         singularity: Smallest accepted |det dq_act/dx| relative to home, and the inverse of the largest; None for any.
     """
     changes, whole = changes or {}, twist_names(model)
+    found: list[Limit] = []
+
+    def add(name: str, usual: Limits, units: Mapping[Quantity, str]) -> None:
+        for quantity, unit in units.items():
+            change = getattr(changes.get(name, usual), quantity)
+            value = getattr(usual, quantity) if change is None else change
+            if value is None:
+                continue
+            lower, upper = value if quantity == "position" else (-value, value)
+            if not (np.isfinite(lower) and np.isfinite(upper) and lower < upper):
+                raise InvalidInput(f"{quantity} of '{name}' is limited to [{lower}, {upper}] {unit}, expected a "
+                                   "lower bound below an upper one", name=name)
+            found.append(Limit(quantity=quantity, name=name, lower=lower, upper=upper, unit=unit))
+
     for name, change in changes.items():
         if name not in whole:
             model.mechanism.joint(name)
         elif change.position is not None or change.effort is not None:
             raise InvalidInput(f"'{name}' has a velocity and an acceleration to limit, no position and no effort",
                                name=name)
-    found: list[Limit] = []
     for joint in model.mechanism.joints:
-        units: dict[Quantity, str] = {"position": joint.unit, "velocity": f"{joint.unit}/s",
-                                      "acceleration": f"{joint.unit}/s2"}
-        if joint.actuated:
-            units["effort"] = joint.effort_unit
-        found += _limits(joint.name, units, joint.limits, changes.get(joint.name, Limits()))
+        motor: dict[Quantity, str] = {"effort": joint.effort_unit} if joint.actuated else {}
+        add(joint.name, joint.limits, {"position": joint.unit, "velocity": f"{joint.unit}/s",
+                                       "acceleration": f"{joint.unit}/s2", **motor})
     for name, unit in zip(whole, ("m", "rad")):
         own = model.mechanism.twist_limits.get(last_word(name), Limits())
-        found += _limits(name, {"velocity": f"{unit}/s", "acceleration": f"{unit}/s2"}, own,
-                         changes.get(name, Limits()))
+        add(name, own, {"velocity": f"{unit}/s", "acceleration": f"{unit}/s2"})
     if singularity is not None and has_regularity(model):
         if not 0 < singularity < 1:
             raise InvalidInput(f"distance to singularity is {singularity}, expected a number between 0 and 1")
         bound = -float(np.log(singularity))
         found.append(Limit(quantity="regularity", name="", lower=-bound, upper=bound, unit=""))
     return tuple(found)
-
-
-def _limits(name: str, units: Mapping[Quantity, str], usual: Limits, change: Limits) -> list[Limit]:
-    """Return the limits of one coordinate: the change where given, else the usual."""
-    found = []
-    for quantity, unit in units.items():
-        value = getattr(usual, quantity) if getattr(change, quantity) is None else getattr(change, quantity)
-        if value is None:
-            continue
-        lower, upper = value if quantity == "position" else (-value, value)
-        if not (np.isfinite(lower) and np.isfinite(upper) and lower < upper):
-            raise InvalidInput(f"{quantity} of '{name}' is limited to [{lower}, {upper}] {unit}, expected a "
-                               "lower bound below an upper one", name=name)
-        found.append(Limit(quantity=quantity, name=name, lower=lower, upper=upper, unit=unit))
-    return found
 
 
 def measure(model: Model, limits: Sequence[Limit], motion: Motion, *, load: FloatArray | None = None) -> FloatArray:
@@ -135,15 +128,13 @@ def measure(model: Model, limits: Sequence[Limit], motion: Motion, *, load: Floa
 
 def _regularity(model: Model, q: FloatArray) -> FloatArray:
     """Return ln |det dq_act/dx| relative to home, (t,); infinite where the sign differs from that at home."""
-    q = np.concatenate([model.home[None], q])
-    if "task" in model.loops.partitions:
+    q, power = np.concatenate([model.home[None], q]), 1.0
+    if "task" not in model.loops.partitions:
+        part = model.loops.partitions["actuated"]
+        matrices = model.kinematics.jacobian(q)[:, part.rows][:, :, part.dependent]
+    else:
         matrices = model.kinematics.closure_map(q, "task")[:, model.actuated]
-        power = 1.0
         if model.loops.redundant:
             matrices, power = np.einsum("tam,tak->tmk", matrices, matrices), 0.5
-    else:
-        part = model.loops.partitions["actuated"]
-        full = np.array([np.array(model.loops.equations(x)[1]) for x in q])
-        matrices, power = full[:, part.rows][:, :, part.dependent], 1.0
     sign, size = np.linalg.slogdet(matrices)
     return np.where(sign[1:] == sign[0], power * (size[1:] - size[0]), -np.inf)

@@ -9,9 +9,8 @@ samples x is taken as the mean of both, which is exact to second order:
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -31,8 +30,7 @@ ANALYTIC = SimpleNamespace(
     fmax=lambda a, b: np.where(np.real(a) > np.real(b), a, b))
 
 
-@dataclass(frozen=True, kw_only=True)
-class Carry:
+class Carry(NamedTuple):
     """The last sample of a piece of a log: lags, what they follow, positions of their joints, (k,) each, and time."""
 
     lag: Any
@@ -77,31 +75,28 @@ def remember(mechanism: Mechanism, motion: Motion, dead_band: FloatArray, *,
         around: The samples are a period that repeats.
         constants, math: As in `joint_state`.
     """
-    columns, ends, followed = [], [], []
-    clock = motion.time
+    lags, followed = [], []
     positions = np.array([motion.q[:, m.joint] for m in mechanism.memories]).reshape(-1, len(motion))
     for k, (joint, name, number) in enumerate(mechanism.memories):
         term = mechanism.terms[name]
         lag = term.lags[number]
         state = joint_state(mechanism, motion, joint, dead_band, constants=constants, math=math)
         x = np.broadcast_to(term.value(state, lag.parts[0]), (len(motion),))
-        length = term.value(state, lag.parts[1])
-        along = positions[k] if term.lag_distance(lag) else clock
-        first = along[0] if around or carry is None else carry.position[k] if term.lag_distance(lag) else carry.time
+        length, far = term.value(state, lag.parts[1]), term.lag_distance(lag)
+        along = positions[k] if far else motion.time
+        first = along[0] if around or carry is None else carry.position[k] if far else carry.time
         way = np.abs(np.diff(along, prepend=first)) / length
         if around:
-            way[0] = np.abs(along[0] - along[-1]) / length if term.lag_distance(lag) else way[1]
+            way[0] = np.abs(along[0] - along[-1]) / length if far else way[1]
             end = _follow(x, way, x[-1], 0.0)[-1]
-            w = _follow(x, way, x[-1], end / (1 - np.exp(-way.sum())))
+            lags.append(_follow(x, way, x[-1], end / (1 - np.exp(-way.sum()))))
         else:
-            w = _follow(x, way, *((x[0], x[0]) if carry is None else (carry.followed[k], carry.lag[k])))
-        columns.append(w)
-        ends.append(w[-1])
+            lags.append(_follow(x, way, *((x[0], x[0]) if carry is None else (carry.followed[k], carry.lag[k]))))
         followed.append(x[-1])
-    columns += [np.broadcast_to((channels or {}).get(name, usual), (len(motion),))
+    recorded = [np.broadcast_to((channels or {}).get(name, usual), (len(motion),))
                 for name, usual in mechanism.channels.items()]
-    whole = np.stack(columns, axis=1) if columns else np.zeros((len(motion), 0))
-    return whole, Carry(lag=ends, followed=followed, position=positions[:, -1], time=float(clock[-1]))
+    whole = np.stack([*lags, *recorded], axis=1) if lags or recorded else np.zeros((len(motion), 0))
+    return whole, Carry([w[-1] for w in lags], followed, positions[:, -1], float(motion.time[-1]))
 
 
 def _follow(x: Any, way: Any, x_before: Any, w_before: Any) -> Any:

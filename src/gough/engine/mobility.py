@@ -184,14 +184,13 @@ def _refuse_stuck(loops: Loops, motors: list[int]) -> None:
         motors = [i for i in motors if not moving[i] > 1e-7]
         if not motors:
             return
-    closures, home = loops.mechanism.closures, loops.jacobian(loops.home)
-    owner = np.array(equation_owners(loops.mechanism))
-    alone = np.eye(len(loops.home))[motors[0]]
-    freeing = [f"'{closure.name}'" for k, closure in enumerate(closures)
-               if _rank(np.vstack([home[owner != k], alone])) > _rank(home[owner != k])]
-    name = loops.mechanism.coordinates[motors[0]]
+    mechanism, K = loops.mechanism, loops.jacobian(loops.home)
+    owner, alone = np.array(equation_owners(mechanism)), np.eye(len(loops.home))[motors[0]]
+    freeing = [f"'{closure.name}'" for k, closure in enumerate(mechanism.closures)
+               if _rank(np.vstack([K[owner != k], alone])) > _rank(K[owner != k])]
+    name = mechanism.coordinates[motors[0]]
     raise SingularConfiguration(  # loops may close in several ways, and hold a motor in one of them only
-        f"the motor '{name}' of '{loops.mechanism.name}' cannot move, at the start pose or near it: "
+        f"the motor '{name}' of '{mechanism.name}' cannot move, at the start pose or near it: "
         f"{', '.join(freeing) or 'several loops'} hold it; check type and axis of the joints in these loops, or choose "
         "another motor", singular_value=0.0, sample=0, time=0.0, joint=name)
 
