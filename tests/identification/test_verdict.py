@@ -44,7 +44,6 @@ from gough.identification.verdict import (
     judge_share,
     judge_transfer,
     misfit,
-    worst_of,
 )
 from gough.logs.recording import Recording
 from gough.mechanism import load_robot
@@ -75,7 +74,6 @@ def validation(relative: tuple[float, float], rms: tuple[float, float] = (0.1, 0
 @pytest.mark.parametrize(("levels", "headline"), [
     ((), "good"), (("look",), "look"), (("look", "wrong"), "wrong"), (("wrong",), "wrong"), (("look", "look"), "look")])
 def test_the_headline_is_the_worst_remark_and_good_only_without_any(levels: tuple, headline: str) -> None:
-    assert worst_of(levels) == headline
     assert Verdict(remarks=tuple(Remark(rule="x", level=level, message="m") for level in levels)).headline == headline
 
 

@@ -170,7 +170,10 @@ def bounded_problem(model: Model, recordings: Sequence[Recording], base: BasePar
         sure = np.array(processed.mask) if processed.mask.any() else np.ones_like(processed.mask)
         keep = np.flatnonzero(sure.any(axis=1))
         keep = keep[::max(1, int(np.ceil(int(sure.sum()) * len(recordings) / most)))]
-        slow = _slow(model, processed, chosen.threshold)
+        slow = np.maximum(processed.dead_band, 0.01 * np.abs(processed.motion.qd).max(axis=0))  # [m/s or rad/s]
+        if chosen.threshold is not None:
+            rubbing = [i for i in model.actuated if model.mechanism.rubs(model.mechanism.joints[i])]
+            slow[rubbing] = chosen.threshold
         if error is None:
             low, high = (x[keep] for x in _interval_regressor(model, processed, base, part.regressor, slow))
         else:
@@ -226,14 +229,6 @@ def default_prior(model: Model, base: BaseParameters) -> dict[str, tuple[float, 
     sizes = {name: 10.0 * (kinds[name.kind] or 1.0) for name in base.names}
     return {name: (0.0 if name.kind in nonnegative and (row >= 0).all() else -sizes[name], sizes[name])
             for name, row in zip(base.names, base.matrix)}
-
-
-def _slow(model: Model, processed: Processed, threshold: float | None) -> FloatArray:
-    """Return the speed of each coordinate below which its friction may have any sign, (n,). [m/s or rad/s]"""
-    slow = np.maximum(processed.dead_band, 0.01 * np.abs(processed.motion.qd).max(axis=0))
-    if threshold is not None:
-        slow[[i for i in model.actuated if model.mechanism.rubs(model.mechanism.joints[i])]] = threshold
-    return np.asarray(slow)
 
 
 def _interval_regressor(model: Model, processed: Processed, base: BaseParameters, regressor: FloatArray,

@@ -45,10 +45,7 @@ def averaged_period(model: Model, processed: Sequence[Processed], base: BasePara
     """Return the one periodic recording that maximum likelihood works on."""
     if len(processed) != 1:
         raise InvalidRecording(f"maximum likelihood takes one periodic log, got {len(processed)}")
-    done = processed[0]
-    if done.average is None:
-        raise InvalidRecording(f"{done.source}: maximum likelihood needs at least two whole periods")
-    return AveragedPeriod(model=model, processed=done, base=base)
+    return AveragedPeriod(model=model, processed=processed[0], base=base)
 
 
 def cutoff_likelihood(period: AveragedPeriod, *, highest: int = HIGHEST) -> CutoffResult:

@@ -197,7 +197,7 @@ def payload(model: Robot, recordings: Log | Sequence[Log], settings: PayloadSett
     track = history(pieces, clock, prior, chosen.forgetting)
     return PayloadResult(
         robot=model.mechanism.name, load=loads[-1], processing=used, settings=chosen,
-        changes=tuple(_change(recordings, problem.regression, clock, pieces.edges[cut - 1:cut + 2], *both)
+        changes=tuple(_change(recordings, problem.regression, clock, pieces.edges[cut - 1:cut + 2].tolist(), *both)
                       for cut, both in zip(cuts, pairwise(loads))),
         history=replace(track, values=sought.fixed + track.values @ sought.map.T,
                         std=np.sqrt((track.std**2) @ (sought.map**2).T)),
@@ -314,11 +314,11 @@ def _apart(zone: FloatArray, pieces: Pieces, cuts: Sequence[int]) -> list[IntArr
     return found
 
 
-def _change(recordings: Sequence[Recording], data: Regression, clock: FloatArray, edges: IntArray, before: Load,
+def _change(recordings: Sequence[Recording], data: Regression, clock: FloatArray, edges: Sequence[int], before: Load,
             after: Load) -> Change:
     """Return the change at the second of three edges of pieces."""
     assert data.time is not None
-    first, at, last = edges.tolist()
+    first, at, last = edges
     log = recordings[0 if data.recording is None else int(data.recording[at])]
     within = float(max(clock[at] - clock[first], clock[last - 1] - clock[at]))
     return Change(log.source, float(data.time[at]), within, before, after)

@@ -6,7 +6,7 @@ and still be wrong, because that log has the same mistake. The rules are listed 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, NamedTuple
 
@@ -57,7 +57,8 @@ class Verdict(Shown):
     @property
     def headline(self) -> Headline:
         """`wrong` if any remark says so, `look` if there is any, `good` if there is none."""
-        return worst_of(remark.level for remark in self.remarks)
+        levels = {remark.level for remark in self.remarks}
+        return "wrong" if "wrong" in levels else "look" if levels else "good"
 
     def __str__(self) -> str:
         return f"{self.headline}: {self.sentence}" if self.sentence else self.headline
@@ -74,12 +75,6 @@ class Verdict(Shown):
         """Return the verdict as plain text: headline, then one line for each remark, the worst first."""
         order = sorted(self.remarks, key=lambda remark: remark.level != "wrong")
         return "\n".join([str(self), *(f"  {r.level}, {r.rule}: {r.message}" for r in order)])
-
-
-def worst_of(levels: Iterable[Level]) -> Headline:
-    """Return the headline of some levels."""
-    found = set(levels)
-    return "wrong" if "wrong" in found else "look" if found else "good"
 
 
 def judge_numerics(estimate: Estimate) -> Remarks:
