@@ -12,8 +12,9 @@ from gough.core.regression import Regression
 from gough.engine import Model, base_parameters
 from gough.estimators.estimate import Enclosure, Estimate
 from gough.estimators.linear.least_squares import GaussMarkov, LeastSquares
+from gough.estimators.selection.selection import Symmetry, WeakDirection
 from gough.identification import Fit, Identification
-from gough.identification.structures import FrictionStructure, ModelChoice, Symmetry, WeakDirection
+from gough.identification.structures import FrictionStructure, ModelChoice
 from gough.identification.validation import validate
 from gough.mechanism import load_robot
 

@@ -20,16 +20,8 @@ from gough.estimators.gains.gain_problem import GainProblem, gain_problem
 from gough.estimators.linear.solve import first_values
 from gough.estimators.noise_information import attenuation, information_over_noise, whitened_rows
 from gough.logs.recording import Recording
-from gough.processing import (
-    Processed,
-    Processing,
-    ProcessingChoice,
-    choose_processing,
-    process,
-    raised_cutoff,
-    regression,
-)
-from gough.processing.choice import MOST_LEFT_OUT
+from gough.processing import Processed, Processing, choose_processing, process, raised_cutoff, regression
+from gough.processing.choice import MOST_LEFT_OUT, ProcessingChoice
 from gough.processing.families import with_position_noise
 from gough.processing.masks import noise_again
 from gough.processing.pieces import nominal_gains

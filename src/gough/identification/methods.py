@@ -21,14 +21,8 @@ from gough.engine import Model
 from gough.estimators.estimate import Estimate
 from gough.estimators.gains.maximum_likelihood import MaximumLikelihoodGains
 from gough.estimators.gains.total_least_squares import TotalLeastSquares
+from gough.estimators.linear import likelihood
 from gough.estimators.linear.least_squares import GaussMarkov, LeastSquares, WeightedLeastSquares
-from gough.estimators.linear.likelihood import (
-    CutoffLikelihood,
-    CutoffResult,
-    FullLikelihood,
-    LikelihoodResult,
-    fourier_bins,
-)
 from gough.estimators.linear.robust import Robust
 from gough.estimators.linear.solve import solve
 from gough.estimators.physical.feasible import Feasible, FeasibleEstimate
@@ -48,7 +42,7 @@ def averaged_period(model: Model, processed: Sequence[Processed], base: BasePara
     return AveragedPeriod(model=model, processed=processed[0], base=base)
 
 
-def cutoff_likelihood(period: AveragedPeriod, *, highest: int = HIGHEST) -> CutoffResult:
+def cutoff_likelihood(period: AveragedPeriod, *, highest: int = HIGHEST) -> likelihood.CutoffResult:
     """Choose the filter cut-off by likelihood, linear parameters profiled out; AH09 (24).
 
     Where positions do not scatter their errors vanish, nothing is left to choose, and (24) is Gauss-Markov on the
@@ -58,31 +52,31 @@ def cutoff_likelihood(period: AveragedPeriod, *, highest: int = HIGHEST) -> Cuto
     seconds = len(average) / average.rate
     if period.scatters.any():
         highest = min(highest, (len(average) - 1) // 2)
-        cutoffs, orders = fourier_bins(seconds, highest, channels)
+        cutoffs, orders = likelihood.fourier_bins(seconds, highest, channels)
         family = CutoffFamily(period=period)
-        return CutoffLikelihood().fit(family, cutoffs, orders, family.fitted_terms(highest))
+        return likelihood.CutoffLikelihood().fit(family, cutoffs, orders, family.fitted_terms(highest))
     problem = regression(period.model, period.processed, period.base)
     estimate = GaussMarkov().fit(problem)
     bins = int((period.processed.cutoff or average.rate / 2) * seconds * (1 + 1e-9))
-    cutoffs, orders = fourier_bins(seconds, max(1, bins), channels)
+    cutoffs, orders = likelihood.fourier_bins(seconds, max(1, bins), channels)
     left = solve(problem.whitened().stacked(), problem.parameters).residual_norm
     notes = (f"positions of {average.count} periods do not scatter: without errors of them maximum likelihood is "
              "Gauss-Markov", *estimate.notes)
-    return CutoffResult(
+    return likelihood.CutoffResult(
         estimate=replace(estimate, notes=notes), cutoff=float(cutoffs[-1]), cutoffs=cutoffs[-1:], orders=orders[-1:],
         position_term=np.zeros(1), fitted_term=np.zeros(1), effort_term=np.array([left**2 / 2]),
         values=estimate.values[None])
 
 
-def full_likelihood(period: AveragedPeriod, *, harmonics: int) -> LikelihoodResult:
+def full_likelihood(period: AveragedPeriod, *, harmonics: int) -> likelihood.LikelihoodResult:
     """Estimate parameters and executed trajectory, of so many harmonics, together: errors in variables."""
     family, average, model = TrajectoryFamily(period=period, harmonics=harmonics), period.average, period.model
     known = None
     if not model.loops.redundant:
         cross = average.cross_covariance / average.count
         known = cross[:, [model.actuated.index(i) for i in model.independent]]
-    return FullLikelihood(tolerance=1e-6).fit(family, family.start(), cross_covariance=known,
-                                              position_periods=average.position_periods)
+    return likelihood.FullLikelihood(tolerance=1e-6).fit(
+        family, family.start(), cross_covariance=known, position_periods=average.position_periods)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -93,7 +87,7 @@ class PeriodProblem:
     brief: bool = False
 
     @cached_property
-    def cutoff(self) -> CutoffResult:
+    def cutoff(self) -> likelihood.CutoffResult:
         """The cut-off of largest likelihood, and the estimate there."""
         return cutoff_likelihood(self.period)
 

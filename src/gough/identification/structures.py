@@ -15,15 +15,7 @@ from gough.core.showing import text_table
 from gough.engine import Model
 from gough.engine.columns import column_names
 from gough.estimators.problem import Estimator
-from gough.estimators.selection.selection import (
-    LEVEL,
-    Structure,
-    Symmetry,
-    WeakDirection,
-    compare_structures,
-    tie_test,
-    weak_directions,
-)
+from gough.estimators.selection import selection
 from gough.identification.term_choice import TermChoice
 
 NEAR = 1.01  # of the best held-out error: as good
@@ -53,8 +45,8 @@ class ModelChoice:
     """Friction structures, leg symmetry, weak directions and terms that one experiment asks for."""
 
     friction: tuple[FrictionStructure, ...]
-    symmetry: tuple[Symmetry, ...]
-    weak: tuple[WeakDirection, ...]
+    symmetry: tuple[selection.Symmetry, ...]
+    weak: tuple[selection.WeakDirection, ...]
     notes: tuple[str, ...] = ()
     terms: TermChoice = field(default_factory=TermChoice)
 
@@ -79,7 +71,7 @@ class ModelChoice:
             rows = [[s.name, f"{s.f:.3g}", f"{s.constraints:.0f}, {s.degrees_of_freedom:.4g}", f"{s.p:.2g}",
                      "differ" if s.differ else "may be equal"] for s in self.symmetry]
             parts += ["", "Are legs alike? F-test of equal parameters",
-                      text_table(["parameter", "F", "degrees of freedom", "p", f"at level {LEVEL:g}"], rows)]
+                      text_table(["parameter", "F", "degrees of freedom", "p", f"at level {selection.LEVEL:g}"], rows)]
         if self.terms.alone:
             parts += ["", self.terms.summary()]
         parts += ["", "Combinations the data see least: share of the best seen, parameters scaled to equal effort",
@@ -92,28 +84,30 @@ def model_choice(model: Model, base: BaseParameters, problem: Regression, estima
     """Compare friction structures, test whether legs are alike and name what the data hardly see."""
     base = base.select(problem.parameters)
     friction, groups = [], leg_groups(base)
-    for found in compare_structures(problem, friction_structures(model, base), estimator, held_out=held_out).values():
+    structures = friction_structures(model, base)
+    for found in selection.compare_structures(problem, structures, estimator, held_out=held_out).values():
         e = found.estimate
         friction.append(FrictionStructure(
             name=found.name, parameters=len(found.parameters), reason=found.reason,
             correlation_condition=None if e is None else e.correlation_condition,
             residual=None if e is None else _rms(e.residual_relative),
             held_out=None if found.held_out is None else _rms(found.held_out)))
-    symmetry: tuple[Symmetry, ...] = ()
+    symmetry: tuple[selection.Symmetry, ...] = ()
     notes: tuple[str, ...] = ()
     if groups:
         try:
-            symmetry = tie_test(estimator.fit(problem), groups)[:-1 if len(groups) == 1 else None]
+            symmetry = selection.tie_test(estimator.fit(problem), groups)[:-1 if len(groups) == 1 else None]
         except GoughError as error:
             notes = (f"legs were not compared: {error}",)
-    return ModelChoice(friction=tuple(friction), symmetry=symmetry, notes=notes, weak=weak_directions(problem))
+    weak = selection.weak_directions(problem)
+    return ModelChoice(friction=tuple(friction), symmetry=symmetry, weak=weak, notes=notes)
 
 
 def _rms(values: Any) -> float:
     return float(np.sqrt(np.mean(np.square(values))))
 
 
-def friction_structures(model: Model, base: BaseParameters) -> dict[str, Structure]:
+def friction_structures(model: Model, base: BaseParameters) -> dict[str, selection.Structure]:
     """Return no friction, each kind alone (viscous, Coulomb), all of the motors, and of all joints.
 
     All of them also with equal legs' friction tied. Only friction that the robot file declares. Offsets stay in all of
@@ -130,14 +124,14 @@ def friction_structures(model: Model, base: BaseParameters) -> dict[str, Structu
         return [*(n for n in names if not any(n in group for group in own)), *own]
 
     all_ = "both" if len(kinds) <= 2 else "all"
-    candidates: dict[str, Structure] = {"none": rest}
+    candidates: dict[str, selection.Structure] = {"none": rest}
     candidates |= {term.label.removesuffix(" friction"): [*rest, *(n for n in motors if heads[n].kind == name)]
                    for name, term in kinds.items()}
     candidates |= {
         all_: [*rest, *motors], f"{all_}, legs alike": [*rest, *tied(motors)],
         f"{all_}, passive joints too": [*rest, *every],
         f"{all_}, passive joints too, legs alike": [*rest, *tied(every)]}
-    found: dict[str, Structure] = {}
+    found: dict[str, selection.Structure] = {}
     for name, structure in candidates.items():
         if not any(set(structure) == set(other) for other in found.values()):
             found[name] = structure

@@ -66,13 +66,6 @@ class Kind(NamedTuple):
     values: FloatArray
     std: FloatArray
 
-    def equations(self, names: Sequence[Parameter]) -> tuple[FloatArray, FloatArray]:
-        """Return what is known of some parameters as whitened equations L chi = L mu, (k, p) and (k,)."""
-        own = [k for k, name in enumerate(self.parameters) if name in names]
-        L = np.zeros((len(own), len(names)))
-        L[np.arange(len(own)), [names.index(self.parameters[k]) for k in own]] = 1 / self.std[own]
-        return L, self.values[own] / self.std[own]
-
 
 def strange(histories: Sequence[RobotHistory], common: Hierarchy, job: Job, level: float, diagnosed: int,
             executor: Executor) -> tuple[list[Alert], list[str]]:
@@ -234,9 +227,11 @@ def _fitted_beside(evidence: Evidence, kind: Kind,
     The score tests of the diagnosis with what is known of the kind as further equations: then a mistake cannot hide in
     the parameters. Of all suspicions, only those that are `possible`.
     """
-    standing = Standing(evidence, only=only)
+    standing, names = Standing(evidence, only=only), evidence.base.names
     problem = score_problem(evidence.views, standing.columns, standing.noise)
-    L, known = kind.equations(evidence.base.names)
+    own = [k for k, name in enumerate(kind.parameters) if name in names]
+    L, known = np.zeros((len(own), len(names))), kind.values[own] / kind.std[own]  # whitened, L chi = known
+    L[np.arange(len(own)), [names.index(kind.parameters[k]) for k in own]] = 1 / kind.std[own]
     scores = Scores(ScoreProblem(
         regressor=np.concatenate([problem.regressor, L]), target=np.concatenate([problem.target, known]),
         columns=np.concatenate([problem.columns, np.zeros((len(known), problem.columns.shape[1]))]),
