@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from gough.core.documents import restored
 from gough.core.errors import InvalidInput, OutputError
 from gough.core.regression import Regression
 from gough.estimators.estimate import Enclosure, Estimate, Source
@@ -103,7 +104,7 @@ def test_loading_another_kind_of_result_is_refused(tmp_path):
     content = make_estimate().to_dict()
     del content["covariance"]
     with pytest.raises(InvalidInput, match="lacks covariance"):
-        Estimate.from_dict(content)
+        restored(Estimate, content)
 
 
 def test_prediction_goes_by_name_and_ignores_gains():

@@ -147,9 +147,10 @@ def read_json(path: str | os.PathLike[str], kind: str) -> dict[str, Any]:
         raise InvalidInput(f"cannot read '{path}': {error.strerror}", path=path) from error
     except (UnicodeDecodeError, InvalidInput) as error:
         raise InvalidInput(f"'{path}' is not JSON: {error}", path=path) from error
-    found = content.get("kind") if isinstance(content, dict) else None
-    if found != kind:
-        raise InvalidInput(f"'{path}' holds {found!r}, expected a stored {kind!r}", path=path, kind=found)
+    found, version = (content.get(key) if isinstance(content, dict) else None for key in ("kind", "format"))
+    if found != kind or version != FORMAT:
+        raise InvalidInput(f"'{path}' holds {found!r} in format {version!r}, expected a stored {kind!r} in format "
+                           f"{FORMAT}", path=path, kind=found)
     return dict(content)
 
 
@@ -162,19 +163,11 @@ class Stored:
         """Return plain lists, numbers and strings; nothing is rounded."""
         return {"kind": self.stored_as, "format": FORMAT, **plain(self)}
 
-    @classmethod
-    def from_dict(cls, content: Mapping[str, Any]) -> Self:
-        kind, version = content.get("kind"), content.get("format")
-        if kind != cls.stored_as or version != FORMAT:
-            raise InvalidInput(f"content is {kind!r} in format {version!r}, expected {cls.stored_as!r} in format "
-                               f"{FORMAT}", kind=kind)
-        found: Self = restored(cls, content)
-        return found
-
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write strict JSON, whole or not at all."""
         write_json(path, self.to_dict())
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
-        return cls.from_dict(read_json(path, cls.stored_as))
+        found: Self = restored(cls, read_json(path, cls.stored_as))
+        return found
