@@ -71,8 +71,8 @@ def tasks_of(collected: Collected, logs: Sequence[FleetLog], period: float) -> l
         groups.setdefault(log.robot, {}).setdefault(int(log.time // length) * length, []).append(log)
     found = []
     for robot, periods in sorted(groups.items()):
-        own = {path: key for path, key in collected.keys.items() if every[path].robot == robot}
-        found.append(RobotLogs(robot, periods, replace(collected, keys=own)))
+        own = {log.path: collected.keys[log.path] for those in periods.values() for log in those}
+        found.append(RobotLogs(robot, periods, Collected(folder=collected.folder, keys=own)))
     return found
 
 
