@@ -129,7 +129,7 @@ class Problem:
             rms = np.sqrt((qd**2).mean(axis=0))
             self.bands[k] = 0.2 * np.maximum(rms, 1e-3 * rms.max() + 1e-12)
 
-    def split(self, variables: FloatArray) -> list[FloatArray]:
+    def by_part(self, variables: FloatArray) -> list[FloatArray]:
         return np.split(variables, np.cumsum(self._sizes)[:-1])
 
     def _unpack(self, part: Part, own: FloatArray) -> tuple[FloatArray, float]:
@@ -140,7 +140,7 @@ class Problem:
 
     def trajectories(self, variables: FloatArray) -> tuple[Fourier, ...]:
         found = []
-        for part, own in zip(self.parts, self.split(variables)):
+        for part, own in zip(self.parts, self.by_part(variables)):
             amplitudes, w = self._unpack(part, own)
             h = part.harmonics
             found.append(Fourier(
@@ -172,7 +172,7 @@ class Problem:
         """Evaluate objective and constraints; None where the loops do not close or the robot turns singular."""
         self.evaluations += 1
         q, rates, constraints, derivatives, blocks = [], [], [], [], []
-        for k, (part, own) in enumerate(zip(self.parts, self.split(variables))):
+        for k, (part, own) in enumerate(zip(self.parts, self.by_part(variables))):
             amplitudes, w = self._unpack(part, own)
             position, velocity, acceleration = (w**d * (basis @ amplitudes) for d, basis in enumerate(part.basis))
             guess = np.repeat(self.centre[None], len(position), axis=0) if near is None else near.q[k]
@@ -221,7 +221,7 @@ class Linearisation:
 
     def __init__(self, problem: Problem, point: Point) -> None:
         self._problem, self._derivatives, self._spreads, self._faster = problem, point.derivatives, [], []
-        for part, own, (velocity, acceleration) in zip(problem.parts, problem.split(point.variables), point.rates):
+        for part, own, (velocity, acceleration) in zip(problem.parts, problem.by_part(point.variables), point.rates):
             w = problem._unpack(part, own)[1]
             spread = np.stack([w**d * basis for d, basis in enumerate(part.basis)], axis=1)
             self._spreads.append(spread.reshape(3 * part.samples, -1))
@@ -230,7 +230,7 @@ class Linearisation:
     def times(self, step: FloatArray) -> FloatArray:
         """Return dc/dx step, (t, o)."""
         found = []
-        for k, own in enumerate(self._problem.split(step)):
+        for k, own in enumerate(self._problem.by_part(step)):
             amplitudes = self._problem._unpack(self._problem.parts[k], own)[0]
             change = (self._spreads[k] @ amplitudes).reshape(self._faster[k].shape)
             if self._problem.parts[k].free_frequency:
