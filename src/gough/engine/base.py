@@ -40,7 +40,8 @@ def random_motion(model: Model, samples: int, seed: int = 0, reach: float = 0.6)
     loops, chain = model.loops, model.kinematics
     by: By = "task" if "task" in loops.partitions else "actuated"
     low, high = _ranges(model, by, reach)
-    margins, q, shrink = chain.margins(model.home[None]), np.empty((0, len(model.home))), 1.0
+    margins = chain.margins(model.home[None])
+    q, shrink = np.empty((0, len(model.home))), 1.0
     for _ in range(20):
         drawn, good = _travel(model, by, shrink * rng.uniform(low, high, (2 * samples, len(low))))
         here = chain.margins(drawn)

@@ -197,7 +197,8 @@ def response(model: Model, outputs: tuple[Output, ...], by: By, *, smooth: bool 
         smooth: tanh for the sign of velocities, as while designing; otherwise that of regressions, whose derivative at
             the edge of the band is the mean of both sides.
     """
-    graph, names, wanted = _Graph(model, by, smooth), model.mechanism.coordinates, {quantity for quantity, _ in outputs}
+    graph, names = _Graph(model, by, smooth), model.mechanism.coordinates
+    wanted = {quantity for quantity, _ in outputs}
     chi, load = ca.SX.sym("chi", len(model.mechanism.standard)), ca.SX.sym("load", len(model.load_columns))
     E, X, Y = graph.tangents
     none = ca.SX(*E.shape)

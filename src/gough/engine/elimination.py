@@ -98,7 +98,8 @@ def _subtract(target: dict[int, ca.SX], factor: ca.SX, row: dict[int, ca.SX]) ->
 
 def cholesky_solve(matrix: ca.SX, right: ca.SX) -> ca.SX:
     """Return matrix^-1 right for a symmetric positive definite matrix (L D L^T, no pivoting needed)."""
-    (D, upper, _), size, result = ca.ldl(matrix.T, False), matrix.shape[0], ca.SX(right)
+    D, upper, _ = ca.ldl(matrix.T, False)
+    size, result = matrix.shape[0], ca.SX(right)
     for i in range(size):
         for k in range(i):
             result[i, :] -= upper[k, i] * result[k, :]

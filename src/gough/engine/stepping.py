@@ -200,7 +200,8 @@ def controller_graphs(model: Model, values: FloatArray, load: FloatArray,
     here = q[[memory.joint for memory in mechanism.memories]]
     if x:
         since, new = past[3 * x], past[3 * x] < 0
-        still, ways = JointState(q=0.0, qd=0.0, qdd=0.0, sign=0.0, math=np), list[ca.SX]()
+        still = JointState(q=0.0, qd=0.0, qdd=0.0, sign=0.0, math=np)
+        ways = []
         for k, memory in enumerate(mechanism.memories):
             term = mechanism.terms[memory.term]
             node = term.lags[memory.lag]

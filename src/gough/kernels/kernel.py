@@ -44,7 +44,8 @@ class Compiler:
     def __init__(self) -> None:
         llvm.initialize_native_target()
         llvm.initialize_native_asmprinter()
-        self._triple, cpu, features = llvm.get_process_triple(), llvm.get_host_cpu_name(), llvm.get_host_cpu_features()
+        self._triple = llvm.get_process_triple()
+        cpu, features = llvm.get_host_cpu_name(), llvm.get_host_cpu_features()
         self.width = 8 if features.get("avx512f") else 4
         version = ".".join(map(str, llvm.llvm_version_info))
         files = sorted(Path(__file__).parent.glob("*.py"))  # no edit of the code generator may meet old object code
@@ -53,7 +54,8 @@ class Compiler:
         # Level 1: the same speed as 2 and 3 on straight-line code, half the compile time.
         self._machine, owned = (llvm.Target.from_triple(self._triple).create_target_machine(
             cpu=cpu, features=features.flatten(), opt=1, reloc="pic", codemodel="small", jit=True) for _ in range(2))
-        self._linker, self._numbers = llvm.create_lljit_compiler(owned), count()  # takes possession of its machine
+        self._linker = llvm.create_lljit_compiler(owned)  # takes possession of its machine
+        self._numbers = count()
 
     def compile(self, text: str) -> bytes:
         """Turn IR into an object file. No optimisation passes: the tape holds nothing they could remove."""
@@ -111,7 +113,9 @@ class Kernel:
         tape = read_tape(function)
         self.name: str = function.name()
         self.input_shapes, self.output_shapes = tape.input_shapes, tape.output_shapes
-        self.operations, self.lanes, self._function = len(tape.nodes), lanes or compiler().width, function
+        self.operations = len(tape.nodes)
+        self.lanes = lanes or compiler().width
+        self._function = function
         key = hashlib.sha256(f"{tape.digest} {self.lanes} {compiler().key}".encode()).hexdigest()
         code = object_cache.read(key)
         self.compiled = False
