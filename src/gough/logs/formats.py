@@ -1,7 +1,4 @@
-"""Files other than text as tables: NPZ, MATLAB, HDF5, Parquet, Feather and ROS bags, by suffix.
-
-docs/extending.md adds a format. What a description may say about columns and clocks, and all checks, come after.
-"""
+"""Files other than text as tables: NPZ, MATLAB, HDF5, Parquet, Feather, bags; docs/extending.md adds a format."""
 
 from __future__ import annotations
 
