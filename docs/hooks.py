@@ -1,8 +1,8 @@
 """Pages of the site that are not files of `docs/`.
 
 README, CONTRIBUTING and CHANGELOG stand in the root of the project, where readers look for them. Every room of the
-source gets a page of its docstrings; options are shown as they were declared. A link to another file of the project
-leads to a page that shows that file.
+source gets a page of its docstrings and of the comments beside fields; options are shown as they were declared. A link
+to another file of the project leads to a page that shows that file.
 """
 
 from __future__ import annotations
@@ -93,12 +93,16 @@ def reference(room: str) -> str:
     return "\n\n".join([*head, *(f"::: {module}" for module in modules)]) + "\n"
 
 
-class Options(griffe.Extension):
-    """Show options as they were declared: `harmonics: int = option(5, "Harmonics of each coordinate.", unit=...)`."""
+class Fields(griffe.Extension):
+    """Show fields with what stands beside them: `time: FloatArray  # (t,) [s]`, or as the option they declare."""
 
     def on_attribute_instance(self, *, attr: griffe.Attribute, **_: Any) -> None:
-        """Turn the declaration of an option into a default and a docstring."""
-        if isinstance(attr.value, griffe.ExprCall) and str(attr.value.function) == "option" and attr.parent:
+        """Turn the declaration of an option into a default and a docstring, and a comment into a docstring."""
+        if not isinstance(attr.parent, griffe.Class):
+            return
+        if isinstance(attr.value, griffe.ExprCall) and str(attr.value.function) == "option":
             option = options_of(getattr(import_module(attr.module.path), attr.parent.name))[attr.name]
             attr.value = None if option.default is REQUIRED else repr(option.default)
             attr.docstring = griffe.Docstring(option.help, parent=attr)
+        elif attr.docstring is None and "  # " in attr.source:
+            attr.docstring = griffe.Docstring(attr.source.rpartition("  # ")[2].strip(), parent=attr)
