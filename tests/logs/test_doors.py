@@ -252,6 +252,29 @@ def test_start_and_stop_cut_a_stretch_out_and_skip_leaves_lines_out(tmp_path) ->
         open_recording(path, described(*NAMES, skip=2, start="0.5 s"))
 
 
+def test_a_stretch_of_an_even_clock_begins_where_it_is_told_to(tmp_path) -> None:
+    """Stamps that begin at a fraction of a second: 0.35 s - 0.25 s is less than 0.1 s."""
+    log = read_recording(csv_of(tmp_path, 5000.25 + TIME), described(*NAMES, rate="50 Hz", start="0.1 s"))
+    assert len(log) == 95
+    assert np.allclose(log.position, POSITION[10::2], atol=1e-9)
+
+
+def test_values_and_stamps_of_different_number_are_refused_with_blanks_too(tmp_path) -> None:
+    (tmp_path / "q.csv").write_text("a,b\n1,2\n,3\n2,4\n")
+    (tmp_path / "clock.csv").write_text("t\n0\n1\n")
+    data = {"format": 1, "joints": JOINTS, "time": {"file": "clock.csv", "units": ["s"]},
+            "position": {"file": "q.csv", "columns": ["a", "b"], "unit": "rad"}}
+    with pytest.raises(InvalidRecording, match=r"column 'a' has 3 samples, its time 2"):
+        read_recording(tmp_path, data)
+
+
+def test_one_sample_is_a_log_on_any_clock(tmp_path) -> None:
+    path = csv_of(tmp_path)
+    path.write_text("".join(path.read_text().splitlines(keepends=True)[:2]))
+    for rate in ({}, {"rate": "50 Hz"}):
+        assert len(read_recording(path, described(*NAMES, **rate, payload=None))) == 1
+
+
 def test_offsets_are_per_joint_and_extra_channels_are_kept_as_recorded(tmp_path) -> None:
     description = described(*NAMES, position_more={"offset": [0.1, -0.2]}, extra={
         "names": ["gear"], "columns": ["c"], "unit": "degF", "scale": 2.0, "offset": 1.0})
@@ -311,6 +334,7 @@ def test_arrays_pass_the_checks_of_a_file() -> None:
     assert (log.period_count, log.inspected) == (4, True)
     assert np.array_equal(log.extra["gear"], TIME)
     for wrong, words in (({"units": {}}, "the unit of position is missing"),
+                         ({"units": {"position": None}}, "the unit of position is missing"),
                          ({"position": degrees[:, :1]}, r"position has shape \(200, 1\), expected \(any, 2\)"),
                          ({"time": TIME}, "either time or rate"), ({"torque": EFFORT}, "no signal 'torque'"),
                          ({"position": degrees * np.nan}, "is nan at sample 0"),

@@ -130,6 +130,8 @@ def test_a_line_cut_short_at_the_end_is_dropped_and_reported(tmp_path) -> None:
         found = [f for f in recording.quality if f.kind == "truncated"]
         assert len(found) == 1
         assert found[0].numbers["line"] == 5
+        *_, last = open_recording(tmp_path / "run.csv").blocks(2)
+        assert [f.kind for f in last.quality] == ["truncated"]
 
 
 def test_a_whole_last_line_without_line_end_is_kept_and_reported(tmp_path) -> None:
@@ -376,6 +378,8 @@ def test_a_delimiter_at_the_end_of_each_line_is_no_column(tmp_path) -> None:
     text = "".join(line + ",\n" for line in (HEADER + ROWS).splitlines())
     assert len(read_recording(write(tmp_path, text))) == 3
     assert len(read_recording(write(tmp_path, HEADER + "".join(line + ",\n" for line in ROWS.splitlines())))) == 3
+    text = "".join(line.replace(",", " ") + " 7\n" for line in ROWS.splitlines())
+    assert len(read_recording(write(tmp_path, f"# {HEADER.replace(',', ' ')}{text}"))) == 3
 
 
 def test_parquet_is_read_whole_and_in_blocks(tmp_path) -> None:

@@ -112,7 +112,7 @@ def parse_description(data: Mapping[str, Any]) -> Description:
     if decimal not in (".", ",") or thousands not in ("", ".", ",", "'", " ") or decimal == thousands:
         raise InvalidRecording(f"decimal is {decimal!r} and thousands {thousands!r}, expected '.' or ',', and another "
                                "sign between thousands, if any")
-    payload = _take(data, "payload", "", "a name", lambda p: isinstance(p, str), "none")
+    payload = _take(data, "payload", "", "a name", lambda p: isinstance(p, str | None), "none")
     rate = _quantity(data, "rate", "frequency")
     start, stop = _quantity(data, "start", "time") or 0.0, _quantity(data, "stop", "time")
     if start < 0 or (stop is not None and stop <= start):

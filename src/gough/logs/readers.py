@@ -90,15 +90,16 @@ def recorded(tables: Mapping[str, Table], given: Description | None, source: str
     own, clocks = sampled[0].clock, list({id(s.clock): s for s in sampled}.values())
     start, end = max(s.clock[0] for s in clocks), min(s.clock[-1] for s in clocks)
     if description.rate is None or not description.signals[0].clock.columns:
-        time = own[(own >= start) & (own <= end)]
-    else:
-        time = even_times(start, end, description.rate) if end > start else own[:0]
-    if len(time) < 2 <= len(own):
+        time = own if len(clocks) == 1 else own[(own >= start) & (own <= end)]
+        shown = time if description.absolute else time - time[:1]
+    else:  # counted from zero: `start` and `stop` are compared with these
+        shown = even_times(0.0, end - start, description.rate) if end >= start else own[:0]
+        time = np.minimum(start + shown, end)
+    if len(time) < min(2, len(own)):
         spans = ", ".join(f"{s.kind} {s.clock[0]:.3f} to {s.clock[-1]:.3f} s" for s in clocks)
         raise refused(source, f"the signals share no stretch of time: {spans}; are they of one run, and is an offset "
                       "missing?")
-    quality = [*(f for table in tables.values() for f in table.findings), *(
-        finding("ignored", name, "this column is none Gough knows; it was left out") for name in description.ignored)]
+    quality = _told(tables, description)
     for s in clocks:
         quality += inspect_clock(s.clock, "time" if len(clocks) == 1 else s.source)
         if not np.array_equal(s.clock, own):
@@ -112,15 +113,21 @@ def recorded(tables: Mapping[str, Table], given: Description | None, source: str
     if len(clocks) > 1:
         quality.append(finding("overlap", source, f"all signals together cover {end - start:.3f} s; samples outside "
                                "were cut off", start=start - own[0], duration=end - start))
-    recording = replace(_made(description, time if description.absolute else time - time[0], values, source),
-                        quality=tuple(quality), inspected=True)
+    recording = _made(description, shown, values, source, quality=tuple(quality), inspected=True)
     if description.start > 0 or description.stop < recording.time[-1]:
         inside = (recording.time >= description.start) & (recording.time <= description.stop)
         if inside.sum() < 2:
             raise refused(source, f"start and stop leave {inside.sum()} samples of {recording.time[-1]:.6g} s")
         recording = recording.take(inside)
         recording = replace(recording, time=recording.time - recording.time[0])
-    return replace(recording, period_samples=_period(recording, description))
+    period = _period(recording, description)
+    return recording if period == recording.period_samples else replace(recording, period_samples=period)
+
+
+def _told(tables: Mapping[str, Table], description: Description) -> list[Finding]:
+    """Return what reading found, and the columns that were left out."""
+    return [*(f for table in tables.values() for f in table.findings), *(
+        finding("ignored", name, "this column is none Gough knows; it was left out") for name in description.ignored)]
 
 
 def _rate(clock: FloatArray) -> float:
@@ -191,18 +198,18 @@ def _sampled(tables: Mapping[str, Table], description: Description, origin: floa
                           f"({int(blank.sum())} such cells); columns sampled at different times need a description, "
                           "and read_recording to bring them together", column=s.column)
         use = slice(None) if blank is None else ~blank
-        key = (timed.source, s.clock, b"" if blank is None else blank.tobytes())
+        key = (timed.source, s.clock, len(values), b"" if blank is None else blank.tobytes())
         if key not in clocks:
             stamps = np.arange(len(values)) / (description.rate or np.nan)
             if s.clock.columns:  # the origin is taken off first: doubles lack the digits
                 first, *rest = (timed.column(name) * by for name, by in zip(s.clock.columns, s.clock.factors))
                 stamps = sum(rest, first - origin) + s.clock.offset
+            if len(values) != len(stamps):
+                raise refused(table.source, f"column '{s.column}' has {len(values)} samples, its time {len(stamps)}; "
+                              "matrices need one row for each sample", column=s.column)
             clocks[key] = stamps[use]
             check_time(clocks[key], timed.source, " + ".join(s.clock.columns) or "rate", first=timed.first)
-        clock, values = clocks[key], values[use] * s.factor
-        if len(values) != len(clock):
-            raise refused(table.source, f"column '{s.column}' has {len(values)} samples, its time {len(clock)}; "
-                          "matrices need one row for each sample", column=s.column)
+        clock, values = clocks[key], values[use] if s.factor == 1 else values[use] * s.factor
         values = np.unwrap(values, period=s.turn) if s.turn else values
         values = values + s.offset if s.offset else values
         if s.delay:
@@ -223,7 +230,8 @@ def _at(sampled: _Sampled, time: FloatArray) -> FloatArray:
     return interpolate(sampled.values[:, None], clock, time, sampled.interpolation)[:, 0]
 
 
-def _made(description: Description, time: FloatArray, values: Sequence[FloatArray], source: str) -> Recording:
+def _made(description: Description, time: FloatArray, values: Sequence[FloatArray], source: str,
+          **more: Any) -> Recording:
     """Build the recording of the values of each signal."""
     groups: dict[str, Any] = {}
     for kind in dict.fromkeys(s.kind for s in description.signals):
@@ -232,7 +240,7 @@ def _made(description: Description, time: FloatArray, values: Sequence[FloatArra
     position, current = ([s.unit for s in description.of(kind)] for kind in ("position", "current"))
     return Recording(joints=description.joints, time=time, position_units=tuple(position), source=source,
                      current_units=tuple(current), payload=description.payload,
-                     period_samples=description.period_samples, **groups)
+                     period_samples=description.period_samples, **groups, **more)
 
 
 def _channels(description: Description, kind: str, values: FloatArray) -> Channels:
@@ -300,7 +308,8 @@ class RecordingSource:
             check_time(time, table.source, previous=previous, first=table.first)
             previous = float(time[-1])
             start = float(time[0]) if fresh and not description.absolute else start
-            record = _made(description, time - start, [s.values for s in sampled], table.source)
+            record = _made(description, time - start, [s.values for s in sampled], table.source,
+                           quality=tuple(_told({"": table}, description)))
             if turns.any():  # each block was unwrapped on its own; it goes on from where the last one ended
                 jump = record.position[0] - (record.position[0] if last is None else last)
                 whole = turns * np.round(jump / np.where(turns > 0, turns, 1.0))
@@ -386,7 +395,7 @@ def recording_of_arrays(joints: Sequence[str], units: Mapping[str, Any], time: A
             raise InvalidInput(f"there is no signal '{kind}'{nearest(kind, (*KINDS, 'period_samples', 'payload'))}")
         if kind in OTHER_KINDS and not isinstance(given, Mapping):
             raise InvalidInput(f"{kind} is a {type(given).__name__}, expected arrays by name: {{'name': array}}")
-        if kind not in units:
+        if units.get(kind) is None:
             raise InvalidInput(f"the unit of {kind} is missing: say units={{'{kind}': ...}}; it is never guessed")
         own = list(given) if isinstance(given, Mapping) else list(joints)
         values = np.column_stack(list(given.values())) if isinstance(given, Mapping) else np.asarray(given, dtype=float)

@@ -339,8 +339,8 @@ def _checked(lines: Iterator[tuple[int, str]], layout: _Layout, findings: list[F
     for number, line in lines:
         if line.startswith(COMMENTS) or not line.strip():
             continue
-        found = len(line.split()) if delimiter is None else (
-            len(_cells(line, delimiter)) if '"' in line else line.count(delimiter) + 1) - layout.trailing
+        found = (len(line.split()) if delimiter is None else
+                 len(_cells(line, delimiter)) if '"' in line else line.count(delimiter) + 1) - layout.trailing
         cells = [] if line.endswith("\n") else _cells(line, delimiter)[:width]
         readable = all(layout.value(i, cell) is not None for i, cell in enumerate(cells) if i not in layout.text)
         if found == width and readable:
