@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from gough.engine import Model, base_parameters
+from gough.estimators.gains.maximum_likelihood import MaximumLikelihoodGains
 from gough.estimators.linear.least_squares import GaussMarkov
 from gough.export import export
 from gough.identification import identify, load_identification, prepare
@@ -125,7 +127,7 @@ def test_a_constant_that_runs_to_its_bound_says_so(log: Recording) -> None:
     assert any("stribeck.speed ran to its bound 0.05" in note for note in result.notes)
 
 
-def test_constants_and_drive_gains_are_found_together() -> None:
+def test_constants_and_drive_gains_are_found_together(monkeypatch: pytest.MonkeyPatch) -> None:
     text = TEXT.replace(', "ripple"]', "]").replace(", ripple_sin = 0.2, ripple_cos = 0.1", "").replace(
         "actuated = true", "actuated = true\ngain = 2.0")
 
@@ -141,4 +143,10 @@ def test_constants_and_drive_gains_are_found_together() -> None:
         assert result.drive_gains[motor]["value"] == pytest.approx(gain, rel=0.02)
     found = result.constants
     assert abs(found.values["stribeck.speed"] - 0.3) < 3 * found.std["stribeck.speed"] < 0.3
+    # The problem is that of the constants found, also if turns end before these settle.
+    module = import_module("gough.identification.identify")
+    monkeypatch.setattr(module, "TURNS", 1)
+    currents, values = module._posed(with_speed(SPEED), logs[:1], logs[1:], module.IdentifySettings(),
+                                     {"gain_ml": MaximumLikelihoodGains(nominal={})})
+    assert currents.model.mechanism.constants["stribeck.speed"].value == values["stribeck.speed"] != 0.1
 

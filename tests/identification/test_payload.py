@@ -13,7 +13,7 @@ from gough.core.errors import InvalidInput
 from gough.core.names import INERTIAL
 from gough.engine import Model
 from gough.identification import Identification
-from gough.identification.payload import payload
+from gough.identification.payload import _possible, payload
 from gough.logs.recording import Recording
 from gough.mechanism import load_robot
 from gough.mechanism.types import Payload
@@ -130,6 +130,12 @@ def test_a_load_that_cannot_be_is_called_impossible(five_bar: Model, loaded: Sim
     assert found.estimate["payload.load.m"] == pytest.approx(-1.3, abs=0.1)
     assert not found.load.physical
     assert any("not physically possible" in note for note in found.notes)
+
+
+def test_rounding_below_zero_in_a_covariance_makes_no_load_impossible() -> None:
+    point = np.array([1.0, *np.zeros(9)])
+    with np.errstate(invalid="ignore"):
+        assert _possible(point, -1e-40 * np.eye(10), reach=0.5)
 
 
 def test_another_load_in_the_middle_is_dated(five_bar: Model, loaded: Simulation) -> None:

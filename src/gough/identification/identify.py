@@ -180,12 +180,12 @@ def _posed(model: Model, recordings: Sequence[Recording], loaded: Sequence[Recor
     check_currents(recordings, loaded)
     refuse_loaded(model, "drive gains")
     known = known_payload(model, name or "", measured)
-    for _ in range(TURNS):
+    for turn in range(TURNS + 1):
         currents = currents_problem(model, recordings, loaded, known, base, processing=asked)
         constants = model.mechanism.constants
         if currents.problem.effort_map is None:  # all that follows is a matter of milliseconds on triangular factors
             currents = currents._replace(problem=currents.problem.in_factors())
-        if not any(constant.fit for constant in constants.values()):
+        if turn == TURNS or not any(constant.fit for constant in constants.values()):
             break
         estimate = of_gains[0].fit(currents.problem)
         found = fit_constants(currents.in_efforts(estimate, nominal_gains(model, chosen.gains)))

@@ -283,7 +283,7 @@ def _possible(values: FloatArray, covariance: FloatArray, reach: float) -> bool:
     axes = np.linalg.eigh(pseudo_inertia(values * scale))[1].T
     slopes = np.einsum("ei,pij,ej->ep", axes, pseudo_inertia(np.eye(10)), axes) * scale  # J is linear
     std = np.sqrt(np.einsum("ep,pq,eq->e", slopes, covariance, slopes))
-    return bool((slopes @ values >= -SIGMAS * std).all())
+    return not bool((slopes @ values < -SIGMAS * std).any())
 
 
 def _clock(data: Regression) -> FloatArray:
