@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from robot_texts import ARM, HEAD, LEGS, read
 
 from gough.core.errors import InvalidMechanism
-from gough.mechanism import load_robot, parse_robot, robot_text
+from gough.mechanism import Body, Closure, Frame, Joint, Mechanism, Payload, load_robot, parse_robot, robot_text
 
 EXTRA_JOINT = """
 [[joint]]
@@ -399,3 +401,39 @@ def test_an_inertia_that_comes_from_the_centre_of_mass_says_so() -> None:
     planar = text.replace(old, 'com = [1, 0, 0]\nabout = "com"\nparameters = ["m", "mx", "Izz"]\n')
     with pytest.raises(InvalidMechanism, match=r"gives Iyy = 0\.8 .*it comes from 'com': leave out 'parameters'"):
         parse_robot(planar, "mine.toml")
+
+
+ARM_JOINT = Joint(name="hinge", kind="revolute", parent="base", child="link", actuated=True)
+ROD = Closure(name="rod", kind="distance", a=Frame(body="link"), b=Frame(body="base"), values={"length": 1.0})
+
+
+@pytest.mark.parametrize(("parts", "part", "key", "message"), [
+    ({"joints": [replace(ARM_JOINT, child="lnik")]}, "joint", "child", "'lnik' is not known; did you mean 'link'"),
+    ({"joints": [replace(ARM_JOINT, parent="bass")]}, "joint", "parent", "'bass' is not known; did you mean 'base'"),
+    ({"joints": [replace(ARM_JOINT, kind="ball")]}, "joint", "kind", "'ball' is not known"),
+    ({"joints": [replace(ARM_JOINT, terms=("fx",))]}, "joint", "terms", "'fx' is not known; did you mean 'fv'"),
+    ({"joints": [replace(ARM_JOINT, values={"fx": 1.0})]}, "joint", "terms", "'fx' is not known"),
+    ({"joints": [ARM_JOINT, ARM_JOINT]}, "joint", "name", "'hinge' is defined twice"),
+    ({"bodies": [Body(name="link"), Body(name="link")]}, "body", "name", "'link' is defined twice"),
+    ({"bodies": [Body(name="link", parameters=("mass",))]}, "body", "parameters", "'mass' is not known"),
+    ({"bodies": [Body(name="link", parameters=("m",), values={"Ixx": 1.0})]}, "body", "values", "'Ixx' is not known"),
+    ({"closures": [ROD, ROD]}, "closure", "name", "'rod' is defined twice"),
+    ({"closures": [replace(ROD, b=Frame(body="lnik"))]}, "closure", "b", "'lnik' is not known"),
+    ({"closures": [replace(ROD, b=None)]}, "closure", "kind", "distance needs two frames and nothing else"),
+    ({"closures": [replace(ROD, values={})]}, "closure", "length", "needs a positive length"),
+    ({"closures": [Closure(name="gear", kind="coupling", coefficients={"hing": 1.0})]}, "closure", "coefficients",
+     "'hing' is not known; did you mean 'hinge'"),
+    ({"payloads": [Payload(name="load", body="link", parameters=("mass",))]}, "payload", "parameters", "'mass' is not"),
+    ({"platform": "plate"}, "robot", "platform", "'plate' is not known"),
+])
+def test_robots_that_no_robot_file_describes_are_checked_too(
+        parts: dict[str, Any], part: str, key: str, message: str) -> None:
+    with pytest.raises(InvalidMechanism, match=message) as caught:
+        Mechanism(**{"name": "arm", "bodies": [Body(name="link")], "joints": [ARM_JOINT], **parts})
+    assert (caught.value.numbers["part"], caught.value.numbers["key"]) == (part, key)
+
+
+@pytest.mark.parametrize("axis", [(0.0, 0.0, 0.0), "w"])
+def test_an_axis_needs_a_direction(axis: Any) -> None:
+    with pytest.raises(InvalidMechanism, match="joint 'hinge' has an axis without direction"):
+        replace(ARM_JOINT, axis=axis)

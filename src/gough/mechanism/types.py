@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import MappingProxyType
-from typing import Literal, NamedTuple, TypeVar
+from typing import Literal, NamedTuple, TypeVar, get_args
 
 import numpy as np
 
@@ -68,6 +68,12 @@ class Joint(Value):
     start: float = 0.0  # from which the loops are assembled [m or rad]
     leg: str | None = None
     template: str = ""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.axis not in get_args(Axis) and (isinstance(self.axis, str) or not np.linalg.norm(self.axis) > 0):
+            raise InvalidMechanism(f"joint '{self.name}' has an axis without direction: {self.axis}; expected x, y, z "
+                                   "or a vector", part="joint", name=self.name, key="axis")
 
     @cached_property
     def direction(self) -> FloatArray:
@@ -200,6 +206,7 @@ class Mechanism(Value):
 
     def __post_init__(self) -> None:
         ties = {Parameter(tied): parameters(members) for tied, members in self.ties.items()}
+        self._check_names()
         joints = _tree_order(self.bodies, self.joints)
         bodies = {body.name: body for body in self.bodies}
         for name, content in (("ties", ties), ("joints", joints), ("bodies", [bodies[j.child] for j in joints])):
@@ -211,13 +218,54 @@ class Mechanism(Value):
             for name in (*joint.terms, *joint.values):
                 self._check_term(joint, name)
         for closure in self.closures:
-            if CLOSURES[closure.kind].measures and len({frame.body for frame in closure.frames}) == 1:
-                raise _wrong("closure", closure.name, "b", f"closure '{closure.name}' of kind {closure.kind} has both "
-                             f"ends on '{closure.frames[0].body}': their distance never changes")
+            kind, what = CLOSURES[closure.kind], f"closure '{closure.name}' of kind {closure.kind}"
+            if kind.frames != bool(closure.frames) or kind.weighs != bool(closure.coefficients):
+                needed = ["two frames"] * kind.frames + ["coefficients of joints"] * kind.weighs
+                raise _wrong("closure", closure.name, "kind", f"{what} needs {' and '.join(needed)} and nothing else")
+            if kind.measures and len({frame.body for frame in closure.frames}) == 1:
+                raise _wrong("closure", closure.name, "b", f"{what} has both ends on '{closure.frames[0].body}': their "
+                             "distance never changes")
+            for key in kind.values:
+                if not closure.values.get(key, 0.0) > 0:
+                    raise _wrong("closure", closure.name, key, f"{what} needs a positive {key}")
         for payload in self.payloads:
             if payload.body not in bodies:
                 raise _wrong("payload", payload.name, "body", f"payload '{payload.name}' is fixed to '{payload.body}', "
                              f"which is no moving body{nearest(payload.body, bodies)}")
+
+    def _check_names(self) -> None:
+        """Raise unless parts have names of their own, and what they name is there."""
+        parts = {"body": [body.name for body in self.bodies], "joint": [joint.name for joint in self.joints],
+                 "closure": [closure.name for closure in self.closures],
+                 "payload": [payload.name for payload in self.payloads]}
+        for part, names in parts.items():
+            if twice := [name for k, name in enumerate(names) if name in names[:k]]:
+                raise _wrong(part, twice[0], "name", f"{part} '{twice[0]}' is defined twice; names must be unique")
+        for part, owner, key, used, valid in self._uses():
+            for name in used:
+                if name not in valid:
+                    raise _wrong(part, owner, key, f"{part} '{owner}', {key}: '{name}' is not known"
+                                 f"{nearest(name, valid)}")
+
+    def _uses(self) -> Iterator[tuple[str, str, str, Collection[str], Collection[str]]]:
+        """Yield each part and its name, a key of it, the names that stand there, and those that may."""
+        bodies, joints = ({part.name for part in parts} for parts in (self.bodies, self.joints))
+        ends = {BASE, *bodies}
+        rigid: list[tuple[str, Body | Payload]] = [
+            *(("body", body) for body in self.bodies), *(("payload", payload) for payload in self.payloads)]
+        for part, own in rigid:
+            yield part, own.name, "parameters", own.parameters, INERTIAL
+            yield part, own.name, "values", [name for name, value in own.values.items() if value], own.parameters
+        for joint in self.joints:
+            yield "joint", joint.name, "kind", [joint.kind], get_args(Kind)
+            yield "joint", joint.name, "parent", [joint.parent], ends
+            yield "joint", joint.name, "child", [joint.child], bodies
+            yield "joint", joint.name, "terms", (*joint.terms, *joint.values), self.known_terms
+        for closure in self.closures:
+            yield "closure", closure.name, "coefficients", [*closure.coefficients], joints
+            for key, frame in zip("ab", closure.frames):
+                yield "closure", closure.name, key, [frame.body], ends
+        yield "robot", self.name, "platform", [self.platform] if self.platform else [], bodies
 
     def _check_term(self, joint: Joint, name: str) -> None:
         """Raise unless a term may act at a joint: what it depends on is known, and its units give an effort."""
