@@ -11,6 +11,7 @@ from gough.core.errors import InfeasibleDesign, InvalidInput, InvalidTrajectory,
 from gough.core.motion import Motion
 from gough.core.trajectory import Fourier, load_trajectory
 from gough.engine.base import base_parameters
+from gough.engine.limits import collect_limits
 from gough.engine.loops import By
 from gough.engine.model import Model
 from gough.excitation import (
@@ -24,7 +25,9 @@ from gough.excitation import (
     information_factor,
 )
 from gough.excitation.design import effort_covariance
+from gough.excitation.search import find_centre
 from gough.mechanism import Limits, load_robot
+from gough.mechanism.types import Body, Joint, Mechanism
 
 
 @cache
@@ -101,6 +104,17 @@ def test_every_robot_gets_a_feasible_trajectory_from_a_cold_start(robot: str) ->
     assert np.isfinite(found.value)
     assert found.history[-1] < found.history[0] - 1
     assert found.evaluations > 10
+
+
+def test_friction_that_remembers_counts_in_every_direction_of_creeping() -> None:
+    """An arm of weight 4.905 N m with friction of 4 N m against 8 N m: one direction is too much, whatever the pose."""
+    for friction in (4.0, -4.0):
+        motor = Joint(name="j", kind="revolute", parent="base", child="arm", actuated=True, terms=("fs_distance",),
+                      values={"fs_distance": friction}, limits=Limits(position=(-0.5, 0.5), effort=8.0))
+        model = Model(Mechanism(name="arm", bodies=(Body(name="arm", values={"m": 1.0, "mx": 0.5, "Izz": 0.3}),),
+                                joints=(motor,), gravity=(0, -9.81, 0)))
+        with pytest.raises(InfeasibleDesign, match=r"effort of 'j' in \[-8, 8\] N m is used to 111 % at home"):
+            find_centre(model, collect_limits(model), by="actuated", loads=[model.load()], seed=0)
 
 
 def _random_feasible(model: Model, rng: np.random.Generator, frequency: float) -> Fourier:

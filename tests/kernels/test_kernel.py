@@ -539,6 +539,27 @@ def test_the_oldest_files_leave_a_full_cache(own_cache, monkeypatch):
     assert cache.read("d") == bytes(900)
 
 
+def test_what_a_killed_process_left_leaves_a_full_cache_too(own_cache, monkeypatch):
+    monkeypatch.setattr(cache, "LIMIT", 2500)
+    cache.write("a", bytes(900))
+    left = own_cache / ".b.o.0123456789abcdef"
+    left.write_bytes(bytes(2000))
+    os.utime(left, (1000, 1000))
+    cache.write("c", bytes(900))
+    assert not left.exists()
+    assert cache.read("a") == bytes(900)
+
+
+def test_a_cache_that_can_only_be_read_is_read(own_cache, monkeypatch):
+    cache.write("a", bytes(900))
+
+    def fail(*_):
+        raise PermissionError("read-only file system")
+
+    monkeypatch.setattr(cache.os, "utime", fail)
+    assert cache.read("a") == bytes(900)
+
+
 def test_the_cache_directory_follows_the_environment_and_the_platform(tmp_path, monkeypatch):
     assert cache.cache_directory() == tmp_path / "cache"
     monkeypatch.delenv("GOUGH_CACHE_DIR")

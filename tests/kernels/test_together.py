@@ -16,7 +16,7 @@ import casadi as ca
 from gough.kernels.kernel import Kernel, _cores
 x = ca.SX.sym("x", 40)
 y = x
-for _ in range(60):
+for _ in range(15):
     y = ca.sin(y) * x + ca.cos(y)
 print(int(Kernel(ca.Function("large", [x], [y])).compiled), _cores())
 """

@@ -53,13 +53,15 @@ def find_centre(model: Model, limits: Sequence[Limit], *, by: By, loads: Sequenc
     """
     creeping = 1e-9 * np.random.default_rng(seed).standard_normal((8, model.degrees_of_freedom))  # [m/s or rad/s]
 
-    def worst(poses: FloatArray) -> FloatArray:
-        q, velocity = np.repeat(poses, len(creeping), axis=0), np.tile(creeping, (len(poses), 1))
-        qd, _ = model.kinematics.rates(q, velocity, np.zeros_like(velocity), by)
-        motion = Motion(coordinates=model.mechanism.coordinates, time=np.arange(len(q), dtype=float), q=q, qd=qd,
-                        qdd=np.zeros_like(q), closure_residual=np.zeros(len(q)))
-        used = np.max([np.abs(measure(model, limits, motion, load=load)) for load in loads], axis=0)
-        return np.asarray(used.reshape(len(poses), len(creeping), -1).max(axis=1))
+    def worst(q: FloatArray) -> FloatArray:
+        used = []
+        for direction in creeping:  # one log each, as friction may remember the direction before
+            velocity = np.tile(direction, (len(q), 1))
+            qd, _ = model.kinematics.rates(q, velocity, np.zeros_like(velocity), by)
+            motion = Motion(coordinates=model.mechanism.coordinates, time=np.arange(len(q), dtype=float), q=q, qd=qd,
+                            qdd=np.zeros_like(q), closure_residual=np.zeros(len(q)))
+            used += [np.abs(measure(model, limits, motion, load=load)) for load in loads]
+        return np.asarray(np.max(used, axis=0))
 
     home = worst(model.home[None])[0]
     if home.max() < INSIDE:

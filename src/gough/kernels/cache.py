@@ -46,12 +46,12 @@ def _header(key: str, code: bytes) -> bytes:
 def read(key: str) -> bytes | None:
     """Return the stored object code, or None if there is none, it is damaged or belongs to another key."""
     directory, size = cache_directory(), len(_header(key, b""))
+    data = b""
     with contextlib.suppress(OSError):
-        data = b"" if directory is None else (directory / f"{key}.o").read_bytes()
-        if directory is not None and data[:size] == _header(key, data[size:]):
-            os.utime(directory / f"{key}.o")  # the oldest files go first
-            return data[size:]
-    return None
+        if directory is not None:
+            data = (directory / f"{key}.o").read_bytes()
+            os.utime(directory / f"{key}.o")  # the oldest files go first; a read-only directory serves as well
+    return data[size:] if data[:size] == _header(key, data[size:]) else None
 
 
 def write(key: str, code: bytes) -> None:
@@ -62,7 +62,7 @@ def write(key: str, code: bytes) -> None:
     with contextlib.suppress(OSError, OutputError):
         with replacing(directory / f"{key}.o") as file:
             file.write(_header(key, code) + code)
-        found = [(path.stat(), path) for path in directory.glob("*.o")]
+        found = [(path.stat(), path) for path in directory.glob("*.o*")]  # and what a killed process left
         total = sum(status.st_size for status, _ in found)
         for status, path in sorted(found, key=lambda each: each[0].st_mtime):
             if total <= LIMIT:
