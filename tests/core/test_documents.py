@@ -36,3 +36,5 @@ def test_what_looks_deep_inside_text_is_none_of_it() -> None:
     assert parse_toml(f'a = "{brackets}"\nb = [[1, 2.5], [3]]\nc = {{d.e = 1}}') == {
         "a": brackets, "b": [[1, 2.5], [3]], "c": {"d": {"e": 1}}}
     assert parse_json(f'["{brackets}", "{dots}"]') == [brackets, dots]
+    word = "a" * 300_000  # a look at every end of it would take an hour
+    assert parse_toml(f'a = "{word}"') == {"a": word}

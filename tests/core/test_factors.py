@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -13,7 +14,7 @@ from scipy import stats
 
 from gough.core.condensed import PIECES, merge
 from gough.core.errors import InvalidInput
-from gough.core.factors import Factor, load_factor, merge_all, merge_factors
+from gough.core.factors import Factor, _digest, load_factor, merge_all, merge_factors
 from gough.core.regression import Regression, concatenate
 from gough.estimators.linear.least_squares import GaussMarkov, WeightedLeastSquares
 
@@ -102,7 +103,7 @@ def test_whiteness_is_that_of_the_samples() -> None:
     assert chance == pytest.approx(stats.chi2.sf(pairs * expected**2, 1), rel=1e-6)
 
 
-@pytest.mark.parametrize("what", ["cut", "changed", "renamed", "foreign"])
+@pytest.mark.parametrize("what", ["cut", "changed", "renamed", "packed otherwise", "short", "foreign"])
 def test_damaged_and_foreign_files_are_refused_by_name(what: str, tmp_path: Path) -> None:
     path = factor(0).save(tmp_path)
     data = bytearray(path.read_bytes())
@@ -112,6 +113,15 @@ def test_damaged_and_foreign_files_are_refused_by_name(what: str, tmp_path: Path
         place = data.index(factor(0).condensed.factors[0, 0, 0].tobytes())
         data[place] ^= 1
         path.write_bytes(data)
+    elif what == "packed otherwise":
+        data[data.index(b"PK\x01\x02") + 6] = 91  # the version of ZIP that is needed to unpack it
+        path.write_bytes(data)
+    elif what == "short":
+        with np.load(path) as stored:
+            arrays = {name: stored[name] for name in stored.files if name != "facts"}
+            facts = json.loads(str(stored["facts"]))
+        arrays["joint_piece"] = arrays["joint_piece"][:-1]
+        np.savez(path, facts=np.array(json.dumps(facts | {"sha256": _digest(arrays)})), **arrays)
     elif what == "renamed":
         path = path.rename(tmp_path / f"{'0' * 64}.npz")
     else:

@@ -273,6 +273,13 @@ def test_a_file_that_lacks_a_key_says_which(tmp_path):
         load_trajectory(tmp_path / "bad.json")
 
 
+@pytest.mark.parametrize("lines", ["", "0\n1\n2\n3\n4\n5\n6\n", "0,1\n1\n", "0,x\n", '0,"' + "1" * 200_000])
+def test_a_table_without_its_numbers_is_refused_by_name(tmp_path, lines):
+    (tmp_path / "bad.csv").write_text("time [s],a.position [m]\n" + lines)
+    with pytest.raises(InvalidTrajectory, match=r"bad\.csv"):
+        load_trajectory(tmp_path / "bad.csv")
+
+
 def test_missing_files_and_folders_are_reported(tmp_path):
     with pytest.raises(InvalidTrajectory, match="No such file"):
         load_trajectory(tmp_path / "none.json")

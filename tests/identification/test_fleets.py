@@ -155,21 +155,25 @@ def test_times_of_other_zones_are_the_same_moment(logs: list[FleetLog], tmp_path
 
 def test_lines_that_cannot_be_used_are_all_named_or_skipped(logs: list[FleetLog], tmp_path: Path) -> None:
     rows = [f"{logs[0].path},r0,2026-03-01T06:00:00,20", f"{logs[1].path},r0,yesterday,20",
-            f"{logs[2].path},r0,2026-03-01T06:00:00Z,20", f"{logs[2].path},r1,2026-03-01T06:00:00Z,20"]
+            f"{logs[2].path},r0,2026-03-01T06:00:00Z,20", f"{logs[2].path},r1,2026-03-01T06:00:00Z,20",
+            f"{logs[3].path},r0"]
     file = str(write_table(tmp_path, [], rows))
     with pytest.raises(InvalidRecording) as error:
         read_fleet(file, FleetSettings())
-    assert all(f"line {number}" in str(error.value) for number in (2, 3, 5))
+    assert all(f"line {number}" in str(error.value) for number in (2, 3, 5, 6))
     assert "has no zone" in str(error.value)
     assert "line 4" not in str(error.value)
     skipped = read_fleet(file, FleetSettings(**{"many": type(FleetSettings().many)(bad="skip")}))
     assert len(skipped.logs) == 1
-    assert len(skipped.notes) == 3
+    assert len(skipped.notes) == 4
 
 
 def test_a_fleet_file_with_a_wrong_key_is_refused(tmp_path: Path) -> None:
     file = write_table(tmp_path, [], [], periods="1")
     with pytest.raises(InvalidStudy, match="'periods'; did you mean 'period'"):
+        fleet(str(file), FleetSettings())
+    file = write_table(tmp_path, [], [], factors="3")
+    with pytest.raises(InvalidStudy, match="factors is 3, expected text"):
         fleet(str(file), FleetSettings())
     (tmp_path / "fleet.toml").write_text("format = 1\n", encoding="utf-8")
     with pytest.raises(InvalidStudy, match="robot"):

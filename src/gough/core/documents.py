@@ -29,7 +29,7 @@ LARGEST_TOML = 4 * 2**20  # characters; people write these
 DEEPEST = 60  # brackets inside brackets, and parts of a dotted key; robot files have five
 DIGITS = 400  # digits of one number; a double has seventeen
 _STRING = re.compile(r'"(?:[^"\\\n]|\\.)*"|\'[^\'\n]*\'')
-_DOTTED = re.compile(rf"[\w\-\"']+(?:\s*\.\s*[\w\-\"']+){{{DEEPEST},}}")
+_DOTTED = re.compile(rf"(?<![\w\-\"'])[\w\-\"']++(?:\s*+\.\s*+[\w\-\"']++){{{DEEPEST},}}")
 _NUMBER = re.compile(rf"[\d_]{{{DIGITS},}}")
 
 

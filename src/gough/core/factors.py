@@ -121,7 +121,8 @@ def load_factor(source: str | Path | bytes, name: str = "") -> Factor:
             raise ValueError(f"it is not what its name says, its content belongs to {factor.key[:12]}...")
     except OSError as error:
         raise InvalidInput(f"'{label}' cannot be read: {error.strerror or error}", path=label) from None
-    except (InvalidInput, KeyError, TypeError, ValueError, EOFError, AttributeError, BadZipFile) as error:
+    except (InvalidInput, LookupError, TypeError, ValueError, EOFError, AttributeError, RuntimeError,
+            BadZipFile) as error:
         raise InvalidInput(f"'{label}' is damaged or no factor file: {error}; delete it and condense the log again",
                            path=label) from None
     return factor
@@ -134,10 +135,11 @@ def _restored(facts: Mapping[str, Any], arrays: Mapping[str, Any]) -> Factor:
         data = np.split(arrays["joint_data"], np.cumsum(length)[:-1])
         joint = tuple(Joint(piece=int(piece[k]), samples=int(samples[k]), present=np.flatnonzero(present[k]),
                             data=own) for k, own in enumerate(data))
-    condensed = Condensed(**{name: arrays[name] for name in ARRAYS}, **{name: facts[name] for name in FACTS},
-                          joint=joint)
+    names: dict[str, Any] = {name: tuple(facts[name]) for name in FACTS[2:]}
+    condensed = Condensed(**{name: arrays[name] for name in ARRAYS}, **names, samples=int(facts["samples"]),
+                          repeats=bool(facts["repeats"]), joint=joint)
     return Factor(condensed=condensed, lagged=arrays["lagged"], pairs=arrays["pairs"],
-                  **{name: facts[name] for name in ("made_from", "logs", "sources")})
+                  made_from=dict(facts["made_from"]), logs=tuple(facts["logs"]), sources=tuple(facts["sources"]))
 
 
 def merge_factors(first: Factor, second: Factor) -> Factor:

@@ -401,7 +401,7 @@ def load_trajectory(path: str | os.PathLike[str], *, robot: str | None = None) -
         trajectory = _from_dict(parse_json(text))
     except OSError as error:
         raise InvalidTrajectory(f"cannot read '{path}': {error.strerror}", path=path) from error
-    except (ValueError, GoughError) as error:
+    except (ValueError, IndexError, csv.Error, GoughError) as error:
         raise InvalidTrajectory(f"'{path}' is no trajectory: {error}", path=path) from error
     if robot is not None and trajectory.robot and trajectory.robot != robot:
         raise InvalidTrajectory(f"'{path}' was made for the robot '{trajectory.robot}', not for '{robot}'", path=path)

@@ -76,7 +76,7 @@ def read_fleet(file: str, settings: FleetSettings) -> FleetFile:
     found, wrong = dict[str, FleetLog](), dict[str, str]()
     try:
         with open(table, encoding="utf-8-sig", newline="") as stream:
-            lines = list(csv.DictReader(stream))
+            lines = list(csv.DictReader(stream, restval=""))
     except OSError as error:
         raise InvalidStudy(f"the table of logs '{table}' cannot be read: {error.strerror}") from None
     for number, line in enumerate(lines, start=2):
@@ -94,7 +94,7 @@ def read_fleet(file: str, settings: FleetSettings) -> FleetFile:
                      notes=tuple(f"left out: {place}: {why}" for place, why in wrong.items()))
 
 
-def _log(line: Mapping[str, str], folder: Path, zone: str | None, description: str | None) -> FleetLog:
+def _log(line: Mapping[str, str], folder: Path, zone: str | None, description: object) -> FleetLog:
     when = datetime.fromisoformat(line["time"])
     if when.tzinfo is None:
         if zone is None:
@@ -102,7 +102,7 @@ def _log(line: Mapping[str, str], folder: Path, zone: str | None, description: s
                                "the fleet file: zone = \"Europe/Berlin\"")
         when = when.replace(tzinfo=ZoneInfo(zone))
     own = "@".join(str(folder / part) for part in line["log"].split("@"))
-    described = f"{own}@{folder / description}" if description and "@" not in line["log"] else own
+    described = f"{own}@{folder / str(description)}" if description and "@" not in line["log"] else own
     return FleetLog(path=described, robot=line["robot"], time=when.timestamp(),
                     temperature=float(line.get("temperature") or "nan"))
 

@@ -99,7 +99,7 @@ def resolved(options: Mapping[str, Any], known: Mapping[str, Option], folder: Pa
     """Return options with file names relative to a folder as absolute ones; a robot may also be a bundled name."""
     def placed(name: str, value: Any) -> Any:
         if not isinstance(value, str):
-            return value if value is None else [placed(name, item) for item in value]
+            return [placed(name, item) for item in value] if isinstance(value, list | tuple) else value
         if name == "robot" and not (folder / value).is_file():
             return value
         return "@".join(str(folder / each) for each in value.split("@"))
