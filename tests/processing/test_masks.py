@@ -35,6 +35,14 @@ def test_a_standstill_ends_later_by_what_filters_smear_and_a_reversal_does_not()
     assert smeared_samples(Processing(), 1000.0) == 0
 
 
+def test_half_a_sample_is_rounded_alike_in_all_pieces_of_a_log() -> None:
+    """20 Hz of 500 Hz smear 12.5 samples; the rate of a piece is 500 Hz up to rounding."""
+    settings = Processing(cutoff=20.0, window=0.005)
+    rates = 500.0 * (1 + np.array([-1e-9, 0.0, 1e-9]))
+    assert len({smeared_samples(settings, rate) for rate in rates}) == 1
+    assert len({settings.reach(rate) for rate in rates}) == 1
+
+
 def test_windows_reach_around_the_ends_of_a_period() -> None:
     speed = np.array([1.0, 1, 1, 1, -1, -1, -1, -1])[:, None]  # the second reversal is where the period begins again
     once = spoilt_samples(speed, np.zeros(1), 1)[:, 0]

@@ -25,7 +25,7 @@ from gough.logs.checks import quantisation_step
 from gough.logs.recording import Recording
 from gough.processing.averaging import average_periods, leading
 from gough.processing.filters import check_cutoff
-from gough.processing.settings import Processing
+from gough.processing.settings import Processing, whole_samples
 
 TOUCHES = 1e-9  # of a joint's largest lever: what is smaller is rounding
 SIGMAS = 3.0  # of the velocity noise in a dead band: one wrong sign in 700 at its edge
@@ -85,7 +85,7 @@ def dead_bands(model: Model, motions: Sequence[Motion], speeds: Sequence[FloatAr
 
 def smeared_samples(settings: Processing, rate: float) -> int:
     """Return over how many samples the low-pass of the positions smears the end of a standstill: 1 / (2 cut-off)."""
-    return 0 if settings.cutoff is None else round(rate / (2 * settings.cutoff))
+    return 0 if settings.cutoff is None else whole_samples(rate / (2 * settings.cutoff))
 
 
 def spoilt_samples(speed: FloatArray, band: FloatArray, reach: int, *, smear: int = 0,

@@ -74,7 +74,12 @@ class Processing(Settings):
 
     def reach(self, rate: float) -> int:
         """Return how many samples on both sides of a reversal do not count."""
-        return round((self.window or 0.0) * rate)
+        return whole_samples((self.window or 0.0) * rate)
+
+
+def whole_samples(samples: float) -> int:
+    """Return the nearest whole number, the same for a half that the rate of a piece of the log makes a little more."""
+    return round(round(samples, 3))
 
 
 def decimation_of(cutoff: float, rate: float) -> int:
