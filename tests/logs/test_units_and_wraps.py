@@ -56,12 +56,14 @@ def test_a_counter_that_starts_again_is_unrolled_whole_and_in_blocks(tmp_path: P
                                                                      turn: float) -> None:
     q = 10 * np.sin(2 * TIME)
     write(tmp_path / "log.csv", {"t": TIME, "q": raw(q), "i": q})  # type: ignore[operator]
-    description = describe(tmp_path / "d.toml", key)
+    reference = f'unit = "mA"\n[reference]\ncolumns = ["q"]\nunit = "deg"\n{key}'
+    description = describe(tmp_path / "d.toml", key, reference)
     whole = read_recording(tmp_path / "log.csv", description).position[:, 0]
     assert np.diff(whole) == pytest.approx(np.diff(q), abs=1e-9)
     assert abs((whole[0] - q[0]) / turn - round((whole[0] - q[0]) / turn)) < 1e-9
-    pieces = [b.position[:, 0] for b in open_recording(tmp_path / "log.csv", description).blocks(77)]
-    assert np.concatenate(pieces) == pytest.approx(whole, abs=1e-9)
+    blocks = list(open_recording(tmp_path / "log.csv", description).blocks(77))
+    for kind in ("position", "reference"):
+        assert np.concatenate([getattr(b, kind)[:, 0] for b in blocks]) == pytest.approx(whole, abs=1e-9)
 
 
 def test_unwrap_of_what_has_no_turn_asks_for_the_number(tmp_path: Path) -> None:

@@ -298,8 +298,8 @@ class RecordingSource:
         """Yield consecutive recordings of at most `size` samples, in memory that does not grow with the log."""
         if size < 1:
             raise InvalidInput(f"blocks of {size} samples; expected at least 1")
-        description, origin, start, last = self.description, None, 0.0, None
-        previous, turns = -np.inf, np.array([s.turn for s in description.of("position")])
+        description, origin, start, previous = self.description, None, 0.0, -np.inf
+        last: dict[int, float] = {}
         for table in table_blocks(self.path, size, description):
             fresh = origin is None
             origin = _origin({"": table}, description) if origin is None else origin
@@ -308,14 +308,12 @@ class RecordingSource:
             check_time(time, table.source, previous=previous, first=table.first)
             previous = float(time[-1])
             start = float(time[0]) if fresh and not description.absolute else start
-            record = _made(description, time - start, [s.values for s in sampled], table.source,
-                           quality=tuple(_told({"": table}, description)))
-            if turns.any():  # each block was unwrapped on its own; it goes on from where the last one ended
-                jump = record.position[0] - (record.position[0] if last is None else last)
-                whole = turns * np.round(jump / np.where(turns > 0, turns, 1.0))
-                record = replace(record, position=record.position - whole)
-                last = record.position[-1]
-            yield record
+            values = [s.values for s in sampled]
+            for k, turn in ((k, s.turn) for k, s in enumerate(description.signals) if s.turn):
+                # each block was unwrapped on its own; it goes on from where the last one ended
+                values[k] = values[k] - turn * np.round((values[k][0] - last.get(k, values[k][0])) / turn)
+                last[k] = values[k][-1]
+            yield _made(description, time - start, values, table.source, quality=tuple(_told({"": table}, description)))
 
     def read(self) -> Recording:
         """Read the whole log into memory."""
