@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ import pytest
 from numpy.typing import NDArray
 
 from gough.core.arrays import FloatArray
-from gough.core.documents import plain, restored
+from gough.core.documents import Stored, plain, restored
 from gough.core.errors import InvalidInput
 
 
@@ -55,3 +56,19 @@ def test_every_bit_comes_back_through_json() -> None:
 def test_what_is_of_another_type_is_refused(name: str, value: object) -> None:
     with pytest.raises((InvalidInput, TypeError, ValueError)):
         restored(Outer, plain(MADE) | {name: value})
+
+
+@dataclass(frozen=True)
+class Kept(Stored):
+    stored_as = "kept"
+    value: float
+
+
+@pytest.mark.parametrize("text", ["x", None, [], {}])
+def test_a_damaged_file_is_refused_by_name(text: object, tmp_path: Path) -> None:
+    path = tmp_path / "kept.json"
+    Kept(0.5).save(path)
+    assert Kept.load(path).value == 0.5
+    path.write_text(json.dumps(Kept(0.5).to_dict() | {"value": text}), encoding="utf-8")
+    with pytest.raises(InvalidInput, match=r"kept\.json' is damaged"):
+        Kept.load(path)

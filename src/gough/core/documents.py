@@ -169,5 +169,9 @@ class Stored:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
-        found: Self = restored(cls, read_json(path, cls.stored_as))
+        content = read_json(path, cls.stored_as)
+        try:
+            found: Self = restored(cls, content)
+        except (TypeError, ValueError) as error:
+            raise InvalidInput(f"'{path}' is damaged: {error}", path=path) from error
         return found
