@@ -8,7 +8,10 @@ import pytest
 
 from bounded import bounded_problem, problem, regression, uncertain_problem
 from gough.core.errors import InconsistentData, InvalidInput, NotIdentifiable
+from gough.core.intervals import Interval
 from gough.core.regression import Regression
+from gough.estimators.bounds.exact_box import _bound
+from gough.estimators.bounds.polytope import Polytope, Programme
 from gough.estimators.bounds.solve import ExactBox, TrimmedBox, enclose
 
 
@@ -148,6 +151,16 @@ def test_more_outliers_widen_a_box_and_with_too_many_it_is_the_prior_and_says_so
     assert (boxes[1].width > boxes[0].width).any()
     assert boxes[3].lower.tolist() == [0.0] * 3
     assert "say nothing about p0, p1, p2" in " ".join(boxes[3].notes)
+
+
+def test_equations_of_a_bound_that_is_given_up_count_again():
+    """One equation proves |theta| <= 1 and no other says as much as the box, so that two proofs are not to be had."""
+    W = np.array([[1.0], [0.01], [0.01]])
+    box = Interval(np.array([-2.0]), np.array([2.0]))
+    programme = Programme(Polytope(np.vstack([W, -W]), -np.ones(6), np.ones(3), box))
+    given_up = _bound(programme, 0, True, 1.0, 2)
+    assert (given_up.value, given_up.proofs) == (2.0, [])
+    assert _bound(programme, 0, True, 1.0, 1).value == pytest.approx(1.0)
 
 
 def test_more_wrong_equations_than_allowed_are_a_certified_error():
