@@ -198,6 +198,8 @@ def test_a_load_that_one_log_carried_is_found(five_bar: Model, logs: tuple[Recor
     mistakes = diagnose(five_bar, [logs[0]], held_out=[heavy]).mistakes
     assert [(m.name, m.place) for m in mistakes] == [("unmentioned load", "other")]
     assert abs(mistakes[0].size[0] - 0.4) < 4 * mistakes[0].sigma[0]
+    for mistake in diagnose(five_bar, [logs[0], heavy]).mistakes:  # nothing is said of what the motion does not show
+        assert min(mistake.sigma) > 0
 
 
 # -- inside identify --------------------------------------------------------------------------------------------------

@@ -48,8 +48,9 @@ def _turned(view: View, track: Track) -> tuple[float, ...]:
 
 def _continuous(step: Step, view: View, **common: Any) -> Mistake:
     direction, place, fitted = step.suspicion.direction, step.suspicion.place, step.fitted
-    return Mistake(name=direction.name, place=place, size=tuple(fitted.size.tolist()),
-                   sigma=tuple(fitted.sigma.tolist()), unit=direction.unit_at(view, place),
+    shown = (fitted.size != 0) | (not step.column)  # what the motion does not show of a load has no size
+    return Mistake(name=direction.name, place=place, size=tuple(fitted.size[shown].tolist()),
+                   sigma=tuple(fitted.sigma[shown].tolist()), unit=direction.unit_at(view, place),
                    text=words(step.suspicion, fitted.size, fitted.sigma, view),
                    advice=direction.advice_at(view, place, fitted.size), before=step.before, after=step.after,
                    alike=tuple(dict.fromkeys(f"{s.direction.name} of {s.place}" for s in step.alike)),
