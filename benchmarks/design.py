@@ -22,7 +22,7 @@ from gough.engine.base import base_parameters
 from gough.engine.model import Model
 from gough.excitation import collect_limits, design
 from gough.excitation.design import effort_covariance
-from gough.excitation.problem import Part, Point, Problem
+from gough.excitation.problem import DesignProblem, Part, Point
 from gough.excitation.search import random_starts
 from gough.excitation.solver import InteriorPoint, interior_point
 from gough.mechanism import load_robot
@@ -30,21 +30,21 @@ from gough.mechanism import load_robot
 PERIOD, HARMONICS, SAMPLES = 3.09, 5, 120
 
 
-def build() -> Problem:
+def build() -> DesignProblem:
     model = Model(load_robot("palida"))
     limits = collect_limits(model)
     base = base_parameters(model, tie_legs=True)
     part = Part(harmonics=HARMONICS, frequency=1 / PERIOD, payload=None,
                 weight=PERIOD * model.mechanism.noise.rate / SAMPLES, samples=SAMPLES, at_rest=False,
                 free_frequency=False)
-    return Problem(model, [part], by="task", criterion="d", base=base, limits=limits,
+    return DesignProblem(model, [part], by="task", criterion="d", base=base, limits=limits,
                    covariance=effort_covariance(model), centre=model.home)
 
 
 class Watch:
     """The problem with a clock: remembers when each feasible objective was first seen."""
 
-    def __init__(self, problem: Problem, start: Point) -> None:
+    def __init__(self, problem: DesignProblem, start: Point) -> None:
         self.problem, self.near = problem, start
         self.began = time.perf_counter()
         self.seen: list[tuple[float, float]] = []

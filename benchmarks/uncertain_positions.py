@@ -25,7 +25,7 @@ from gough.engine import base_parameters
 from gough.engine.columns import column_names
 from gough.engine.enclosure import closed_box, regressor_box
 from gough.estimators.bounds.solve import BoundedProblem, ExactBox, GaussSeidel
-from gough.identification.bounding import default_prior, harmonic_motion
+from gough.identification.bounds import default_prior, harmonic_motion
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "oracles"))

@@ -45,7 +45,7 @@ from gough.core.parameters import BaseParameters
 from gough.core.showing import text_table
 from gough.estimators.bounds.solve import BoundedProblem, ExactBox, GaussSeidel, TrimmedBox
 from gough.excitation.design import Run
-from gough.identification.bounding import bounded_problem
+from gough.identification.bounds import bounded_problem
 from gough.mechanism import parse_robot, robot_text
 
 BOUND, PRIOR = 1.5, (0.0, 2.0)  # P03 [N m; SI]

@@ -12,7 +12,7 @@ from gough.identification import (
     identify as identify,
     load_identification as load_identification,
 )
-from gough.identification.bounding import BoundsSettings as BoundsSettings, bounds as bounds
+from gough.identification.bounds import BoundsSettings as BoundsSettings, bounds as bounds
 from gough.identification.compare import (
     CompareSettings as CompareSettings,
     Comparison as Comparison,

@@ -16,7 +16,7 @@ from gough.engine.base import base_parameters, standard_from_base
 from gough.engine.derivatives import response
 from gough.estimators.linear.least_squares import WeightedLeastSquares
 from gough.identification import Identification, identify, load_identification
-from gough.identification.bounding import bounds
+from gough.identification.bounds import bounds
 from gough.identification.experiment import prepare
 from gough.identification.load_friction import with_passed_efforts
 from gough.identification.payload import payload

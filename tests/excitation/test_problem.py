@@ -10,7 +10,7 @@ from gough.engine.limits import collect_limits
 from gough.engine.loops import By
 from gough.engine.model import Model
 from gough.excitation.criteria import CRITERIA, Criterion, criterion_value
-from gough.excitation.problem import Part, Point, Problem
+from gough.excitation.problem import DesignProblem, Part, Point
 from gough.mechanism import load_robot
 
 NOISE = {"five_bar": np.array([[0.02, 0.012], [0.012, 0.05]]),
@@ -23,12 +23,12 @@ def _part(**changes: object) -> Part:
     return Part(**(usual | changes))  # type: ignore[arg-type]
 
 
-def _problem(robot: str, criterion: Criterion, *parts: Part, by: By = "task") -> tuple[Problem, Point]:
+def _problem(robot: str, criterion: Criterion, *parts: Part, by: By = "task") -> tuple[DesignProblem, Point]:
     model = Model(load_robot(robot))
     payloads = tuple(part.payload for part in parts if part.payload)
     base = base_parameters(model, tie_legs=True, payloads=payloads)
     m = model.degrees_of_freedom
-    problem = Problem(model, parts, by=by, criterion=criterion, base=base, limits=collect_limits(model),
+    problem = DesignProblem(model, parts, by=by, criterion=criterion, base=base, limits=collect_limits(model),
                       covariance=NOISE[robot], centre=model.home)
     problem.reach = np.full(m, 0.05)  # [m or rad]
     point = problem.evaluate(0.3 * np.random.default_rng(0).standard_normal(problem.size))
@@ -36,7 +36,7 @@ def _problem(robot: str, criterion: Criterion, *parts: Part, by: By = "task") ->
     return problem, point
 
 
-def _differences(problem: Problem, point: Point, direction: np.ndarray) -> tuple[float, np.ndarray]:
+def _differences(problem: DesignProblem, point: Point, direction: np.ndarray) -> tuple[float, np.ndarray]:
     step = 1e-6
     ahead, behind = (problem.evaluate(point.variables + s * step * direction, point) for s in (1, -1))
     assert ahead is not None

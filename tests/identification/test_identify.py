@@ -16,7 +16,7 @@ from gough.engine import Model
 from gough.estimators.estimate import Estimate
 from gough.estimators.linear.least_squares import LeastSquares
 from gough.identification import Identification, IdentifySettings, identify, load_identification
-from gough.identification.bounding import bounds
+from gough.identification.bounds import bounds
 from gough.identification.methods import ESTIMATORS
 from gough.identification.payload import payload
 from gough.logs.recording import Recording

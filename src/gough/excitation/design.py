@@ -25,7 +25,7 @@ from gough.engine.limits import SINGULARITY, Limit, collect_limits, measure
 from gough.engine.loops import By
 from gough.engine.model import Model, Robot, as_model
 from gough.excitation.criteria import Criterion, criterion_value
-from gough.excitation.problem import Part, Problem
+from gough.excitation.problem import DesignProblem, Part
 from gough.excitation.search import find_centre, informative_frequency, random_starts, solve_and_verify, start_from
 from gough.excitation.solver import InteriorPoint, Progress
 from gough.mechanism import Limits
@@ -214,7 +214,7 @@ def design(model: Robot, settings: DesignSettings | None = None, *, runs: Sequen
     rate = model.mechanism.noise.rate
     centre = find_centre(model, bounds, by=by, loads=[model.load(run.payload) for run in wanted], seed=chosen.seed)
 
-    def problem_at(usual: float, criterion: Criterion = "d", free: bool = False) -> Problem:
+    def problem_at(usual: float, criterion: Criterion = "d", free: bool = False) -> DesignProblem:
         parts = []
         for run in wanted:
             h = run.harmonics or chosen.harmonics
@@ -222,7 +222,7 @@ def design(model: Robot, settings: DesignSettings | None = None, *, runs: Sequen
             grid = chosen.samples or GRID * h
             parts.append(Part(harmonics=h, frequency=f, payload=run.payload, weight=run.periods * rate / f / grid,
                               samples=grid, at_rest=chosen.at_rest, free_frequency=free))
-        return Problem(model, parts, by=by, criterion=criterion, base=base, limits=bounds, covariance=noise,
+        return DesignProblem(model, parts, by=by, criterion=criterion, base=base, limits=bounds, covariance=noise,
                        centre=centre)
 
     earlier = [run.start for run in wanted if run.start is not None]

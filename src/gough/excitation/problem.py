@@ -68,7 +68,7 @@ class Point:
     seeds: list[FloatArray]  # derivatives of the objective by the whitened regressors
 
 
-class Problem:
+class DesignProblem:
     """Variables, objective and constraints of a design.
 
     The variables of a part are the free Fourier coefficients of its coordinates, as amplitudes relative to half the
@@ -219,7 +219,7 @@ class Linearisation:
     coordinate, (3t, 1 + 2h), and by ln w, (t, 3, m): the amplitudes stay, v grows with w, a with w^2.
     """
 
-    def __init__(self, problem: Problem, point: Point) -> None:
+    def __init__(self, problem: DesignProblem, point: Point) -> None:
         self._problem, self._derivatives, self._spreads, self._faster = problem, point.derivatives, [], []
         for part, own, (velocity, acceleration) in zip(problem.parts, problem.by_part(point.variables), point.rates):
             w = problem._unpack(part, own)[1]

@@ -15,7 +15,7 @@ from gough.core.trajectory import Fourier
 from gough.engine.limits import Limit, measure
 from gough.engine.loops import CLOSED, By
 from gough.engine.model import Model
-from gough.excitation.problem import Point, Problem
+from gough.excitation.problem import DesignProblem, Point
 from gough.excitation.solver import InteriorPoint, Progress, Stopped, interior_point
 
 FINER = 10  # verification samples per grid sample, or all samples of the controller if these are more
@@ -93,7 +93,7 @@ def _random_poses(model: Model, limits: Sequence[Limit], by: By, seed: int) -> F
     return np.concatenate([model.home[None], q[good]])
 
 
-def random_starts(problem: Problem, count: int, seed: int) -> list[Point]:
+def random_starts(problem: DesignProblem, count: int, seed: int) -> list[Point]:
     """Return feasible random trajectories, the most informative of five times as many, best first.
 
     Each is a random direction from the centre, followed until the first limit is nearly reached.
@@ -114,19 +114,19 @@ def random_starts(problem: Problem, count: int, seed: int) -> list[Point]:
     return sorted(found, key=lambda point: point.objective)[:count]
 
 
-def start_from(problem: Problem, trajectories: Sequence[Fourier]) -> Point:
+def start_from(problem: DesignProblem, trajectories: Sequence[Fourier]) -> Point:
     """Return the start that follows earlier trajectories as far as the limits allow."""
     return _grow(problem, problem.variables_of(trajectories), _at_rest(problem))
 
 
-def _at_rest(problem: Problem) -> Point:
+def _at_rest(problem: DesignProblem) -> Point:
     rest = problem.evaluate(np.zeros(problem.size))
     if rest is None:
         raise InfeasibleDesign(f"'{problem.model.mechanism.name}' cannot be evaluated at its centre pose")
     return rest
 
 
-def _grow(problem: Problem, direction: FloatArray, rest: Point) -> Point:
+def _grow(problem: DesignProblem, direction: FloatArray, rest: Point) -> Point:
     """Follow a direction until a limit is nearly reached; small steps keep the loops on their branch."""
     point, size, factor = rest, 1e-6, 4.0
     while size < 1e4 and factor > 1.05:
@@ -138,7 +138,7 @@ def _grow(problem: Problem, direction: FloatArray, rest: Point) -> Point:
     return point
 
 
-def _no_start(problem: Problem, rest: Point, grown: Point, direction: FloatArray
+def _no_start(problem: DesignProblem, rest: Point, grown: Point, direction: FloatArray
               ) -> InfeasibleDesign | NotIdentifiable:
     """Explain why no random trajectory is of use, from one that was grown as far as it goes."""
     name, count = problem.model.mechanism.name, len(problem.base)
@@ -154,7 +154,7 @@ def _no_start(problem: Problem, rest: Point, grown: Point, direction: FloatArray
         "harmonics, relax this limit or ask for fewer parameters", parameters=count, limit=str(limit))
 
 
-def informative_frequency(problem_at: Callable[[float], Problem], first: float, seed: int) -> float:
+def informative_frequency(problem_at: Callable[[float], DesignProblem], first: float, seed: int) -> float:
     """Return the lowest frequency of those that tell most per recorded time, within a tenth of the best.
 
     A slow trajectory leaves accelerations unused, a fast one is stopped by them before it has gone anywhere. Between
@@ -188,7 +188,7 @@ def informative_frequency(problem_at: Callable[[float], Problem], first: float, 
     return first * 2 ** min(steps for steps, value in scores.items() if value <= least + np.log(ENOUGH))
 
 
-def solve_and_verify(problem: Problem, starts: Sequence[Point], settings: InteriorPoint, rate: float,
+def solve_and_verify(problem: DesignProblem, starts: Sequence[Point], settings: InteriorPoint, rate: float,
                      progress: Progress | None) -> tuple[Verified, bool]:
     """Solve from every start; the best that can be verified is the answer. Also tells whether somebody stopped it.
 
@@ -217,7 +217,7 @@ def solve_and_verify(problem: Problem, starts: Sequence[Point], settings: Interi
     raise failures[0]
 
 
-def _tighten(problem: Problem, point: Point, history: tuple[float, ...], settings: InteriorPoint, rate: float,
+def _tighten(problem: DesignProblem, point: Point, history: tuple[float, ...], settings: InteriorPoint, rate: float,
              report: Progress) -> Verified:
     """Verify a solution; where limits are exceeded between samples, narrow them and solve again from inside.
 
@@ -246,7 +246,7 @@ def _tighten(problem: Problem, point: Point, history: tuple[float, ...], setting
                            "frequency", limit=str(limit))
 
 
-def _shrink(problem: Problem, point: Point, bounds: FloatArray) -> Point:
+def _shrink(problem: DesignProblem, point: Point, bounds: FloatArray) -> Point:
     """Draw a point towards the centre until it is strictly inside the bounds."""
     (lower, upper), near = bounds.T, point
     for size in 0.97 ** np.arange(1, 200):
@@ -259,7 +259,7 @@ def _shrink(problem: Problem, point: Point, bounds: FloatArray) -> Point:
                            "this limit or use more samples", limit=str(limit))
 
 
-def _verify(problem: Problem, point: Point, rate: float) -> tuple[tuple[Fourier, ...], FloatArray]:
+def _verify(problem: DesignProblem, point: Point, rate: float) -> tuple[tuple[Fourier, ...], FloatArray]:
     """Return the trajectories on the controller's clock and the extremes of each limit over all of them."""
     trajectories = tuple(t.on_rate(rate) for t in problem.trajectories(point.variables))
     found = []

@@ -19,7 +19,7 @@ import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from gough.core.arrays import FloatArray
-from gough.excitation.problem import Point, Problem
+from gough.excitation.problem import DesignProblem, Point
 
 Progress = Callable[[int, float, float], None]
 DECREASE = 0.5  # factor between one mu and the next; a slower one ended in better local minima in trials
@@ -43,7 +43,7 @@ class InteriorPoint:
     tolerance: float = 0.002
 
 
-def interior_point(problem: Problem, start: Point, lower: FloatArray | float, upper: FloatArray | float,
+def interior_point(problem: DesignProblem, start: Point, lower: FloatArray | float, upper: FloatArray | float,
                    settings: InteriorPoint, progress: Progress | None = None, *, barrier: float | None = None,
                    ) -> tuple[Point, tuple[float, ...]]:
     """Minimise from a start strictly inside the constraints.
@@ -109,7 +109,7 @@ def interior_point(problem: Problem, start: Point, lower: FloatArray | float, up
     return best, tuple(history)
 
 
-def _search(problem: Problem, point: Point, step: FloatArray, slope: float, alpha: float,
+def _search(problem: DesignProblem, point: Point, step: FloatArray, slope: float, alpha: float,
             merit: Callable[[Point], float]) -> Point | None:
     """Shorten the step until the barrier function falls enough (Armijo) and all constraints hold strictly."""
     before = merit(point)

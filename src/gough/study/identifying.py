@@ -17,7 +17,7 @@ from gough.engine import Check, as_model, check as check_model
 from gough.engine.check import CheckSettings
 from gough.estimators.estimate import Enclosure
 from gough.identification import Identification, IdentifySettings, identify as identify_robot
-from gough.identification.bounding import BoundsSettings, bounds as bound_parameters
+from gough.identification.bounds import BoundsSettings, bounds as bound_parameters
 from gough.identification.diagnosis.corrections import corrected_description, corrected_robot, description_text
 from gough.identification.diagnosis.diagnose import DiagnoseSettings, diagnose as diagnose_logs
 from gough.identification.diagnosis.foresee import Foresight, foresee

@@ -17,7 +17,7 @@ from gough.core.intervals import Interval
 from gough.engine import base_parameters
 from gough.engine.enclosure import closed_box
 from gough.estimators.bounds.verify import verify
-from gough.identification.bounding import harmonic_motion
+from gough.identification.bounds import harmonic_motion
 from tests_support import fourier
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "oracles"))

@@ -7,7 +7,7 @@ import pytest
 
 from gough.core.errors import InvalidInput
 from gough.engine import Model, base_parameters
-from gough.identification.bounding import SMEAR, bounded_problem, default_prior
+from gough.identification.bounds import SMEAR, bounded_problem, default_prior
 from gough.logs.recording import Recording
 from gough.processing import Processing, process
 

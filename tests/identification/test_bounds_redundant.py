@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from gough.engine import Model, base_parameters
-from gough.identification.bounding import bounded_problem, bounds
+from gough.identification.bounds import bounded_problem, bounds
 from gough.logs.recording import Recording
 from gough.mechanism import load_robot
 from gough.mechanism.types import Noise
