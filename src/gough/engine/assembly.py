@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 import casadi as ca
 import numpy as np
-from scipy.optimize import least_squares
 
 from gough.core.arrays import BoolArray, FloatArray
 from gough.core.errors import InvalidMechanism, LoopNotClosed
@@ -119,6 +118,8 @@ class _Search:
 
     def _bounded(self, k: int, start: FloatArray, free: BoolArray) -> tuple[FloatArray, FloatArray]:
         """Return the pose of least squares inside the limits near a start, and what loops up to number k lack there."""
+        from scipy.optimize import least_squares  # here: it takes long to import
+
         loops, rows = self.loops, self.owner <= k
         low, high = np.array([joint.limits.position or (-np.inf, np.inf) for joint in loops.mechanism.joints]).T
         room = 1e-9 * np.minimum(high - low, 1.0)

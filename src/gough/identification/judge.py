@@ -7,7 +7,6 @@ from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
-from scipy.signal import welch
 
 from gough.core.arrays import TINY, FloatArray
 from gough.core.errors import GoughError
@@ -58,6 +57,8 @@ def noise_between(parts: Sequence[Regression], estimate: Estimate) -> Bounds | N
 
 def _beyond_motion(part: Regression, estimate: Estimate) -> Bounds | None:
     """Return least and most noise power of a log without repetitions, (r,) each; None if its motion fills the band."""
+    from scipy.signal import welch  # here: it takes long to import
+
     said, counts = estimate.predict(part), part.counting
     left = np.where(counts, part.effort - said, 0.0) / np.sqrt(np.maximum(counts.mean(axis=0), TINY))
     (_, motion), (at, density) = (welch(x, nperseg=min(len(x), LENGTH), axis=0) for x in (said, left))

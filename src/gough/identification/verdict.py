@@ -12,11 +12,11 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
 
 from gough.core.arrays import FloatArray
 from gough.core.regression import Regression
 from gough.core.showing import Columns, Shown, listed
+from gough.core.statistics import f_tail
 from gough.estimators.estimate import Estimate
 from gough.identification.validation import FAIR, GOOD, WEAK_CONDITION, Validation, numerics_of, worse_rows
 from gough.logs.checks import inspected
@@ -174,7 +174,8 @@ def misfit(part: Regression, estimate: Estimate) -> Misfit | None:
     power = (left**2).sum(axis=0) / free
     ratio = power / np.maximum(noise, 1e-300)
     memory = np.array([squared_memory(deviation[:, :, j]) for j in range(deviation.shape[2])])
-    chance = stats.f.sf(ratio, np.maximum(free / memory, 1.0), np.maximum(n * (k - 1) / memory, 1.0))
+    freedom = np.maximum(free / memory, 1.0), np.maximum(n * (k - 1) / memory, 1.0)
+    chance = np.array([f_tail(*each) for each in zip(ratio, *freedom)])
     extra = np.maximum(power - noise, 0.0)
     return Misfit(ratio, chance, extra / np.maximum(extra + k * noise, 1e-300))
 

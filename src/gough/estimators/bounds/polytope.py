@@ -18,7 +18,6 @@ from functools import cached_property
 from math import ceil
 from typing import NamedTuple
 
-import highspy
 import numpy as np
 
 from gough.core.arrays import BoolArray, FloatArray, IntArray, Value, check_finite, check_shapes, frozen
@@ -231,6 +230,8 @@ class Programme:
     """
 
     def __init__(self, polytope: Polytope) -> None:
+        import highspy  # here: it takes long to import
+
         self.polytope = polytope
         n, p = len(polytope), polytope.normal.shape[1]
         reach = np.tile(polytope.bound, 2)
@@ -240,6 +241,7 @@ class Programme:
         self.normal, self.offset = polytope.normal * self.scale / reach[:, None], polytope.offset / reach + 1.0
         self._on = np.ones(n, bool)
         self._solver = highspy.Highs()
+        self._ended = highspy.HighsModelStatus.kOptimal, highspy.HighsModelStatus.kUnknown
         for option, value in (("output_flag", False), ("presolve", "off"), ("solver", "simplex"),
                               ("primal_feasibility_tolerance", 1e-10), ("dual_feasibility_tolerance", 1e-10),
                               ("small_matrix_value", 1e-12)):
@@ -284,7 +286,7 @@ class Programme:
             self._solver.run()
             status = self._solver.getModelStatus()
             # unknown: values so large that the tolerance is below their rounding; the multipliers still prove a bound
-            if status not in (highspy.HighsModelStatus.kOptimal, highspy.HighsModelStatus.kUnknown):
+            if status not in self._ended:
                 raise NotConverged(f"linear programme over {len(self._rows)} half-spaces ended as "
                                    f"'{self._solver.modelStatusToString(status)}', expected an optimum")
             solution = self._solver.getSolution()

@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
-from scipy.optimize import linprog
 
 from gough.core.arrays import BoolArray, FloatArray, IntArray
 from gough.core.errors import InconsistentData, InvalidInput, NotConverged, nearest
@@ -98,6 +97,8 @@ def _minimised(programme: Programme, free: float, reweightings: int) -> FloatArr
 
     Solved as its dual, p equations in 2 n bounded unknowns:  max g lambda  with  lambda G = 0,  0 <= lambda <= w.
     """
+    from scipy.optimize import linprog  # here: it takes long to import
+
     box, p, n = programme.polytope.box, len(programme.scale), len(programme.offset)
     limits = np.concatenate([box.lower / programme.scale, -box.upper / programme.scale])
     finite = np.isfinite(limits)

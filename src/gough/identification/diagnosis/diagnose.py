@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from scipy import stats
 
 from gough.core.blas import one_blas_thread
 from gough.core.errors import GoughError, InvalidInput
 from gough.core.options import Settings, nested, option, settle, takes
+from gough.core.statistics import normal_quantile
 from gough.engine import Model, Robot, as_model, base_parameters
 from gough.engine.base import TIE_LEGS
 from gough.estimators.selection.scores import PROBABLE
@@ -73,7 +73,7 @@ def limits_of(standing: Standing, *, white: bool = False) -> tuple[Limit, ...]:
     """
     found: dict[tuple[str, str], Limit] = {}
     scores, names = standing.scores, standing.evidence.base.names
-    threshold = float(stats.norm.isf(PROBABLE / (2 * max(standing.trials, 1)))) + POWER
+    threshold = POWER - normal_quantile(PROBABLE / (2 * max(standing.trials, 1)))
     for suspicion in standing.suspicions:
         direction, place = suspicion.direction, suspicion.place
         if direction.name in UNLIMITED:

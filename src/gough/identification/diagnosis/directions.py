@@ -17,7 +17,6 @@ from functools import lru_cache
 
 import numpy as np
 from scipy.linalg import expm
-from scipy.signal import lfilter
 
 from gough.core.arrays import TINY, FloatArray
 from gough.core.names import LOAD
@@ -183,6 +182,8 @@ def stribeck(part: float) -> Columns:
 def memory(lag: float) -> Columns:
     """Friction that builds up after a reversal: a lagged sign minus the sign. [s]"""
     def effort(view: View, place: str, joint: JointState) -> FloatArray:
+        from scipy.signal import lfilter  # here: it takes long to import
+
         keep = np.exp(-view.track.step / lag)
         run = np.concatenate([joint.sign] * (1 + view.source.periodic))  # a period begins where it ends
         low = lfilter([1 - keep], [1, -keep], run, zi=[keep * joint.sign[0]])[0]

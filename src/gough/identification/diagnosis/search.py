@@ -13,11 +13,11 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
 import numpy as np
-from scipy import stats
 from scipy.linalg import block_diag
 
 from gough.core.arrays import FloatArray
 from gough.core.regression import Regression
+from gough.core.statistics import student_quantile
 from gough.estimators.selection.scores import LEAST_SEEN, PROBABLE, Fitted, ScoreProblem, Scores, cut_stretches
 from gough.identification.diagnosis.directions import DIRECTIONS, Suspicion, stack_directions
 from gough.identification.diagnosis.evidence import Evidence, View, corrected, fit_rows
@@ -200,7 +200,7 @@ def helps(before: Standing, after: Standing) -> bool:
         return True
     fall = before.unseen - after.unseen
     spread = float(fall.std(ddof=1)) / np.sqrt(len(fall))
-    return bool(fall.mean() > stats.t.isf(LUCK, len(fall) - 1) * spread)
+    return bool(fall.mean() > student_quantile(1 - LUCK, len(fall) - 1) * spread)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -7,10 +7,9 @@ from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
-from scipy import stats
 
 from gough.core.arrays import FloatArray
-from gough.core.statistics import robust_scale
+from gough.core.statistics import robust_scale, student_tail
 from gough.estimators.selection.scores import PROBABLE
 from gough.identification.diagnosis.mistakes import Mistake, describe
 from gough.logs.checks import GAP
@@ -203,7 +202,7 @@ def find_fading(recording: Recording) -> tuple[Mistake, ...]:
         slope = float(k @ g / (k @ k))
         left = g - g.mean() - slope * k
         spread = float(np.sqrt(left @ left / (len(g) - 2) / (k @ k)))
-        chance = float(2 * stats.t.sf(abs(slope) / max(spread, 1e-300), len(g) - 2)) * len(recording.joints)
+        chance = 2 * float(student_tail(abs(slope) / max(spread, 1e-300), len(g) - 2)) * len(recording.joints)
         start = float(g.mean()) - slope * len(g) / 2  # where the first period begins
         change, sigma = (x * len(g) / start if start else 0.0 for x in (slope, spread))
         if chance < PROBABLE and abs(change) > FADED:

@@ -6,8 +6,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.interpolate import CubicSpline
-from scipy.signal import lfilter
 
 from gough.core.arrays import BoolArray, FloatArray, Value
 from gough.core.errors import InvalidInput
@@ -69,10 +67,14 @@ class Track(Value):
         if self.periodic:
             turn = np.exp(2j * np.pi * np.fft.rfftfreq(len(values), self.step) * by)
             return np.asarray(np.fft.irfft(np.fft.rfft(values, axis=0) * turn[:, None], len(values), axis=0))
+        from scipy.interpolate import CubicSpline  # here: it takes long to import
+
         return np.asarray(CubicSpline(self.time, values)(np.clip(self.time + by, self.time[0], self.time[-1])))
 
     def lagged(self, values: FloatArray) -> FloatArray:
         """Low-pass the rows (t, r, ...) by 1 / (1 + lag s), exact for lines between samples."""
+        from scipy.signal import lfilter  # here: it takes long to import
+
         found = values.copy()
         for j in np.flatnonzero(self.lag > 0):
             keep = np.exp(-self.step / self.lag[j])
