@@ -105,14 +105,15 @@ def parameters(node: Function) -> list[str]:
 def unreached(files: dict[Path, ast.Module]) -> list[tuple[str, int]]:
     """Return definitions that the command line does not reach, with their lines.
 
-    Followed by name: what the commands and the modules' own statements mention is reached, and what that mentions in
-    turn. Things of the same name are taken for each other, so more may be out of reach.
+    Followed by name: what the commands, the templates and the modules' own statements mention is reached, and what
+    that mentions in turn. Things of the same name are taken for each other, so more may be out of reach.
     """
-    pending: set[str] = set()
+    templates = [path for path in SOURCE.rglob("*") if path.suffix in (".html", ".jinja")]
+    pending = {name for path in templates for name in re.findall(r"\w+", path.read_text(encoding="utf-8"))}
     mentions: dict[str, set[str]] = {}
     known: list[tuple[str, str, ast.AST]] = []
     for path, tree in files.items():
-        if path.name == "__init__.py" and path.parent.name not in ("cli", "verbs"):
+        if path.name == "__init__.py" and path.parent.name != "cli":
             continue  # lists of what is public
         for node in tree.body:
             parts = [] if path.parent.name == "cli" else definitions(node)
