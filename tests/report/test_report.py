@@ -383,6 +383,12 @@ def test_numbers_and_units_are_written_as_people_do() -> None:
     assert [unit(u) for u in ("kg m2", "N s/m", "1", "m/s2")] == ["kg m²", "N s/m", "", "m/s²"]
 
 
+def test_a_gap_interrupts_a_curve() -> None:
+    plot = Plot(left=0, top=0, width=100, height=50, x=(0.0, 4.0), y=(0.0, 1.0))
+    drawn = plot.curve(np.arange(5.0), np.array([0.0, 1.0, np.nan, 1.0, 0.0]), "line")
+    assert re.findall("[ML]", drawn.split('d="')[1].split('"')[0]) == ["M", "L", "M", "L"]
+
+
 def test_a_packed_curve_unpacks_to_its_points() -> None:
     rng = np.random.default_rng(0)
     x = np.sort(rng.uniform(0, 7, 300))

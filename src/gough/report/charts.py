@@ -122,9 +122,13 @@ class Plot:
                 for a, b, word in zip(x, y, classes)]
 
     def curve(self, x: FloatArray, y: FloatArray, class_: str) -> Markup:
-        """Return a line through points; those that are not finite are left out."""
-        points = [f"{self.across(a):.1f} {self.up(b):.1f}" for a, b in zip(x, y) if math.isfinite(a + b)]
-        return tag("path", d="M" * bool(points) + "L".join(points), class_=class_)
+        """Return a line through points; one that is not finite interrupts it."""
+        pieces, word = [], "M"
+        for a, b in zip(x, y):
+            if math.isfinite(a + b):
+                pieces.append(f"{word}{self.across(a):.1f} {self.up(b):.1f}")
+            word = "L" if math.isfinite(a + b) else "M"
+        return tag("path", d="".join(pieces), class_=class_)
 
     def picture(self, y_axis: Markup, x_axis: Markup, *children: str | Markup, left: str = "", right: str = "",
                 title: str) -> Markup:
